@@ -13,9 +13,9 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.trace import StatusCode, format_span_id, format_trace_id
 
+from tests.helpers.orders_and_refunds import MINUTE, NOON, SCHEMA, Revenue, order, shop, write, write_two_files_each
 from tests.helpers.scraping import free_port, scrape
 from tests.helpers.telemetry import Told, telemetry
-from tests.topologies.metrics.test_serving import MINUTE, NOON, SCHEMA, Revenue, order, shop, write
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.metrics.instruments import INSTRUMENTS, InstrumentKind
 from topologies.metrics.otel.meters import MOST_RECORDED, evenly
@@ -37,11 +37,7 @@ def told() -> Iterator[Told]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write(tmp_path / "orders", 1, [order(0), order(1, "bob"), order(3)])
-    write(tmp_path / "orders", 2, [order(0.1, "eve"), order(4), order(6.5, "bob")])
-    write(tmp_path / "refunds", 1, [order(0), order(2)])
-    write(tmp_path / "refunds", 2, [order(5)])
-    return tmp_path
+    return write_two_files_each(tmp_path)
 
 
 # --- metrics ----------------------------------------------------------------------------------------------------

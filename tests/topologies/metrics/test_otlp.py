@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.orders_and_refunds import order, write
 from tests.helpers.otlp import Receiver, receiver
 from tests.helpers.places import ROOT
-from tests.topologies.metrics.test_serving import order, write
 
 TOPOLOGY = """
 from pathlib import Path
 
-from tests.topologies.metrics.test_serving import shop
+from tests.helpers.orders_and_refunds import shop
 
 topology = shop(Path(__file__).parent)
 """

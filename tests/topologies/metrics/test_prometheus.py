@@ -22,11 +22,11 @@ import pytest
 import yaml
 
 from manager.accounts import ACCOUNTS, BESIDE, SKIPPED
+from tests.helpers.orders_and_refunds import SCHEMA, write
 from tests.helpers.places import ROOT
 from tests.helpers.prometheus import Server, program, server
 from tests.helpers.scraping import free_port, health
 from tests.topologies.metrics.test_dashboard import ALERTS, RULES, TARGETS
-from tests.topologies.metrics.test_serving import SCHEMA, write
 from tests.topologies.step.test_counters import RULES as STEP_RULES
 from tests.topologies.step.test_counters import STEP
 from topologies import Restart, RunOptions, TopologyBuilder, run_local, sinks, spouts

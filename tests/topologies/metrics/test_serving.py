@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
 import sys
 import threading
@@ -15,6 +13,7 @@ from typing import Any
 import pytest
 
 from manager.accounts import ACCOUNTS
+from tests.helpers.orders_and_refunds import MINUTE, NOON, Revenue, order, shop, write, write_two_files_each
 from tests.helpers.places import ROOT
 from tests.helpers.scraping import Scrape, assert_as_reported, free_port, get, health, scrape, value, values
 from topologies import RunOptions, TopologyBuilder, local, run_local, sinks, spouts
@@ -23,55 +22,7 @@ from topologies.engine.phases import PHASES
 from topologies.metrics import run_metrics
 from topologies.run.observer import SourceLag
 from topologies.run.summary import Summary
-from topologies.topology import Topology
-from windowing import AggregateBolt, TupleWindow, WindowedBolt
-from windowing.aggregates import count
 from windowing.errors import BoltError, ConfigError, EnvironmentMissing
-from windowing.settings.kinds import Session
-
-SCHEMA = "user string, amount double, ts timestamp"
-MINUTE = 60_000_000
-NOON = 1_714_564_800_000_000  # 2024-05-01T12:00:00Z
-
-
-def order(minute: float, user: str = "ada", **also: Any) -> dict[str, Any]:
-    return {"user": user, "amount": 1.0, "ts": NOON + round(minute * MINUTE)} | also
-
-
-def write(folder: Path, number: int, orders: list[dict[str, Any]]) -> None:
-    from windowing.time.timestamps import show
-
-    folder.mkdir(exist_ok=True)
-    path = folder / f"{number:02d}.jsonl"
-    path.write_text("".join(json.dumps({**each, "ts": show(each["ts"])}) + "\n" for each in orders))
-    os.utime(path, (1_600_000_000 + number,) * 2)
-
-
-class Revenue(WindowedBolt):
-    outputs = "user string, revenue double"
-
-    def execute(self, window: TupleWindow) -> Any:
-        if any(user == "crash" for user in window.table.column("user").to_pylist()):
-            raise ValueError("the till is broken")
-        for user, amounts in window.groups("user", "amount"):
-            yield user, amounts.sum()
-
-
-def shop(folder: Path, name: str = "shop") -> Topology:
-    """Orders and refunds in one bolt of Storm's windows, and a second bolt of sums per user."""
-    builder = TopologyBuilder(name)
-    for source in ("orders", "refunds"):
-        (folder / source).mkdir(exist_ok=True)
-        builder.set_spout(source, spouts.files(str(folder / source), schema=SCHEMA, format="jsonl", files_per_batch=1))
-    revenue = (
-        Revenue().with_window("2m", "1m").with_timestamp_field("ts").with_lag("30s").with_late_tuple_stream("late")
-    )
-    builder.set_bolt("revenue", revenue).global_grouping("orders").global_grouping("refunds")
-    counting = AggregateBolt(n=count()).with_window(Session("1m")).with_key("user").with_timestamp_field("ts")
-    builder.set_bolt("visits", counting, parallelism=2).fields_grouping("orders")
-    builder.set_sink("out", sinks.memory()).from_("revenue")
-    builder.set_sink("counts", sinks.memory()).from_("visits")
-    return builder.build()
 
 
 @pytest.fixture
@@ -82,11 +33,7 @@ def port() -> Iterator[int]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write(tmp_path / "orders", 1, [order(0), order(1, "bob"), order(3)])
-    write(tmp_path / "orders", 2, [order(0.1, "eve"), order(4), order(6.5, "bob")])
-    write(tmp_path / "refunds", 1, [order(0), order(2)])
-    write(tmp_path / "refunds", 2, [order(5)])
-    return tmp_path
+    return write_two_files_each(tmp_path)
 
 
 @pytest.mark.parametrize("checkpoint", [None, "ck"])
@@ -312,7 +259,7 @@ def test_without_the_package_the_extra_is_told(folder: Path, monkeypatch: pytest
 
 def test_without_metrics_neither_the_package_nor_spark_is_imported(folder: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from tests.topologies.metrics.test_serving import shop; "
+        "import sys; from pathlib import Path; from tests.helpers.orders_and_refunds import shop; "
         "from topologies import RunOptions, run_local; before = set(sys.modules); "
         "[sys.modules.pop(name) for name in before if name.split('.')[0] == 'prometheus_client']; "
         "run_local(shop(Path(sys.argv[1]))); "

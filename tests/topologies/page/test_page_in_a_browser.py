@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.helpers.browser import executable
+from tests.helpers.orders_and_refunds import order, shop, write
 from tests.helpers.scraping import free_port
-from tests.topologies.metrics.test_serving import order, shop, write
 from tests.topologies.page.shown import held, state
 from tests.topologies.scenarios.test_pictures import contrast
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts

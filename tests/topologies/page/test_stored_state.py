@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.orders_and_refunds import order, shop, write, write_two_files_each
 from tests.helpers.scraping import free_port
-from tests.topologies.metrics.test_serving import order, shop, write
 from tests.topologies.page.shown import held, state, why
 from topologies import RunOptions, run_local
 from topologies.checkpoints.notes.runs_note import KEPT_RUNS
@@ -29,11 +29,7 @@ def port() -> Iterator[int]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write(tmp_path / "orders", 1, [order(0), order(1, "bob"), order(3)])
-    write(tmp_path / "orders", 2, [order(0.1, "eve"), order(4), order(6.5, "bob")])
-    write(tmp_path / "refunds", 1, [order(0), order(2)])
-    write(tmp_path / "refunds", 2, [order(5)])
-    return tmp_path
+    return write_two_files_each(tmp_path)
 
 
 def stored(folder: Path) -> dict[str, Any]:
