@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Callable
@@ -79,11 +80,14 @@ def main() -> int:
     # A JVM takes Kafka's connector only when it starts, so all sections have it if one needs it.
     session = Session(kafka=bool({"kafka", "step"} & set(options.only)))
     bench = Bench(data, sizes, results, options.workloads, session)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # processes of a section end with it
     try:
         for name in options.only:
             say(f"section {name}")
-            SECTIONS[name](bench)
-            write(results, out)  # what is there so far, should a later one break down
+            try:
+                SECTIONS[name](bench)
+            finally:
+                write(results, out)  # what is there so far, should it break down, or be ended
     finally:
         bench.session.stop()
         if options.data is None:
