@@ -40,6 +40,7 @@ from benchmarks.sections.draining import best
 from benchmarks.sections.growth import slowdown
 from benchmarks.sections.latency import summary
 from benchmarks.sizes import FULL, QUICK
+from benchmarks.steady import PLAYS
 from benchmarks.table import aligned, tables
 from benchmarks.workloads import W1, W2, W3, W4, WORKLOADS, Workload, middle
 
@@ -399,3 +400,21 @@ def test_the_memory_of_no_workers_is_none() -> None:
     with PeakMemory() as peak:
         pass
     assert set(peak.figures()) == {"peak_mib_by_worker", "peak_worker_mib", "peak_worker_own_mib"}
+
+
+@pytest.mark.parametrize(
+    ("play", "events", "keys"),
+    [
+        ("batches", 1_000_000, 1_000),
+        ("dead-keys", 2_000_000, 2_000_000),
+        ("live-keys", 2_000_000, 1_000_000),
+        ("one-window", 5_000_000, 1_000),
+    ],
+)
+def test_long_runs_have_the_events_and_keys_that_they_say(play: str, events: int, keys: int) -> None:
+    played = next(each for each in PLAYS if each.name == play)
+    assert played.batches * played.rows == events
+    found = np.concatenate([played.keys(batch, played.rows) for batch in range(played.batches)])
+    assert len(found) == events
+    assert len(np.unique(found)) == keys
+    assert played.parted(0.1).batches == max(4, round(played.batches * 0.1))
