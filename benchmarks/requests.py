@@ -1,14 +1,16 @@
 """Counts the requests of a batch whose checkpoint is in an object store: ``python -m benchmarks.requests 2x10 16x100``.
 
+``--wait 0.025``: each request takes 25 ms longer, as to a store that is not on this machine.
+
 ``2x10`` is a batch of 10 pieces of input for a bolt of 2 tasks, on the local engine, against a server on this machine.
 What counts is the second batch of three, by kind of request, as the server sees it: the first one makes the checkpoint.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -74,8 +76,13 @@ def measure(store: S3, tasks: int, pieces: int) -> tuple[Counter[str], float]:
 
 def main() -> None:
     """Measure what the arguments name, and print a line for each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sizes", nargs="*", default=["2x10", "16x100"])
+    parser.add_argument("--wait", type=float, default=0.0)
+    given = parser.parse_args()
     with s3_server() as store:
-        for asked in sys.argv[1:] or ["2x10", "16x100"]:
+        store.wait(given.wait)
+        for asked in given.sizes:
             tasks, pieces = map(int, asked.split("x"))
             counted, spent = measure(store, tasks, pieces)
             kinds = ", ".join(f"{kind} {times}" for kind, times in sorted(counted.items(), key=lambda kind: -kind[1]))

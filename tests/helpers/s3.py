@@ -1,6 +1,7 @@
 """A server that speaks S3, moto's, in a process of its own: it counts requests, and fails when it is told to.
 
-It answers one request at a time, so that its conditional writes are atomic, as those of stores are.
+It does one request at a time, so that its conditional writes are atomic, as those of stores are. It may wait before
+each, for many of them at once, as the distance to a store does.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections import Counter
@@ -47,6 +49,10 @@ class S3:
     def fail(self, every: int = 0, how: str = "") -> None:
         """Let every so many-th request fail from now on: ``503``, ``lost`` (the answer does not come), ``slow``."""
         self._told(f"fail?every={every}&how={how}")
+
+    def wait(self, seconds: float = 0.0) -> None:
+        """Let every request take so much longer from now on."""
+        self._told(f"wait?seconds={seconds}")
 
     def count(self) -> Counter[str]:
         """The requests since the last call, by kind, such as ``GET``, ``LIST`` and ``DELETE many``."""
@@ -105,11 +111,18 @@ class _Watched:
         self.application = application
         self.counted: Counter[str] = Counter()
         self.every, self.how, self.asked = 0, "", 0
+        self.distance = 0.0
+        self._one = threading.Lock()
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         path, query = environ["PATH_INFO"], environ.get("QUERY_STRING", "")
         if path.startswith(_CONTROL):
             return self._control(path.removeprefix(_CONTROL), query, start)
+        time.sleep(self.distance)
+        with self._one:
+            return list(self._answer(path, query, environ, start))
+
+    def _answer(self, path: str, query: str, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         self.counted[_kind(environ["REQUEST_METHOD"], path, query, environ)] += 1
         self.asked += 1
         if self.every and self.asked % self.every == 0:
@@ -131,6 +144,9 @@ class _Watched:
             counted, self.counted = self.counted, Counter()
             return [json.dumps(counted).encode()]
         told = dict(pair.split("=") for pair in query.split("&"))
+        if what == "wait":
+            self.distance = float(told["seconds"])
+            return [b"null"]
         self.every, self.how = int(told["every"]), told["how"]
         return [b"null"]
 
@@ -154,9 +170,7 @@ def _serve(port: int) -> None:
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     watched = _Watched(create_backend_app("s3"))
-    server = make_server("127.0.0.1", port, watched, threaded=False)
-    import threading
-
+    server = make_server("127.0.0.1", port, watched, threaded=True)
     threading.Thread(target=_make_bucket, args=[port], daemon=True).start()
     server.serve_forever()
 
