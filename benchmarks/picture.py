@@ -24,6 +24,7 @@ TITLES = {
     "frames, draining": "Input from a Spark DataFrame, draining {events:,} events",
     "growth": "By live events and by overlap",
     "latency": "From file to result: median, and 99 % (thin line)",
+    "queries": "Ordinary queries, micro-batches of {batch:,} events",
     "local": "In one process, without Spark, beside plain programs",
 }
 OURS, OURS_TOO = "#0b7285", "#74c0cc"

@@ -12,7 +12,7 @@ from benchmarks.figures import Figure
 from benchmarks.sections.bench import Bench
 from benchmarks.workloads import Workload
 
-GOALS = {"W1": 4.0, "W2": 8.0, "W3": 5.0, "W4": 40.0}
+GOALS = {"W1": 4.0, "W2": 8.0, "W3": 5.0, "W4": 30.0}
 
 Trial = dict[str, float | str]
 """Events per second, or why not, by the size of the batches."""
