@@ -14,9 +14,10 @@ from manager.storage.file_systems.storage_errors import UNREADABLE
 from manager.storage.manifest import Manifest
 from manager.storage.segments.file_segments import FileSegments
 from topologies.checkpoints.notes.runs_note import RunNote, read_runs
-from topologies.checkpoints.notes.sinks_note import read_sinks
+from topologies.checkpoints.notes.sinks_note import SinkNote, read_sinks
 from topologies.checkpoints.notes.timing_note import read_graph
 from topologies.checkpoints.pairing import START, TOPOLOGY
+from topologies.html.graph_svg import Box
 from topologies.page.bolt_view import bolt_view, open_view
 from topologies.page.placing import laid_out
 from topologies.page.points import Points, point_of
@@ -44,13 +45,7 @@ class StoredRun:
         self._name: str = self._halves.files.read(TOPOLOGY)["name"]
         self._id = sha256(self._halves.path.encode()).hexdigest()[:16]
         self._store = FileSegments(f"{self._halves.files.root}/segments", self._halves.uri)
-        self._sinks = SinkFolders(
-            [
-                ShownSink(each["name"], each["kind"], each.get("folder"))
-                for each in read_sinks(self._halves.files)
-                if "until" not in each
-            ]
-        )
+        self._sinks = SinkFolders(_sinks(boxes, read_sinks(self._halves.files)))
         self._points, self._seen = Points(), set[tuple[int, bool]]()
         self._asking = threading.Lock()
 
@@ -119,6 +114,15 @@ class StoredRun:
                 about = json.loads(half.read(f"offsets/{number}").split("\n")[1])
                 found.append({"batch": number, "at": about["batchTimestampMs"] * 1000, "done": number in done})
         return found
+
+
+def _sinks(boxes: Sequence[Box], notes: Sequence[SinkNote]) -> list[ShownSink]:
+    """The sinks of the last run: those of the graph, which has all, as far as the notes do not know more of them."""
+    noted = {
+        note["name"]: ShownSink(note["name"], note["kind"], note.get("folder")) for note in notes if "until" not in note
+    }
+    drawn = {box.name: ShownSink(box.name, " ".join(box.facts[:1]), None) for box in boxes if box.kind == "sink"}
+    return list({**drawn, **noted}.values())
 
 
 def _now(runs: Sequence[RunNote]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments.segments import SegmentStore
 from manager.storage.task_state import AssignedState, TriggeredState
 from topologies.checkpoints.notes.timing_note import BoltTiming
+from topologies.run.readable import spoken
 from topologies.why_waiting.answer import Holder, WhyAnswer, WhyReason
 from topologies.why_waiting.idle_rules import idle_rules, named
 from topologies.why_waiting.marks import holders_of, marks_of
@@ -157,12 +158,16 @@ class Explanation:
         else:
             yield (
                 f"It fires when the watermark reaches {show(needed)}; the watermark is at {show(current)}, "
-                f"{Duration(needed - current)} before that."
+                f"{spoken(needed - current)} before that."
             )
         if reason is WhyReason.TICK:
             every = f"every {Duration(self.timing.tick)}" if self.timing.tick else "with each batch"
             yield f"The inputs are far enough: the next tick moves the watermark there ({every})."
             return
+        yield (
+            "The watermark is the time up to which all events are taken to have come; the input that is furthest "
+            "behind holds it back."
+        )
         for holder in holders:
             yield self._about(holder, needed)
         if self.state.watermark.sources.idle:

@@ -3,6 +3,7 @@ phone."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from topologies.metrics.server import SERVERS
 from topologies.page.observing import show_page
 from topologies.page.stored_run import StoredRun
 from topologies.run.address import address_of
+from topologies.run.restart import ComingRestart, Restart
 from windowing import AggregateBolt, WindowedBolt
 from windowing.aggregates import count
 from windowing.errors import BoltError
@@ -145,6 +147,46 @@ def test_a_run_that_fails_stays_to_be_seen(opened: Open, folder: Path, port: int
         assert shown.title().startswith("✖")
 
 
+def test_a_run_that_waits_to_start_again_says_so(opened: Open, folder: Path, port: int) -> None:
+    calls: list[int] = []
+
+    def away_at_first(rows: Any, batch: int) -> None:
+        calls.append(batch)
+        if len(calls) == 1:
+            raise ConnectionError("the shop's database does not answer")
+
+    builder = TopologyBuilder("shop")
+    schema = "user string, amount double, ts timestamp"
+    builder.set_spout("orders", spouts.files(str(folder / "orders"), schema=schema, format="jsonl"))
+    bolt = AggregateBolt(n=count()).with_window("2m", "1m").with_timestamp_field("ts")
+    builder.set_bolt("counts", bolt).global_grouping("orders")
+    builder.set_sink("out", sinks.foreach_batch(away_at_first, frame="arrow")).from_("counts")
+    paused, go_on = threading.Event(), threading.Event()
+
+    def hold(coming: ComingRestart) -> None:
+        paused.set()
+        assert go_on.wait(60)
+
+    options = RunOptions(
+        str(folder / "ck"), restart=Restart(initial_backoff="1ms"), on_restart=hold, serve_page=port, flush=False
+    )
+    thread = threading.Thread(target=run_local, args=(builder.build(), options), daemon=True)
+    thread.start()
+    try:
+        assert paused.wait(60)
+        shown = opened()
+        expect(shown.locator("#banner .state")).to_contain_text("Failed, and starts again by itself")
+        assert shown.get_attribute("#banner", "data-kind") == "held"
+        assert "the shop's database does not answer" in shown.inner_text(".remarks li.bad")
+        assert "to be started again" in shown.inner_text("#runs")
+    finally:
+        go_on.set()
+        thread.join(60)
+    expect(shown.locator("#banner .state")).to_contain_text("Finished")
+    assert "restarted 1 time" in shown.inner_text("#runs")
+    assert shown.locator(".remarks li.bad").count() == 0
+
+
 def test_when_the_process_is_gone_the_last_state_stays(opened: Open, folder: Path, port: int) -> None:
     run_local(shop(folder), RunOptions(serve_page=port))
     shown = opened()
@@ -174,7 +216,7 @@ def test_a_thousand_windows(opened: Open, port: int) -> None:
     assert shown.locator("#windows rect.part").count() == 200
     assert "and 994 more; the picture has the first 200" in shown.inner_text("#windows")
     shown.click("#windows button >> nth=1")
-    expect(shown.locator(".answer .first")).to_contain_text("2024-05-01T12:01:00Z holds 1 event")
+    expect(shown.locator(".answer .lead")).to_contain_text("2024-05-01T12:01:00Z holds 1 event")
     assert "Input 'orders' holds it" in shown.inner_text(".answer")
     shown.fill("#why [name=window]", "12:05:30")
     shown.click("#why button")
@@ -334,6 +376,7 @@ def test_a_run_from_its_checkpoint(opened: Open, folder: Path, port: int) -> Non
     assert "began anew" in shown.inner_text("#runs")
     assert "A checkpoint keeps their number only" in shown.inner_text("#turned")
     assert shown.locator("#graph .card").count() == 6
+    assert shown.inner_text("#sinks").split() == ["out", "memory", "counts", "memory"]
     shown.click("#why button")
-    expect(shown.locator(".answer .first")).to_contain_text("holds")
+    expect(shown.locator(".answer .lead")).to_contain_text("holds")
     assert fits(shown)

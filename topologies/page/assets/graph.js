@@ -1,7 +1,7 @@
 // The topology as a graph: cards that stand still, with numbers in them that change.
 import {count, cut, draw, plural, short, span} from "./values.js";
 
-const LETTERS = 26; // that fit into a card
+const LETTERS = 26, FACT_LETTERS = 27; // that fit into a card: of its name, which is larger and short, and of a fact
 
 export class GraphView {
   constructor(svg, choose) {
@@ -84,12 +84,12 @@ export class GraphView {
     }
     if (kind === "sink") {
       const sink = view.sinks.find((each) => each.name === name);
-      if (!sink) return [cut(facts[0] || "", LETTERS + 4)];
-      return [cut(sink.kind, LETTERS + 4), sink.files ? plural(sink.files.count, "file") : ""];
+      if (!sink) return [cut(facts[0] || "", FACT_LETTERS)];
+      return [cut(sink.kind, FACT_LETTERS), sink.files ? plural(sink.files.count, "file") : ""];
     }
-    if (kind !== "windowed") return facts.slice(0, 2).map((fact) => cut(fact, LETTERS + 4));
+    if (kind !== "windowed") return facts.slice(0, 2).map((fact) => cut(fact, FACT_LETTERS));
     const bolt = view.bolts[name];
-    if (!bolt) return facts.slice(0, 2).map((fact) => cut(fact, LETTERS + 4));
+    if (!bolt) return facts.slice(0, 2).map((fact) => cut(fact, FACT_LETTERS));
     const events = rates.live ? `${short(rates.bolts[name] || 0)} events/s` : plural(bolt.accounts.received, "event");
     const time = bolt.ended ? "all windows have fired" : timeOf(bolt);
     return [events, `${count(bolt.accounts.pending)} waiting`, `${plural(bolt.fired, "window")} fired`, time];

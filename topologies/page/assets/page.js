@@ -13,7 +13,11 @@ const WORDS = {
   checkpoint: ["done", "From the checkpoint: no end of the last run is noted, so it goes on, or it died."],
   finished: ["done", "Finished."], stopped: ["done", "Stopped. Its windows are open for the next run."],
   failed: ["bad", "Failed."],
+  restarting: ["held", "Failed, and starts again by itself: from its checkpoint, so nothing is lost."],
 };
+
+/** A text whose times are not broken at their hyphens. */
+const unbroken = (words) => words.split(/(\d{4}-\d\d-\d\dT[\d:.]+Z)/).map((part, at) => (at % 2 ? make("span", {class: "when"}, part) : part));
 
 class RunView {
   constructor() {
@@ -41,7 +45,7 @@ class RunView {
       else if (state.error.why && this.chosen.topology) this.forget();
       this.heard = Date.now();
       this.lost = answer.ok ? null : `${state.error.what}: ${state.error.why}.`;
-      const live = ["running", "starting", "stalled"].includes(this.view?.now.state);
+      const live = ["running", "starting", "stalled", "restarting"].includes(this.view?.now.state);
       pause = live && answer.ok ? OFTEN : SELDOM;
     } catch {
       this.lost = "No answer: the process of the run has ended, or cannot be reached." + (this.heard ? ` This is its state of ${time(this.heard * 1000)} UTC.` : "");
@@ -156,7 +160,7 @@ class RunView {
       const {error} = told;
       place.replaceChildren(...(error
         ? [make("p", {class: "error"}, `${error.what}: ${error.why}. To do: ${error.do}.`)]
-        : told.words.map((words, at) => make("p", {class: at ? "" : "first"}, words))));
+        : told.words.map((words, at) => make("p", {class: at ? "" : "lead"}, ...unbroken(words)))));
     } catch {
       place.replaceChildren(make("p", {class: "error"}, "No answer: the process of the run has ended, or cannot be reached."));
     }

@@ -85,7 +85,7 @@ export function timePanel(bolt, now, all, showAll) {
     partitions ? make("td", {}, mark.partition || "–") : null,
     make("td", {class: "n"}, mark.at === null ? "nothing yet" : time(mark.at, bolt.watermark)),
     make("td", {class: "lead"}, mark.at === null ? "" : meter(furthest - mark.at, most)),
-    make("td", {}, mark.holds ? make("span", {class: "tag"}, "◀ holds time") : mark.idle ? "idle" : "",
+    make("td", {class: "wraps"}, mark.holds ? make("span", {class: "tag"}, "◀ holds time") : mark.idle ? "idle" : "",
       mark.since !== null && mark.since !== undefined ? make("span", {class: "dim"}, ` ${mark.since_exactly ? "last event" : "moved"} ${ago(mark.since, now)}`) : "")));
   const head = ["input", partitions ? "partition" : null, "watermark", "behind the furthest", ""].filter((each) => each !== null);
   words.push(make("div", {class: "scroll", tabindex: 0, "aria-label": "watermarks of the inputs"}, make("table", {class: "marks"}, make("thead", {}, make("tr", {}, head.map((each) => make("th", {scope: "col"}, each)))), make("tbody", {}, rows))));
@@ -185,11 +185,11 @@ function journal(view) {
 // -- events that were turned away
 
 export function turnedPanel(view) {
-  const late = view.turned_away.map((event) => make("tr", {}, make("td", {class: "n"}, time(event.at, view.now.clock)),
-    make("td", {}, make("span", {class: `tag ${event.account}`}, event.account)), make("td", {}, `${event.bolt} ← ${event.stream}`),
-    make("td", {class: "n"}, time(event.time)),
-    make("td", {class: "n"}, event.watermark === null || event.watermark <= event.time ? "–" : span(event.watermark - event.time)),
-    make("td", {class: "long"}, event.reason), make("td", {class: "long mono"}, event.content)));
+  const late = view.turned_away.map((event) => make("tr", {}, make("td", {class: "n", "data-label": "came"}, time(event.at, view.now.clock)),
+    make("td", {}, make("span", {class: `tag ${event.account}`}, event.account)), make("td", {"data-label": "at"}, `${event.bolt} ← ${event.stream}`),
+    make("td", {class: "n", "data-label": "its time"}, time(event.time)),
+    make("td", {class: "n", "data-label": "behind by"}, event.watermark === null || event.watermark <= event.time ? "–" : span(event.watermark - event.time)),
+    make("td", {class: "long", "data-label": "why"}, event.reason), make("td", {class: "long mono"}, event.content)));
   const found = [];
   if (late.length) {
     const head = ["came", "", "at", "its time", "behind by", "why", "event"];
@@ -216,9 +216,9 @@ export function runsPanel(view) {
   const rows = view.runs.map((run) => make("li", {class: run.how},
     make("b", {}, run.began === null ? "starting" : time(run.began)), " ",
     run.continues === null ? "began anew" : `went on after batch ${run.continues}`, "; ",
-    make("span", {class: "tag"}, ENDS[run.how] || run.how), run.ended ? ` ${time(run.ended, run.began)}` : "",
-    run.repeats ? `; a batch was begun again ${plural(run.repeats, "time")}` : "",
-    run.restarts ? `; restarted ${plural(run.restarts, "time")}` : "",
+    make("span", {class: "tag"}, ENDS[run.how] || run.how), " ",
+    [run.ended ? time(run.ended, run.began) : "", run.restarts ? `restarted ${plural(run.restarts, "time")}` : "",
+      run.repeats ? `a batch was begun again ${plural(run.repeats, "time")}` : ""].filter(Boolean).join("; "),
     run.error ? make("span", {class: "error"}, run.error) : null));
   return rows.length ? [make("ol", {class: "runlist"}, rows)] : [make("p", {class: "dim"}, "None is noted in this checkpoint.")];
 }

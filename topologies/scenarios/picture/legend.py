@@ -43,7 +43,7 @@ def legend(picture: Picture) -> Iterator[tuple[str, str, str]]:
         yield (
             f"<g class='firing'>{bar}{dots}</g>",
             "it fires",
-            "light dots: events new in it; dark ones: it or the one before it had them",
+            "filled dots: events new in it; rings: events that it, or the one before it, had before",
         )
     if any(not box.windows for box in picture.boxes):
         box = "<g class='box waiting'><rect x='2' y='3' width='30' height='14' rx='3'/></g>"
