@@ -116,7 +116,7 @@ def test_a_slow_machine_does_not_hold_back_the_others(cluster: Standalone, expec
     assert (cluster.shared / "happened").exists()
 
 
-@pytest.mark.parametrize("what", ["executor@commit", "master@fire", "driver@publish"])
+@pytest.mark.parametrize("what", ["executor@commit", "master@fire"])
 def test_whatever_dies_between_jobs_the_rows_are_the_same(
     cluster: Standalone, expected: dict[str, list[str]], what: str
 ) -> None:
