@@ -1,6 +1,6 @@
 """What the tests play a little of: whatever may die on a cluster, in each phase of a batch.
 
-``python -m tests.spark.cluster`` takes about ten minutes; ``python -m tests.spark.cluster executor@commit master@fire``
+``python -m tests.spark.cluster`` plays all of it; ``python -m tests.spark.cluster executor@commit master@fire``
 plays what is named. ``--jars FOLDER`` plays a checkpoint and sinks on a server that speaks S3 instead, and that answers
 every tenth request with 503, late or not at all; the folder has hadoop-aws and what it needs, 690 MB from Maven
 Central, which is why the tests leave it out. Exit status 1: rows differ from those of a local run.
