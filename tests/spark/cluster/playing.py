@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 import sysconfig
 import threading
 import time
-from typing import Any
 
-from tests.helpers.s3 import S3
 from tests.spark.cluster.standalone import Standalone
 from tests.spark.shop import write_orders
-from tests.spark.tools import drafts, file_rows, in_order
+from tests.spark.tools import drafts, file_rows
 
 SINKS = ("revenue", "late", "sums")
 WINDBOLT = os.path.join(sysconfig.get_path("scripts"), "windbolt")
@@ -66,21 +63,6 @@ def crashed(cluster: Standalone, what: str) -> dict[str, list[str]]:
         app(cluster, name, "", cluster.url)
     cluster.start()
     return rows(cluster, name)
-
-
-def in_store(cluster: Standalone, store: S3, how: str) -> dict[str, list[str]]:
-    """The rows of a run whose checkpoint and sinks are in a store that fails at every tenth request."""
-    store.fail(10, how)
-    try:
-        app(cluster, how, "", cluster.url, store.uri(f"{how}/"))
-    finally:
-        store.fail()
-    return {sink: in_order(_written(store, f"{how}/{sink}/")) for sink in SINKS}
-
-
-def _written(store: S3, folder: str) -> list[dict[str, Any]]:
-    files = [name for name in store.names() if name.startswith(folder) and name.endswith(".jsonl")]
-    return [json.loads(line) for name in files for line in store.body(name).decode().splitlines()]
 
 
 def _kill(cluster: Standalone, who: str) -> None:

@@ -50,8 +50,6 @@ class Worker:
 
     host: str
     folder: Path
-    more: Mapping[str, str] = field(default_factory=dict)
-    """What else is in its environment, and in that of its executors."""
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -65,7 +63,6 @@ class Worker:
             "SPARK_LOCAL_DIRS": f"{self.folder}/local",
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": _JVM,
-            **self.more,
         }
 
 
@@ -174,8 +171,8 @@ class Standalone:
 
 
 @contextmanager
-def standalone(root: Path, memory: str = "1g", more: Mapping[str, str] | None = None) -> Iterator[Standalone]:
-    """A cluster in a folder. ``more`` is in the environment of its workers."""
+def standalone(root: Path, memory: str = "1g") -> Iterator[Standalone]:
+    """A cluster in a folder."""
     cluster = Standalone(root, _apart(root), memory=memory)
     for folder in (cluster.shared, cluster.root / "empty", cluster.root / "conf"):
         folder.mkdir()
@@ -185,7 +182,7 @@ def standalone(root: Path, memory: str = "1g", more: Mapping[str, str] | None = 
     for number in (2, 3):
         folder = root / f"worker-{number}"
         _environment(folder / "env")
-        cluster.workers.append(Worker(f"127.0.0.{number}", folder, more or {}))
+        cluster.workers.append(Worker(f"127.0.0.{number}", folder))
     try:
         cluster.start()
         yield cluster

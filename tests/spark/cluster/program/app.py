@@ -34,9 +34,8 @@ TASKS = (2, 5, 3)
 """How many tasks the bolt has, run by run, where that changes."""
 
 
-def make(shared: str, name: str, what: str = "", tasks: int = 4, orders: str = "", place: str = "") -> Topology:
-    """``place`` is where the checkpoint and the rows are; by default in the shared folder."""
-    builder, place = TopologyBuilder("shop"), place or f"{shared}/{name}/"
+def make(shared: str, name: str, what: str = "", tasks: int = 4, orders: str = "") -> Topology:
+    builder = TopologyBuilder("shop")
     schema = "user string, amount double, ts timestamp"
     orders = orders or f"{shared}/orders"
     builder.set_spout("orders", spouts.files(f"{orders}/*.parquet", schema, files_per_batch=1))
@@ -47,14 +46,8 @@ def make(shared: str, name: str, what: str = "", tasks: int = 4, orders: str = "
     builder.set_bolt("sums", sums.with_timestamp_field("ts").with_lag("5s"), tasks).fields_grouping("taxed", "user")
     for sink, stream in (("revenue", "default"), ("late", "late"), ("sums", "default")):
         bolt = "revenue" if stream == "late" else sink
-        builder.set_sink(f"to-{sink}", sinks.files(_within(place, sink), "jsonl")).from_(bolt, stream=stream)
+        builder.set_sink(f"to-{sink}", sinks.files(f"{shared}/{name}/{sink}", "jsonl")).from_(bolt, stream=stream)
     return builder.build()
-
-
-def _within(place: str, name: str) -> str:
-    """A folder in a place, whose name may have a query at its end."""
-    folder, mark, query = place.partition("?")
-    return f"{folder}{name}{mark}{query}"
 
 
 def die_when_it_happens(shared: str) -> None:
@@ -92,7 +85,7 @@ def rescaled(shared: str, name: str, master: str) -> None:
     spark.stop()
 
 
-def main(shared: str, name: str, what: str = "", master: str | None = None, place: str = "") -> None:
+def main(shared: str, name: str, what: str = "", master: str | None = None) -> None:
     if what == "rescaled":
         assert master is not None
         rescaled(shared, name, master)
@@ -103,8 +96,8 @@ def main(shared: str, name: str, what: str = "", master: str | None = None, plac
         what = ""
     if what == "driver":
         threading.Thread(target=die_when_it_happens, args=(shared,), daemon=True).start()
-    options = RunOptions(_within(place or f"{shared}/{name}/", "checkpoint"))
-    topology = make(shared, name, "" if what == "local" else what, place=place)
+    options = RunOptions(f"{shared}/{name}/checkpoint")
+    topology = make(shared, name, "" if what == "local" else what)
     summary = run_local(topology, options) if what == "local" else run_on_spark(topology, options, master=master)
     print(json.dumps({"rows": summary.rows, "batches": summary.batches}))
 
