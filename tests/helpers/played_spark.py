@@ -2,7 +2,7 @@
 
 It reads its logs as Spark does, but that a batch is one file whatever died, and checks nothing, so that what damage
 comes through the checks of the checkpoint shows in the rows. What it plays is held against Spark in
-tests/spark/test_damage_on_spark.py.
+tests/spark/crashes/test_damage_on_spark.py.
 """
 
 from __future__ import annotations

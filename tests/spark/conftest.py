@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from tests.helpers.broker import broker
 from tests.helpers.jars import jars
-from tests.spark.kafka_shop import Kafka
+from tests.spark.kafka.kafka_shop import Kafka
 from tests.spark.shop import write_orders
 from tests.spark.tools import CONF
 from topologies.spark.jvm.session import open_session

@@ -8,6 +8,7 @@ from typing import Literal
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.helpers.places import TESTS
 from topologies import TopologyBuilder, replay, sinks, spouts
 from topologies.scenarios.picture.svg import svg
 from topologies.scenarios.run.replay import replay_locally
@@ -17,7 +18,7 @@ from topologies.spark.replay import replay_on_spark
 from windowing import TupleWindow, WindowedBolt
 from windowing.data.rows import EmittedRows
 
-SCENARIOS = Path(__file__).parents[1] / "scenarios"
+SCENARIOS = TESTS / "scenarios"
 LONGEST = 60
 """Steps of the Storm cases chosen: one query runs them all side by side, a micro-batch per tick."""
 

@@ -80,7 +80,7 @@ LEAVES = """
 import sys
 from pathlib import Path
 from pyspark.sql import SparkSession
-from tests.spark.test_stop import descendants
+from tests.spark.crashes.test_stop import descendants
 from tests.spark.tools import CONF
 from tests.topologies.background.test_start import Reached, shop
 import os

@@ -108,7 +108,17 @@ def run(killer: Path, orders: Path, folder: Path, death: Death) -> Outcome:
         "DEADLY_AT": str(death.at),
         "DEADLY_WHOM": death.whom,
     }
-    script = [sys.executable, "-m", "tests.spark.dying", str(orders), str(data), "nowhere", "0", "nobody", death.tasks]
+    script = [
+        sys.executable,
+        "-m",
+        "tests.spark.crashes.dying",
+        str(orders),
+        str(data),
+        "nowhere",
+        "0",
+        "nobody",
+        death.tasks,
+    ]
     with open(folder / "said", "w", encoding="utf-8") as said:
         process = subprocess.Popen(script, cwd=ROOT, stdout=said, stderr=said, start_new_session=True, env=environment)
         try:

@@ -1,4 +1,4 @@
-"""Records in files as the driver's Java writes them; that it does is in tests/spark/test_ranges.py."""
+"""Records in files as the driver's Java writes them; that it does is in tests/spark/kafka/test_kafka_ranges.py."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.damage import rows_of, topology
-from tests.spark.test_change_of_engine import here, on_spark, write
+from tests.spark.crashes.test_change_of_engine import here, on_spark, write
 from topologies import run_local
 from topologies.checkpoints.pairing import PairedCheckpoint
 from topologies.checkpoints.savepoints.savepoint import take_savepoint

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.helpers.jars import jars
-from tests.spark.step_shop import BatchClock, built
+from tests.spark.kafka.step_shop import BatchClock, built
 from tests.spark.tools import CONF
 from topologies.run.options import RunOptions
 from topologies.spark.jvm.session import open_session

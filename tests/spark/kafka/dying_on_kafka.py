@@ -7,7 +7,7 @@ import signal
 import sys
 
 from tests.helpers.jars import jars
-from tests.spark.kafka_shop import Kafka, shop
+from tests.spark.kafka.kafka_shop import Kafka, shop
 from tests.spark.tools import CONF
 from topologies.run.options import RunOptions
 from topologies.spark.jvm.session import open_session

@@ -20,8 +20,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.helpers.malformed import AVRO_SCHEMA, FORMATS, GOOD, malformed
-from tests.spark.kafka_shop import Kafka, Record, once
-from tests.spark.step_shop import (
+from tests.helpers.places import ROOT
+from tests.spark.kafka.kafka_shop import Kafka, Record, once
+from tests.spark.kafka.step_shop import (
     EIGHT,
     SECOND,
     BatchClock,
@@ -42,7 +43,6 @@ from windowing.errors import ConfigError
 from windowing.time.durations import millis
 
 pytestmark = pytest.mark.usefixtures("spark")
-ROOT = Path(__file__).parents[2]
 READY = ROOT / "topologies" / "examples" / "aggregation"
 
 STEP = """
@@ -548,7 +548,7 @@ def test_timeouts_fire_between_batches(events: tuple[str, list[dict[str, Any]]],
 def killed(kafka: Kafka, events: tuple[str, Any], tmp_path_factory: Any) -> Future[Any]:
     """A run that is killed, in the background."""
     step = counted(kafka, tmp_path_factory.mktemp("killed"), events, "stateFull: true")
-    script = [sys.executable, "-m", "tests.spark.dying_step_on_kafka", str(step.path), str(step.checkpoint)]
+    script = [sys.executable, "-m", "tests.spark.kafka.dying_step_on_kafka", str(step.path), str(step.checkpoint)]
     paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
 
     def die() -> Any:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.places import ROOT
 from tests.spark.shop import SCHEMA, Spans, at, shop_in_files, shop_in_memory, write_orders
 from tests.spark.tools import CONF, drafts, file_rows, memory_rows, run
 from topologies import TopologyBuilder, sinks, spouts
@@ -24,7 +25,6 @@ from topologies.topology import Topology
 from windowing import millis
 
 pytestmark = pytest.mark.usefixtures("spark")
-ROOT = Path(__file__).parents[2]
 
 
 def by_the_clock(length: str = "1s") -> tuple[Topology, MemorySink]:

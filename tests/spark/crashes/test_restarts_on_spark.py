@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.broker import RunningBroker, running_broker
-from tests.spark.kafka_shop import (
+from tests.helpers.places import ROOT
+from tests.spark.crashes.restarting import shop
+from tests.spark.kafka.kafka_shop import (
     ORDERS,
     PARTITIONS,
     PER_BATCH,
@@ -24,14 +26,12 @@ from tests.spark.kafka_shop import (
     said,
     some_orders,
 )
-from tests.spark.restarting import shop
 from tests.spark.tools import file_rows, run
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch.report import BatchReport
 from topologies.run.restart import ComingRestart, Restart
 from topologies.topology import Topology
 
-ROOT = Path(__file__).parents[2]
 AT_ONCE = Restart(10, "100ms", "1s")
 READING = {"kafka.default.api.timeout.ms": 3000, "kafka.request.timeout.ms": 2000, "kafkaConsumer.pollTimeoutMs": 6000}
 WRITING = {"kafka.max.block.ms": 3000, "kafka.request.timeout.ms": 2000, "kafka.delivery.timeout.ms": 5000}
@@ -89,7 +89,7 @@ def test_what_is_killed_is_started_again(whom: str, orders: Path, tmp_path: Path
     run(shop(str(orders), str(tmp_path / "calm/out")), tmp_path / "calm/ck")
     folder = tmp_path / "killed"
     folder.mkdir()
-    script = [sys.executable, "-m", "tests.spark.restarting", str(orders), str(folder), whom]
+    script = [sys.executable, "-m", "tests.spark.crashes.restarting", str(orders), str(folder), whom]
     paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         script,

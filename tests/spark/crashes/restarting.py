@@ -1,6 +1,6 @@
 """A run on Spark that is started again by itself: an executor of a small cluster, or the driver's Java, is killed once.
 
-Run as a process of its own: ``python -m tests.spark.restarting ORDERS FOLDER executor|java``.
+Run as a process of its own: ``python -m tests.spark.crashes.restarting ORDERS FOLDER executor|java``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.spark.dying import CLUSTER
+from tests.spark.crashes.dying import CLUSTER
 from tests.spark.shop import SCHEMA
 from tests.spark.tools import CONF, Trap
 from topologies import RunOptions, TopologyBuilder, run_on_spark, sinks, spouts

@@ -19,7 +19,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.kafka_shop import (
+from tests.helpers.places import ROOT
+from tests.spark.kafka.kafka_shop import (
     ID,
     ORDERS,
     PARTITIONS,
@@ -46,7 +47,6 @@ from windowing.errors import ConfigError, DataError, EnvironmentMissing, Unreach
 from windowing.settings.rules import Arrival
 
 pytestmark = pytest.mark.usefixtures("spark")
-ROOT = Path(__file__).parents[2]
 BATCHES = -(-ORDERS // PER_BATCH)
 IMPATIENT = {"kafka.default.api.timeout.ms": 1500, "kafka.request.timeout.ms": 1000}
 
@@ -122,7 +122,7 @@ def killed(kafka: Kafka, orders: tuple[str, Any], tmp_path_factory: pytest.TempP
     script = [
         sys.executable,
         "-m",
-        "tests.spark.dying_on_kafka",
+        "tests.spark.kafka.dying_on_kafka",
         kafka.servers,
         orders[0],
         out,

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.kafka_shop import Kafka
+from tests.helpers.places import TESTS
+from tests.spark.kafka.kafka_shop import Kafka
 from topologies import TopologyBuilder, spouts
 from topologies.engine.batch.report import BatchReport
 from topologies.run.options import RunOptions
@@ -26,7 +27,7 @@ from topologies.spark.runner import SparkRun
 from topologies.topology import Topology
 from windowing.settings.rules import SOURCE
 
-SCENARIOS = Path(__file__).parents[1] / "scenarios"
+SCENARIOS = TESTS / "scenarios"
 WAYS = {"two": 2, "eight": 8}
 _BASE = 1_700_000_000_000
 """The record timestamp of the first event, in milliseconds."""

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from manager.storage.segments.file_segments import FileSegments
-from tests.spark.kafka_shop import Kafka
+from tests.spark.kafka.kafka_shop import Kafka
 from tests.spark.tools import run
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.io.kafka import KafkaSink

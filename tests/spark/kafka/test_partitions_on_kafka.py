@@ -14,7 +14,7 @@ import pytest
 
 from manager.storage.batch_keys import batch_key
 from manager.storage.checkpoint import FileCheckpoint
-from tests.spark.kafka_shop import Kafka
+from tests.spark.kafka.kafka_shop import Kafka
 from tests.spark.tools import at_phase, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.io.sinks import MemorySink

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.helpers.places import ROOT
 from tests.spark.shop import SCHEMA, Counted, Revenue, Taxed, shop_in_files, write_orders
 from tests.spark.tools import (
     Trap,
@@ -35,7 +36,6 @@ from topologies.topology import Topology
 
 pytestmark = pytest.mark.usefixtures("spark")
 SINKS = ("revenue", "late", "best")
-ROOT = Path(__file__).parents[2]
 PLACES = {
     # name: (where, in or before the step after which batch, whom, who runs the tasks)
     "in the ingest": ("taxed", 1, "driver", "pool"),
@@ -106,7 +106,17 @@ def kills(
 
 def _killed(place: str, orders: Path, folder: Path) -> tuple[int, Path, str]:
     where, batch, whom, tasks = PLACES[place]
-    script = [sys.executable, "-m", "tests.spark.dying", str(orders), str(folder), where, str(batch), whom, tasks]
+    script = [
+        sys.executable,
+        "-m",
+        "tests.spark.crashes.dying",
+        str(orders),
+        str(folder),
+        where,
+        str(batch),
+        whom,
+        tasks,
+    ]
     with open(folder / "said", "w+", encoding="utf-8") as said:
         process = subprocess.Popen(script, cwd=ROOT, stdout=said, stderr=said, start_new_session=True, env=_paths())
         status = process.wait(120)
@@ -262,7 +272,16 @@ def test_a_worker_that_always_dies_is_an_error(shared_orders: Path, tmp_path: Pa
 
 def test_executors_of_their_own_give_the_same(shared_orders: Path, undisturbed: Output, tmp_path: Path) -> None:
     """A small cluster on this machine, with speculation: two executors, each with its own workers."""
-    script = [sys.executable, "-m", "tests.spark.dying", str(shared_orders), str(tmp_path), "nowhere", "0", "cluster"]
+    script = [
+        sys.executable,
+        "-m",
+        "tests.spark.crashes.dying",
+        str(shared_orders),
+        str(tmp_path),
+        "nowhere",
+        "0",
+        "cluster",
+    ]
     done = subprocess.run(script, cwd=ROOT, env=_paths(), capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout.splitlines()[-1])

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.kafka_shop import Kafka, Record, once
-from tests.spark.step_shop import EIGHT, SECOND, BatchClock, Message, built, write
+from tests.helpers.places import ROOT
+from tests.spark.kafka.kafka_shop import Kafka, Record, once
+from tests.spark.kafka.step_shop import EIGHT, SECOND, BatchClock, Message, built, write
 from tests.spark.tools import at_phase, run, run_until
 
 pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.feature("UH-32", "UH-31")]
-ROOT = Path(__file__).parents[2]
 
 CHAIN = """
 name: users
@@ -157,7 +157,7 @@ def test_a_chain_that_is_killed_goes_on(
     kafka: Kafka, events: str, undisturbed: dict[str, bytes | None], tmp_path: Path
 ) -> None:
     chain = Chain(kafka, tmp_path, events)
-    script = [sys.executable, "-m", "tests.spark.dying_step_on_kafka", str(chain.path), str(chain.checkpoint)]
+    script = [sys.executable, "-m", "tests.spark.kafka.dying_step_on_kafka", str(chain.path), str(chain.checkpoint)]
     paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         [*script, *map(str, MOMENTS)], cwd=ROOT, env={**os.environ, "PYTHONPATH": paths},

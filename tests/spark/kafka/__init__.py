@@ -1,0 +1,1 @@
+"""Tests of topics of Kafka as sources and sinks, on a broker."""
