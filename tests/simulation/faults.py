@@ -66,6 +66,8 @@ WHERE = ("", "manifests", "plans", "segments", "/offsets", "/commits", "/sources
 """Parts of paths at which faults are aimed."""
 STORE_WHERE = ("", "", "turns", "manifests", "plans", "segments", "/offsets", "/commits", "/sources", "-close", "out/")
 TAKEN_OVER_AT = (
+    ("list objects", "out/"),
+    ("list objects", "out/"),
     ("list objects", "/offsets"),
     ("list objects", "/sources"),
     ("list objects", "segments"),
@@ -153,8 +155,8 @@ def _of_a_store(chance: random.Random) -> list[Fault]:
             operation, where, most = "", "", 8.0
             if len(STORE_KINDS[kind]) == 1:
                 most = 5
-            elif kind == "another run takes over" and chance.random() < 0.5:
-                (operation, where), most = chance.choice(TAKEN_OVER_AT), 4
+            elif kind == "another run takes over" and chance.random() < 0.7:
+                (operation, where), most = chance.choice(TAKEN_OVER_AT), 3
             elif chance.random() < 0.6:
                 operation, where, most = chance.choice(["", *STORE_KINDS[kind]]), chance.choice(STORE_WHERE), 4
             fault = Fault(life, kind, int(2 ** chance.uniform(0, most)), operation, where)

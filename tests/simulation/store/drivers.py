@@ -50,19 +50,16 @@ class Drivers:
         """Another one comes, and goes on."""
         assert self.now is not None
         self.all.append(driver)
-        self.share = self.chance.choice([0.0, 0.02, 0.1, 0.3, 0.5])
+        self.share = self.chance.choice([0.0, 0.0, 0.02, 0.1, 0.4])
         threading.Thread(target=self._thread, args=[driver], daemon=True).start()
         self._switch(self.now, driver)
 
-    def turn(self) -> None:
-        """Called by the one that goes on, before each of its requests."""
-        if (
-            self.now is not None
-            and self.share
-            and not self.held()
-            and self.chance.random() < self.share
-            and self._others()
-        ):
+    def turn(self, *, contested: bool = False) -> None:
+        """Called by the one that goes on, before each of its requests. ``contested``: before one that another may make
+        as well, where it matters most who is first."""
+        if self.now is None or self.held() or not self._others():
+            return
+        if self.chance.random() < (max(self.share, 0.5) if contested else self.share):
             self._switch(self.now)
 
     def _others(self) -> list[Driver]:

@@ -101,7 +101,7 @@ class StorePlace:
 
     def _before(self, kind: str, path: str) -> str:
         self._counted(kind, path)
-        self.drivers.turn()
+        self.drivers.turn(contested=kind == "create object" and "/spark/" in path)
         driver = self.drivers.now
         assert driver is not None
         if driver.dead:
