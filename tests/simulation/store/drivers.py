@@ -36,8 +36,8 @@ class Drivers:
         """``held``: whether the one that goes on must not be interrupted."""
         self.all: list[Driver] = []
         self.now: Driver | None = None
-        self.share = 0.0
-        """How often another one goes on before a request."""
+        self.share = self.contested = 0.0
+        """How often another one goes on before a request; and before one that both may make."""
 
     def run(self, first: Driver) -> None:
         """Run this one, and all that come meanwhile, to their ends."""
@@ -51,6 +51,7 @@ class Drivers:
         assert self.now is not None
         self.all.append(driver)
         self.share = self.chance.choice([0.0, 0.0, 0.02, 0.1, 0.4])
+        self.contested = self.chance.choice([0.0, 0.5])
         threading.Thread(target=self._thread, args=[driver], daemon=True).start()
         self._switch(self.now, driver)
 
@@ -59,7 +60,7 @@ class Drivers:
         as well, where it matters most who is first."""
         if self.now is None or self.held() or not self._others():
             return
-        if self.chance.random() < (max(self.share, 0.5) if contested else self.share):
+        if self.chance.random() < (max(self.share, self.contested) if contested else self.share):
             self._switch(self.now)
 
     def _others(self) -> list[Driver]:

@@ -13,7 +13,7 @@ from tests.simulation.faults import in_a_store, schedule
 from tests.simulation.world.kinds import BOLTS, JOINS, KINDS, MEETING, MOVED, NUMBERED, PASSING, REST
 from tests.simulation.world.making import made
 from tests.simulation.world.plan import BoltPlan, Format, WorldPlan
-from tests.simulation.world.portions import LARGE, SEVERAL, SMALL, Size, portions
+from tests.simulation.world.portions import LARGE, SEVERAL, SMALL, TO_BE_MOVED, Size, portions
 from tests.simulation.world.steps import SPOUT, drawn_step
 from windowing import AggregateBolt
 from windowing.errors import ConfigError
@@ -26,7 +26,7 @@ def draw(seed: int) -> Iterator[WorldPlan]:
     chance = random.Random(f"world {seed}")
     returns = any(fault.kind == "it goes back" for fault in schedule(seed))  # over several batches, if there are some
     rescaled = any(fault.kind == "it is rescaled" for fault in schedule(seed))
-    size = _size(chance, returns=returns)
+    size = _size(chance, returns=returns, rescaled=rescaled)
     store = in_a_store(seed)
     if chance.random() < 0.1 and not rescaled and not store:
         yield _step(chance, size)
@@ -48,9 +48,11 @@ def draw(seed: int) -> Iterator[WorldPlan]:
             yield _Drawing(chance, plan, rescaled=rescaled).plan()
 
 
-def _size(chance: random.Random, *, returns: bool) -> Size:
+def _size(chance: random.Random, *, returns: bool, rescaled: bool) -> Size:
     if chance.random() < 0.02:
         return LARGE
+    if rescaled:
+        return TO_BE_MOVED
     return SEVERAL if returns and chance.random() < 0.7 else SMALL
 
 
@@ -119,7 +121,7 @@ class _Drawing:
         return replace(
             plan,
             made=repr(bolt),
-            tasks=chance.choice([1, 2, 3]) if by_key or self.rescaled else 1,
+            tasks=chance.choice([2, 2, 3] if self.rescaled else [1, 2, 3]) if by_key or self.rescaled else 1,
             keyed=(by_key or self.rescaled) and chance.random() < (0.95 if self.rescaled else 0.8),
             sinks=sinks,
             called=chance.random() < 0.3,

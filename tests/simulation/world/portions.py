@@ -54,6 +54,8 @@ SMALL = Size([1, 1, 2], [0, 1, 1, 2, 3], [0, 1, 3, 6, 9])
 """Most are: what faults find in larger ones, they find in these, and sooner."""
 SEVERAL = Size([1, 1, 2], [2, 3, 4], [0, 1, 3, 4])
 """There are several batches to go back to."""
+TO_BE_MOVED = Size([1, 2], [2, 3], [3, 6, 9])
+"""Most tasks hold events when they are moved."""
 LARGE = Size([1, 2, 3], [3, 5, 8, 12], [0, 1, 4, 12, 12])
 
 
