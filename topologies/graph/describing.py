@@ -116,7 +116,9 @@ def _time(node: WindowedNode) -> Iterator[str]:
         yield from rules_in_words(node)
         return
     if settings.timestamp_field is not None:
+        carried = [label for label, carries in zip(node.streams, node.carries_time, strict=True) if carries]
         source = f"event time from {settings.timestamp_field}"
+        source += f" (of {', '.join(carried)}: that of its rows)" if carried else ""
     elif settings.timestamp_extractor is not None:
         source = f"event time from {_called(settings.timestamp_extractor)}"
     else:

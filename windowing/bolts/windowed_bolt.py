@@ -161,7 +161,17 @@ class WindowedBolt(ConfiguredBolt):
 
     @checked_value
     def with_timestamp_field(self, field: str) -> Self:
-        """Event time from a column: timestamps, dates, or whole numbers of milliseconds since the epoch (ST-9)."""
+        """Event time from a column: timestamps, dates, or whole numbers of milliseconds since the epoch (ST-9).
+
+        Inputs that call it differently need ``with_timestamp_extractor``, or a bolt before this one that renames it.
+        """
+        if isinstance(field, Mapping):
+            raise ConfigError(
+                f"with_timestamp_field({field!r})",
+                why="it takes one name, for all inputs",
+                do="rename the column of the others in a bolt before this one, or give with_timestamp_extractor a "
+                "function that looks for each: lambda event: event.get('at') or event.get('measured')",
+            )
         self._one_time_source(f"with_timestamp_field({field!r})")
         return self._with(timestamp_field=self._read("with_timestamp_field", "", field))
 

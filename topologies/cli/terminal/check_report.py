@@ -13,6 +13,7 @@ from topologies.graph.describing import Described, described, sink_in_words
 from topologies.graph.streams import stream_label
 from topologies.preflight.findings import Findings
 from topologies.preflight.folders import find_sinks
+from topologies.preflight.lacking_columns import find_lacking
 from topologies.preflight.shifted_windows import shifted_chains
 from topologies.preflight.sources import find_sources
 from topologies.preflight.unread_streams import untaken
@@ -29,7 +30,8 @@ def print_report(console: Console, topology: Topology, *, strict: bool) -> bool:
 
     ``strict``: whether warnings are as bad as problems.
     """
-    found = {**find_sources(topology), **find_sinks(topology), **find_waiting(topology)}
+    found = {**find_sources(topology), **find_sinks(topology)}
+    of_bolts = (find_waiting(topology), find_lacking(topology))
     console.print(Text(f"topology {topology.name}", "bold"))
     for part in described(topology):
         if part.name not in topology.sinks:
@@ -39,8 +41,9 @@ def print_report(console: Console, topology: Topology, *, strict: bool) -> bool:
     console.print()
     for note in (*shifted_chains(topology), *untaken(topology)):
         say(console, Text.assemble(("note: ", "bold"), note), always=True)
-    problems = [error for each in found.values() for error in each.problems]
-    warnings = [error for each in found.values() for error in each.warnings]
+    everything = [each for part in (found, *of_bolts) for each in part.values()]
+    problems = [error for each in everything for error in each.problems]
+    warnings = [error for each in everything for error in each.warnings]
     for error in problems:
         say(console, in_words(error, "problem"))
     for error in warnings:

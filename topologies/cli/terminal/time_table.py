@@ -32,7 +32,8 @@ def time_table(bolts: Mapping[str, BoltReport]) -> Table | None:
     rows = [row for name, bolt in bolts.items() for row in _rows(name, bolt)]
     if not rows:
         return None
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="what the rules of time found", title_justify="left")
+    heading = "what the rules of time found"
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=heading, title_justify="left", min_width=len(heading))
     table.add_column("", style="bold")
     is_fresh = any(delay for _, delay, _ in rows)
     if is_fresh:
