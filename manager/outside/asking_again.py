@@ -18,7 +18,7 @@ import pyarrow.fs as pafs
 
 from manager.outside.transient import is_transient
 
-_T = TypeVar("_T")
+Answer = TypeVar("Answer")
 RETRIES = 6
 """How often a request is made again: as often as obstore does it (``object_store``)."""
 _FIRST_WAIT = 0.1
@@ -28,7 +28,7 @@ _PATIENCE = 10.0
 to say that a store is down; the run then ends, or starts again by itself (``--restart``)."""
 
 
-def asking_again(act: Callable[[], _T], again: Callable[[], _T] | None = None) -> _T:
+def asking_again(act: Callable[[], Answer], again: Callable[[], Answer] | None = None) -> Answer:
     """What ``act`` returns, asked again where it fails in a way that may pass; the last failure is raised.
 
     ``again``: what is asked instead after a failure, of which nobody knows whether the store has done it.
@@ -97,10 +97,10 @@ class AskingAgain(pafs.FileSystemHandler):  # type: ignore[misc]
         asking_again(lambda: self.plain.copy_file(src, dest))
 
     def open_input_stream(self, path: str) -> pa.NativeFile:
-        return pa.PythonFile(_Source(self.plain, path), mode="r")
+        return self.open_input_file(path)
 
     def open_input_file(self, path: str) -> pa.NativeFile:
-        return pa.PythonFile(_Source(self.plain, path), mode="r")
+        return pa.PythonFile(_Source(asking_again(lambda: self.plain.open_input_file(path))), mode="r")
 
     def open_output_stream(self, path: str, metadata: dict[str, str]) -> pa.NativeFile:
         return asking_again(lambda: self.plain.open_output_stream(path, compression=None, metadata=metadata))
@@ -123,10 +123,10 @@ class AskingAgain(pafs.FileSystemHandler):  # type: ignore[misc]
 class _Source(io.RawIOBase):
     """The bytes of an object, read from where the reader is; a read that failed begins there again."""
 
-    def __init__(self, plain: pafs.FileSystem, path: str) -> None:
+    def __init__(self, file: pa.NativeFile) -> None:
         super().__init__()
-        self._file: pa.NativeFile = asking_again(lambda: plain.open_input_file(path))
-        self._size = int(self._file.size())
+        self._file = file
+        self._size = int(file.size())
         self._at = 0
 
     def readable(self) -> bool:
@@ -163,5 +163,4 @@ class _Source(io.RawIOBase):
     def close(self) -> None:
         if not self.closed:
             super().close()
-            if hasattr(self, "_file"):
-                self._file.close()
+            self._file.close()

@@ -98,8 +98,9 @@ def walked(day_time: DayTime, after: int) -> int:
         while day <= shown:
             wanted = day + timedelta(microseconds=day_time.micros)
             if highest < wanted <= shown:
-                fires = moment - MINUTE + (wanted - before) // timedelta(microseconds=1)
-                fired.add(fires)
+                # What is shown at this moment was not leapt over; else a clock that was not set shows it.
+                past = MINUTE if wanted == shown else (wanted - before) // timedelta(microseconds=1)
+                fired.add(moment - MINUTE + past)
             day += timedelta(days=1)
         highest = max(highest, shown)
         if moment > after and (later := [each for each in fired if each > after]):
@@ -132,6 +133,7 @@ SWITCHES = [
     time=st.integers(0, 1439),
 )
 @example(switch=SWITCHES[0], minutes=0, micros=0, time=150)
+@example(switch=SWITCHES[0], minutes=0, micros=0, time=180)
 @example(switch=SWITCHES[1], minutes=-30, micros=0, time=150)
 @example(switch=SWITCHES[10], minutes=600, micros=0, time=1200)
 def test_it_comes_when_a_walk_by_the_minute_finds_it(
