@@ -38,6 +38,7 @@ class Checkpoint(Protocol):
     def plan(self, key: str, plan: dict[str, Any]) -> tuple[dict[str, Any], bool]: ...
     def begin(self, key: str) -> None: ...
     def commit(self, manifest: Manifest) -> None: ...
+    def clean(self) -> None: ...
     def after_failure(self, batch: str) -> str: ...
     def after_commit(self, batch: str) -> str: ...
 
@@ -84,6 +85,9 @@ class MemoryCheckpoint:
             del self.segments.tables[name]
         self._plans = {key: plan for key, plan in self._plans.items() if key > batch_key(manifest.batch - 1, False)}
 
+    def clean(self) -> None:
+        """Nothing to do: ``commit`` has forgotten what is superfluous."""
+
 
 class FileCheckpoint:
     """A checkpoint in a folder of a file system that pyarrow knows.
@@ -105,6 +109,8 @@ class FileCheckpoint:
         self.files = SealedFolder(self.root, self._fs, uri)
         self._turns = None if uri is None else Turns(self.files)
         self._kept: list[Manifest] = []
+        self._superfluous: tuple[str, str, set[str]] | None = None
+        """What the last commit has left to delete, as ``_clean`` takes it; None once that is done."""
         self._swept = False
         """Whether this process has cleaned all folders of segments: an earlier process may have died while cleaning."""
         self._all_readable = True
@@ -213,14 +219,25 @@ class FileCheckpoint:
         return f"{batch} is committed, and the next run gives the rest of its files their names; nothing is lost"
 
     def commit(self, manifest: Manifest) -> None:
-        """Make the manifest the current state, and delete files that no kept manifest refers to."""
+        """Make the manifest the current state; ``clean`` then deletes what no kept manifest refers to."""
+        self.clean()
         key = batch_key(manifest.batch, manifest.closing)
         before = set().union(*(kept.segments() for kept in self._kept))
         self._commit(key, manifest, before)
         last = batch_key(self._kept[-1].batch, self._kept[-1].closing) if self._kept else key
         self._kept = [*self._kept, manifest][-self.keep :]
-        with during(f"deleting what {batch_in_words(key)} has made superfluous", f"{batch_in_words(key)} is committed"):
+        self._superfluous = (key, last, before)
+
+    def clean(self) -> None:
+        """Delete what the last commit has made superfluous. May run in any thread, as long as nothing else of this
+        checkpoint is used; what a process that dies has left, a later one deletes."""
+        if self._superfluous is None:
+            return
+        key, last, before = self._superfluous
+        batch = batch_in_words(key)
+        with during(f"deleting what {batch} has made superfluous", f"{batch} is committed"):
             self._clean(key, last, before)
+        self._superfluous = None
 
     def _commit(self, key: str, manifest: Manifest, before: set[str]) -> None:
         values = manifest.to_values()

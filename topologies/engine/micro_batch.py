@@ -73,6 +73,9 @@ class MicroBatch:
         self.on_turned_away: Callable[[Sequence[TurnedAway]], None] | None = None
         """Called after the commit with some of the events that the batch did not admit; None where nobody wants to
         know."""
+        self.clean: Callable[[], None] = checkpoint.clean
+        """Called when the files of a batch have their names: deletes what the batch has made superfluous. One slot, for
+        an engine that has that done while it works on what lies between two batches."""
         self.run_id = uuid.uuid4().hex
         """Id of this run, new after each start. It is written into the plans of batches, and is kept when a later run
         repeats them."""
@@ -120,6 +123,7 @@ class MicroBatch:
         self.manifest = progress.state
         with phases.phase("publish"):
             publish(progress.state)
+            self.clean()
         if self.on_trace_contexts is not None:
             self.on_trace_contexts(progress.trace_contexts)
         if self.on_window_ends is not None:

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
+from topologies.checkpoints.cleaning import Cleaning
 from topologies.checkpoints.spark_half.file_journal import path_of
 from topologies.checkpoints.spark_half.source_log import Partitions
 from topologies.engine.batch.context import Context
@@ -159,7 +160,8 @@ class SparkRun(CheckpointedRun):
             if every is None
             else {"processingTime": f"{max(every.micros // 1000, 1)} milliseconds"}
         )
-        with listening(self.spark, self.metrics):
+        with Cleaning(self.checkpoint.clean) as self.cleaning, listening(self.spark, self.metrics):
+            self.micro_batch.clean = self.cleaning.begin
             try:
                 with simple_checkpoints(self.spark, self.halves.path if self.halves.uri is None else None):
                     query = self.query = writer.trigger(**trigger).start()
@@ -171,9 +173,11 @@ class SparkRun(CheckpointedRun):
                 self.source.close()
                 if self.metrics is not None:
                     self.metrics.settle(str(query.runId))
+        self.micro_batch.clean = self.checkpoint.clean
 
     def _spark_batch(self, batch: DataFrame, number: int) -> None:
         """Called by Spark for each micro-batch, and again with the same rows if it was not committed."""
+        self.cleaning.wait()
 
         def rows(slots: int, there: Mapping[str, Partitions]) -> Callable[[Context], list[Output]] | None:
             if not self.source.rows:

@@ -145,6 +145,7 @@ def test_a_commit_is_lost_even_if_the_turn_has_been_deleted_since(store: S3) -> 
     after = checkpoint(store, "deleted", "process 2 on there")
     for batch in range(5):
         after.commit(Manifest(batch=batch))
+        after.clean()
     assert len(after.files.names("turns")) == 1
     with pytest.raises(CheckpointError, match="taken over by process 2"):
         before.commit(Manifest(batch=0, closing=True))
