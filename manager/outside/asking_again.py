@@ -18,7 +18,7 @@ import pyarrow.fs as pafs
 
 from manager.outside.transient import is_transient
 
-Answer = TypeVar("Answer")
+Reply = TypeVar("Reply")
 RETRIES = 6
 """How often a request is made again: as often as obstore does it (``object_store``)."""
 _FIRST_WAIT = 0.1
@@ -28,7 +28,7 @@ _PATIENCE = 10.0
 to say that a store is down; the run then ends, or starts again by itself (``--restart``)."""
 
 
-def asking_again(act: Callable[[], Answer], again: Callable[[], Answer] | None = None) -> Answer:
+def asking_again(act: Callable[[], Reply], again: Callable[[], Reply] | None = None) -> Reply:
     """What ``act`` returns, asked again where it fails in a way that may pass; the last failure is raised.
 
     ``again``: what is asked instead after a failure, of which nobody knows whether the store has done it.
