@@ -120,7 +120,7 @@ class WindowAssigner(ABC):
     @abstractmethod
     def next_end(self, live: Live, after: Limit) -> int | None:
         """The earliest end > after, in microseconds, of a window that holds one of the present events; None where there
-        is none."""
+        is none. Earlier where the events must be looked at before that: one is passed over, for example."""
 
     def open(self, live: Live, after: Limit) -> Iterator[Assigned]:
         """Yield the windows with end > after that hold an event, and that time can close before the streams end; of

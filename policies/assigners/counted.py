@@ -45,6 +45,11 @@ class CountedWindows(WindowAssigner):
         return False
 
     @property
+    def _leaves_gaps(self) -> bool:
+        """Whether there are events between two windows, in none."""
+        return self.slide.value > self.length.value
+
+    @property
     def takes_events_at_the_watermark(self) -> bool:
         return False
 
@@ -63,12 +68,15 @@ class CountedWindows(WindowAssigner):
         return finished
 
     def passed_over(self, live: Live, upto: Limit) -> NDArray[np.bool_] | None:
-        if self.slide.value <= self.length.value:
+        if not self._leaves_gaps:
             return None
         ranks, counted = self._ranks(live, upto)
         return counted & ((ranks - 1) % self.slide.value < self.slide.value - self.length.value)
 
     def next_end(self, live: Live, after: Limit) -> int | None:
+        if self._leaves_gaps:  # an event that no window will hold is known as soon as time reaches it
+            later = live.starts[live.starts > after]
+            return int(later.min()) if len(later) else None
         return self._windows(live, FOREVER).next_end(after)
 
     def open(self, live: Live, after: Limit) -> Iterator[Assigned]:
@@ -89,7 +97,7 @@ class CountedWindows(WindowAssigner):
     def _ranks(self, live: Live, upto: Limit) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """The number of each event since the last window of its key, from 1; and which events count at the limit."""
         counted = live.starts <= upto
-        if self.slide.value <= self.length.value and live.seen is not None:
+        if not self._leaves_gaps and live.seen is not None:
             counted &= ~live.seen
         so_far = np.concatenate([[0], np.cumsum(counted)])
         before = so_far[np.flatnonzero(key_heads(live))]

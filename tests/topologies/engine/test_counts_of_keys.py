@@ -98,6 +98,14 @@ def test_new_and_expired_are_told_of_each_key(scenario: Json) -> None:
         before[window["key"]] = now
 
 
+def test_an_event_between_two_windows_is_unwindowed_once_time_has_reached_it_though_no_window_is_due() -> None:
+    events = [{"event": {"id": f"e{number}", "ts": ts, "k": "a"}} for number, ts in enumerate([0, 1, 18], 1)]
+    steps = [*events[:2], {"tick": "watermark"}, events[2], {"tick": "watermark"}]
+    bolt = {"length": 1, "sliding": 3, "timestamp_field": "ts", "lag": "1ms", "key": "k"}
+    answer = found({"name": "gaps", "bolt": bolt, "steps": steps})
+    assert (answer["counts"]["unwindowed"], answer["pending"]) == (2, ["e3"])
+
+
 # ---- whole topologies
 
 COLUMNS = "user string, amount long, ts long"
