@@ -9,7 +9,6 @@ from manager.storage.segments.file_segments import FileSegments
 from manager.storage.segments.refs import Refs
 from topologies.engine.batch.context import Context
 from topologies.engine.tasks import compact, fire
-from topologies.engine.work.items import FireItem
 from topologies.topology import Topology
 
 MOST_BYTES, MOST_SECTIONS = 2**24, 64
@@ -23,27 +22,28 @@ def is_near(function: Callable[[Any, Context], Any], items: Sequence[Any], conte
     That is so of the sums of an AggregateBolt, and of sections that are made one. In a store of objects each section
     takes a request, and those of several tasks are better made at the same time.
     """
-    if not isinstance(context.store, FileSegments) or context.store.uri is not None:
+    in_files = isinstance(context.store, FileSegments) and context.store.uri is None
+    if not in_files or function not in (fire, compact):
         return False
+    bolts = {item.bolt for item in items}
     if function is fire:
-        own = all(_sums(item, context.topology) for item in items)
+        own = all(_sums(bolt, context.topology) for bolt in bolts)
+        own = own and all(item.admit.sections is None for item in items)
         refs: list[Refs] = [item.state.refs for item in items]
-    elif function is compact:
-        own = not any(_calls_users(item.bolt, context.topology) for item in items)
-        refs = [item.refs for item in items]
     else:
-        return False
+        own = not any(_calls_users(bolt, context.topology) for bolt in bolts)
+        refs = [item.refs for item in items]
     if not own or sum(map(len, refs)) > MOST_SECTIONS:
         return False
     return sum(ref.length for those in refs for ref in those) <= MOST_BYTES
 
 
-def _sums(item: FireItem, topology: Topology) -> bool:
-    """Whether a task joins ready sums, and what it emits goes to no bolt within the task."""
-    if item.admit.sections is not None or topology.windowed[item.bolt].slicing is None:
+def _sums(bolt: str, topology: Topology) -> bool:
+    """Whether the tasks of a bolt join ready sums, and what they emit goes to no bolt within the task."""
+    if topology.windowed[bolt].slicing is None:
         return False
     read = {each.stream[0] for node in topology.plain.values() for each in node.inputs}
-    return item.bolt not in read and not _calls_users(item.bolt, topology)
+    return bolt not in read and not _calls_users(bolt, topology)
 
 
 def _calls_users(bolt: str, topology: Topology) -> bool:
