@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from windowing.data.printable import told
+from windowing.errors import TakenOver
 from windowing.time.timestamps import show
 
 STALL_SECONDS, STALL_FACTOR = 300.0, 10
@@ -23,6 +24,8 @@ class RunState(StrEnum):
     STALLED = "stalled"
     FINISHED = "finished"
     STOPPED = "stopped"
+    TAKEN_OVER = "taken over"
+    """Another run has its checkpoint by now, and goes on with it."""
     FAILED = "failed"
 
 
@@ -40,13 +43,15 @@ class Health:
     phase_seconds: float | None
     """How long the batch in hand has taken so far."""
     error: str | None
-    """What a failed run ended with, or one that is to be started again failed with."""
+    """What a failed run ended with, or one that is to be started again failed with; of one that was taken over by whom,
+    and when."""
     restarts: int = 0
     """How often it was started again."""
 
     @property
     def live(self) -> bool:
-        """Whether there is nothing that only a restart can help."""
+        """Whether there is nothing that only a restart can help; started again, a run that was taken over would take
+        the checkpoint back."""
         return self.well
 
     @property
@@ -110,9 +115,11 @@ class RunHealth:
 
     def end(self, *, stopped: bool, error: BaseException | None) -> None:
         """Called at the end of the run."""
-        self._phase = None
-        self._state = RunState.FAILED if error else RunState.STOPPED if stopped else RunState.FINISHED
-        self._error = None if error is None else told(error)
+        self._phase, self._error = None, None if error is None else told(error)
+        if error is None:
+            self._state = RunState.STOPPED if stopped else RunState.FINISHED
+        else:
+            self._state = RunState.TAKEN_OVER if isinstance(error, TakenOver) else RunState.FAILED
 
     def now(self, committed: int | None = None) -> Health:
         """How it is now. ``committed``: when the last batch was, in microseconds."""

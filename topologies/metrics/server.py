@@ -4,7 +4,9 @@ address."""
 from __future__ import annotations
 
 import json
+import logging
 import os
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,9 +19,11 @@ from urllib.parse import parse_qsl, urlsplit
 from topologies.metrics.prometheus import encoded
 from topologies.metrics.run_metrics import RunMetrics
 from topologies.run.address import Address
+from windowing.data.printable import told
 from windowing.errors import ConfigError
 
 _JSON, _TEXT = "application/json; charset=utf-8", "text/plain; charset=utf-8"
+_LOG = logging.getLogger("windbolt.metrics")
 _FIELDS = 20
 """Maximum number of values in the query of a request."""
 _PATHS = "This is windbolt: /metrics for Prometheus, /health and /ready for the supervisor of the run.\n"
@@ -56,6 +60,7 @@ class MetricsServer:
         self._lock = threading.Lock()
         self._runs: dict[str, RunMetrics] = {}
         self._site: Site | None = None
+        self._logged: set[str] = set()
         self._http = self._listening(address, what)
         thread = threading.Thread(target=self._http.serve_forever, name="windbolt-metrics", daemon=True)
         thread.start()
@@ -75,8 +80,21 @@ class MetricsServer:
     def answer(self, path: str, query: Mapping[str, str], host: str, accept: str) -> HttpAnswer:
         """What a request is answered: by the page first, where there is one."""
         site = self._site
-        found = None if site is None else site.answer(path, query, host)
-        return found or _of_metrics(self.runs, path, accept)
+        try:
+            found = None if site is None else site.answer(path, query, host)
+            return found or _of_metrics(self.runs, path, accept)
+        except Exception as error:
+            self.failed(f"{path} could not be answered", error)
+            return _unanswered(path, error)
+
+    def failed(self, what: str, error: BaseException) -> None:
+        """Log an error with its traceback, once for each kind: a scrape or a page asks again each second."""
+        kind = f"{what}: {type(error).__name__}"
+        with self._lock:
+            known = kind in self._logged
+            self._logged.add(kind)
+        if not known:
+            _LOG.error("%s at %s; this is logged once", what, self.address, exc_info=error)
 
     @property
     def runs(self) -> list[RunMetrics]:
@@ -90,6 +108,8 @@ class MetricsServer:
         self._http.server_close()
 
     def _listening(self, address: Address, what: str) -> ThreadingHTTPServer:
+        failed = self.failed
+
         class Handler(_Handler):
             server_of_runs = self
 
@@ -98,7 +118,10 @@ class MetricsServer:
             daemon_threads = True
 
             def handle_error(self, request: Any, client_address: Any) -> None:
-                """Whoever asked has gone: that concerns nobody."""
+                """That whoever asked has gone concerns nobody."""
+                error = sys.exception()
+                if error is not None and not isinstance(error, (ConnectionError, TimeoutError)):
+                    failed("a request failed", error)
 
         try:
             return Server((address.host, address.port), Handler)
@@ -143,6 +166,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(answer.body)
+
+
+def _unanswered(path: str, error: Exception) -> HttpAnswer:
+    """As what a page is told that it cannot be given."""
+    words = {
+        "what": f"{path} could not be answered",
+        "why": told(error),
+        "do": "look into the log of the process that serves it: the first such error is there, with its traceback",
+    }
+    return HttpAnswer(_text({"error": words}), _JSON, HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 def _of_metrics(runs: Sequence[RunMetrics], path: str, accept: str) -> HttpAnswer:

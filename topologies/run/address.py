@@ -32,7 +32,7 @@ class Address(NamedTuple):
 def address_of(given: int | str, what: str = "the metrics") -> Address:
     """The address that ``9464``, ``"9464"``, ``"0.0.0.0:9464"`` or ``"[::1]:9464"`` stands for.
 
-    A port alone is one of the loopback interface, which other machines cannot reach. ``what`` is served there. Raises
+    A port alone is one of the loopback interface, which other machines cannot reach. ``what`` is served there.
     Raises ConfigError for an invalid port.
     """
     host, colon, port = str(given).strip().rpartition(":")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from http.client import HTTPException
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,9 +23,10 @@ from topologies import RunOptions, TopologyBuilder, local, run_local, sinks, spo
 from topologies.engine.batch.report import BatchReport
 from topologies.engine.phases import PHASES
 from topologies.metrics import run_metrics
+from topologies.metrics.run_metrics import RunMetrics
 from topologies.run.observer import SourceLag
 from topologies.run.summary import Summary
-from windowing.errors import BoltError, ConfigError, EnvironmentMissing
+from windowing.errors import BoltError, ConfigError, EnvironmentMissing, TakenOver
 
 
 @pytest.fixture
@@ -181,6 +185,21 @@ def test_a_failed_run_is_not_well(folder: Path, port: int) -> None:
     )
 
 
+def test_a_run_whose_checkpoint_another_one_has_is_live_and_not_ready(folder: Path, port: int) -> None:
+    """Started again by its supervisor it would take the checkpoint back."""
+
+    def loses(report: BatchReport) -> None:
+        raise TakenOver("checkpoint b/ck has been taken over by process 7 on b at 2024-01-01T00:00:00Z")
+
+    with pytest.raises(TakenOver):
+        run_local(shop(folder), RunOptions(serve_metrics=port, on_report=loses))
+    status, told = health(port)
+    run = told["topologies"]["shop"]
+    assert (status, run["state"], run["live"], run["ready"]) == (200, "taken over", True, False)
+    assert "by process 7 on b at 2024-01-01T00:00:00Z" in run["error"]
+    assert value(scrape(port), "windbolt_run_healthy", topology="shop") == 1
+
+
 def test_a_run_is_ready_while_it_takes_input(folder: Path, port: int) -> None:
     seen: list[tuple[int, dict[str, Any], int]] = []
 
@@ -208,6 +227,43 @@ def test_other_paths_and_methods(folder: Path, port: int) -> None:
     assert get(port, "/")[0] == 200
     assert get(port, "/etc/passwd")[0] == 404
     assert get(port, "/metrics?name=up")[0] == 200
+
+
+def test_what_cannot_be_answered_is_logged_once(
+    folder: Path, port: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_local(shop(folder), RunOptions(serve_metrics=port))
+
+    def breaks(*_: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr(RunMetrics, "samples", breaks)
+    for _ in range(3):
+        status, kind, body = get(port, "/metrics")
+        assert (status, kind) == (500, "application/json; charset=utf-8")
+        error = json.loads(body)["error"]
+        assert (error["what"], error["why"]) == ("/metrics could not be answered", "ZeroDivisionError: a defect")
+    (logged,) = [record for record in caplog.records if record.name == "windbolt.metrics"]
+    assert f"/metrics could not be answered at 127.0.0.1:{port}" in logged.getMessage()
+    assert logged.exc_info is not None
+    assert health(port)[0] == 200, "the rest is served on"
+
+
+def test_what_goes_wrong_while_an_answer_is_sent_is_logged_once_and_that_nobody_listens_is_not(
+    folder: Path, port: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_local(shop(folder), RunOptions(serve_metrics=port))
+    for error, times in ((BrokenPipeError("gone"), 0), (ZeroDivisionError("a defect"), 1)):
+
+        def breaks(*_: object, error: Exception = error) -> None:
+            raise error
+
+        monkeypatch.setattr(BaseHTTPRequestHandler, "end_headers", breaks)
+        for _ in range(2):
+            with pytest.raises((OSError, HTTPException)):
+                get(port, "/health")
+        logged = [record for record in caplog.records if "a request failed" in record.getMessage()]
+        assert len(logged) == times, "a connection is closed after that"
 
 
 def test_a_port_that_is_taken(folder: Path, port: int) -> None:

@@ -3,6 +3,7 @@ phone."""
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.helpers.browser import executable
 from tests.helpers.orders_and_refunds import order, shop, write
+from tests.helpers.s3 import S3, s3_server
 from tests.helpers.scraping import free_port
 from tests.topologies.page.shown import held, state
 from tests.topologies.scenarios.test_pictures import contrast
@@ -24,7 +26,7 @@ from topologies.run.address import address_of
 from topologies.run.restart import ComingRestart, Restart
 from windowing import AggregateBolt, WindowedBolt
 from windowing.aggregates import count
-from windowing.errors import BoltError
+from windowing.errors import BoltError, TakenOver
 
 SCHEMA = "user string, amount double, ts timestamp, region string"
 Open = Callable[..., Page]
@@ -67,6 +69,12 @@ def opened(browser: Browser, port: int) -> Iterator[Open]:
         context.close()
     assert [error for error in errors if "ERR_CONNECTION" not in error and "400 (Bad Request)" not in error] == []
     assert {url.split("/")[2] for url in fetched} == {f"127.0.0.1:{port}"}
+
+
+@pytest.fixture
+def store() -> Iterator[S3]:
+    with s3_server() as running:
+        yield running
 
 
 @pytest.fixture
@@ -145,6 +153,25 @@ def test_a_run_that_fails_stays_to_be_seen(opened: Open, folder: Path, port: int
         assert "the till is broken" in shown.inner_text("#runs")
         assert "failed" in shown.inner_text("#runs")
         assert shown.title().startswith("✖")
+
+
+def test_a_run_whose_checkpoint_another_one_has_says_which_and_since_when(
+    opened: Open, folder: Path, port: int, store: S3
+) -> None:
+    """In an object store the run that was started last has the checkpoint."""
+    with held(shop(folder), port, store.uri("ck")) as run:
+        run.at_batch()
+        shown = opened()
+        expect(shown.locator("#banner .state")).to_contain_text("Running")
+        run_local(shop(folder), RunOptions(store.uri("ck"), flush=False))
+        run.end()
+        assert isinstance(run.error, TakenOver)
+        expect(shown.locator("#banner .state")).to_contain_text("Taken over: another run has the checkpoint now")
+        assert shown.get_attribute("#banner", "data-kind") == "held"
+        told = shown.inner_text(".remarks li.warn")
+        assert re.search(r"has been taken over by process \d+ on .* at 20\d\d-\d\d-\d\dT", told)
+        assert "taken over by another run" in shown.inner_text("#runs")
+        assert "failed" not in shown.inner_text("main").lower()
 
 
 def test_a_run_that_waits_to_start_again_says_so(opened: Open, folder: Path, port: int) -> None:

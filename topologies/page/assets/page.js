@@ -13,6 +13,7 @@ const WORDS = {
   checkpoint: ["done", "From the checkpoint: no end of the last run is noted, so it goes on, or it died."],
   finished: ["done", "Finished."], stopped: ["done", "Stopped. Its windows are open for the next run."],
   failed: ["bad", "Failed."],
+  "taken over": ["held", "Taken over: another run has the checkpoint now, and goes on with it. This run has ended, and nothing is lost."],
   restarting: ["held", "Failed, and starts again by itself: from its checkpoint, so nothing is lost."],
 };
 
@@ -42,7 +43,7 @@ class RunView {
       const answer = await fetch(`state?${query}`, {cache: "no-store"});
       const state = await answer.json();
       if (answer.ok) this.take(state);
-      else if (state.error.why && this.chosen.topology) this.forget();
+      else if (answer.status === 404 && this.chosen.topology) this.forget();
       this.heard = Date.now();
       this.lost = answer.ok ? null : `${state.error.what}: ${state.error.why}.`;
       const live = ["running", "starting", "stalled", "restarting"].includes(this.view?.now.state);
@@ -104,7 +105,7 @@ class RunView {
     const held = kind === "good" && grave.length;
     const well = kind === "good" && !grave.length ? " All is well: nothing holds it." : "";
     this.title(view.topology, held ? "held" : kind, held ? "Running, and something needs a look." : words + well);
-    const lines = [...(now.error ? [{severity: "bad", text: now.error}] : []), ...view.remarks].slice(0, 6);
+    const lines = [...(now.error ? [{severity: now.state === "taken over" ? "warn" : "bad", text: now.error}] : []), ...view.remarks].slice(0, 6);
     fill($(".remarks"), JSON.stringify(lines), () => lines.map((each) => make("li", {class: each.severity}, make("span", {class: "sign", "aria-hidden": "true"}, {bad: "✖", warn: "▲", note: "•"}[each.severity]),
       make("span", {}, each.text), each.bolt ? make("button", {type: "button", "data-focus": each.text, "aria-label": `look at bolt ${each.bolt}`, onclick: () => this.choose(each.bolt)}, "look") : null)));
     const last = view.points.at(-1);

@@ -225,6 +225,7 @@ export function runsPanel(view) {
 
 const ENDS = {
   starting: "starting", running: "running", stalled: "stalls", finished: "finished", stopped: "stopped", failed: "failed",
+  "taken over": "taken over by another run",
   restarting: "failed, to be started again",
   "no end": "no end is noted: it goes on, or it died",
 };
