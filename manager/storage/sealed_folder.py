@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.fs as pafs
 
 from manager.storage.file_systems import files, object_store
-from manager.storage.file_systems.files import sync_file, sync_names
+from manager.storage.file_systems.files import sync_file, sync_folder, sync_names
 from manager.storage.file_systems.object_store import is_object_store
 from manager.storage.file_systems.storage_errors import as_storage_error
 from manager.storage.sealed import seal, unseal
@@ -59,6 +59,12 @@ class SealedFolder:
         files.move(self.filesystem, self._draft(path, data), path)
         if self.uri is None:
             sync_names(os.path.dirname(path))
+
+    def sync(self) -> None:
+        """Return once all that was written, moved or deleted here survives a power cut: for the end of a command, after
+        which no later batch does that."""
+        if self.uri is None:
+            sync_folder(self.root)
 
     def create(self, name: str, values: Any) -> bool:
         """Write a document where there is none yet, atomically; False where there is one.

@@ -89,6 +89,8 @@ class _Play:
         self.steps: dict[str, Step] = {}
         self.plans: dict[str, str] = {}
         """What batches were planned to be, as JSON, while that must hold."""
+        self.begun_with: dict[str, set[str]] = {}
+        """By batch, the numbers of tasks under which it has begun."""
         self.late: list[Callable[[], Any]] = []
         self.clock = self.chance.choice([0, 1_700_000_000_000_000])
         self.disk = Disk(f"{folder}/disk", self.chance, self.plan.names)
@@ -111,7 +113,9 @@ class _Play:
             self.played.problems += self._cut_alike()
             self._clear()
             calm = self._calm()
-            self.played.problems += differences(wild, calm, losers=self.store is not None and self.store.taken_over)
+            losers = self.store is not None and self.store.taken_over
+            relaid = {serial_of(key) for key, begun in self.begun_with.items() if len(begun) > 1}
+            self.played.problems += differences(wild, calm, losers=losers, relaid=relaid)
             if not self.played.problems:
                 self.played.problems += self._contents() or self._as_always()
         except (Wrong, Misplaced) as error:
@@ -201,6 +205,7 @@ class _Play:
 
     def planned(self, key: str, plan: dict[str, Any]) -> None:
         """Called when a run knows what a batch is: one that runs again is what it was, unless its plan may be gone."""
+        self.begun_with.setdefault(key, set()).add(json.dumps(self.world.tasks, sort_keys=True))
         if self.store is not None and self.store.taken_over:
             return
         now = json.dumps(plan, sort_keys=True)
@@ -258,8 +263,9 @@ class _Play:
         self.going_back, self.went_back = key, True
         self.layouts.forget_after(key)
         self.plans.clear()
-        for step in [step for step in self.steps if step > key]:
-            del self.steps[step]
+        for steps in (self.steps, self.begun_with):
+            for step in [step for step in steps if step > key]:
+                del steps[step]
         for serial in [serial for serial in self.world.calls if serial > serial_of(key)]:
             del self.world.calls[serial]
 

@@ -70,8 +70,7 @@ def _go_back(halves: PairedCheckpoint, key: str) -> Rollback:
     if halves.uri is None:  # what was moved stays moved, before the note says that all of it was
         sync_folders_below(halves.root)
     files.delete(GOING_BACK)
-    if halves.uri is None:
-        sync_names(files.root)
+    files.sync()
     return done
 
 

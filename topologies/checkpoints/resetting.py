@@ -85,6 +85,7 @@ def _reset(
     note_timing(halves.files, topology)
     note_movable(halves.files, topology)
     halves.files.delete(RESETTING)
+    halves.files.sync()
     return done
 
 

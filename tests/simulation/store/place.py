@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
+from functools import cache, cached_property
 from typing import Any, Self
 from unittest.mock import patch
 
@@ -86,6 +89,7 @@ class StorePlace:
         self.objects.made, self.objects.deleted = self.watch.made, self.watch.deleted
         self.objects.owner = lambda: self.drivers.now
         self.weather.second = lambda: self._another(body)
+        _open_cached_properties(len(sys.modules))
         self.drivers.run(Driver("the first", body))
         return self.drivers.all
 
@@ -119,6 +123,15 @@ class StorePlace:
     def _has_claimed(self) -> None:
         for driver in self.drivers.all:
             driver.lost = driver is not self._acting
+
+
+@cache
+def _open_cached_properties(modules: int) -> None:
+    """Those of so many modules. Up to Python 3.11 all objects share the lock of a ``cached_property``: a driver that
+    waits for its turn in one would keep the others, which are processes of their own in truth, from going on."""
+    for each in gc.get_objects() if sys.version_info < (3, 12) else ():
+        if isinstance(each, cached_property):
+            each.lock = nullcontext()  # type: ignore[attr-defined]
 
 
 class _Pool:

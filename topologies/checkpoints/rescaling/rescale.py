@@ -66,6 +66,7 @@ def move_tasks(halves: PairedCheckpoint, wanted: Mapping[str, int], topology: To
         if manifest is not None:
             _rescale(halves, manifest, changed, ways, topology, done)
         halves.note_parallelism(changed)
+        halves.files.sync()
     return done
 
 

@@ -148,6 +148,7 @@ class _Taking:
         if target.uri is None:
             sync_folders_below(target.root)
         target.files.write(SAVEPOINT, self._note(complete=True))
+        target.files.sync()
 
     def _note(self, *, complete: bool) -> dict[str, object]:
         return {"complete": complete, "batch": self.key, "id": uuid.uuid4().hex}
