@@ -37,6 +37,16 @@ def has_query(path: str) -> bool:
     return "://" in path and _QUERY.search(path) is not None
 
 
+def root_and_path(place: str) -> tuple[str, str]:
+    """A place with a scheme as the URI of its file system, with its options, and the path below that, as it is written:
+    a name may hold spaces, percent signs and all else that URIs encode."""
+    scheme, _, rest = place.partition("://")
+    match = _QUERY.search(rest)
+    options = "" if match is None else rest[match.start() :]
+    authority, _, path = rest.removesuffix(options).partition("/")
+    return f"{scheme}://{authority}/{options}", path
+
+
 def hadoop_name(path: str) -> str:
     """A place as Spark and Hadoop name it, without options and keys: those are ``s3a_settings``."""
     named = place_name(path)

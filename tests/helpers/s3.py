@@ -22,7 +22,7 @@ from typing import Any
 
 import pyarrow.fs as pafs
 
-from manager.storage.file_systems.object_store import open_uri, read_object
+from manager.storage.file_systems.object_store import open_uri, read_object, write_object
 
 _CONTROL = "/control/"
 _BUCKET = "bucket"
@@ -63,6 +63,10 @@ class S3:
         filesystem, root = open_uri(self.uri(""))
         found = filesystem.get_file_info(pafs.FileSelector(root.rstrip("/"), recursive=True))
         return sorted(each.path.removeprefix(f"{_BUCKET}/") for each in found if each.type == pafs.FileType.File)
+
+    def put(self, key: str, body: bytes) -> None:
+        """Write an object."""
+        write_object(self.uri(""), f"{_BUCKET}/{key}", body)
 
     def body(self, key: str) -> bytes:
         """The content of an object."""

@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pyarrow.fs as pafs
 
 from manager.outside.asking_again import RETRIES, AskingAgain
-from manager.outside.place_names import KNOWN
+from manager.outside.place_names import KNOWN, root_and_path
 from windowing.errors import ConfigError, EnvironmentMissing
 
 _AT_ONCE = 16
@@ -34,7 +34,10 @@ def open_uri(uri: str) -> tuple[pafs.FileSystem, str]:
 
     Raises ConfigError for a scheme that is not known, EnvironmentMissing where HDFS's own library is not there.
     """
-    plain, path = _opened(uri, os.getpid())
+    root, inside = root_and_path(uri)
+    plain, path = _opened(root, os.getpid())
+    if inside:
+        path = f"{path.removesuffix('/')}/{inside}"
     return (_patient(plain) if is_object_store(uri) else plain), path
 
 
@@ -166,7 +169,7 @@ def _as_pyarrow_names_it(uri: str) -> str:
 
 
 def _of(uri: str, path: str) -> tuple[Any, str]:
-    return _store(uri, path.split("/", 1)[0], os.getpid()), _key(path)
+    return _store(root_and_path(uri)[0], path.split("/", 1)[0], os.getpid()), _key(path)
 
 
 def _key(path: str) -> str:

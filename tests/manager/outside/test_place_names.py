@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from manager.outside.place_names import hadoop_name, has_query, place_name, s3a_settings
+from manager.outside.place_names import hadoop_name, has_query, place_name, root_and_path, s3a_settings
+from manager.storage.file_systems import object_store
 from manager.storage.file_systems.object_store import is_object_store, open_uri
 from topologies.io.paths import locate, shown_path
 from windowing.errors import ConfigError, EnvironmentMissing
@@ -81,3 +82,37 @@ def test_hdfs_without_its_library_says_how_to_get_it(monkeypatch: pytest.MonkeyP
         open_uri("hdfs://nobody:8020/ck")
     assert "ARROW_LIBHDFS_DIR" in raised.value.do
     assert "classpath --glob" in raised.value.do
+
+
+@pytest.mark.parametrize(
+    ("place", "root", "inside"),
+    [
+        ("s3://bucket", "s3://bucket/", ""),
+        ("s3://bucket/a b%20c#d/ü.csv", "s3://bucket/", "a b%20c#d/ü.csv"),
+        ("s3://k:s@bucket/a b?region=x&scheme=http", "s3://k:s@bucket/?region=x&scheme=http", "a b"),
+        ("s3://bucket/in/?.csv", "s3://bucket/", "in/?.csv"),
+        ("hdfs://nn:8020/a b", "hdfs://nn:8020/", "a b"),
+    ],
+)
+def test_a_path_below_a_file_system_is_as_it_is_written(place: str, root: str, inside: str) -> None:
+    assert root_and_path(place) == (root, inside)
+
+
+@pytest.mark.parametrize(
+    ("place", "path"),
+    [
+        ("s3://bucket?region=x", "bucket"),
+        ("s3://bucket/a b%20c#ü/d?region=x", "bucket/a b%20c#ü/d"),
+        ("gs://bucket/a b", "bucket/a b"),
+        ("abfss://c@a.dfs.core.windows.net/a b", "c/a b"),
+    ],
+)
+def test_arrow_is_given_names_that_a_uri_would_encode(place: str, path: str) -> None:
+    assert open_uri(place)[1] == path
+
+
+def test_the_files_of_a_store_have_one_file_system() -> None:
+    assert (
+        object_store._opened(root_and_path("s3://bucket/a b?region=x")[0], 1)[0]
+        is (object_store._opened(root_and_path("s3://bucket/c?region=x")[0], 1)[0])
+    )

@@ -4,31 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 
 import pytest
 
-from tests.spark.cluster.playing import FILES, WINDBOLT, app, crashed, ended, hosts, prepared, rows
-from tests.spark.cluster.standalone import SPARK, Standalone, standalone
+from tests.spark.cluster.playing import FILES, WINDBOLT, app, crashed, ended, hosts, rows
+from tests.spark.cluster.standalone import SPARK, Standalone
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a machine has one address of its own only"),
     pytest.mark.xdist_group("standalone"),
 ]
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
-    with standalone(tmp_path_factory.mktemp("cluster")) as started:
-        prepared(started)
-        yield started
-
-
-@pytest.fixture(scope="module")
-def expected(cluster: Standalone) -> dict[str, list[str]]:
-    """The rows of a local run."""
-    app(cluster, "expected", "local")
-    return rows(cluster, "expected")
 
 
 def test_the_workers_have_neither_windbolt_nor_the_users_modules(cluster: Standalone) -> None:

@@ -62,7 +62,7 @@ class Movable:
             keys=[list(key) for key in node.keys],
             types=format_schema(pa.schema([node.schema.field(name) for name in named])),
             fixed=list(_fixed(topology, node, grouped)),
-            whole=list(_whole(node)),
+            whole=list(_whole(node)) if any(grouped) else [],
             state_keys={} if stateful is None else _state_keys(stateful, grouped[0]),
             state_by_method=stateful is not None and has_method(stateful),
         )

@@ -26,7 +26,7 @@ from topologies.checkpoints.rescaling.queues import move_queues
 from topologies.checkpoints.rescaling.routes import Route
 from topologies.topology import Topology
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt
-from windowing.errors import CheckpointError, ConfigError
+from windowing.errors import CheckpointError, ConfigError, DamagedCheckpoint
 from windowing.suggestions import did_you_mean
 
 MOST_TASKS = 10_000
@@ -62,7 +62,10 @@ def move_tasks(halves: PairedCheckpoint, wanted: Mapping[str, int], topology: To
     ways = _ways(halves, topology)
     check_movable(halves.path, tasks, changed, ways)
     done.tasks = {name: (tasks[name], number) for name, number in changed.items()}
-    with during("changing the number of tasks", "all of it has been done, or nothing; nothing is lost"):
+    with (
+        halves.way_back(),
+        during("changing the number of tasks", "all of it has been done, or nothing; nothing is lost"),
+    ):
         if manifest is not None:
             _rescale(halves, manifest, changed, ways, topology, done)
         halves.note_parallelism(changed)
@@ -124,14 +127,20 @@ def check_movable(path: str, tasks: Mapping[str, int], changed: Mapping[str, int
 
 
 def _ways(halves: PairedCheckpoint, topology: Topology | None) -> Mapping[str, Movable]:
-    found = movable(topology) if topology is not None else read_movable(halves.files)
-    if found is None:
-        raise CheckpointError(
-            f"checkpoint {halves.path!r} does not say how its state can be moved",
-            why="its last run was one of an earlier windbolt, which noted nothing about that",
-            do="name the topology too (--topology FILE:NAME), or run it once more with this windbolt",
-        )
-    return found
+    if topology is not None:
+        return movable(topology)
+    why = "its last run was one of an earlier windbolt, which noted nothing about that"
+    try:
+        found = read_movable(halves.files)
+    except DamagedCheckpoint as error:
+        found, why = None, f"{error.what}: {error.why}"
+    if found is not None:
+        return found
+    raise CheckpointError(
+        f"checkpoint {halves.path!r} does not say how its state can be moved",
+        why=why,
+        do="name the topology too (--topology FILE:NAME), or run it once more with this windbolt",
+    )
 
 
 def _rescale(

@@ -32,12 +32,16 @@ from windbolt import (
 
 TASKS = (2, 5, 3)
 """How many tasks the bolt has, run by run, where that changes."""
+PLACE = os.environ.get("PLACE", "")
+"""Where orders, checkpoint and output are, if not in the folder that all machines see."""
 
 
-def make(shared: str, name: str, what: str = "", tasks: int = 4, orders: str = "") -> Topology:
+def make(shared: str, name: str, what: str = "", tasks: int = 4, orders: str = "", place: str = "") -> Topology:
+    """``shared``: the folder that all machines see; ``place``: where the data is, if not there."""
     builder = TopologyBuilder("shop")
     schema = "user string, amount double, ts timestamp"
-    orders = orders or f"{shared}/orders"
+    place = place or shared
+    orders = orders or f"{place}/orders"
     builder.set_spout("orders", spouts.files(f"{orders}/*.parquet", schema, files_per_batch=1))
     builder.set_bolt("taxed", Taxed()).shuffle_grouping("orders")
     revenue = Revenue(shared, what).with_window("20s", "10s").with_timestamp_field("ts").with_lag("5s")
@@ -46,7 +50,7 @@ def make(shared: str, name: str, what: str = "", tasks: int = 4, orders: str = "
     builder.set_bolt("sums", sums.with_timestamp_field("ts").with_lag("5s"), tasks).fields_grouping("taxed", "user")
     for sink, stream in (("revenue", "default"), ("late", "late"), ("sums", "default")):
         bolt = "revenue" if stream == "late" else sink
-        builder.set_sink(f"to-{sink}", sinks.files(f"{shared}/{name}/{sink}", "jsonl")).from_(bolt, stream=stream)
+        builder.set_sink(f"to-{sink}", sinks.files(f"{place}/{name}/{sink}", "jsonl")).from_(bolt, stream=stream)
     return builder.build()
 
 
@@ -96,12 +100,12 @@ def main(shared: str, name: str, what: str = "", master: str | None = None) -> N
         what = ""
     if what == "driver":
         threading.Thread(target=die_when_it_happens, args=(shared,), daemon=True).start()
-    options = RunOptions(f"{shared}/{name}/checkpoint")
-    topology = make(shared, name, "" if what == "local" else what)
+    options = RunOptions(f"{PLACE or shared}/{name}/checkpoint")
+    topology = make(shared, name, "" if what == "local" else what, place=PLACE)
     summary = run_local(topology, options) if what == "local" else run_on_spark(topology, options, master=master)
     print(json.dumps({"rows": summary.rows, "batches": summary.batches}))
 
 
-topology = make(os.environ.get("SHARED", ""), os.environ.get("NAME", ""), os.environ.get("WHAT", ""))
+topology = make(os.environ.get("SHARED", ""), os.environ.get("NAME", ""), os.environ.get("WHAT", ""), place=PLACE)
 if __name__ == "__main__":
     main(*sys.argv[1:])

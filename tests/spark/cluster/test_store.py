@@ -1,0 +1,84 @@
+"""On a cluster of Spark, with all data in an object store that fails, is slow, or does not answer: the rows of a run in
+one process."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.hadoop_aws import spark_jars
+from tests.helpers.s3 import ENVIRONMENT, S3, s3_server
+from tests.spark.cluster.playing import FILES, SINKS, ended
+from tests.spark.cluster.standalone import SPARK, Standalone
+from tests.spark.tools import in_order
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a machine has one address of its own only"),
+    pytest.mark.xdist_group("standalone"),
+]
+EVERY = 10
+"""How often a request fails."""
+
+
+@pytest.fixture(scope="module")
+def store(cluster: Standalone) -> Iterator[S3]:
+    """A store with the orders."""
+    with s3_server() as running:
+        for file in sorted(Path(cluster.shared, "orders").iterdir()):
+            running.put(f"orders/{file.name}", file.read_bytes())
+        yield running
+
+
+def submitted(cluster: Standalone, store: S3, name: str, what: str = "", *, status: int = 0) -> Mapping[str, int]:
+    """Send the program to the cluster; the numbers that it prints at its end."""
+    aws = {**ENVIRONMENT, "AWS_ENDPOINT_URL_S3": f"http://{store.address}"}
+    settings = {"spark.jars": spark_jars(), **{f"spark.executorEnv.{key}": value for key, value in aws.items()}}
+    command = [str(SPARK / "bin" / "spark-submit"), "--master", cluster.url]
+    command += [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
+    program = ["app.py", str(cluster.shared), name, what]
+    said = ended(cluster.run(*command, *program, PLACE="s3://bucket", **aws), status).stdout
+    return {} if status else dict(json.loads(said.splitlines()[-1]))
+
+
+def rows(store: S3, name: str) -> dict[str, list[str]]:
+    """What the files of the sinks hold, without drafts; in a store none is left."""
+    names = [found for found in store.names() if found.startswith(f"{name}/")]
+    assert not [found for found in names if found.rsplit("/", 1)[1].startswith(".")]
+    return {
+        sink: in_order(
+            json.loads(line)
+            for found in names
+            if found.startswith(f"{name}/{sink}/batch-")
+            for line in store.body(found).splitlines()
+        )
+        for sink in SINKS
+    }
+
+
+@pytest.mark.parametrize("how", ["503", "slow", "lost"])
+def test_every_tenth_request_fails(cluster: Standalone, store: S3, expected: dict[str, list[str]], how: str) -> None:
+    """``lost``: the request is done, and its answer does not come."""
+    store.fail(EVERY, how)
+    try:
+        assert submitted(cluster, store, how)["batches"] == FILES + 1  # and the closing
+    finally:
+        store.fail()
+    assert rows(store, how) == expected
+
+
+def test_an_executor_and_then_the_driver_die_while_requests_fail(
+    cluster: Standalone, store: S3, expected: dict[str, list[str]]
+) -> None:
+    store.fail(EVERY, "503")
+    try:
+        for what, status in (("driver", -9), ("executor", 0)):
+            (cluster.shared / "happened").unlink(missing_ok=True)
+            submitted(cluster, store, "deaths", what, status=status)
+            assert (cluster.shared / "happened").exists()
+    finally:
+        store.fail()
+    assert rows(store, "deaths") == expected
