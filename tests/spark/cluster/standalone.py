@@ -149,7 +149,7 @@ class Standalone:
         known = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "PYTHONPATH"))}
         settings = {**known, **own, **environment}
         return subprocess.run(
-            command, cwd=self.driver, env=settings, capture_output=True, text=True, timeout=120, check=False
+            command, cwd=self.driver, env=settings, capture_output=True, text=True, timeout=300, check=False
         )
 
     def _within(self) -> list[str]:

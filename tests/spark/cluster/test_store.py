@@ -4,6 +4,7 @@ one process."""
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -75,7 +76,7 @@ def test_an_executor_and_then_the_driver_die_while_requests_fail(
 ) -> None:
     store.fail(EVERY, "503")
     try:
-        for what, status in (("driver", -9), ("executor", 0)):
+        for what, status in (("driver", 128 + signal.SIGKILL), ("executor", 0)):
             (cluster.shared / "happened").unlink(missing_ok=True)
             submitted(cluster, store, "deaths", what, status=status)
             assert (cluster.shared / "happened").exists()
