@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import zip_longest
 from typing import cast
 
@@ -55,9 +56,11 @@ def run_local(topology: Topology, options: RunOptions | None = None) -> Summary:
 
     def run(options: RunOptions, observers: Observers, attempts: Attempts) -> Summary:
         if options.checkpoint is not None:
-            return LocalRun(topology, options, observers, attempts).run()
+            with LocalRun(topology, options, observers, attempts) as on_checkpoint:
+                return on_checkpoint.run()
         refuse_unnameable(topology)
         claims = Claims(topology)
+        claims.take()
         try:
             return _run(topology, options, observers)
         finally:
@@ -71,7 +74,7 @@ class LocalRun(CheckpointedRun):
 
     engine = Engine.LOCAL
 
-    def _begin(self) -> None:
+    def _begin(self, held: ExitStack) -> None:
         self.executor = _Here()
 
     def _frames(self) -> None:

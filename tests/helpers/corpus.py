@@ -24,7 +24,7 @@ from tests.helpers.places import TESTS
 from tests.simulation.world.bolts import COLUMNS, Ids, Plain, by_amount, sums
 from tests.simulation.world.steps import step_made
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
-from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoints.savepoint import take_savepoint
 from topologies.topology import Topology
 from windowing import TemporalJoin, WindowedBolt, presets, seconds

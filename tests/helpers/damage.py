@@ -22,6 +22,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -34,7 +35,7 @@ from tests.helpers.played_spark import COMPACT_EVERY, Died, PlayedRun, die_at
 from topologies import RunOptions, TopologyBuilder, sinks, spouts
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.inspecting import inspect
-from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.spark_half import file_journal
 from topologies.checkpoints.spark_half.file_journal import FileJournal
 from topologies.engine.micro_batch import MicroBatch
@@ -190,10 +191,13 @@ class Runs(Protocol):
 
 
 class PlayedLocally(LocalRun):
-    """A run of the local engine, which joins its log as often as the played one, and may die in it."""
+    """A run of the local engine, which joins its log as often as the played one, and may die in it. Like that one it is
+    open from the moment it is made, until ``run`` returns."""
 
     def __init__(self, built: Topology, checkpoint: Path) -> None:
         super().__init__(built, RunOptions(str(checkpoint)))
+        self.opened = ExitStack()
+        self.opened.enter_context(self)
 
     def run(self, files: Path | None = None) -> Summary:
         """Read the files that are new, and close; ``files`` are those of the topology."""
@@ -203,7 +207,8 @@ class PlayedLocally(LocalRun):
             note(journal, *rest)
             self.micro_batch.hook("logged")
 
-        with patch.object(FileJournal, "_note", noted), patch.object(file_journal, "_COMPACT_EVERY", COMPACT_EVERY):
+        often = patch.object(file_journal, "_COMPACT_EVERY", COMPACT_EVERY)
+        with self.opened, patch.object(FileJournal, "_note", noted), often:
             return super().run()
 
     def batch(self, number: int, *rest: Any) -> None:
@@ -286,11 +291,11 @@ class Campaign:
             return "refused"
         key = key_of(found[1])
         assert key is not None
-        halves.lock()
+        halves.lock.take()
         try:
             go_back(halves, key)
         finally:
-            halves.release()
+            halves.lock.release()
         self.engine(self.built, self.live / "ck").run(self.files)
         assert rows_of(self.live / "out") == self.right, f"{case}: wrong rows after going back to {found[1]}"
         return "back"

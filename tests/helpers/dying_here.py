@@ -29,7 +29,6 @@ def main(files: str, folder: str, where: str, batch: str) -> None:
         if phase == where and run.micro_batch.manifest.batch == int(batch) - (where not in ("publish", "committed")):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    run.micro_batch.hook = die
     write_log, write_document = spark_files.write_spark_file, SealedFolder.write
 
     def logged(filesystem: Any, path: str, text: str, **rest: Any) -> None:
@@ -49,7 +48,8 @@ def main(files: str, folder: str, where: str, batch: str) -> None:
         if mine == "after":
             os.kill(os.getpid(), signal.SIGKILL)
 
-    with patch.object(file_journal, "write_spark_file", logged), patch.object(SealedFolder, "write", written):
+    with run, patch.object(file_journal, "write_spark_file", logged), patch.object(SealedFolder, "write", written):
+        run.micro_batch.hook = die
         run.run()
 
 

@@ -16,7 +16,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from manager.storage.batch_keys import batch_key
-from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.opening import open_checkpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.spark_half.source_log import SourceLog
+from topologies.checkpoints.way_back import naming_a_way_back
 from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
@@ -33,21 +36,21 @@ class PlayedRun:
 
     def __init__(self, topology: Topology, checkpoint: Path) -> None:
         self.topology, self.halves, self.root = topology, PairedCheckpoint(str(checkpoint)), checkpoint / "spark"
-        self.halves.lock()
+        self.halves.lock.take()
         try:
-            with self.halves.way_back():
-                self.checkpoint = self.halves.open(topology)
+            with naming_a_way_back(self.halves):
+                self.checkpoint = open_checkpoint(self.halves, topology).files
                 self.micro_batch = MicroBatch(topology, self.checkpoint, InProcess())
         except BaseException:
-            self.halves.release()
+            self.halves.lock.release()
             raise
         (self.spout,) = topology.spouts
-        self.log = self.halves.source_log((self.spout,), ())
+        self.log = SourceLog(self.halves.filesystem, self.halves.spark_half.root, (self.spout,), ())
 
     def run(self, files: Path, *, flush: bool = True) -> None:
         """Read the files that are new, one a batch, and close."""
         try:
-            with self.halves.way_back():
+            with naming_a_way_back(self.halves):
                 before = self.micro_batch.manifest
                 if not before.closing and self.checkpoint.planned(batch_key(before.batch, True)):
                     self._close()
@@ -56,7 +59,7 @@ class PlayedRun:
                     self._close()
                 self.micro_batch.tidy()
         finally:
-            self.halves.release()
+            self.halves.lock.release()
 
     def _batches(self, files: Path) -> None:
         if not (self.root / "metadata").exists():
@@ -101,7 +104,7 @@ class PlayedRun:
             plan, _ = self.checkpoint.plan(key, drafted)
             splits = file_splits(self.topology, [(spout, path) for spout, path in plan["files"]], 2)
             ready = BatchPlan(number, TimeAdvance(plan["clock"]), splits)
-            self.micro_batch.run(ready, query=self.halves.query())
+            self.micro_batch.run(ready, query=self.halves.spark_half.query())
         self._write(f"commits/{number}", 'v1\n{"nextBatchWatermarkMs":0}')
 
     def _close(self) -> None:
@@ -109,7 +112,7 @@ class PlayedRun:
         if not before.closing:
             plan, _ = self.checkpoint.plan(batch_key(before.batch, True), {"clock": _CLOCK + before.batch})
             ready = BatchPlan(before.batch, TimeAdvance(plan["clock"], close=True), closing=True)
-            self.micro_batch.run(ready, query=self.halves.query())
+            self.micro_batch.run(ready, query=self.halves.spark_half.query())
 
     def _entries(self) -> tuple[list[dict[str, Any]], int]:
         """All files that have been read, from the last file of the log that holds all before it."""

@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 
 from manager.storage.batch_keys import batch_key
 from tests.helpers.s3 import S3, s3_server
-from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.way_back import whole_batches
 from topologies.engine.batch.report import BatchReport
 from topologies.local import run_local
 from topologies.run.options import RunOptions
@@ -98,7 +99,7 @@ def judge(store: S3, name: str, drivers: list[Driver], expected: dict[str, bytes
     halves = PairedCheckpoint(store.uri(f"{name}/ck"))
     kept = halves.files.names("manifests")
     assert kept[-1].endswith("-close")
-    assert list(halves.whole_batches()) == kept[::-1]
+    assert list(whole_batches(halves)) == kept[::-1]
 
 
 def race(store: S3, name: str, files: str, expected: dict[str, bytes], chance: random.Random) -> list[Driver]:

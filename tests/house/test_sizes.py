@@ -18,7 +18,6 @@ LARGE_FILES = {
     "windowing/bolts/windowed_bolt.py": "the methods by which users set windows and time, with their documentation",
     "topologies/compose/effects.py": "a table of what each setting needs",
     "topologies/testing/driver.py": "one class whose methods users call, with their documentation",
-    "topologies/checkpoints/pairing.py": "to be split: lock, notes, and the checks of both halves",
     "manager/storage/checkpoint.py": "the checkpoint in files, and what it deletes",
 }
 LARGE_FOLDERS = {"windowing/aggregates": "a file for each aggregate"}

@@ -20,9 +20,10 @@ from manager.storage.segments import file_segments
 from manager.storage.segments.file_segments import FileSegments
 from manager.watermarks.watermark import WaterMarkEventGenerator, WatermarkState
 from tests.simulation.executor import SimulatedExecutor
-from topologies.checkpoints import checkpointed_run, going_back
+from topologies.checkpoints import checkpointed_run, going_back, opening
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
-from topologies.checkpoints.pairing import START, PairedCheckpoint
+from topologies.checkpoints.folder_lock import FolderLock
+from topologies.checkpoints.note_names import START
 from topologies.checkpoints.rescaling import queues, rescale
 from topologies.checkpoints.rescaling.routes import Route
 from topologies.checkpoints.spark_half import spark_files, unplanned
@@ -213,6 +214,13 @@ def _forgotten_by_a_loser() -> AbstractContextManager[Any]:
     return patch.object(checkpointed_run, "forget_unplanned", forgotten)
 
 
+@contextmanager
+def _loss_not_told() -> Iterator[None]:
+    name = "telling_who_took_over"
+    with patch.object(opening, name, nullcontext), patch.object(checkpointed_run, name, nullcontext):
+        yield
+
+
 def _own_answer_not_known() -> AbstractContextManager[Any]:
     create = object_store.create_object
 
@@ -245,7 +253,7 @@ MUTANTS: dict[str, Mutant] = {
     "a note is written before the one that it needs": _start_noted_last,
     "documents are written in place": _written_in_place,
     "the clock goes back": _clock_goes_back,
-    "checkpoints are not locked": lambda: patch.object(PairedCheckpoint, "_take", _nothing),
+    "checkpoints are not locked": lambda: patch.object(FolderLock, "_take", _nothing),
     "checksums of segments are not compared": _segments_are_believed,
     "files of sinks stay when it goes back": lambda: patch.object(going_back, "_sinks", _nothing),
     "watermarks are one too far": _watermark_too_far,
@@ -262,9 +270,7 @@ MUTANTS: dict[str, Mutant] = {
     "a claim is not conditional": _claimed_without_condition,
     "a run that has lost deletes segments of the winner": lambda: patch.object(checkpoint, "epoch_of", lambda name: 0),
     "a run that has lost forgets files of the winner": _forgotten_by_a_loser,
-    "a run that has lost finds damage": lambda: patch.object(
-        PairedCheckpoint, "telling_who_took_over", lambda halves: nullcontext()
-    ),
+    "a run that has lost finds damage": _loss_not_told,
     "an answer that was lost is not known again": _own_answer_not_known,
     "a closing is not finished first": lambda: patch.object(CheckpointedRun, "_finish_closing", _nothing),
 }

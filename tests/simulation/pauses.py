@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from manager.storage.file_systems.storage_errors import during
 from topologies.checkpoints.going_back import go_back
-from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.matching_halves import check_whole
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 
 
 class Flipped(NamedTuple):
@@ -64,7 +65,7 @@ def go_back_somewhere(
     halves = PairedCheckpoint(checkpoint)
     if not halves.found:
         return None
-    halves.lock()
+    halves.lock.take()
     try:
         with during("looking for a batch to go back to", "nothing was changed"):
             keys = halves.files.names("manifests")
@@ -76,12 +77,12 @@ def go_back_somewhere(
         go_back(halves, key)
         return key
     finally:
-        halves.release()
+        halves.lock.release()
 
 
 def _whole(halves: PairedCheckpoint, key: str) -> bool:
     try:
-        halves.check_batch(key)
+        check_whole(halves, key)
     except Exception:
         return False
     return True

@@ -10,7 +10,7 @@ import tempfile
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -33,7 +33,7 @@ from tests.simulation.runs import CalmRun, Step, WildRun, in_time
 from tests.simulation.store.drivers import Driver
 from tests.simulation.store.place import EndlessRequests, StorePlace
 from tests.simulation.world.world import CannotBeBuilt, Told, World, words_of
-from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescaling.rescale import move_tasks
 from topologies.engine.batch.report import BatchReport
 from topologies.local import LocalRun
@@ -276,7 +276,8 @@ class _Play:
             return
         before, self.disk.before = self.disk.before, _may_only_read
         try:
-            LocalRun(self.world.topology, self.world.options(flush=True)).run()
+            with LocalRun(self.world.topology, self.world.options(flush=True)) as second:
+                second.run()
         except CheckpointError as error:
             if "in use" not in str(error):
                 raise Wrong(f"a second driver is refused with: {error}") from error
@@ -314,14 +315,17 @@ class _Play:
         options = self.world.options(clock=self._now, on_report=_check_accounts, **rest)
         if self.rescaling.begin(asked=rescaled):
             try:
-                with self.rescaling.by_the_run():
-                    run = WildRun(self.world.topology, replace(options, allow_rescale=True), self)
-                run.run()
+                with ExitStack() as entered:
+                    with self.rescaling.by_the_run():
+                        options_once = replace(options, allow_rescale=True)
+                        run = entered.enter_context(WildRun(self.world.topology, options_once, self))
+                    run.run()
                 return
             except CheckpointError as error:
                 if REFUSED not in error.what:
                     raise
-        WildRun(self.world.topology, options, self).run()
+        with WildRun(self.world.topology, options, self) as run:
+            run.run()
 
     def _now(self) -> int:
         """A clock that goes on, stands still, jumps, and goes back."""
@@ -349,7 +353,8 @@ class _Play:
                     self._move(tasks)
                 if any(step.tasks != self.world.tasks for step in steps.values()):
                     raise Wrong(f"it has {self.world.tasks}, and ran with {[step.tasks for step in steps.values()]}")
-                CalmRun(self.world, options, steps).run()
+                with CalmRun(self.world, options, steps) as run:
+                    run.run()
         return self._outcome()
 
     def _between_moves(self) -> Iterator[tuple[list[Tasks], dict[str, Step]]]:
@@ -367,11 +372,11 @@ class _Play:
     def _move(self, tasks: Tasks) -> None:
         self.world.tasks = {name: tasks[name] for name in self.world.tasks}
         halves = PairedCheckpoint(f"{self.folder}/ck")
-        halves.lock()
+        halves.lock.take()
         try:
             move_tasks(halves, self.world.tasks, self.world.topology)
         finally:
-            halves.release()
+            halves.lock.release()
 
     def _as_always(self) -> list[str]:
         """In what the output after the last move differs from that of a run that always had so many tasks."""
@@ -380,8 +385,8 @@ class _Play:
             return []
         found = rows_after(self.world, max(moved))
         self._clear()
-        with self._without_faults():
-            CalmRun(self.world, self.world.options(flush=False), self.steps).run()
+        with self._without_faults(), CalmRun(self.world, self.world.options(flush=False), self.steps) as run:
+            run.run()
         return differing(found, rows_after(self.world, max(moved)))
 
     def _contents(self) -> list[str]:

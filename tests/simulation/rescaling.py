@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from tests.simulation.layouts import Layouts, Tasks
 from tests.simulation.world.plan import BoltPlan
 from tests.simulation.world.world import World
-from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescaling.movable import movable
 from topologies.checkpoints.rescaling.rescale import move_tasks
 from windowing.errors import CheckpointError, TopologyError
@@ -85,7 +85,7 @@ class Rescaling:
     def _by_command(self, wanted: Tasks, *, code: bool) -> None:
         topology = self.world.with_tasks(wanted) if code or self._has_method() else None
         halves = PairedCheckpoint(f"{self.world.folder}/ck")
-        halves.lock()
+        halves.lock.take()
         try:
             with self._judged(self.world.tasks, wanted, self._files()):
                 move_tasks(halves, wanted, topology)
@@ -97,7 +97,7 @@ class Rescaling:
             self.moved(wanted)
             self.world.tasks = dict(wanted)
         finally:
-            halves.release()
+            halves.lock.release()
 
     def moved(self, wanted: Tasks) -> None:
         """What is kept has been moved."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
@@ -101,7 +102,7 @@ class WildRun(BrokerRun):
         play.begins(self)
         super().__init__(topology, options)
 
-    def _begin(self) -> None:
+    def _begin(self, held: ExitStack) -> None:
         chance = random.Random(self.play.chance.getrandbits(64))
         self.executor = SimulatedExecutor(self.play.weather, chance, self.play.late)
 
@@ -136,13 +137,13 @@ class WildRun(BrokerRun):
     def locked(self) -> bool:
         """Whether it has the checkpoint to itself."""
         halves = getattr(self, "halves", None)
-        return halves is not None and halves._held is not None and not halves._held.closed
+        return halves is not None and halves.lock._held is not None and not halves.lock._held.closed
 
     def _hook(self, phase: str) -> None:
         self.simulated_phase = phase
 
-    def _open(self, topology: Topology, folder: str) -> None:
-        super()._open(topology, folder)
+    def _open(self) -> None:
+        super()._open()
         self.play.opened(self)
 
     def _planned(self, key: str, drafted: dict[str, Any]) -> dict[str, Any]:
@@ -179,7 +180,7 @@ class CalmRun(BrokerRun):
         self.at = ""
         super().__init__(world.topology, options)
 
-    def _begin(self) -> None:
+    def _begin(self, held: ExitStack) -> None:
         self.executor = _Here()
 
     def _batches(self) -> None:

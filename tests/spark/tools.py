@@ -73,9 +73,10 @@ def run_until(topology: Topology, checkpoint: Path, crash: Callable[[SparkRun, s
         if crash(attempt, phase):
             raise Crash(phase)
 
-    attempt.micro_batch.hook = hook
     try:
-        attempt.run()
+        with attempt:
+            attempt.micro_batch.hook = hook
+            attempt.run()
     except Crash:
         return
     raise AssertionError("the run came to its end")

@@ -15,7 +15,8 @@ import pytest
 
 from tests.topologies.spark.test_pool import context, load, topology
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
-from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.opening import open_checkpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.cli.terminal.failing import in_words
 from topologies.io.formats import file_format, write_table
 from topologies.io.formats.split import FileSplit
@@ -207,9 +208,9 @@ def test_a_checkpoint_is_its_owners_alone(tmp_path: Path) -> None:
     before = os.umask(0o022)
     try:
         halves = PairedCheckpoint(str(tmp_path / "ck"))
-        halves.lock()
-        halves.open(topology())
-        halves.release()
+        halves.lock.take()
+        open_checkpoint(halves, topology())
+        halves.lock.release()
     finally:
         os.umask(before)
     for folder in ("windbolt", "spark"):

@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from manager.storage.batch_keys import batch_in_words, batch_key
 from manager.storage.checkpoint import FileCheckpoint
@@ -14,10 +14,13 @@ from manager.storage.file_systems.files import sync_folders_below
 from manager.storage.file_systems.storage_errors import during
 from topologies.checkpoints.memory import as_files
 from topologies.checkpoints.notes.runs_note import RunNote, noted_run
-from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.opening import open_checkpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescaling.rescale import rescale_for
 from topologies.checkpoints.spark_half.source_log import Partitions, SourceLog
 from topologies.checkpoints.spark_half.unplanned import forget_unplanned
+from topologies.checkpoints.taken_over import telling_who_took_over
+from topologies.checkpoints.way_back import naming_a_way_back
 from topologies.compose.needed_columns import with_needed_columns
 from topologies.engine.batch.context import Context
 from topologies.engine.batch.executor import RunExecutor
@@ -49,8 +52,8 @@ IngestRows = Callable[[int, Mapping[str, Partitions]], Callable[[Context], list[
 class CheckpointedRun(ABC):
     """One run of a topology on a checkpoint. The engines differ in who cuts batches, and who runs their tasks.
 
-    It holds its checkpoint and its sinks from the moment it is made until ``run`` returns, so that a second run is
-    refused; what an engine brings along is asked for then, once each: ``_begin``, ``_frames``, ``_open_source``.
+    Entered, it keeps other runs off its checkpoint and its sinks, and opens them: ``with LocalRun(...) as run:
+    run.run()``. What an engine brings along is asked for then, once each: ``_begin``, ``_frames``, ``_open_source``.
     """
 
     engine: ClassVar[Engine]
@@ -67,10 +70,12 @@ class CheckpointedRun(ABC):
         observers: Observers = NOBODY,
         attempts: Attempts | None = None,
     ) -> None:
+        """Raises CheckpointError where the place of the checkpoint cannot be reached. Nothing is locked or read yet."""
         assert options.checkpoint is not None
-        self.options, self.observers = options, observers
+        self.given, self.options, self.observers = topology, options, observers
         self.attempts = attempts or Attempts()
         self.halves = PairedCheckpoint(options.checkpoint)
+        self.claims = Claims(topology)
         self.summary = Summary()
         self.name_encoding = UTF8
         """The encoding of the names of files that can be read."""
@@ -78,23 +83,67 @@ class CheckpointedRun(ABC):
         """Per spout, the files that belong to a batch, by their absolute paths; for observers."""
         self.passed_over: set[str] = set()
         """The files that are not read for their names, and that have been named."""
-        beginning = during("the start of the run", "nothing is lost")
-        with ExitStack() as undo, beginning:
-            self.halves.lock()
-            undo.callback(self.halves.release)
-            self._begin()
-            undo.callback(self.executor.close)
-            refuse_unnameable(topology, self.name_encoding)
-            self.claims = Claims(topology)
-            undo.callback(self.claims.release)
-            with self.halves.way_back(), self.halves.telling_who_took_over():
-                self._open(topology, options.checkpoint)
-            undo.pop_all()
+
+    def __enter__(self) -> Self:
+        """Raises CheckpointError or ConfigError where another run has the checkpoint or a sink's folder, and where the
+        checkpoint does not fit; nothing is kept from others then."""
+        with ExitStack() as held, during("the start of the run", "nothing is lost"):
+            self._hold(held)
+            with naming_a_way_back(self.halves):
+                self._open()
+            self._held = held.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the tasks, and let other runs have the sinks and the checkpoint."""
+        self._held.close()
+
+    def _hold(self, held: ExitStack) -> None:
+        """Keep other runs off; tasks end before what they write to is let go."""
+        self.halves.lock.take()
+        held.callback(self.halves.lock.release)
+        held.callback(self.claims.release)
+        self._begin(held)
+        held.callback(self.executor.close)
+        refuse_unnameable(self.given, self.name_encoding)
+        self.claims.take()
+
+    def _open(self) -> None:
+        if self.options.allow_rescale:
+            self.summary.rescaled = rescale_for(self.halves, self.given)
+        opened = open_checkpoint(
+            self.halves, self.given, self.options.first_output_at, self.options.keep_batches, self.attempts
+        )
+        self.checkpoint = opened.files
+        with telling_who_took_over(self.checkpoint):
+            self._load(opened.first_output)
+            self._open_log()
+
+    def _load(self, first_output: int | None) -> None:
+        """The tasks get the topology, and the micro-batch the state after the last batch."""
+        if self.halves.uri is None:
+            sync_folders_below(self.halves.root)
+        self.topology = as_files(with_needed_columns(self.given), self.halves.path)
+        self.executor.load(self.topology)
+        first = FirstOutput.of(self.topology, first_output)
+        self.micro_batch = MicroBatch(self.topology, self.checkpoint, self.executor, self._frames(), first)
+        self.summary.before = {
+            name: BoltTotals(bolt.accounts.totals(0), bolt.fired, bolt.emitted)
+            for name, bolt in self.micro_batch.manifest.bolts.items()
+            if self.micro_batch.manifest.batch >= 0
+        }
+
+    def _open_log(self) -> None:
+        """What belongs to which batch, without what a run that died has left half written."""
+        half = self.halves.spark_half
+        self.log = SourceLog(half.filesystem, half.root, *self._open_source())
+        half.sweep()  # Spark begins no query beside the draft of a first batch
+        forget_unplanned(self.log.filesystem, self.log.root, self.checkpoint.check_owner)
 
     @abstractmethod
-    def _begin(self) -> None:
+    def _begin(self, held: ExitStack) -> None:
         """Called when the checkpoint is locked, and nothing is read yet: set ``executor``, and ``name_encoding`` where
-        that is not UTF-8."""
+        that is not UTF-8. What ``held`` is given is closed after the executor, which it is not given."""
 
     @abstractmethod
     def _frames(self) -> Frames | None:
@@ -109,43 +158,19 @@ class CheckpointedRun(ABC):
     def _batches(self) -> None:
         """Called by ``run``: call ``batch`` for each batch, to the end of the input or until stopped."""
 
-    def _open(self, topology: Topology, folder: str) -> None:
-        if self.options.allow_rescale:
-            self.summary.rescaled = rescale_for(self.halves, topology)
-        self.checkpoint = self.halves.open(
-            topology, self.options.first_output_at, self.options.keep_batches, self.attempts
-        )
-        if self.halves.uri is None:
-            sync_folders_below(self.halves.root)
-        self.topology = as_files(with_needed_columns(topology), folder)
-        self.executor.load(self.topology)
-        first = FirstOutput.of(self.topology, self.halves.first_output)
-        self.micro_batch = MicroBatch(self.topology, self.checkpoint, self.executor, self._frames(), first)
-        self.summary.before = {
-            name: BoltTotals(bolt.accounts.totals(0), bolt.fired, bolt.emitted)
-            for name, bolt in self.micro_batch.manifest.bolts.items()
-            if self.micro_batch.manifest.batch >= 0
-        }
-        self.log = self.halves.source_log(*self._open_source())
-        self.halves.spark_half.sweep()  # Spark begins no query beside the draft of a first batch
-        forget_unplanned(self.log.filesystem, self.log.root, self.checkpoint.check_owner)
-
     def run(self) -> Summary:
         """Run to the end of the input, or until stopped."""
         going_on = during("the run", "the next run goes on after the last batch that was committed")
-        with self.halves.way_back(), going_on, self.halves.telling_who_took_over():
+        with naming_a_way_back(self.halves), going_on, telling_who_took_over(self.checkpoint):
             return self._run_to_the_end()
 
     def _run_to_the_end(self) -> Summary:
         started, run, last = time.perf_counter(), self.micro_batch.run_id, self.micro_batch.manifest.batch
+        began = RunNote(run=run, engine=self.engine, began=system_clock(), continues=None if last < 0 else last)
         try:
-            began = RunNote(run=run, engine=self.engine, began=system_clock(), continues=None if last < 0 else last)
             with noted_run(self.halves.files, began, self.summary, self.attempts):
                 self._all_batches()
         finally:
-            self.executor.close()
-            self.claims.release()
-            self.halves.release()
             self.summary.seconds = time.perf_counter() - started
         return self.summary
 
@@ -217,7 +242,7 @@ class CheckpointedRun(ABC):
             self._close()
 
     def _run(self, plan: BatchPlan) -> None:
-        query = self.halves.query()
+        query = self.halves.spark_half.query()
         report = self.micro_batch.run(plan, query=query)
         if self.options.every is not None:
             report.complaints.extend(self._passed_over())

@@ -22,8 +22,13 @@ from manager.storage.file_systems.files import (
     write_private,
 )
 from manager.storage.file_systems.storage_errors import UNREADABLE, during
+from topologies.checkpoints.matching_halves import check_whole
+from topologies.checkpoints.note_names import GOING_BACK
 from topologies.checkpoints.notes.sinks_note import SINKS, SinkNote, read_sinks
-from topologies.checkpoints.pairing import GOING_BACK, PairedCheckpoint
+from topologies.checkpoints.opening import claim
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.unfinished import back_to_command
+from topologies.checkpoints.way_back import whole_batches
 from topologies.engine.commit.sink_folders import batch_of_file, later_files
 from topologies.io.paths import locate
 from windowing.errors import CheckpointError
@@ -60,7 +65,7 @@ def _go_back(halves: PairedCheckpoint, key: str) -> Rollback:
     begun = _begun(halves, key)
     aside = f"after-{batch_name(key)}-{uuid.uuid4().hex[:8]}" if begun is None else begun
     files.write(GOING_BACK, {"to": key, "aside": aside})
-    halves.claim(key)
+    claim(halves, key)
     done = Rollback(batch_name(key), f"{halves.root}/set-aside/{aside}")
     later = [*files.names("manifests"), *files.names("plans")]
     passed = sorted({name for name in later if name > key})
@@ -77,9 +82,9 @@ def _go_back(halves: PairedCheckpoint, key: str) -> Rollback:
 def _check(halves: PairedCheckpoint, key: str) -> None:
     keys = halves.files.names("manifests")
     try:
-        halves.check_batch(key)
+        check_whole(halves, key)
     except UNREADABLE as error:
-        whole = list(halves.whole_batches())
+        whole = list(whole_batches(halves))
         others = f"it can be gone back to {' or '.join(map(batch_name, whole))}" if whole else ""
         anew = "start with a new checkpoint folder (which reads all input again)"
         kept = key in keys
@@ -108,7 +113,7 @@ def _begun(halves: PairedCheckpoint, key: str) -> str | None:
         raise CheckpointError(
             f"checkpoint {halves.path!r} is still going back to batch {batch_name(note['to'])}",
             why=f"some of what batch {batch_name(key)} needs may have been set aside already",
-            do=f"complete that first: {halves.command(note['to'])}",
+            do=f"complete that first: {back_to_command(halves, note['to'])}",
         )
     return str(note["aside"])
 

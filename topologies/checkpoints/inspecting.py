@@ -14,8 +14,11 @@ from manager.storage.file_systems.storage_errors import UNREADABLE
 from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments.file_segments import FileSegments
 from manager.storage.verified_reads import read_manifest, read_plan
+from topologies.checkpoints.matching_halves import check_halves, check_whole
+from topologies.checkpoints.note_names import GOING_BACK, START, TOPOLOGY
 from topologies.checkpoints.notes.sinks_note import read_sinks
-from topologies.checkpoints.pairing import GOING_BACK, START, TOPOLOGY, PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.way_back import advice
 from topologies.engine.commit.sink_folders import next_batches, refuse_later
 from topologies.io.paths import locate
 from windowing.errors import WindboltError
@@ -113,7 +116,7 @@ class _Inspection:
         try:
             self._would_go_on()
         except UNREADABLE as error:
-            self.look.refused, self.look.advice = _words(error), error.do or halves.advice()
+            self.look.refused, self.look.advice = _words(error), error.do or advice(halves)
 
     def _notes(self) -> None:
         look, files = self.look, self.halves.files
@@ -122,7 +125,7 @@ class _Inspection:
         for name in (START, GOING_BACK):
             self._tried(lambda name=name: files.read(name))  # type: ignore[misc]
         look.sinks = self._tried(lambda: read_sinks(files)) or []
-        look.query = self._tried(self.halves.query)
+        look.query = self._tried(self.halves.spark_half.query)
 
     def _batches(self) -> None:
         for key in self.halves.files.names("manifests"):
@@ -132,7 +135,7 @@ class _Inspection:
                 self._tried(lambda ref=ref: self.segments.check(ref))  # type: ignore[misc]
             trouble = ""
             try:
-                self.halves.check_batch(key)
+                check_whole(self.halves, key)
             except UNREADABLE as error:
                 trouble = _words(error)
             size = sum(ref.length for ref in refs.values())
@@ -159,7 +162,7 @@ class _Inspection:
     def _would_go_on(self) -> None:
         """Raise what a run would be refused with, as far as that does not depend on its topology."""
         halves, keys = self.halves, self.halves.files.names("manifests")
-        manifest = halves.check_halves()
+        manifest = check_halves(halves)
         if manifest is not None:
             for ref in manifest.refs():
                 self.segments.check(ref)

@@ -17,9 +17,12 @@ from manager.storage.file_systems.storage_errors import during
 from manager.storage.manifest import BoltState, Manifest
 from manager.storage.task_state import BoltTaskState, TaskState
 from topologies.checkpoints.fingerprint import differences, fingerprint
+from topologies.checkpoints.matching_halves import check_halves
+from topologies.checkpoints.note_names import RESETTING, TOPOLOGY
 from topologies.checkpoints.notes.timing_note import note_timing
-from topologies.checkpoints.pairing import RESETTING, TOPOLOGY, PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescaling.movable import note_movable
+from topologies.checkpoints.way_back import naming_a_way_back
 from topologies.engine.fire.families import family_of
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.topology import Topology
@@ -50,8 +53,8 @@ def reset_bolts(halves: PairedCheckpoint, names: Collection[str], topology: Topo
             why="it is not on this machine: no lock keeps a run off it meanwhile",
             do="take a savepoint of it to a folder on this machine, reset that, and take a savepoint back",
         )
-    with halves.way_back():
-        manifest = halves.check_halves(resetting=True)
+    with naming_a_way_back(halves):
+        manifest = check_halves(halves, resetting=True)
         known = halves.files.read(TOPOLOGY)
     now = fingerprint(topology)
     if known is None:
@@ -128,7 +131,7 @@ def _check_rest(
     before, after = (_without(note, names) for note in (known, now))
     changed = differences(before, after)
     heartbeat = topology.needs_heartbeat
-    beats = halves.has_heartbeat(len(now["spouts"]))
+    beats = halves.spark_half.has_heartbeat(len(now["spouts"]))
     if not changed and beats is not None and beats != heartbeat:
         changed = [
             "windows follow the clock now, and none did before" if heartbeat else "no window follows the clock any more"

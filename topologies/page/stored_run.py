@@ -13,10 +13,10 @@ from typing import Any
 from manager.storage.file_systems.storage_errors import UNREADABLE
 from manager.storage.manifest import Manifest
 from manager.storage.segments.file_segments import FileSegments
+from topologies.checkpoints.note_names import START, TOPOLOGY
 from topologies.checkpoints.notes.runs_note import RunNote, read_runs
 from topologies.checkpoints.notes.sinks_note import SinkNote, read_sinks
 from topologies.checkpoints.notes.timing_note import read_graph
-from topologies.checkpoints.pairing import START, TOPOLOGY
 from topologies.html.graph_svg import Box
 from topologies.page.bolt_view import bolt_view, open_view
 from topologies.page.placing import laid_out

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from manager.storage.file_systems.storage_errors import during
-from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.topology_note import check_fit
+from topologies.checkpoints.way_back import naming_a_way_back
 from topologies.preflight.folders import make_sink_folders
 from topologies.run.options import RunOptions
 from topologies.topology import Topology
@@ -17,7 +19,7 @@ def refuse_before_start(topology: Topology, options: RunOptions) -> None:
     """
     assert options.checkpoint is not None
     with during("the start of the run", "nothing is lost"):
-        PairedCheckpoint(options.checkpoint).check_fit(
-            topology, options.first_output_at, allow_rescale=options.allow_rescale
-        )
+        halves = PairedCheckpoint(options.checkpoint)
+        with naming_a_way_back(halves):
+            check_fit(halves, topology, options.first_output_at, allow_rescale=options.allow_rescale)
         make_sink_folders(topology)

@@ -17,7 +17,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from manager.storage.batch_keys import batch_key
-from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.opening import open_checkpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.compose.builder import TopologyBuilder
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
@@ -131,7 +132,7 @@ class _Group:
             while True:
                 # Everything in the previous query's memory is lost; this one starts from the checkpoint.
                 halves = PairedCheckpoint(f"{folder}/checkpoint")
-                checkpoint = halves.open(self.topology)
+                checkpoint = open_checkpoint(halves, self.topology).files
                 micro_batch = self.recording.watch(MicroBatch(self.topology, checkpoint, self.executor))
                 if micro_batch.manifest.batch + 1 >= count or self._query(folder, halves, micro_batch):
                     return [judge(member.scenario, self._answer(member, micro_batch)) for member in self.members]
@@ -150,7 +151,7 @@ class _Group:
             if number not in self.crashed and any(self._crashes(member, number) for member in self.members):
                 self.crashed.add(number)
                 micro_batch.hook = _fail
-            report = micro_batch.run(plan, query=halves.query())
+            report = micro_batch.run(plan, query=halves.spark_half.query())
             for member in self.members:
                 if number < len(member.batches):
                     self.recording.note(member.batches[number], report, member.prefix)

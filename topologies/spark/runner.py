@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -95,7 +96,8 @@ def run_on_spark(
             check_session(session, kafka=kafka)
             check_classes(session, places)
             reach_stores(session, places)
-            return SparkRun(session, topology, options, metrics, observers, attempts).run()
+            with SparkRun(session, topology, options, metrics, observers, attempts) as on_spark:
+                return on_spark.run()
 
     return observed(topology, options, run)
 
@@ -119,18 +121,12 @@ class SparkRun(CheckpointedRun):
         self.query: StreamingQuery | None = None
         super().__init__(topology, options, observers, attempts)
 
-    def run(self) -> Summary:
-        """Run to the end of the input, or until stopped."""
-        try:
-            return super().run()
-        finally:
-            if self.senders is not None:
-                self.senders.close()
-
-    def _begin(self) -> None:
+    def _begin(self, held: ExitStack) -> None:
         self.executor = executor_for(self.spark)
         self.name_encoding = name_encoding_of_java(self.spark)
         self.senders = KafkaSenders(self.spark) if self.executor.on_this_machine else None
+        if self.senders is not None:
+            held.callback(self.senders.close)
 
     def _frames(self) -> Frames:
         return SparkFrames(self.spark, self.senders)

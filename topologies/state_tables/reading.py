@@ -14,8 +14,9 @@ from manager.storage.file_systems.storage_errors import UNREADABLE
 from manager.storage.manifest import Manifest
 from manager.storage.segments.file_segments import FileSegments
 from manager.storage.verified_reads import read_manifest
+from topologies.checkpoints.note_names import TOPOLOGY
 from topologies.checkpoints.notes.timing_note import BoltTiming
-from topologies.checkpoints.pairing import TOPOLOGY, PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.engine.time.first_output import as_moment
 from topologies.state_tables.bolt_tables import bolt_tables
 from topologies.state_tables.event_table import event_table

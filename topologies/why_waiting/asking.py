@@ -10,8 +10,9 @@ from datetime import datetime
 from manager.storage.manifest import Manifest
 from manager.storage.segments.file_segments import FileSegments
 from manager.storage.verified_reads import read_manifest
+from topologies.checkpoints.note_names import START
 from topologies.checkpoints.notes.timing_note import BoltTiming, read_timing
-from topologies.checkpoints.pairing import START, PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.engine.time.first_output import as_moment
 from topologies.why_waiting.answer import WhyAnswer, WhyReason
 from topologies.why_waiting.explaining import Explanation, Question

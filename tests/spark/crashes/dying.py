@@ -49,8 +49,9 @@ def main(orders: str, folder: str, where: str, batch: str, whom: str, tasks: str
         if phase == where and attempt.micro_batch.manifest.batch == int(batch) - (phase != "committed"):
             trap.step_on()
 
-    attempt.micro_batch.hook = hook
-    summary = attempt.run()
+    with attempt:
+        attempt.micro_batch.hook = hook
+        summary = attempt.run()
     executors = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
     print(json.dumps({"rows": summary.rows, "executors": len(executors) - 1}))
     spark.stop()

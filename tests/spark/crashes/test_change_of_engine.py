@@ -17,7 +17,7 @@ from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.inspecting import inspect
-from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.local import LocalRun
 from topologies.run.summary import Summary
 from topologies.spark.jvm.session import open_session
@@ -94,9 +94,10 @@ def dying(engine: type[CheckpointedRun], built: Topology, checkpoint: Path, batc
         if reached == phase and attempt.micro_batch.manifest.batch == batch - (phase != "committed"):
             raise Crash(phase)
 
-    attempt.micro_batch.hook = hook
-    with pytest.raises(Crash):
-        attempt.run()
+    with attempt:
+        attempt.micro_batch.hook = hook
+        with pytest.raises(Crash):
+            attempt.run()
 
 
 @pytest.mark.parametrize("phase", ["ingest", "commit", "committed"])
@@ -133,9 +134,9 @@ def test_what_one_engine_did_is_gone_back_by_and_done_by_the_other(first: str, t
     write(files, range(5))
     ENGINES[first](topology(files, back / "out"), back / "ck")
     halves = PairedCheckpoint(str(back / "ck"))
-    halves.lock()
+    halves.lock.take()
     go_back(halves, batch_key(3, False))
-    halves.release()
+    halves.lock.release()
     assert ENGINES[second](topology(files, back / "out"), back / "ck").batches == 2
     here(topology(files, whole / "out"), whole / "ck")
     assert rows_of(back / "out") == rows_of(whole / "out")

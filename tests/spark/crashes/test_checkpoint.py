@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from tests.spark.shop import SCHEMA, Revenue, Spans, at, shop_in_files, shop_in_memory, write_orders
 from tests.spark.tools import at_phase, file_rows, memory_rows, published, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt
 from windowing.data.rows import EmittedRows
@@ -241,10 +241,10 @@ def test_a_run_that_died_in_its_closing_tick_is_closed_before_it_goes_on(tmp_pat
 def test_a_checkpoint_belongs_to_one_run_at_a_time(orders: Path, tmp_path: Path) -> None:
     topology, _ = shop_in_memory(orders)
     first = PairedCheckpoint(str(tmp_path / "checkpoint"))
-    first.lock()
+    first.lock.take()
     with pytest.raises(CheckpointError, match=r"is in use by process \d+"):
         run(topology, tmp_path / "checkpoint")
-    first.release()
+    first.lock.release()
     assert run(topology, tmp_path / "checkpoint").batches
 
 

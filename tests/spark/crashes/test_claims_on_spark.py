@@ -17,12 +17,12 @@ from windowing.errors import ConfigError, DataError
 
 
 def test_a_new_run_does_not_write_where_another_writes(spark: SparkSession, orders: Path, tmp_path: Path) -> None:
-    first = SparkRun(spark, shop_in_files(orders, tmp_path), RunOptions(str(tmp_path / "one")))
-    with pytest.raises(ConfigError, match="another run is writing into"):
-        run(shop_in_files(orders, tmp_path), tmp_path / "two")
-    with pytest.raises(ConfigError, match="another run is writing into"):
-        run_local(shop_in_files(orders, tmp_path))
-    first.run()
+    with SparkRun(spark, shop_in_files(orders, tmp_path), RunOptions(str(tmp_path / "one"))) as first:
+        with pytest.raises(ConfigError, match="another run is writing into"):
+            run(shop_in_files(orders, tmp_path), tmp_path / "two")
+        with pytest.raises(ConfigError, match="another run is writing into"):
+            run_local(shop_in_files(orders, tmp_path))
+        first.run()
     with pytest.raises(ConfigError, match="files of another run"):
         run(shop_in_files(orders, tmp_path), tmp_path / "three")
 

@@ -16,7 +16,7 @@ from tests.spark.tools import at_phase, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.inspecting import inspect
-from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.io.sinks import MemorySink
 from topologies.topology import Topology
 from windowing.errors import CheckpointError
@@ -49,11 +49,11 @@ class Ran:
 
     def back(self, key: str) -> None:
         halves = PairedCheckpoint(str(self.live / "ck"))
-        halves.lock()
+        halves.lock.take()
         try:
             go_back(halves, key)
         finally:
-            halves.release()
+            halves.lock.release()
 
 
 @pytest.fixture(scope="module")
@@ -122,9 +122,9 @@ def test_spark_reads_the_entries_that_going_back_has_written(spark: SparkSession
         (source / f"{number}").unlink()
         (source / f".{number}.crc").unlink()
     halves = PairedCheckpoint(str(live / "ck"))
-    halves.lock()
+    halves.lock.take()
     go_back(halves, "0000000008")
-    halves.release()
+    halves.lock.release()
     assert (source / "8").exists()
     run(built, live / "ck")
     assert rows_of(live / "out") == right

@@ -69,9 +69,10 @@ def test_the_error_of_a_task_comes_to_the_driver_and_the_next_run_goes_on(
             segments.rename(away)
             segments.touch()
 
-    attempt.micro_batch.hook = hook
-    with pytest.raises(StorageError) as raised:
-        attempt.run()
+    with attempt:
+        attempt.micro_batch.hook = hook
+        with pytest.raises(StorageError) as raised:
+            attempt.run()
     said = rf"firing the windows of batch 1 failed: bolt 'revenue', task \d: {segments}/000000000"
     assert re.match(said, raised.value.what), raised.value.what
     assert raised.value.why == "Not a directory (ENOTDIR)"

@@ -10,7 +10,7 @@ import pytest
 from tests.helpers.damage import rows_of, topology
 from tests.spark.crashes.test_change_of_engine import here, on_spark, write
 from topologies import run_local
-from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoints.savepoint import take_savepoint
 
 pytestmark = pytest.mark.usefixtures("spark")

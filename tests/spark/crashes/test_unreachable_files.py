@@ -43,8 +43,9 @@ def test_a_batch_whose_input_cannot_be_reached_is_not_committed(
                 if batch == 1:
                     orders.write_text("a file, where the folder was")
 
-        attempt.micro_batch.hook = hook
-        attempt.run()
+        with attempt:
+            attempt.micro_batch.hook = hook
+            attempt.run()
 
     # Spark tries each task again, and each try has pauses: once is enough there.
     for batch, kind in ((0, MissingError), (1, UnreachableError))[: 2 if tasks == "pool" else 1]:

@@ -25,8 +25,9 @@ def main(step: str, checkpoint: str, *moments: str) -> None:
         if phase == "commit" and attempt.micro_batch.manifest.batch == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    attempt.micro_batch.hook = hook
-    attempt.run()
+    with attempt:
+        attempt.micro_batch.hook = hook
+        attempt.run()
 
 
 if __name__ == "__main__":

@@ -95,9 +95,9 @@ class Played:
 
         clock, close = batch.advance.clock, batch.advance.close
         options = RunOptions(str(self.checkpoint), clock=lambda: clock, flush=close, on_report=note)
-        attempt = SparkRun(self.spark, self.topology, options)
-        self.recording.watch(attempt.micro_batch)
-        attempt.run()
+        with SparkRun(self.spark, self.topology, options) as attempt:
+            self.recording.watch(attempt.micro_batch)
+            attempt.run()
         self.micro_batch = attempt.micro_batch
 
     def differences(self) -> dict[str, list[str]]:

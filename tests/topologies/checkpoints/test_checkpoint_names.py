@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from tests.helpers.damage import topology, write_input
 from topologies import RunOptions, run_local
-from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.cli.app import app
 from windowing.errors import CheckpointError, ConfigError
 

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,13 @@ from typer.testing import CliRunner
 import topologies.checkpoints.going_back
 from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.sealed import FORMAT, seal, unseal
+from tests.helpers import played_spark
 from tests.helpers.damage import Campaign, PlayedLocally, rows_of, topology
 from tests.helpers.played_spark import Died, PlayedRun
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.inspecting import inspect
-from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.opening import open_checkpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.cli.app import app
 from topologies.run.options import RunOptions
 from topologies.topology import Topology
@@ -53,11 +56,11 @@ def _run(campaign: Campaign) -> dict[str, list[str]]:
 
 def _back(folder: Path, key: str) -> None:
     halves = PairedCheckpoint(str(folder / "ck"))
-    halves.lock()
+    halves.lock.take()
     try:
         go_back(halves, key)
     finally:
-        halves.release()
+        halves.lock.release()
 
 
 def _garble(path: Path, at: int = -3) -> None:
@@ -165,8 +168,7 @@ def test_the_last_manifest_names_the_batch_to_go_back_to(campaign: Campaign, end
 def test_so_many_batches_are_kept_as_were_asked_for(
     campaign: Campaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: int, kept: list[str]
 ) -> None:
-    opened = PairedCheckpoint.open
-    monkeypatch.setattr(PairedCheckpoint, "open", lambda halves, built: opened(halves, built, keep=keep))
+    monkeypatch.setattr(played_spark, "open_checkpoint", partial(open_checkpoint, keep=keep))
     PlayedRun(topology(campaign.files, tmp_path / "out"), tmp_path / "ck").run(campaign.files)
     found = sorted(path.stem for path in (tmp_path / "ck/windbolt/manifests").iterdir())
     assert found == (kept if keep == 1 else [*kept, "0000000006-close"])
@@ -383,11 +385,11 @@ def test_a_batch_that_cannot_be_ends_with_2(ended: Path, batch: str) -> None:
 
 def test_a_checkpoint_in_use_is_left_alone(campaign: Campaign, ended: Path) -> None:
     halves = PairedCheckpoint(str(ended / "ck"))
-    halves.lock()
+    halves.lock.take()
     try:
         for options in ((), ("--back-to", "5")):
             status, said = _command(str(ended / "ck"), *options)
             assert status == 2
             assert "is in use by process" in said
     finally:
-        halves.release()
+        halves.lock.release()

@@ -27,7 +27,7 @@ from tests.helpers.object_store import object_store
 from tests.helpers.places import ROOT
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.going_back import go_back
-from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.io.sinks import Sink
 from topologies.local import LocalRun
 from windowing import Bolt
@@ -143,9 +143,10 @@ def blocked_at(files: Path, folder: Path, phase: str, batch: int, place: str) ->
             (folder / place).rename(away)
             (folder / place).touch()
 
-    run.micro_batch.hook = hook
-    with pytest.raises(StorageError) as raised:
-        run.run()
+    with run:
+        run.micro_batch.hook = hook
+        with pytest.raises(StorageError) as raised:
+            run.run()
     (folder / place).unlink()
     away.rename(folder / place)
     return raised.value

@@ -19,7 +19,7 @@ from manager.storage.turns import Owner
 from tests.helpers.races import Driver, alone, judge, published, race, topology, write_input
 from tests.helpers.s3 import S3, s3_server
 from topologies.checkpoints.going_back import go_back
-from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from windowing.errors import CheckpointError
 
 OPERATIONS = ("create_object", "write_object", "read_object", "delete_objects", "rename_objects")

@@ -21,8 +21,9 @@ from tests.helpers.places import ROOT
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.inspecting import inspect
-from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.spark_half.file_journal import FileJournal, as_uri
+from topologies.checkpoints.way_back import whole_batches
 from topologies.engine.batch.report import BatchReport
 from topologies.io.spouts import Spout
 from topologies.local import LocalRun
@@ -255,12 +256,12 @@ def test_a_signal_ends_a_run_of_the_command_after_the_batch_in_hand(
 
 
 def test_two_runs_do_not_share_a_checkpoint_nor_a_folder_of_output(files: Path, right: Any, tmp_path: Path) -> None:
-    first = LocalRun(topology(files, tmp_path / "out"), RunOptions(str(tmp_path / "ck")))
-    with pytest.raises(CheckpointError, match=rf"is in use by process {os.getpid()}"):
-        go(files, tmp_path)
-    with pytest.raises(ConfigError, match="another run is writing into"):
-        run_local(topology(files, tmp_path / "out"), RunOptions(str(tmp_path / "other")))
-    first.run()
+    with LocalRun(topology(files, tmp_path / "out"), RunOptions(str(tmp_path / "ck"))) as first:
+        with pytest.raises(CheckpointError, match=rf"is in use by process {os.getpid()}"):
+            go(files, tmp_path)
+        with pytest.raises(ConfigError, match="another run is writing into"):
+            run_local(topology(files, tmp_path / "out"), RunOptions(str(tmp_path / "other")))
+        first.run()
     assert found(tmp_path) == right
     assert go(files, tmp_path).batches == 0
 
@@ -281,9 +282,9 @@ def test_a_checkpoint_goes_back_and_on(back: str, files: Path, right: Any, tmp_p
     halves = PairedCheckpoint(str(tmp_path / "ck"))
     key = key_of(back)
     assert key is not None
-    halves.lock()
+    halves.lock.take()
     go_back(halves, key)
-    halves.release()
+    halves.lock.release()
     assert not look(tmp_path).refused
     go(files, tmp_path)
     assert found(tmp_path) == right
@@ -362,10 +363,10 @@ def test_a_function_that_asks_for_a_dataframe_is_refused_before_anything_is_read
 
 def test_a_row_on_which_workers_of_spark_died_is_left_out(files: Path, tmp_path: Path) -> None:
     path = sorted(files.iterdir())[0]
-    run = LocalRun(topology(files, tmp_path / "out"), RunOptions(str(tmp_path / "ck")))
     death = Death("orders", as_uri(str(path)), 0, 1, Deadly.ROW, 2, "a worker died of it")
-    run.checkpoint.note_deadly(batch_key(0, False), [death.to_json()])
-    summary = run.run()
+    with LocalRun(topology(files, tmp_path / "out"), RunOptions(str(tmp_path / "ck"))) as run:
+        run.checkpoint.note_deadly(batch_key(0, False), [death.to_json()])
+        summary = run.run()
     assert summary.last is not None
     assert summary.last.spouts["orders"]["invalid"] == 1
     assert any("a worker died of it" in each for each in summary.complaints)
@@ -416,10 +417,10 @@ def test_the_journal_forgets_what_is_too_old_to_be_gone_back_to(tmp_path: Path) 
     journal = FileJournal(half, ["in"], heartbeats=False, uri=None)
     assert journal.seen["in"] == {str(path) for path in (tmp_path / "in").iterdir()}
     halves = PairedCheckpoint(str(tmp_path / "ck"))
-    assert len(list(halves.whole_batches())) == 100
-    halves.lock()
+    assert len(list(whole_batches(halves))) == 100
+    halves.lock.take()
     go_back(halves, f"{count - 90:010d}")
-    halves.release()
+    halves.lock.release()
     assert run_local(builder.build(), options).batches == 90
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from tests.helpers.drawn_bolts import BOLTS, Case, played
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING
-from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescaling.rescale import move_tasks
+from topologies.checkpoints.topology_note import tasks_of
 from topologies.topology import Topology
 from windowing.errors import ConfigError, TopologyError
 
@@ -20,10 +21,10 @@ from windowing.errors import ConfigError, TopologyError
 def moving(path: str, topology: Topology, tasks: int) -> None:
     """Rescale, where there is something to move."""
     halves = PairedCheckpoint(path)
-    halves.lock()
-    if halves.tasks() and halves.tasks() != {"b": tasks}:
+    halves.lock.take()
+    if tasks_of(halves) and tasks_of(halves) != {"b": tasks}:
         move_tasks(halves, {"b": tasks}, topology)
-    halves.release()
+    halves.lock.release()
 
 
 def fixed(case: Case) -> list[str]:

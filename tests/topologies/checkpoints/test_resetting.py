@@ -20,7 +20,7 @@ from manager.storage.sealed_folder import SealedFolder
 from tests.helpers.drawn_bolts import BOLTS, Case
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
-from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.resetting import Reset, reset_bolts
 from topologies.cli.app import app
 from topologies.run.summary import Summary
@@ -36,11 +36,11 @@ OTHERS = sorted({*KINDS, *PASSING})
 
 def anew(checkpoint: Path, topology: Topology, *names: str) -> Reset:
     halves = PairedCheckpoint(str(checkpoint))
-    halves.lock()
+    halves.lock.take()
     try:
         return reset_bolts(halves, names, topology)
     finally:
-        halves.release()
+        halves.lock.release()
 
 
 class Drawn:

@@ -41,20 +41,22 @@ def test_a_folder_of_output_belongs_to_one_run_at_a_time(folder: Path) -> None:
     run_local(topology(folder), RunOptions(on_report=meanwhile))
     assert len(refused) == 2
     assert [path.read_text() for path in (folder / "out").iterdir()] == ['{"x":1}\n']
-    Claims(topology(folder)).release()  # it is free again, and nothing of the claim is left
+    again = Claims(topology(folder))
+    again.take()
+    again.release()  # it is free again, and nothing of the claim is left
 
 
 def test_a_claim_ends_with_its_process(folder: Path) -> None:
     code = (
         "import os, sys\nfrom pathlib import Path\n"
         "from tests.topologies.engine.test_claims import Claims, topology\n"
-        "held = Claims(topology(Path(sys.argv[1])))\nprint('held', flush=True)\nsys.stdin.read()\n"
+        "held = Claims(topology(Path(sys.argv[1])))\nheld.take()\nprint('held', flush=True)\nsys.stdin.read()\n"
     )
     script = [sys.executable, "-c", code, str(folder)]
     with subprocess.Popen(script, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
         with pytest.raises(ConfigError, match="another run"):
-            Claims(topology(folder))
+            Claims(topology(folder)).take()
         other.kill()
     run_local(topology(folder))

@@ -19,7 +19,7 @@ from tests.helpers.s3 import S3, s3_server
 from tests.helpers.scraping import free_port, get, health, scrape, value
 from topologies.background.status import RunPhase
 from topologies.checkpoints.notes.runs_note import read_runs
-from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.cli.app import app
 from topologies.local import run_local
 from topologies.run.options import RunOptions

@@ -192,15 +192,15 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 def test_nothing_is_changed_and_a_run_may_hold_the_checkpoint(tmp_path: Path) -> None:
-    from topologies.checkpoints.pairing import PairedCheckpoint
+    from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 
     checkpoint = ran(tmp_path, visits())
     halves = PairedCheckpoint(checkpoint)
-    halves.lock()
+    halves.lock.take()
     before = {path: path.read_bytes() for path in Path(checkpoint).rglob("*") if path.is_file()}
     assert read(checkpoint)["windows"].num_rows == 1
     assert {path: path.read_bytes() for path in Path(checkpoint).rglob("*") if path.is_file()} == before
-    halves.release()
+    halves.lock.release()
 
 
 @pytest.fixture

@@ -18,12 +18,15 @@ from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments.ref import Ref
 from manager.storage.segments.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import TaskState
-from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.matching_halves import check_halves
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescaling.bolt_states import move_bolt_states
 from topologies.checkpoints.rescaling.held import HeldMove
 from topologies.checkpoints.rescaling.movable import Movable, movable, read_movable
 from topologies.checkpoints.rescaling.queues import move_queues
 from topologies.checkpoints.rescaling.routes import Route
+from topologies.checkpoints.topology_note import check_fit, note_parallelism, tasks_of, wanted_tasks
+from topologies.checkpoints.way_back import naming_a_way_back
 from topologies.topology import Topology
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt
 from windowing.errors import CheckpointError, ConfigError, DamagedCheckpoint
@@ -52,8 +55,8 @@ def move_tasks(halves: PairedCheckpoint, wanted: Mapping[str, int], topology: To
     others. CheckpointError or ConfigError, naming all that cannot be, before anything is written.
     """
     _check_place(halves)
-    with halves.way_back(), during("looking at what is to be moved", "nothing was changed"):
-        manifest, tasks = halves.check_halves(), halves.tasks()
+    with naming_a_way_back(halves), during("looking at what is to be moved", "nothing was changed"):
+        manifest, tasks = check_halves(halves), tasks_of(halves)
     check_numbers(tasks, wanted)
     changed = {name: number for name, number in wanted.items() if number != tasks[name]}
     done = Rescaled("" if manifest is None else batch_key(manifest.batch, manifest.closing))
@@ -63,12 +66,12 @@ def move_tasks(halves: PairedCheckpoint, wanted: Mapping[str, int], topology: To
     check_movable(halves.path, tasks, changed, ways)
     done.tasks = {name: (tasks[name], number) for name, number in changed.items()}
     with (
-        halves.way_back(),
+        naming_a_way_back(halves),
         during("changing the number of tasks", "all of it has been done, or nothing; nothing is lost"),
     ):
         if manifest is not None:
             _rescale(halves, manifest, changed, ways, topology, done)
-        halves.note_parallelism(changed)
+        note_parallelism(halves, changed)
         halves.files.sync()
     return done
 
@@ -76,11 +79,11 @@ def move_tasks(halves: PairedCheckpoint, wanted: Mapping[str, int], topology: To
 def rescale_for(halves: PairedCheckpoint, topology: Topology) -> dict[str, tuple[int, int]]:
     """Give the bolts of a checkpoint the numbers of tasks of a topology that is the same otherwise; returns, per bolt
     that has been changed, how many it had and has."""
-    with halves.way_back():
-        wanted = halves.wanted_tasks(topology)
+    with naming_a_way_back(halves):
+        wanted = wanted_tasks(halves, topology)
         if not wanted:
             return {}
-        halves.check_fit(topology, halves.first_output, allow_rescale=True)
+        check_fit(halves, topology, allow_rescale=True)
     return move_tasks(halves, wanted, topology).tasks
 
 

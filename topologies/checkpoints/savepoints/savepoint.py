@@ -28,11 +28,14 @@ from manager.storage.file_systems.storage_errors import as_storage_error, during
 from manager.storage.manifest import Manifest
 from manager.storage.segments.file_segments import FileSegments
 from manager.storage.verified_reads import check_batch
+from topologies.checkpoints.matching_halves import check_halves
+from topologies.checkpoints.note_names import SAVEPOINT, START, TOPOLOGY
 from topologies.checkpoints.notes.timing_note import TIMING
-from topologies.checkpoints.pairing import SAVEPOINT, START, TOPOLOGY, PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescaling.movable import MOVABLE
 from topologies.checkpoints.savepoints.relocation import Relocation
 from topologies.checkpoints.spark_half.spark_files import write_spark_file
+from topologies.checkpoints.way_back import naming_a_way_back
 from topologies.engine.commit.sink_folders import next_batches, publish
 from topologies.io.paths import locate
 from windowing.errors import CheckpointError
@@ -63,8 +66,8 @@ def take_savepoint(source: PairedCheckpoint, path: str, moved: Sequence[tuple[st
     one goes on is refused. ``moved``: folders of input files, where they were and where they are. CheckpointError, with
     what to do, where there is nothing to be taken, or something at that place.
     """
-    with source.way_back():
-        manifest = source.check_halves()
+    with naming_a_way_back(source):
+        manifest = check_halves(source)
     if manifest is None:
         raise CheckpointError(
             f"checkpoint {source.path!r} has nothing that could be saved",
@@ -73,13 +76,13 @@ def take_savepoint(source: PairedCheckpoint, path: str, moved: Sequence[tuple[st
         )
     target = PairedCheckpoint(path)
     _check_place(source, target)
-    target.lock()
+    target.lock.take()
     try:
         with during(f"taking a savepoint in {target.path}", "the checkpoint is as it was; take it once more"):
             _publish(source, manifest)
             return _Taking(source, target, manifest, moved).done
     finally:
-        target.release()
+        target.lock.release()
 
 
 def _check_place(source: PairedCheckpoint, target: PairedCheckpoint) -> None:

@@ -43,6 +43,13 @@ class SparkHalf:
         """The batches that Spark takes for done."""
         return self._numbers("commits")
 
+    def has_heartbeat(self, spouts: int) -> bool | None:
+        """Whether a heartbeat comes after so many sources in the log; None where no batch has been planned yet."""
+        planned = self.offsets()
+        if not planned:
+            return None
+        return len(self.read(f"offsets/{planned[-1]}").rstrip("\n").split("\n")) - 2 > spouts
+
     def read(self, name: str) -> str:
         """The text of a file; DamagedCheckpoint where it is not what was written."""
         return read_spark_file(self.filesystem, f"{self.root}/{name}")

@@ -36,13 +36,13 @@ def checkpoint(
     """
     from topologies.checkpoints.going_back import go_back
     from topologies.checkpoints.inspecting import inspect
-    from topologies.checkpoints.pairing import PairedCheckpoint
+    from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 
     with readable_errors(debug=debug):
         halves = PairedCheckpoint(folder)
         halves.check_found()
         if back_to is None:
-            halves.lock_to_look()
+            halves.lock.share()
             look = inspect(halves)
             typer.echo(json.dumps(look.to_json(), indent=2)) if as_json else _show(out(), look)
             if look.damage or look.refused:
@@ -55,7 +55,7 @@ def checkpoint(
                 why="that is not a batch",
                 do="give a number, such as 7, or 7-close for the closing after it",
             )
-        halves.lock()
+        halves.lock.take()
         done = go_back(halves, key)
         typer.echo(json.dumps(_as_json(done), indent=2)) if as_json else _tell(out(), done)
 

@@ -41,7 +41,7 @@ def rescale(
     From then on the output is that of a run that always had these numbers. The next run must have a topology with
     the same numbers. What cannot be moved is named, and nothing is written: exit status 2.
     """
-    from topologies.checkpoints.pairing import PairedCheckpoint
+    from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
     from topologies.checkpoints.rescaling.rescale import move_tasks
     from topologies.cli.running import loaded
 
@@ -54,7 +54,7 @@ def rescale(
             step_options.refuse_without_step()
         halves = PairedCheckpoint(folder)
         halves.check_found()
-        halves.lock()
+        halves.lock.take()
         done = move_tasks(halves, wanted, topology)
         if as_json:
             typer.echo(json.dumps(_as_json(done), indent=2))

@@ -30,7 +30,7 @@ def reset(
     Also for bolts that are new in the topology, or gone. Their events that were in no window yet are purged. If this is
     interrupted, no run begins, and the same command completes it.
     """
-    from topologies.checkpoints.pairing import PairedCheckpoint
+    from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
     from topologies.checkpoints.resetting import reset_bolts
     from topologies.cli.running import loaded
 
@@ -38,7 +38,7 @@ def reset(
         topology = loaded(reference, StepOptions.of(overlays, assignments, no_file_rules))
         halves = PairedCheckpoint(folder)
         halves.check_found()
-        halves.lock()
+        halves.lock.take()
         done = reset_bolts(halves, list(dict.fromkeys(bolts)), topology)
         if as_json:
             typer.echo(json.dumps({"batch": done.batch, "discarded": done.discarded}, indent=2))

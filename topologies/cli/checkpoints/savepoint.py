@@ -29,14 +29,14 @@ def savepoint(
     What is written is a checkpoint: a run goes on from it with --checkpoint DEST, on either engine and any machine. If
     this is interrupted, no run begins there, and the same command starts over.
     """
-    from topologies.checkpoints.pairing import PairedCheckpoint
+    from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
     from topologies.checkpoints.savepoints.savepoint import take_savepoint
 
     with readable_errors(debug=debug):
         folders = [_folders(each) for each in moved or ()]
         halves = PairedCheckpoint(folder)
         halves.check_found()
-        halves.lock_to_look()
+        halves.lock.share()
         done = take_savepoint(halves, target, folders)
         if as_json:
             typer.echo(json.dumps({"savepoint": done.path, "batch": done.batch, **_sizes(asdict(done))}, indent=2))

@@ -14,17 +14,21 @@ from windowing.errors import ConfigError
 
 
 class Claims:
-    """Locks the folders of a topology's file sinks against other runs, until ``release`` or the end of this process.
+    """Locks the folders of a topology's file sinks against other runs, from ``take`` until ``release`` or the end of
+    this process.
 
     Local folders only. The folder itself is locked, not a file in it, so nothing is left behind that a reader could
     find or that could outlive the process.
     """
 
     def __init__(self, topology: Topology) -> None:
-        """Raises ConfigError if another run has locked one of the folders."""
+        self.topology = topology
         self._held: list[int] = []
+
+    def take(self) -> None:
+        """Raises ConfigError if another run has locked one of the folders; none is locked then."""
         try:
-            for node in topology.sinks.values():
+            for node in self.topology.sinks.values():
                 if isinstance(node.sink, FileSink):
                     with naming_owner(f"sink {node.name!r}"):
                         self._claim(node.name, node.sink.path)

@@ -11,7 +11,8 @@ import pytest
 from manager.storage import sealed
 from manager.storage.sealed import FORMAT
 from tests.helpers.corpus import BEFORE, CORPUS, FILES, NAMES, PLACE, go_on, opened, rows_in, write_input
-from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.matching_halves import check_halves
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from windowing.errors import CheckpointError
 
 ENTRIES = sorted(CORPUS.glob("format-*/*.zip"))
@@ -43,7 +44,7 @@ def test_another_format_is_refused(path: Path, tmp_path: Path, monkeypatch: pyte
     with zipfile.ZipFile(path) as entry:
         entry.extractall(tmp_path)
     with pytest.raises(CheckpointError, match="has another format") as refused:
-        PairedCheckpoint(str(tmp_path / "ck")).check_halves()
+        check_halves(PairedCheckpoint(str(tmp_path / "ck")))
     assert "continue with the version of windbolt that wrote it" in refused.value.do
 
 

@@ -22,7 +22,7 @@ from tests.simulation.faults import WRITES
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.inspecting import inspect
-from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoints.savepoint import Savepoint, take_savepoint
 from topologies.cli.app import app
 from topologies.state_tables.reading import read
@@ -36,11 +36,11 @@ CASES = int(os.environ.get("WINDBOLT_SAVEPOINTS", "1"))
 
 def taken(source: str, target: str, *moved: tuple[str, str]) -> Savepoint:
     halves = PairedCheckpoint(source)
-    halves.lock_to_look()
+    halves.lock.share()
     try:
         return take_savepoint(halves, target, moved)
     finally:
-        halves.release()
+        halves.lock.release()
 
 
 def to_and_fro(checkpoint: str, topology: Topology, tasks: int) -> None:
@@ -199,10 +199,10 @@ def test_files_of_the_last_batch_get_their_names_first(begun: Path, monkeypatch:
 def test_what_is_refused(begun: Path) -> None:
     checkpoint, saved = str(begun / "ck"), str(begun / "saved")
     running = PairedCheckpoint(checkpoint)
-    running.lock()
+    running.lock.take()
     with pytest.raises(CheckpointError, match="is in use by process"):
         taken(checkpoint, saved)
-    running.release()
+    running.lock.release()
     assert not Path(saved).exists()
     with pytest.raises(CheckpointError, match="cannot be in"):
         taken(checkpoint, f"{checkpoint}/saved")

@@ -1,0 +1,119 @@
+"""Opens a checkpoint for a run: its halves and its topology are checked, and what is new is noted."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+
+from manager.storage.checkpoint import KEPT_BATCHES, FileCheckpoint
+from manager.storage.file_systems.storage_errors import as_storage_error
+from manager.storage.manifest import Manifest
+from manager.storage.turns import Owner
+from topologies.checkpoints.fingerprint import fingerprint
+from topologies.checkpoints.matching_halves import check_halves, check_ours_is_there
+from topologies.checkpoints.note_names import START, TOPOLOGY
+from topologies.checkpoints.notes.sinks_note import note_sinks
+from topologies.checkpoints.notes.timing_note import note_timing
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.rescaling.movable import note_movable
+from topologies.checkpoints.taken_over import telling_who_took_over
+from topologies.checkpoints.topology_note import check_fit, check_start, check_topology
+from topologies.checkpoints.way_back import naming_a_way_back
+from topologies.run.attempts import Attempts
+from topologies.run.clock import system_clock
+from topologies.topology import Topology
+
+
+@dataclass(frozen=True)
+class OpenCheckpoint:
+    """A checkpoint that a run has."""
+
+    files: FileCheckpoint
+    """Our half."""
+    first_output: int | None
+    """Where the run that made it started, in microseconds, if that was at the time of an output."""
+
+
+def open_checkpoint(
+    halves: PairedCheckpoint,
+    topology: Topology,
+    first_output: int | None = None,
+    keep: int = KEPT_BATCHES,
+    attempts: Attempts | None = None,
+) -> OpenCheckpoint:
+    """CheckpointError, with what to do, where the halves do not fit each other, the topology or the start.
+
+    Where no lock keeps others off, a run that has it loses it to this one; but a further attempt of a run that had it
+    takes it from no other run. ``first_output``: where the run is to start; None: at its input, or where the run before
+    it did. ``keep``: so many of the last batches are kept.
+    """
+    is_new = halves.uri is None and not halves.has_our_half
+    with naming_a_way_back(halves):
+        manifest = _check_unclaimed(halves, topology, first_output)
+        files = FileCheckpoint(halves.files.root, halves.uri, keep)
+        with telling_who_took_over(files):
+            if halves.uri is not None:
+                manifest = _claimed(halves, files, attempts or Attempts())
+            opened = OpenCheckpoint(files, _noted(halves, files, topology, first_output))
+            _note_for_others(halves, topology, manifest)
+    if is_new:
+        _make_private(halves)
+    return opened
+
+
+def claim(halves: PairedCheckpoint, back_to: str) -> None:
+    """Take the checkpoint from a run that may have it, where no lock keeps it off; the state is that of a batch."""
+    if halves.uri is not None:
+        FileCheckpoint(halves.files.root, halves.uri).claim(_this_process(), back_to)
+
+
+def _check_unclaimed(halves: PairedCheckpoint, topology: Topology, first_output: int | None) -> Manifest | None:
+    """Nothing has been written when this refuses. In a store another run may go on meanwhile: what it may change is
+    checked when it cannot any more, and it loses the checkpoint only to a run that fits."""
+    if halves.uri is None:
+        return check_halves(halves)
+    check_ours_is_there(halves)
+    check_fit(halves, topology, first_output)
+    return None
+
+
+def _claimed(halves: PairedCheckpoint, files: FileCheckpoint, attempts: Attempts) -> Manifest | None:
+    """The last manifest, once no other run can write one."""
+    files.claim(_this_process(attempts.token), again=attempts.has_claimed)
+    attempts.has_claimed = True
+    return check_halves(halves)
+
+
+def _noted(halves: PairedCheckpoint, files: FileCheckpoint, topology: Topology, first_output: int | None) -> int | None:
+    """Where the run that made the checkpoint started. This run is noted in a new one, and compared with an old one."""
+    files.latest()
+    note = files.read_note(TOPOLOGY)
+    if note is None:
+        files.write_note(START, {"first_output": first_output})  # first: where the other is, this is
+        files.write_note(TOPOLOGY, fingerprint(topology))
+        return first_output
+    check_topology(halves, topology, note)
+    began: int | None = (files.read_note(START) or {})["first_output"]
+    check_start(halves, began, first_output)
+    return began
+
+
+def _note_for_others(halves: PairedCheckpoint, topology: Topology, manifest: Manifest | None) -> None:
+    """What those want to know who look at the checkpoint later; no run depends on it."""
+    note_timing(halves.files, topology)
+    if halves.uri is None:
+        note_movable(halves.files, topology)
+    note_sinks(halves.files, topology, -1 if manifest is None else manifest.batch)
+
+
+def _make_private(halves: PairedCheckpoint) -> None:
+    """Nobody else comes past the folders of a new checkpoint, whatever the files in them allow."""
+    for half in ("windbolt", "spark"):
+        with as_storage_error(f"{halves.root}/{half}", "made"):
+            os.makedirs(f"{halves.root}/{half}", exist_ok=True)
+            os.chmod(f"{halves.root}/{half}", 0o700)
+
+
+def _this_process(run: str = "") -> Owner:
+    return Owner(f"process {os.getpid()} on {socket.gethostname()}", system_clock(), run)
