@@ -1,6 +1,6 @@
 """Decisions: which events a window holds, when it fires, and which come too late."""
 
-from policies.choose import choose_policies
+from policies.choose_policies import choose_policies
 from policies.eviction import (
     CountEvictionPolicy,
     EvictionPolicy,

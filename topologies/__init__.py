@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from topologies.run.options import RunOptions
     from topologies.run.restart import Restart
     from topologies.run.summary import Summary
-    from topologies.spark.metrics import TimeMetrics
     from topologies.spark.runner import run_on_spark
+    from topologies.spark.time_metrics import TimeMetrics
     from topologies.topology import Topology
-    from topologies.why_waiting.asking import why
+    from topologies.why_waiting.why import why
 
 __all__ = [
     "Restart",
@@ -46,14 +46,14 @@ _HOMES = {
     "RunPhase": "topologies.background.status",
     "RunStatus": "topologies.background.status",
     "Summary": "topologies.run.summary",
-    "TimeMetrics": "topologies.spark.metrics",
+    "TimeMetrics": "topologies.spark.time_metrics",
     "Topology": "topologies.topology",
     "TopologyBuilder": "topologies.compose.builder",
     "replay": "topologies.replaying",
     "run_local": "topologies.local",
     "run_on_spark": "topologies.spark.runner",
     "runs": "topologies.background.background_run",
-    "why": "topologies.why_waiting.asking",
+    "why": "topologies.why_waiting.why",
 }
 
 

@@ -19,7 +19,7 @@ from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.commit.claims import Claims
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.time.first_output import FirstOutput
-from topologies.engine.work.splits import MergedSplits, SourceSplit
+from topologies.engine.work.source_splits import MergedSplits, SourceSplit
 from topologies.graph.nodes.spout import SpoutNode
 from topologies.io.file_spout import FileSpout, FoundFile
 from topologies.io.spouts import MemorySpout
@@ -28,7 +28,7 @@ from topologies.page.observing import observed
 from topologies.preflight.in_process import check_local
 from topologies.run.attempts import Attempts
 from topologies.run.built import check_built
-from topologies.run.closing import closes
+from topologies.run.closes_at_end import closes
 from topologies.run.engine import Engine
 from topologies.run.observer import Observers
 from topologies.run.options import RunOptions

@@ -22,7 +22,7 @@ def load_topology(reference: str) -> Topology:
     """
     if is_step(reference):
         from topologies.step.checking import step_problems
-        from topologies.step.compile import step_topology
+        from topologies.step.compile_step import step_topology
 
         problems = partial(step_problems, load=True, complete=True)
         return step_topology(load_step(reference, further=problems))

@@ -21,9 +21,9 @@ import pytest
 
 if TYPE_CHECKING:
     from topologies.cli.answering import Outcome
-    from topologies.scenarios.run.answer import Answer
-    from topologies.scenarios.schema.model import Scenario
+    from topologies.scenarios.run.scenario_answer import Answer
     from topologies.scenarios.schema.scenario_files import Problem, ScenarioPlace
+    from topologies.scenarios.schema.scenario_model import Scenario
     from topologies.testing.driver import TopologyDriver
     from topologies.topology import Topology
 

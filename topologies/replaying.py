@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from topologies.run.built import check_built
 from topologies.run.engine import Engine, EngineName, engine_of
 from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.scenario_files import Problem, load, located, read_scenario
+from topologies.scenarios.schema.scenario_model import Scenario
 from windowing.calls.checked import checked
 from windowing.errors import ScenarioError
 
 if TYPE_CHECKING:
-    from topologies.scenarios.run.answer import Answer, Replayed
+    from topologies.scenarios.run.scenario_answer import Answer, Replayed
     from topologies.topology import Topology
 
 
@@ -43,7 +43,7 @@ def replay(
         case _:
             chosen = load_one(scenario)
     if engine_of(engine) is Engine.SPARK:
-        from topologies.spark.replay import replay_on_spark
+        from topologies.spark.spark_replay import replay_on_spark
 
         replayed = replay_on_spark([chosen], topology)[0]
     else:

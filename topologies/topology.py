@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from topologies.run.engine import EngineName
     from topologies.run.restart import Restart
     from topologies.run.summary import Summary
-    from topologies.spark.metrics import TimeMetrics
+    from topologies.spark.time_metrics import TimeMetrics
 
 
 @dataclass(frozen=True, repr=False)
@@ -128,6 +128,6 @@ class Topology(Graph):
 
     def _repr_html_(self) -> str:
         """Called by notebooks: its graph."""
-        from topologies.graph.picture import topology_html
+        from topologies.graph.graph_html import topology_html
 
         return topology_html(self)

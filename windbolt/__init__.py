@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from topologies.run.options import RunOptions
     from topologies.run.restart import Restart
     from topologies.run.summary import Summary
-    from topologies.spark.metrics import TimeMetrics
     from topologies.spark.runner import run_on_spark
+    from topologies.spark.time_metrics import TimeMetrics
     from topologies.topology import Topology
-    from topologies.why_waiting.asking import why
+    from topologies.why_waiting.why import why
     from windbolt import aggregates, kinds, panes, presets, sinks, spouts, state, step, testing, triggers
     from windowing import (
         SOURCE,

@@ -1,6 +1,6 @@
 """What a checkpoint holds, as tables: ``state.bolts("ck/")``, ``state.read("ck/", "revenue")["windows"]``."""
 
-from topologies.state_tables.reading import bolts, read
+from topologies.state_tables.read_state import bolts, read
 from topologies.state_tables.stored_state import StoredState
 
 __all__ = ["StoredState", "bolts", "read"]

@@ -4,6 +4,6 @@ from topologies.engine.phases import PHASES, Phase
 from topologies.testing.bolt_run import BoltRun, run_bolt
 from topologies.testing.driver import TopologyDriver
 from topologies.testing.fired import FiredWindow
-from topologies.testing.windows import make_window, prepared
+from topologies.testing.made_windows import make_window, prepared
 
 __all__ = ["PHASES", "BoltRun", "FiredWindow", "Phase", "TopologyDriver", "make_window", "prepared", "run_bolt"]

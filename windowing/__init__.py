@@ -16,7 +16,7 @@ from windowing.bolts.ready.silence import Silence
 from windowing.bolts.ready.unions import Union
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt, WindowedBolt
 from windowing.data.events import Events
-from windowing.data.rows import Emit
+from windowing.data.returned_rows import Emit
 from windowing.data.tuples import Tuple
 from windowing.errors import (
     BoltError,

@@ -16,7 +16,7 @@ from pyspark.sql import functions as sf
 from topologies import RunOptions
 from topologies.io.messages import AvroMessages, AvroSchema
 from topologies.spark.runner import run_on_spark
-from topologies.step.compile import step_topology
+from topologies.step.compile_step import step_topology
 from topologies.step.config import load_step
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from manager.accounts import Accounts
 from manager.keyed.empty_windows import EmptyWindows
 from manager.keyed.held import GONE, SEEN, Held
 from manager.keyed.last_fired import LastFired
-from manager.keyed.panes import PaneDecisions, PaneStates
+from manager.keyed.pane_states import PaneDecisions, PaneStates
 from manager.keyed.released import ReleasedEnds
 from manager.keyed.sorted_events import SortedEvents
 from manager.keyed.tuple_windows import TupleWindows

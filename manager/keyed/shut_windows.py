@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.held import Held
-from manager.keyed.panes import PaneStates
+from manager.keyed.pane_states import PaneStates
 from manager.keyed.sorted_events import SortedEvents
 from policies.assigners import WindowAssigner
 from policies.marks import NONE

@@ -18,7 +18,7 @@ from policies.slices import SliceGrid
 from windowing.aggregates.accumulators import Accumulator, Folded, State
 from windowing.aggregates.declared import Cells
 from windowing.aggregates.groups import Groups
-from windowing.aggregates.keys import Keys
+from windowing.aggregates.key_numbers import Keys
 from windowing.bolts.ready.bound_aggregates import BoundAggregates
 from windowing.data.events import Events
 from windowing.data.order import group_numbers

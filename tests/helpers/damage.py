@@ -43,7 +43,7 @@ from topologies.local import LocalRun
 from topologies.run.summary import Summary
 from topologies.topology import Topology
 from windowing import AggregateBolt, StatefulWindowedBolt, TupleWindow, WindowedBolt, aggregates
-from windowing.data.rows import EmittedRows
+from windowing.data.returned_rows import EmittedRows
 from windowing.errors import CheckpointError
 from windowing.settings.kinds import Session
 from windowing.settings.panes import Panes, after_count

@@ -17,7 +17,7 @@ from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.run.summary import Summary
 from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt
-from windowing.data.rows import EmittedRows
+from windowing.data.returned_rows import EmittedRows
 
 _MINUTE = 60_000_000
 

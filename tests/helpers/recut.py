@@ -12,12 +12,12 @@ from manager.storage.checkpoint import MemoryCheckpoint
 from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
-from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.run.comparing import judge
 from topologies.scenarios.run.run_recording import Recording
+from topologies.scenarios.run.scenario_answer import Replayed
 from topologies.scenarios.run.scenario_topology import watched_topology
 from topologies.scenarios.run.script import ScriptedEvents, ScriptSplit, script
-from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.scenarios.schema.steps import CloseStep, CrashStep
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tests.helpers.public_calls import Valid
 from topologies.state_tables.stored_state import StoredState
 from topologies.step.rules.outputs import as_outputs
-from topologies.why_waiting.answer import WhyAnswer, WhyReason
+from topologies.why_waiting.why_answer import WhyAnswer, WhyReason
 from windbolt import (
     AggregateBolt,
     Arrival,
@@ -35,7 +35,7 @@ from windbolt.panes import after_count
 from windbolt.step import Aggregation
 from windbolt.testing import TopologyDriver, make_window, run_bolt
 from windbolt.triggers import CountTrigger
-from windowing.data.rows import tables
+from windowing.data.returned_rows import tables
 from windowing.settings.panes import Pane, Timing
 from windowing.settings.triggers import FiredBy
 from windowing.time.durations import Count

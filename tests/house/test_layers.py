@@ -62,25 +62,25 @@ ORDER = {
     " verified_reads checkpoint",
     "manager": "accounts queue watermarks outside storage keyed triggered slices window_manager",
     "windowing": "errors suggestions calls time data settings window window_batch aggregates bolts",
-    "windowing.bolts": "state component configured_bolt windowed_bolt asking batch_windowed_bolt plain_bolts operators"
-    " joins ready",
+    "windowing.bolts": "bolt_state component configured_bolt windowed_bolt asks_for_expired batch_windowed_bolt"
+    " plain_bolts operators joins ready",
     "topologies": "html io graph topology compose engine sources run metrics checkpoints why_waiting state_tables"
     " page preflight step named_topology scenarios local spark background replaying testing examples.flights cli"
     " examples pytest_plugin",
     "topologies.io": "formats documents dead_letters paths times patterns file_metadata kafka sinks file_spout"
     " spouts messages",
-    "topologies.graph": "hashing groupings inner_columns streams side_streams origins nodes graph rules_in_words"
-    " describing as_json mermaid picture",
+    "topologies.graph": "fields_hash groupings inner_columns streams side_streams origins nodes graph rules_in_words"
+    " describing as_json mermaid graph_html",
     "topologies.compose": "declarers mistakes own_key naming known_streams effects event_times checks needed_columns"
-    " idle_chains default_time source_time sinks windowed compile drawing builder",
+    " idle_chains default_time source_time compile_sinks compile_windowed compile_topology declared_html builder",
     "topologies.engine": "time failures rows work ledger batch admission ingest fire commit ticking tasks"
     " compaction phases reporting micro_batch rehearsal",
-    "topologies.step": "classpath config finding formatting missing rules bolts checking describing compile",
+    "topologies.step": "classpath config finding formatting missing rules bolts checking describe_step compile_step",
     "topologies.scenarios": "schema run draw picture",
     "topologies.metrics": "instruments distributions sample health run_metrics source_lag prometheus server otel",
     "topologies.metrics.otel": "providers meters spans",
-    "topologies.spark": "spark_errors through_java code near executor workers jvm cluster metrics kafka client frames"
-    " rows_at_once source runner replay",
+    "topologies.spark": "spark_errors through_java code near spark_executor workers jvm cluster time_metrics"
+    " kafka_frames client spark_frames rows_at_once source runner spark_replay",
 }
 """What is in a folder, from the bottom up: each imports only what stands before it, within functions too."""
 
@@ -93,7 +93,7 @@ DOORS = {
         "topologies.run.restart",
         "topologies.run.summary",
         "topologies.engine.batch.report",
-        "topologies.spark.metrics",
+        "topologies.spark.time_metrics",
     },
 }
 """Methods on what users hold, which hand over to what is built on it; and for the types of these methods. There is no

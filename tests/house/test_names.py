@@ -1,5 +1,5 @@
-"""A name means one thing: no two types of the house share one, nor two functions that other files may import, but for
-those that are listed with their reason."""
+"""A name means one thing: no two types of the house share one, nor two files, nor two functions that other files may
+import, but for those that are listed with their reason."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from tests.helpers.places import ROOT
 
@@ -33,6 +34,22 @@ SHARED_FUNCTIONS = {
     "schema_of source_of text_of time_text told typed unreachable": "older than this list; each of two subjects",
 }
 """Names that two functions share, and why. New ones take a name of their own."""
+
+
+SHARED_FILES = {
+    "kinds panes presets sinks spouts state triggers": "of the front door `windbolt/`, and what it re-exports",
+    "checkpoint replay rescale savepoint state why": "of the command, and of what it calls",
+    "messages": "of each format",
+}
+"""Names that two files share, and why; examples and projects to be copied have names of their users."""
+
+
+def test_every_file_has_a_name_of_its_own() -> None:
+    stems = ((Path(file).stem, file) for _, file in in_house(lambda _: iter([""])))
+    known = {name for names in SHARED_FILES for name in names.split()}
+    found = shared((stem, file) for stem, file in stems if stem != "__init__")
+    assert {stem: files for stem, files in found.items() if stem not in known} == {}
+    assert known <= set(found), "each has a name of its own by now: off the list"
 
 
 def test_every_type_has_a_name_of_its_own() -> None:

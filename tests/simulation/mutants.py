@@ -24,7 +24,7 @@ from topologies.checkpoints import checkpointed_run, going_back, opening
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.checkpoints.folder_lock import FolderLock
 from topologies.checkpoints.note_names import START
-from topologies.checkpoints.rescaling import queues, rescale
+from topologies.checkpoints.rescaling import move_queues, rescale
 from topologies.checkpoints.rescaling.routes import Route
 from topologies.checkpoints.spark_half import spark_files, unplanned
 from topologies.checkpoints.spark_half.file_journal import FileJournal
@@ -161,7 +161,7 @@ def _watermark_too_far() -> AbstractContextManager[Any]:
 
 
 def _forgotten_while_moving() -> AbstractContextManager[Any]:
-    move = queues.move_queues
+    move = move_queues.move_queues
 
     def moved(before: Any, *rest: Any) -> Any:
         return move(before[: max(len(before) - 1, 1)], *rest)

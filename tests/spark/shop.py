@@ -18,8 +18,8 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.io.sinks import MemorySink, Sink
 from topologies.topology import Topology
 from windowing import BatchBolt, Bolt, StatefulWindowedBolt, Tuple, TupleWindow, WindowedBolt, seconds
-from windowing.bolts.state import StateType
-from windowing.data.rows import EmittedRows
+from windowing.bolts.bolt_state import StateType
+from windowing.data.returned_rows import EmittedRows
 
 SCHEMA = "user string, amount double, ts timestamp"
 _START = datetime(2024, 5, 1, 12, tzinfo=UTC)

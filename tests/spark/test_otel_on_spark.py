@@ -18,7 +18,7 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch.report import BatchReport
 from topologies.engine.phases import PHASES
 from windowing import TupleWindow, WindowedBolt
-from windowing.data.rows import EmittedRows
+from windowing.data.returned_rows import EmittedRows
 
 CONTEXT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

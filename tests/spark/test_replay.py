@@ -12,11 +12,11 @@ from tests.helpers.places import TESTS
 from topologies import TopologyBuilder, replay, sinks, spouts
 from topologies.scenarios.picture.svg import svg
 from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.scenario_files import Loaded, load
-from topologies.spark.replay import replay_on_spark
+from topologies.scenarios.schema.scenario_model import Scenario
+from topologies.spark.spark_replay import replay_on_spark
 from windowing import TupleWindow, WindowedBolt
-from windowing.data.rows import EmittedRows
+from windowing.data.returned_rows import EmittedRows
 
 SCENARIOS = TESTS / "scenarios"
 LONGEST = 60

@@ -27,7 +27,7 @@ from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.io.sinks import MemorySink
 from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt, seconds
-from windowing.data.rows import EmittedRows
+from windowing.data.returned_rows import EmittedRows
 from windowing.errors import BoltError, ConfigError, DataError
 
 pytestmark = pytest.mark.usefixtures("spark")

@@ -20,8 +20,8 @@ from topologies.metrics import run_metrics
 from topologies.metrics.source_lag import records_behind
 from topologies.run.observer import SourceLag
 from topologies.run.summary import Summary
-from topologies.why_waiting.answer import WhyReason
-from topologies.why_waiting.asking import why
+from topologies.why_waiting.why import why
+from topologies.why_waiting.why_answer import WhyReason
 
 
 def test_a_run_serves_what_its_report_says(spark: SparkSession, orders: Path, tmp_path: Path) -> None:

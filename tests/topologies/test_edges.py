@@ -13,7 +13,7 @@ import pytest
 
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from windowing import TupleWindow, WindowedBolt
-from windowing.data.rows import EmittedRows, tables
+from windowing.data.returned_rows import EmittedRows, tables
 from windowing.data.schema import parse_schema
 from windowing.errors import SchemaError, TopologyError
 

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from topologies.graph.fields_hash import hash_rows
 from topologies.graph.groupings import FieldsGrouping
-from topologies.graph.hashing import hash_rows
 
 MASK = (1 << 64) - 1
 
@@ -151,7 +151,7 @@ def test_values_are_spread_over_the_tasks(values: pa.Array, tasks: int) -> None:
 
 def test_another_process_gives_the_same() -> None:
     code = (
-        "import pyarrow as pa; from topologies.graph.hashing import hash_rows; "
+        "import pyarrow as pa; from topologies.graph.fields_hash import hash_rows; "
         "print([int(h) for h in hash_rows(pa.table({'a': ['x', 'y', None], 'b': [1.5, None, 2.0]}), ['a', 'b'])])"
     )
     here = hashes(pa.array(["x", "y", None]), pa.array([1.5, None, 2.0]))

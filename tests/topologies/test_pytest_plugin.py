@@ -170,9 +170,9 @@ def test_on_spark_all_selected_scenarios_are_one_call(pytester: pytest.Pytester)
         "def replay_on_spark(scenarios, topology=None):\n"
         "    print('CALL', *[each.name for each in scenarios], file=sys.__stderr__)\n"
         "    return [replay_locally(each) for each in scenarios]\n"
-        "fake = types.ModuleType('topologies.spark.replay')\n"
+        "fake = types.ModuleType('topologies.spark.spark_replay')\n"
         "fake.replay_on_spark = replay_on_spark\n"
-        "sys.modules['topologies.spark.replay'] = fake\n"
+        "sys.modules['topologies.spark.spark_replay'] = fake\n"
     )
     _write(pytester, "scenarios/one.jsonl", HOLDS, FAILS, {**HOLDS, "name": "left out"})
     _write(pytester, "scenarios/two.jsonl", {**HOLDS, "name": "last"})
@@ -187,9 +187,9 @@ def test_without_spark_each_test_says_what_is_missing(pytester: pytest.Pytester)
         "from windowing.errors import EnvironmentMissing\n"
         "def replay_on_spark(scenarios, topology=None):\n"
         "    raise EnvironmentMissing('Java is missing', do='install it')\n"
-        "fake = types.ModuleType('topologies.spark.replay')\n"
+        "fake = types.ModuleType('topologies.spark.spark_replay')\n"
         "fake.replay_on_spark = replay_on_spark\n"
-        "sys.modules['topologies.spark.replay'] = fake\n"
+        "sys.modules['topologies.spark.spark_replay'] = fake\n"
     )
     _write(pytester, "scenarios/one.jsonl", HOLDS, FAILS)
     result = _pytest(pytester, "--windbolt-engine", "spark")

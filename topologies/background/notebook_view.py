@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from topologies.background.error_lines import in_lines
 from topologies.background.status import RunPhase, RunStatus, counted, show_moment
 from topologies.engine.batch.report import bolts_html
-from topologies.html.page import framed, heading, paragraph, table, text
+from topologies.html.pieces import framed, heading, paragraph, table, text
 from topologies.run.summary import Summary
 
 _EVERY = 0.5

@@ -19,7 +19,7 @@ from topologies.topology import Topology
 from windowing.time.durations import Duration
 
 if TYPE_CHECKING:
-    from topologies.spark.metrics import TimeMetrics
+    from topologies.spark.time_metrics import TimeMetrics
 
 
 def options_of(

@@ -35,7 +35,7 @@ from topologies.metrics.source_lag import files_behind
 from topologies.run.attempts import Attempts
 from topologies.run.bolt_totals import BoltTotals
 from topologies.run.clock import system_clock
-from topologies.run.closing import closes
+from topologies.run.closes_at_end import closes
 from topologies.run.engine import Engine
 from topologies.run.observer import NOBODY, Observers, SourceLag
 from topologies.run.options import RunOptions

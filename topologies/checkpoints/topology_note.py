@@ -38,7 +38,7 @@ def check_topology(
 ) -> None:
     """CheckpointError, with all that differs, where a topology is not the one that was noted."""
     now = fingerprint(topology)
-    known = with_parallelism(note, parallelism_in(now) if allow_rescale else tasks_of(halves))
+    known = with_parallelism(note, parallelism_in(now) if allow_rescale else noted_tasks(halves))
     changed = differences(known, now)
     if changed:
         only_tasks = not differences(with_parallelism(note, parallelism_in(now)), now)
@@ -70,7 +70,7 @@ def note_parallelism(halves: PairedCheckpoint, tasks: Mapping[str, int]) -> None
         halves.files.write(TOPOLOGY, with_parallelism(note, tasks))
 
 
-def tasks_of(halves: PairedCheckpoint) -> dict[str, int]:
+def noted_tasks(halves: PairedCheckpoint) -> dict[str, int]:
     """Per windowed bolt, how many tasks it has: after the last batch or, before the first, as they were noted."""
     manifest = _last_manifest(halves)
     if manifest is None:
@@ -82,7 +82,7 @@ def tasks_of(halves: PairedCheckpoint) -> dict[str, int]:
 def wanted_tasks(halves: PairedCheckpoint, topology: Topology) -> dict[str, int]:
     """Per bolt of which the topology wants another number of tasks than the checkpoint has: that number."""
     wanted = parallelism_in(fingerprint(topology))
-    return {name: wanted[name] for name, tasks in tasks_of(halves).items() if wanted.get(name, tasks) != tasks}
+    return {name: wanted[name] for name, tasks in noted_tasks(halves).items() if wanted.get(name, tasks) != tasks}
 
 
 def _last_manifest(halves: PairedCheckpoint) -> Manifest | None:

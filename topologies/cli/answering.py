@@ -8,10 +8,10 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 
-from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.run.replay import replay_locally
+from topologies.scenarios.run.scenario_answer import Replayed
 from topologies.scenarios.run.scenario_topology import watched_topology
-from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.topology import Topology
 from windowing.errors import ConfigError, EnvironmentMissing, ScenarioError, TopologyError, WindboltError
 
@@ -46,7 +46,7 @@ def answer_locally(scenario: Scenario, topology: Topology | None = None) -> Outc
 def answer_on_spark(scenarios: Sequence[Scenario], topology: Topology | None = None) -> list[Outcome]:
     """The outcome of each scenario, in as few queries as possible. Raises EnvironmentMissing where Spark cannot
     start."""
-    from topologies.spark.replay import replay_on_spark
+    from topologies.spark.spark_replay import replay_on_spark
 
     outcomes: dict[int, Outcome] = {}
     sound: list[int] = []

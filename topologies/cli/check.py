@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from topologies.cli.running import loaded
-from topologies.cli.steps import NoFileRules, Set, StepOptions, With
+from topologies.cli.step_options import NoFileRules, Set, StepOptions, With
 from topologies.cli.terminal.consoles import out, say
 from topologies.cli.terminal.failing import FAILED, Debug, in_words, readable_errors
 from topologies.step.config import StepConfigError, is_step
@@ -67,8 +67,8 @@ def check(
 
 def _step(reference: str, options: StepOptions, *, load: bool) -> bool:
     from topologies.step.checking import step_problems
-    from topologies.step.compile import step_topology
-    from topologies.step.describing import summary
+    from topologies.step.compile_step import step_topology
+    from topologies.step.describe_step import summary
     from topologies.step.missing import missing
 
     with redirect_stdout(sys.stderr):  # what rules print as they are loaded is no result

@@ -17,7 +17,7 @@ from topologies.background.start import runner
 from topologies.cli.running import run_watched
 from topologies.cli.terminal.consoles import err, out, say
 from topologies.cli.terminal.failing import Debug, readable_errors
-from topologies.cli.terminal.summary import print_summary
+from topologies.cli.terminal.summary_display import print_summary
 from topologies.run.engine import Engine, refuse_for_spark
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary

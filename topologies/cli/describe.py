@@ -10,7 +10,7 @@ from rich.text import Text
 
 from topologies.cli.run import Reference
 from topologies.cli.running import loaded
-from topologies.cli.steps import NoFileRules, Set, StepOptions, With
+from topologies.cli.step_options import NoFileRules, Set, StepOptions, With
 from topologies.cli.terminal.consoles import out, say
 from topologies.cli.terminal.failing import Debug, readable_errors
 from topologies.step.config import is_step
@@ -30,7 +30,7 @@ def describe(
     from topologies.graph.as_json import to_json
     from topologies.graph.describing import topology_text
     from topologies.graph.mermaid import as_mermaid as flowchart
-    from topologies.step import describing as steps
+    from topologies.step import describe_step as steps
 
     with readable_errors(debug=debug):
         if mermaid and as_json:

@@ -13,11 +13,11 @@ from manager.storage.checkpoint import KEPT_BATCHES
 from topologies.background.start import runner
 from topologies.cli.running import end_at_sigterm_in_a_container, loaded, run_watched
 from topologies.cli.staying import staying
-from topologies.cli.steps import NoFileRules, Set, StepOptions, With
+from topologies.cli.step_options import NoFileRules, Set, StepOptions, With
 from topologies.cli.terminal.consoles import err, out, say
 from topologies.cli.terminal.failing import Debug, in_words, readable_errors
-from topologies.cli.terminal.summary import print_summary
-from topologies.preflight.sources import dubious_input
+from topologies.cli.terminal.summary_display import print_summary
+from topologies.preflight.look_at_spouts import dubious_input
 from topologies.run.address import PAGE_PORT
 from topologies.run.engine import Engine, check_engine
 from topologies.run.options import RunOptions

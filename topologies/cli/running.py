@@ -13,8 +13,8 @@ from functools import partial
 from types import FrameType
 
 from topologies.background.background_run import Run, Runner
-from topologies.cli.steps import NO_OPTIONS, StepOptions
-from topologies.cli.terminal.progress import ProgressDisplay, shown_progress
+from topologies.cli.step_options import NO_OPTIONS, StepOptions
+from topologies.cli.terminal.progress_display import ProgressDisplay, shown_progress
 from topologies.named_topology import load_topology
 from topologies.run.options import RunOptions
 from topologies.run.restart import ComingRestart
@@ -30,7 +30,7 @@ def loaded(reference: str, options: StepOptions = NO_OPTIONS) -> Topology:
     with redirect_stdout(sys.stderr):
         if is_step(reference):
             from topologies.step.checking import step_problems
-            from topologies.step.compile import step_topology
+            from topologies.step.compile_step import step_topology
 
             problems = partial(step_problems, load=True, complete=True)
             return step_topology(options.load(reference, problems))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
-from topologies.compose.compile import build_topology
+from topologies.compose.compile_topology import build_topology
+from topologies.compose.declared_html import declared_html
 from topologies.compose.declarers import BoltDeclarer, DeclaredTopology, SinkDeclarer
-from topologies.compose.drawing import declared_html
 from topologies.topology import Topology
 from windowing.calls.checked import checked, checked_value
 from windowing.data.reprs import one_line

@@ -9,7 +9,7 @@ from topologies.graph.groupings import AllGrouping, FieldsGrouping, GlobalGroupi
 from topologies.graph.streams import Input, Stream
 from windowing.calls.checked import checked
 from windowing.data.reprs import of_fields
-from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.returned_rows import DEFAULT_STREAM
 
 if TYPE_CHECKING:
     from topologies.io.sinks import Sink

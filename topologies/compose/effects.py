@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from policies.choose import choose_assigners, choose_policies, closes_after_end
+from policies.choose_policies import choose_assigners, choose_policies, closes_after_end
 from windowing.errors import ConfigError
 from windowing.settings import DECLARED, SOURCE_ONLY
 from windowing.settings.bounds import Bounds

@@ -10,7 +10,7 @@ import pyarrow as pa
 from topologies.graph.origins import Origin
 from topologies.graph.side_streams import ERRORS
 from topologies.graph.streams import Input, Stream, stream_label
-from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from topologies.topology import Topology
 from windowing.bolts.component import Component
 from windowing.bolts.ready.aggregate_bolt import AggregateBolt
 from windowing.bolts.windowed_bolt import WindowedBolt
-from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.data.schema import narrowest
 from windowing.errors import ConfigError
 from windowing.suggestions import did_you_mean_column

@@ -23,12 +23,12 @@ from topologies.engine.fire.task_windows import TaskWindows
 from topologies.engine.ingest.merging import SOURCE_COLUMN
 from topologies.engine.ingest.refusing import refuse_unreadable
 from topologies.engine.ingest.router import Router
-from topologies.engine.rows.rows import Rows
+from topologies.engine.rows.routed_rows import Rows
 from topologies.engine.rows.source_batch import SourceBatch, partition_name
 from topologies.engine.time.anchoring import anchored
 from topologies.engine.work.items import CompactItem, FireItem, FireOutcome
 from topologies.engine.work.output import Output
-from topologies.engine.work.splits import SourceSplit
+from topologies.engine.work.source_splits import SourceSplit
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.side_streams import ERROR_SCHEMA
 from topologies.io.file_spout import FileSpout

@@ -33,7 +33,7 @@ from windowing.bolts.ready.passing import Passing
 from windowing.bolts.ready.shifts import AlterLifetime, ShiftTime
 from windowing.bolts.ready.unions import Union
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt
-from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.data.schema import SchemaLike, format_schema, parse_schema
 from windowing.settings.bounds import Bounds
 from windowing.settings.kinds import Calendar, Hopping

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from topologies.graph.hashing import hash_rows
+from topologies.graph.fields_hash import hash_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FieldsGrouping:
-    """Events with equal fields go to the same task, by the hash that ``topologies.graph.hashing`` documents."""
+    """Events with equal fields go to the same task, by the hash that ``topologies.graph.fields_hash`` documents."""
 
     fields: tuple[str, ...]
 

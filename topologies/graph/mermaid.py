@@ -5,7 +5,7 @@ from __future__ import annotations
 from topologies.graph.describing import bolts_of, sink_in_words, spout_in_words, time_in_words, window_in_words
 from topologies.graph.graph import Graph
 from topologies.graph.nodes.windowed import WindowedNode
-from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.returned_rows import DEFAULT_STREAM
 
 _ENTITIES = {sign: f"#{ord(sign)};" for sign in '#"&<>|`\\'}
 

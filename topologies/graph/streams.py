@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from topologies.graph.groupings import AllGrouping, Grouping
-from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.returned_rows import DEFAULT_STREAM
 
 Stream = tuple[str, str]
 """A component and one of its output streams."""

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from topologies.html.layers import Layers, layered
-from topologies.html.page import text
+from topologies.html.pieces import text
 
 _LETTER, _LINE, _PAD = 6.7, 16, 10
 """Pixels: the width of a letter of 12 pixels on average, the height of a line, and the room around text."""

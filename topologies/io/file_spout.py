@@ -16,7 +16,7 @@ from topologies.io.formats.access import reached
 from topologies.io.paths import shown_path
 from topologies.io.patterns import candidates
 from windowing.data.reprs import of_fields
-from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.data.schema import SchemaLike, format_schema, parse_schema
 from windowing.errors import ConfigError, DataError, UnreachableError
 from windowing.suggestions import did_you_mean

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from topologies.io.dead_letters import Undeliverable
 from windowing.data.reprs import of_fields
-from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.data.schema import format_schema, parse_schema
 from windowing.errors import ConfigError
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from topologies.io.file_metadata import checked_file_metadata
 from topologies.io.file_spout import FileSpout, hidden
 from topologies.io.formats import FormatName, file_format
-from topologies.io.formats.choose import format_of
+from topologies.io.formats.choose_format import format_of
 from topologies.io.kafka import (
     Form,
     KafkaSpout,
@@ -26,7 +26,7 @@ from topologies.io.kafka import (
 )
 from windowing.calls.checked import checked_value
 from windowing.data.reprs import call, of_fields
-from windowing.data.rows import DEFAULT_STREAM, EmittedRows, tables
+from windowing.data.returned_rows import DEFAULT_STREAM, EmittedRows, tables
 from windowing.data.schema import SchemaLike, parse_schema
 from windowing.errors import ConfigError
 

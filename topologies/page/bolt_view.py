@@ -11,8 +11,8 @@ from manager.storage.task_state import AssignedState, TriggeredState
 from manager.watermarks.arrival_times import input_of
 from policies.marks import NONE
 from topologies.checkpoints.notes.timing_note import BoltTiming
-from topologies.why_waiting.explaining import Explanation, Question
-from topologies.why_waiting.marks import holders_of, marks_of
+from topologies.why_waiting.explanation import Explanation, Question
+from topologies.why_waiting.held_watermark import holders_of, marks_of
 from windowing.time.timestamps import EARLIEST, LATEST
 
 MOST_MARKS = 200

@@ -19,12 +19,12 @@ from topologies.engine.batch.report import BatchReport
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.work.output import TurnedAway
 from topologies.graph.describing import sink_in_words
-from topologies.graph.picture import boxes_and_arrows
+from topologies.graph.graph_html import boxes_and_arrows
 from topologies.io.sinks import FileSink
 from topologies.metrics.health import RunState
 from topologies.metrics.run_metrics import RunMetrics
 from topologies.page.bolt_view import bolt_view, open_view
-from topologies.page.placing import laid_out
+from topologies.page.card_places import laid_out
 from topologies.page.points import Points, point_of
 from topologies.page.remarks import page_remark, remarks_of
 from topologies.page.run_view import run_view
@@ -33,10 +33,10 @@ from topologies.run.observer import LagNow, RunObserver
 from topologies.run.options import RunOptions
 from topologies.run.restart import ComingRestart
 from topologies.topology import Topology
-from topologies.why_waiting.answer import WhyAnswer
-from topologies.why_waiting.asking import moment_of, not_started, timing_of
-from topologies.why_waiting.explaining import Explanation, Question
-from topologies.why_waiting.marks import marks_of
+from topologies.why_waiting.explanation import Explanation, Question
+from topologies.why_waiting.held_watermark import marks_of
+from topologies.why_waiting.why import moment_of, not_started, timing_of
+from topologies.why_waiting.why_answer import WhyAnswer
 
 BATCHES, EVENTS, COMPLAINTS = 80, 40, 40
 """Numbers of the latest batches, events that were not admitted, and messages about unreadable input that are kept."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from topologies.why_waiting.answer import WhyAnswer
+from topologies.why_waiting.why_answer import WhyAnswer
 
 
 class RunPage(Protocol):

@@ -19,14 +19,14 @@ from topologies.checkpoints.notes.sinks_note import SinkNote, read_sinks
 from topologies.checkpoints.notes.timing_note import read_graph
 from topologies.html.graph_svg import Box
 from topologies.page.bolt_view import bolt_view, open_view
-from topologies.page.placing import laid_out
+from topologies.page.card_places import laid_out
 from topologies.page.points import Points, point_of
 from topologies.page.remarks import remarks_of
 from topologies.page.run_view import run_view
 from topologies.page.sink_files import ShownSink, SinkFolders
 from topologies.run.clock import system_clock
-from topologies.why_waiting.answer import WhyAnswer
-from topologies.why_waiting.asking import checkpoint_at, kept_manifests, known_timing, why
+from topologies.why_waiting.why import checkpoint_at, kept_manifests, known_timing, why
+from topologies.why_waiting.why_answer import WhyAnswer
 
 JOURNAL = 30
 """Number of the latest batches of the journal that are shown."""

@@ -12,7 +12,7 @@ from topologies.graph.nodes.spout import SpoutNode
 from topologies.io.file_spout import FileSpout, FoundFile
 from topologies.io.formats.access import opened, reached
 from topologies.io.paths import locate
-from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.errors import ConfigError, WindboltError
 from windowing.suggestions import did_you_mean
 

@@ -12,7 +12,7 @@ from topologies.io.formats import FileSplit
 from topologies.io.formats.access import reached
 from topologies.io.paths import locate
 from topologies.io.spouts import MemorySpout
-from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.returned_rows import DEFAULT_STREAM
 
 MOST_ROWS, MOST_FILES = 1_000, 20
 """Maximum number of rows that are looked at, and of files that are opened for them."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from topologies.engine.batch.report import BatchReport, bolts_html
-from topologies.html.page import framed, heading, paragraph
+from topologies.html.pieces import framed, heading, paragraph
 from topologies.run.bolt_totals import BoltTotals
 from windowing.calls.checked import checked
 

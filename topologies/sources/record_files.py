@@ -13,7 +13,7 @@ import pyarrow as pa
 from topologies.engine.rows.source_batch import SourceBatch
 from topologies.io.kafka import RECORD, KafkaSpout
 from topologies.sources.records import Records
-from windowing.data.rows import conform
+from windowing.data.returned_rows import conform
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

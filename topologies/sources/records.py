@@ -14,7 +14,7 @@ from topologies.io.formats.bad import BAD_SCHEMA
 from topologies.io.formats.conform import settle
 from topologies.io.formats.lines.jsonl import parse_values
 from topologies.io.kafka import ID_HEADER, METADATA, KafkaSpout
-from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.data.schema import parse_schema
 from windowing.errors import DataError
 

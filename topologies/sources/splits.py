@@ -18,7 +18,7 @@ import pyarrow.fs as pafs
 from topologies.engine.batch.context import Context
 from topologies.engine.ingest.merging import keys_of
 from topologies.engine.rows.source_batch import SourceBatch
-from topologies.engine.work.splits import MergedSplits, SourceSplit
+from topologies.engine.work.source_splits import MergedSplits, SourceSplit
 from topologies.graph.nodes.spout import SpoutNode
 from topologies.io.file_metadata import FileMetadata
 from topologies.io.file_spout import FileSpout, hidden
@@ -38,7 +38,7 @@ from topologies.sources.deaths import (
     without_rows,
 )
 from topologies.topology import Topology
-from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.errors import DataError, MissingError, UnreachableError
 
 _MOST_SPLITS = 1000

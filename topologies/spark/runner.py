@@ -35,17 +35,17 @@ from topologies.run.summary import Summary
 from topologies.sources.deaths import Death
 from topologies.spark.client.senders import KafkaSenders
 from topologies.spark.cluster.preflight import ask_executors
-from topologies.spark.executor import SparkExecutor, TaskExecutor
-from topologies.spark.frames import SparkFrames
 from topologies.spark.jvm.java import explaining_javas_end
 from topologies.spark.jvm.session import check_session, name_encoding_of_java, simple_checkpoints
 from topologies.spark.jvm.sharing import shared_session
 from topologies.spark.jvm.stores import check_classes, check_jars, places_of_spark, reach_stores
-from topologies.spark.kafka import check_sinks, reaches_kafka
-from topologies.spark.metrics import REPORTS, TimeMetrics, listening
+from topologies.spark.kafka_frames import check_sinks, reaches_kafka
 from topologies.spark.source import StreamSource
 from topologies.spark.spark_errors import kafka_error_in, passing_error_in, storage_error_in
+from topologies.spark.spark_executor import SparkExecutor, TaskExecutor
+from topologies.spark.spark_frames import SparkFrames
 from topologies.spark.through_java import failure_in
+from topologies.spark.time_metrics import REPORTS, TimeMetrics, listening
 from topologies.spark.workers.autopsy import DeathLog, autopsy, is_of_input
 from topologies.spark.workers.pool import executor_for
 from topologies.spark.workers.processes import WorkerDied

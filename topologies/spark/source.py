@@ -23,18 +23,18 @@ from topologies.engine.ingest.merging import MergedRange, MergeInput, replace_me
 from topologies.engine.rows.source_batch import SourceBatch
 from topologies.engine.tasks import ingest
 from topologies.engine.work.output import Output
-from topologies.engine.work.splits import MergedSplits, SourceSplit
+from topologies.engine.work.source_splits import MergedSplits, SourceSplit
 from topologies.io.file_spout import BYTES_PER_BATCH, FileSpout
 from topologies.io.kafka import KafkaSpout
 from topologies.io.spouts import FrameSpout
 from topologies.sources.record_files import RecordFile
 from topologies.sources.records import Records
 from topologies.spark.client.ranges import KafkaRanges
-from topologies.spark.executor import TaskExecutor, spark_failures
-from topologies.spark.kafka import read_records
+from topologies.spark.kafka_frames import read_records
 from topologies.spark.rows_at_once import RowsAtOnce
+from topologies.spark.spark_executor import TaskExecutor, spark_failures
 from topologies.topology import Topology
-from windowing.data.rows import DEFAULT_STREAM, conform
+from windowing.data.returned_rows import DEFAULT_STREAM, conform
 from windowing.errors import ConfigError
 
 _FILE_COLUMNS = "path string, modificationTime timestamp, length long, content binary"

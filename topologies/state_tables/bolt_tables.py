@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
-from topologies.state_tables.columns import beside, joined
+from topologies.state_tables.state_columns import beside, joined
 from topologies.state_tables.task_reader import TaskReader
 
 _VALUES = pa.schema([("task", pa.int32()), ("name", pa.string()), ("value", pa.string())])

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from topologies.state_tables.columns import TIME, beside, beside_none, joined, time_column
+from topologies.state_tables.state_columns import TIME, beside, beside_none, joined, time_column
 from topologies.state_tables.task_reader import EventRows, TaskReader
 
 _OWN = pa.schema(

@@ -11,7 +11,7 @@ import pyarrow as pa
 from manager.keyed.held_segments import END_COLUMN, KEY_COLUMN
 from manager.keyed.key_states import RECORD_COLUMNS
 from manager.storage.task_state import AssignedState, TriggeredState
-from topologies.state_tables.columns import TIME, beside, beside_none, joined, time_column
+from topologies.state_tables.state_columns import TIME, beside, beside_none, joined, time_column
 from topologies.state_tables.task_reader import TaskReader, key_columns
 from windowing.time.timestamps import show
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from manager.storage.manifest import BoltState
 from manager.storage.task_state import AssignedState, TaskState, TriggeredState
 from policies.marks import NONE
-from topologies.state_tables.columns import TIME, time_column
+from topologies.state_tables.state_columns import TIME, time_column
 from topologies.state_tables.task_reader import TaskReader
 
 _SOURCES = pa.schema(

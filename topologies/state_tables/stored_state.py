@@ -12,7 +12,7 @@ import pyarrow.fs as pafs
 
 from manager.storage.file_systems.storage_errors import as_storage_error
 from topologies.io.formats import FormatName, file_format, write_table
-from topologies.io.formats.writing import json_rows
+from topologies.io.formats.write_table import json_rows
 from topologies.io.paths import locate
 from windowing.calls.checked import checked
 from windowing.data.reprs import one_line

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from manager.keyed.assigned import AssignedWindows, Span
 from manager.keyed.held import Held
-from manager.keyed.panes import PaneStates
+from manager.keyed.pane_states import PaneStates
 from manager.queue.queue_state import QueueState
 from manager.storage.segments.take_rows import take_rows
 from manager.storage.task_state import AssignedState
@@ -19,7 +19,7 @@ from manager.watermarks.substreams import Substreams
 from policies.assigners import AlignedWindows, WindowAssigner
 from policies.marks import NONE
 from topologies.checkpoints.notes.assigners_note import assigner_from
-from topologies.state_tables.columns import TIME, beside, beside_none, joined, time_column
+from topologies.state_tables.state_columns import TIME, beside, beside_none, joined, time_column
 from topologies.state_tables.task_reader import TaskReader, key_columns
 from windowing.time.durations import Duration
 

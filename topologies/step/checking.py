@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from topologies.io.documents.explaining import dotted
+from topologies.io.documents.document_errors import dotted
 from topologies.io.documents.showing import brief
 from topologies.step.bolts.calling import rules_of
 from topologies.step.config import Step, StepConfig, StepProblem

@@ -10,7 +10,7 @@ from typing import Any
 from topologies.io.documents.showing import brief
 from topologies.io.documents.strict import exact_float, no_constant, unique_pairs
 from topologies.step.classpath import file_below
-from topologies.step.config.values import Place
+from topologies.step.config.step_values import Place
 from windowing.errors import ConfigError
 
 

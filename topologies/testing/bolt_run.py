@@ -14,14 +14,14 @@ from topologies.compose.builder import TopologyBuilder
 from topologies.graph.side_streams import ERRORS
 from topologies.testing.driver import TopologyDriver
 from topologies.testing.fired import FiredWindow
-from topologies.testing.rows import GivenRows, Moment, as_table, columns_of, given_moment
+from topologies.testing.given_rows import GivenRows, Moment, as_table, columns_of, given_moment
+from topologies.testing.made_windows import inputs_of
 from topologies.testing.watched import LATE
-from topologies.testing.windows import inputs_of
 from windowing.bolts.joins.join import Join
 from windowing.bolts.plain_bolts import BatchBolt, Bolt
 from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.calls.checked import checked_value
-from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.data.schema import SchemaLike
 from windowing.errors import ConfigError
 from windowing.time.timestamps import show

@@ -21,11 +21,11 @@ from topologies.run.built import check_built
 from topologies.run.clock import system_clock
 from topologies.sources.splits import TableSource
 from topologies.testing.fired import FiredWindow, Notes
-from topologies.testing.rows import GivenRows, Moment, as_table, given_moment
+from topologies.testing.given_rows import GivenRows, Moment, as_table, given_moment
 from topologies.testing.watched import WATCHER, watched
 from topologies.topology import Topology
 from windowing.calls.checked import checked_value
-from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.errors import ConfigError
 from windowing.suggestions import did_you_mean
 from windowing.time.durations import Duration, as_duration

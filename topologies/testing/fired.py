@@ -17,7 +17,7 @@ from topologies.graph.nodes.windowed import WindowedNode
 from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt, numbered_rows
 from windowing.bolts.ready.aggregate_bolt import AggregateBolt
 from windowing.bolts.ready.bound_aggregates import BoundAggregates
-from windowing.data.rows import DEFAULT_STREAM, tables
+from windowing.data.returned_rows import DEFAULT_STREAM, tables
 from windowing.errors import ConfigError, SchemaError
 from windowing.time.timestamps import FOREVER, show, to_datetime
 from windowing.window import TupleWindow

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from manager.storage.manifest import BoltState
 from topologies.checkpoints.notes.timing_note import BoltTiming
-from topologies.why_waiting.answer import Holder
+from topologies.why_waiting.why_answer import Holder
 from windowing.time.durations import Duration
 from windowing.time.timestamps import show
 

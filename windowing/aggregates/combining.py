@@ -12,7 +12,7 @@ import pyarrow as pa
 from windowing.aggregates.accumulators import Accumulator, Folded, State
 from windowing.aggregates.declared import Aggregate, Cells
 from windowing.aggregates.groups import Groups
-from windowing.data.rows import from_rows
+from windowing.data.returned_rows import from_rows
 from windowing.data.schema import format_schema, parse_schema
 from windowing.errors import ConfigError, SchemaError
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from windowing.aggregates.accumulators import Accumulator, Folded, State
 from windowing.aggregates.declared import Aggregate, Cells
 from windowing.aggregates.groups import Groups
-from windowing.aggregates.keys import Keys
+from windowing.aggregates.key_numbers import Keys
 from windowing.aggregates.lists import listed, owners_of
 
 if TYPE_CHECKING:

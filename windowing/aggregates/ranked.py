@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from windowing.aggregates.accumulators import Accumulator, Folded, State, as_number, as_numbers
 from windowing.aggregates.groups import Groups
-from windowing.aggregates.keys import Keys
+from windowing.aggregates.key_numbers import Keys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from windowing.aggregates.accumulators import Accumulator, Folded, State
 from windowing.aggregates.declared import NO_ORDER, Aggregate, Cells
 from windowing.aggregates.groups import Groups
-from windowing.aggregates.keys import Keys
+from windowing.aggregates.key_numbers import Keys
 from windowing.aggregates.lists import listed, owners_of
 from windowing.aggregates.ranked import can_be_ranked
 

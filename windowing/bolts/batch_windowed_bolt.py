@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from windowing.bolts.windowed_bolt import WindowedBolt
-from windowing.data.rows import DEFAULT_STREAM, Emit, EmittedRows, tables
+from windowing.data.returned_rows import DEFAULT_STREAM, Emit, EmittedRows, tables
 from windowing.errors import SchemaError
 from windowing.window import TupleWindow
 from windowing.window_batch import WindowBatch

@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 import pyarrow as pa
 
 from windowing.data.reprs import call, of_fields, one_line, simple_attributes
-from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.data.schema import parse_schema
 
 

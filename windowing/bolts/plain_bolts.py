@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from windowing.bolts.component import Component
-from windowing.data.rows import EmittedRows
+from windowing.data.returned_rows import EmittedRows
 
 if TYPE_CHECKING:
     from windowing.data.tuples import Tuple

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Literal, Self, get_args, overload
 
+from windowing.bolts.bolt_state import StateType, new_state
 from windowing.bolts.configured_bolt import UNSET, ConfiguredBolt, Unset, named_arguments
-from windowing.bolts.state import StateType, new_state
 from windowing.calls.checked import checked_value
-from windowing.data.rows import EmittedRows
+from windowing.data.returned_rows import EmittedRows
 from windowing.errors import ConfigError
 from windowing.settings import DECLARED
 from windowing.settings.bounds import Bounds
@@ -71,7 +71,7 @@ class WindowedBolt(ConfiguredBolt):
     def execute(self, window: TupleWindow) -> EmittedRows:
         """Called once for each window that fires, in order; what it returns is emitted with the window's end as time.
 
-        The window may be read during the call only. See ``windowing.data.rows`` for what may be returned.
+        The window may be read during the call only. See ``windowing.data.returned_rows`` for what may be returned.
         """
         raise NotImplementedError
 

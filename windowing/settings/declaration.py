@@ -27,8 +27,8 @@ class SaidBy:
 class Admits(Enum):
     """Who admits the events of a bolt that has another value of a setting than its default.
 
-    What makes a bolt hold its events (a key, sessions, a trigger of keys) is left to ``policies.choose``: the tasks
-    that hold events always admit them.
+    What makes a bolt hold its events (a key, sessions, a trigger of keys) is left to
+    ``policies.choose_policies``: tasks that hold events always admit them.
     """
 
     READER = "the reader"

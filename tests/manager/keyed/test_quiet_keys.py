@@ -15,7 +15,7 @@ from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.sources.splits import TableSource
 from windowing import TupleWindow, WindowedBolt, presets
-from windowing.data.rows import EmittedRows
+from windowing.data.returned_rows import EmittedRows
 from windowing.settings.kinds import Session
 from windowing.settings.panes import Panes
 

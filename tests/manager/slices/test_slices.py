@@ -26,7 +26,7 @@ from topologies.sources.splits import TableSource
 from topologies.topology import Topology
 from windowing import AggregateBolt, Bounds, Duration, TupleWindow, parse_duration, presets
 from windowing import aggregates as agg
-from windowing.data.rows import EmittedRows
+from windowing.data.returned_rows import EmittedRows
 from windowing.settings.kinds import Session
 from windowing.time.timestamps import FOREVER
 

@@ -17,7 +17,7 @@ from manager.keyed.held import Held
 from manager.keyed.key_states import KeyStates
 from manager.storage.checkpoint import MemoryCheckpoint
 from manager.triggered import remaining_capacity
-from manager.triggered.windows import TriggeredWindows
+from manager.triggered.triggered_windows import TriggeredWindows
 from tests.topologies.engine.test_trigger_properties import (
     LOG,
     SPOUTS,

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from topologies.step.compile import step_topology
+from topologies.step.compile_step import step_topology
 from topologies.step.config import load_step
 from topologies.topology import Topology
 

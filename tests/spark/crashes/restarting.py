@@ -18,7 +18,7 @@ from topologies.run.restart import ComingRestart, Restart
 from topologies.spark.jvm.session import open_session
 from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt
-from windowing.data.rows import EmittedRows
+from windowing.data.returned_rows import EmittedRows
 
 
 class Revenue(WindowedBolt):

@@ -17,7 +17,7 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt
-from windowing.data.rows import EmittedRows
+from windowing.data.returned_rows import EmittedRows
 from windowing.errors import CheckpointError
 
 pytestmark = pytest.mark.usefixtures("spark")

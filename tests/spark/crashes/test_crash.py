@@ -31,7 +31,7 @@ from tests.spark.tools import (
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.batch.context import Context
 from topologies.engine.tasks import fire, ingest
-from topologies.spark.executor import SparkExecutor
+from topologies.spark.spark_executor import SparkExecutor
 from topologies.topology import Topology
 
 pytestmark = pytest.mark.usefixtures("spark")

@@ -24,7 +24,7 @@ from topologies.run.options import RunOptions
 from topologies.spark.runner import SparkRun
 from topologies.spark.workers.pool import TASKS
 from windowing import TupleWindow
-from windowing.data.rows import EmittedRows
+from windowing.data.returned_rows import EmittedRows
 from windowing.errors import StorageError
 
 LONG_ROWS = """

@@ -19,7 +19,7 @@ from tests.spark.shop import at
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.topology import Topology
 from windowing import BatchBolt, TupleWindow, WindowedBolt
-from windowing.data.rows import EmittedRows
+from windowing.data.returned_rows import EmittedRows
 
 ID = "windbolt-id"
 PARTITIONS = 2

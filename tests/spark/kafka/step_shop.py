@@ -11,7 +11,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.cimpl import NewTopic
 
 from tests.spark.kafka.kafka_shop import ID, Kafka, Record
-from topologies.step.compile import step_topology
+from topologies.step.compile_step import step_topology
 from topologies.step.config import load_step
 from topologies.topology import Topology
 

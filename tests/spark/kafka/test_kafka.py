@@ -42,7 +42,7 @@ from topologies.io.sinks import MemorySink
 from topologies.spark.jvm import connector
 from topologies.topology import Topology
 from windowing import BatchBolt, presets
-from windowing.data.rows import EmittedRows
+from windowing.data.returned_rows import EmittedRows
 from windowing.errors import ConfigError, DataError, EnvironmentMissing, UnreachableError
 from windowing.settings.rules import Arrival
 

@@ -16,7 +16,7 @@ from tests.spark.tools import run
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.io.kafka import KafkaSink
 from topologies.sources.records import outgoing
-from topologies.spark import frames
+from topologies.spark import spark_frames
 from topologies.spark.client import compiled
 from topologies.spark.client.senders import KafkaSenders
 from topologies.spark.workers.pool import TASKS
@@ -81,7 +81,7 @@ def test_the_records_are_those_that_spark_writes(
                 for each in sorted(records, key=lambda record: record.id)
             ]
         )
-        monkeypatch.setattr(frames, "MOST_ROWS", -1)
+        monkeypatch.setattr(spark_frames, "MOST_ROWS", -1)
     assert written == [True]
     assert len(found[0]) == 6
     assert found[0] == found[1]

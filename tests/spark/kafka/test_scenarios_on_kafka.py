@@ -19,9 +19,9 @@ from topologies.scenarios.run.comparing import judge
 from topologies.scenarios.run.run_recording import Recording
 from topologies.scenarios.run.script import ScriptBatch, script
 from topologies.scenarios.schema.bare import bare_bolt, clock_matters
-from topologies.scenarios.schema.columns import schema_of
-from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.bare_columns import schema_of
 from topologies.scenarios.schema.scenario_files import Problem, load
+from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.scenarios.schema.steps import ClockStep
 from topologies.spark.runner import SparkRun
 from topologies.topology import Topology

@@ -13,7 +13,7 @@ from tests.helpers.drawn_bolts import BOLTS, Case, played
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescaling.rescale import move_tasks
-from topologies.checkpoints.topology_note import tasks_of
+from topologies.checkpoints.topology_note import noted_tasks
 from topologies.topology import Topology
 from windowing.errors import ConfigError, TopologyError
 
@@ -22,7 +22,7 @@ def moving(path: str, topology: Topology, tasks: int) -> None:
     """Rescale, where there is something to move."""
     halves = PairedCheckpoint(path)
     halves.lock.take()
-    if tasks_of(halves) and tasks_of(halves) != {"b": tasks}:
+    if noted_tasks(halves) and noted_tasks(halves) != {"b": tasks}:
         move_tasks(halves, {"b": tasks}, topology)
     halves.lock.release()
 

@@ -14,12 +14,12 @@ from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescaling.rescale import move_tasks
-from topologies.checkpoints.topology_note import tasks_of
+from topologies.checkpoints.topology_note import noted_tasks
 from topologies.cli.app import app
 from topologies.run.summary import Summary
 from topologies.topology import Topology
 from windowing import AggregateBolt, StatefulWindowedBolt, TupleWindow, WindowedBolt, aggregates
-from windowing.data.rows import EmittedRows
+from windowing.data.returned_rows import EmittedRows
 from windowing.errors import BoltError, CheckpointError, ConfigError
 from windowing.settings.kinds import Session
 
@@ -248,16 +248,16 @@ def test_a_run_that_may_move_the_state_still_refuses_other_changes(folder: Path)
     other = Rows().with_tumbling_window("20m").with_timestamp_field("ts")
     with pytest.raises(CheckpointError, match="window length was '10m', and is '20m'"):
         go(folder, build(folder, other, 5), allow_rescale=True)
-    assert tasks_of(PairedCheckpoint(str(folder / "ck"))) == {"b": 2}
+    assert noted_tasks(PairedCheckpoint(str(folder / "ck"))) == {"b": 2}
 
 
 def test_going_back_to_a_batch_before_goes_back_to_its_tasks(folder: Path) -> None:
     go(folder, build(folder, tumbling(Rows()), 2), flush=False)
     move(folder, 3)
     halves = PairedCheckpoint(str(folder / "ck"))
-    assert tasks_of(halves) == {"b": 3}
+    assert noted_tasks(halves) == {"b": 3}
     go_back(halves, halves.files.names("manifests")[-2])
-    assert tasks_of(halves) == {"b": 2}
+    assert noted_tasks(halves) == {"b": 2}
     summary = go(folder, build(folder, tumbling(Rows()), 2))
     assert summary.last is not None
     assert summary.last.bolts["b"].accounts["windowed"] == 108

@@ -24,7 +24,7 @@ from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.resetting import Reset, reset_bolts
 from topologies.cli.app import app
 from topologies.run.summary import Summary
-from topologies.state_tables.reading import read
+from topologies.state_tables.read_state import read
 from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt
 from windowing.errors import CheckpointError, ConfigError, TopologyError

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import pytest
 
-from policies.choose import closes_after_end
+from policies.choose_policies import closes_after_end
 from tests.topologies.compose import test_every_setting as walk
 from topologies import TopologyBuilder, spouts
 from topologies.checkpoints.fingerprint import differences, fingerprint

@@ -272,8 +272,8 @@ def test_scenarios_on_spark_are_asked_for_together_and_one_cannot_lose_the_other
             raise BoltError("it failed")
         return [replay_locally(scenario) for scenario in scenarios]
 
-    monkeypatch.setitem(sys.modules, "topologies.spark.replay", type(sys)("topologies.spark.replay"))
-    sys.modules["topologies.spark.replay"].replay_on_spark = fake  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "topologies.spark.spark_replay", type(sys)("topologies.spark.spark_replay"))
+    sys.modules["topologies.spark.spark_replay"].replay_on_spark = fake  # type: ignore[attr-defined]
     one = _file(tmp_path, HOLDS, {**HOLDS, "name": "bad"})
     two = _file(tmp_path, {**HOLDS, "name": "last"}, name="two.jsonl")
     result = _invoke("replay", one, two, "--engine", "spark", "--json")
@@ -287,8 +287,8 @@ def test_a_missing_java_ends_a_replay_on_spark_at_once(tmp_path: Path, monkeypat
     def fake(scenarios, topology=None):
         raise EnvironmentMissing("Java is missing", do="install it")
 
-    monkeypatch.setitem(sys.modules, "topologies.spark.replay", type(sys)("topologies.spark.replay"))
-    sys.modules["topologies.spark.replay"].replay_on_spark = fake  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "topologies.spark.spark_replay", type(sys)("topologies.spark.spark_replay"))
+    sys.modules["topologies.spark.spark_replay"].replay_on_spark = fake  # type: ignore[attr-defined]
     result = _invoke("replay", _file(tmp_path, HOLDS, HOLDS), "--engine", "spark")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == "error: Java is missing\n  do:  install it\n"
@@ -491,7 +491,7 @@ def test_a_span_is_spoken_in_its_two_largest_units(micros: int, text: str) -> No
 def test_accounts_that_do_not_add_up_are_seen() -> None:
     from rich.console import Console
 
-    from topologies.cli.terminal.summary import accounts_table
+    from topologies.cli.terminal.summary_display import accounts_table
 
     report = _report(accounts={"received": 5, "windowed": 3, "late": 1, "pending": 0})
     console = Console(width=80)
@@ -503,7 +503,7 @@ def test_accounts_that_do_not_add_up_are_seen() -> None:
 def test_the_display_of_a_terminal_names_bolts_watermarks_and_windows() -> None:
     from rich.console import Console
 
-    from topologies.cli.terminal.progress import LiveProgress
+    from topologies.cli.terminal.progress_display import LiveProgress
 
     topology = _two_bolts()
     bolt = _report(

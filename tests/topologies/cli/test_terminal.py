@@ -13,8 +13,8 @@ from rich.text import Text
 
 from topologies.cli.terminal.consoles import say
 from topologies.cli.terminal.failing import in_words
-from topologies.cli.terminal.progress import HEARTBEAT, LineProgress, LiveProgress
-from topologies.cli.terminal.summary import accounts_table, print_summary
+from topologies.cli.terminal.progress_display import HEARTBEAT, LineProgress, LiveProgress
+from topologies.cli.terminal.summary_display import accounts_table, print_summary
 from topologies.engine.batch.report import BatchReport, BoltReport
 from topologies.topology import Topology
 from windbolt import ConfigError, RunOptions, Summary, TopologyBuilder, WindowedBolt, run_local, sinks, spouts

@@ -20,7 +20,7 @@ from policies import TimeEvictionPolicy, TimeTriggerPolicy, WatermarkTimeEvictio
 from topologies import TopologyBuilder, replay, sinks, spouts
 from topologies.compose.effects import NEEDS
 from topologies.graph.describing import topology_text
-from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.topology import Topology
 from windowing import Count, TopologyError, WindowedBolt, presets, seconds
 from windowing.errors import ConfigError

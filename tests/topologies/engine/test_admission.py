@@ -15,9 +15,9 @@ from policies.marks import NONE
 from tests.helpers.examples import examples
 from tests.helpers.lateness import Lateness
 from topologies.engine.admission import deciding
-from topologies.engine.rows.rows import Rows
-from topologies.scenarios.run.answer import Replayed
+from topologies.engine.rows.routed_rows import Rows
 from topologies.scenarios.run.replay import replay_locally
+from topologies.scenarios.run.scenario_answer import Replayed
 from topologies.scenarios.schema.scenario_files import read_scenario
 from windbolt import (
     Arrival,

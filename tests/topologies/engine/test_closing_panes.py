@@ -15,7 +15,7 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.schema.scenario_files import read_scenario
 from windowing import TupleWindow, WindowedBolt
-from windowing.data.rows import EmittedRows
+from windowing.data.returned_rows import EmittedRows
 from windowing.errors import ConfigError, TopologyError
 from windowing.settings.kinds import Session
 from windowing.settings.panes import Panes, after_clock, after_count, after_event_time

@@ -23,7 +23,7 @@ from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.schema.scenario_files import read_scenario
 from windowing import AggregateBolt, TupleWindow, WindowedBolt
 from windowing import aggregates as agg
-from windowing.data.rows import EmittedRows
+from windowing.data.returned_rows import EmittedRows
 from windowing.errors import ConfigError, TopologyError
 from windowing.settings.panes import Panes
 

@@ -24,14 +24,14 @@ from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.replaying import replay
 from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.scenario_files import read_scenario
+from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.sources.splits import TableSource
 from topologies.topology import Topology
 from windowing import AggregateBolt, TupleWindow, WindowedBolt
 from windowing import aggregates as agg
 from windowing.bolts.ready.ranking import Rank
-from windowing.data.rows import EmittedRows
+from windowing.data.returned_rows import EmittedRows
 from windowing.errors import ConfigError, TopologyError
 from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
 from windowing.settings.panes import Panes

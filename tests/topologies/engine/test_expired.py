@@ -14,12 +14,12 @@ from tests.helpers.recut import run_cut
 from tests.topologies.engine.test_time_properties import EXAMPLES, Json, built, scenarios
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.replaying import replay
-from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.run.replay import replay_locally
+from topologies.scenarios.run.scenario_answer import Replayed
 from topologies.scenarios.schema.scenario_files import read_scenario
 from windowing import AggregateBolt, TupleWindow, WindowedBolt, seconds
 from windowing.aggregates import count
-from windowing.bolts.asking import asks_for_expired
+from windowing.bolts.asks_for_expired import asks_for_expired
 from windowing.errors import BoltError, TopologyError
 from windowing.settings.kinds import Session
 from windowing.settings.panes import Panes

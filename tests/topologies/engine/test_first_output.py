@@ -15,7 +15,7 @@ from topologies.engine.batch.report import BoltReport
 from topologies.engine.time.first_output import read_from
 from topologies.topology import Topology
 from windowing import StatefulWindowedBolt, TupleWindow, WindowedBolt, hours, kinds, minutes, presets
-from windowing.data.rows import EmittedRows
+from windowing.data.returned_rows import EmittedRows
 from windowing.errors import ConfigError
 from windowing.settings.kinds import Session
 

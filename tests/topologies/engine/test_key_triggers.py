@@ -34,7 +34,7 @@ from windowing import (
     seconds,
     triggers,
 )
-from windowing.data.rows import EmittedRows
+from windowing.data.returned_rows import EmittedRows
 from windowing.errors import ConfigError, TopologyError
 from windowing.settings.kinds import Session
 from windowing.settings.panes import Panes

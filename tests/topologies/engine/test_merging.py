@@ -27,7 +27,7 @@ from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.ingest import merging
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.rows.source_batch import RowPartitions, SourceBatch
-from topologies.engine.work.splits import MergedSplits
+from topologies.engine.work.source_splits import MergedSplits
 from topologies.graph.describing import topology_text
 from topologies.io.formats.bad import BAD_SCHEMA
 from topologies.sources.splits import file_splits

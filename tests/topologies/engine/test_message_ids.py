@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.helpers.examples import examples
 from tests.helpers.recut import run_cut
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.run.replay import replay_locally
+from topologies.scenarios.run.scenario_answer import Replayed
 from topologies.scenarios.schema.scenario_files import read_scenario
 from windowing import AggregateBolt, Count, TupleWindow, WindowedBolt, seconds
 from windowing.aggregates import count

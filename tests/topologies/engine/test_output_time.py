@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.helpers.examples import examples
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.replaying import replay
-from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt
-from windowing.data.rows import EmittedRows
+from windowing.data.returned_rows import EmittedRows
 from windowing.errors import ConfigError, TopologyError
 from windowing.settings.kinds import Calendar, Session, SlidingLog
 from windowing.settings.rules import OutputTime

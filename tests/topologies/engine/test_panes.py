@@ -15,7 +15,7 @@ from topologies.engine.micro_batch import MicroBatch
 from topologies.sources.splits import TableSource
 from topologies.topology import Topology
 from windowing import TopologyError, TupleWindow, WindowedBolt, presets, seconds
-from windowing.data.rows import EmittedRows
+from windowing.data.returned_rows import EmittedRows
 from windowing.settings.kinds import Session, Snapshot
 from windowing.settings.panes import (
     OpenWindows,

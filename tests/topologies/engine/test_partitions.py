@@ -22,12 +22,12 @@ from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.rows.source_batch import SourceBatch
 from topologies.io.sinks import MemorySink
-from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.run.replay import replay_locally
+from topologies.scenarios.run.scenario_answer import Replayed
 from topologies.scenarios.schema.scenario_files import read_scenario
 from topologies.topology import Topology
 from windowing import BatchBolt, Bolt, Tuple, TupleWindow, WindowedBolt, presets
-from windowing.data.rows import EmittedRows
+from windowing.data.returned_rows import EmittedRows
 from windowing.errors import ConfigError, ScenarioError, TopologyError
 from windowing.settings.presets import Preset
 from windowing.settings.rules import SOURCE

@@ -10,8 +10,8 @@ from traceback import format_exception
 import pytest
 
 from topologies.engine.failures.task_failure import TaskFailure
-from topologies.step.config.errors import StepConfigError, StepProblem
-from topologies.step.rules.errors import RuleError
+from topologies.step.config.file_problems import StepConfigError, StepProblem
+from topologies.step.rules.rule_errors import RuleError
 from windowing.data.printable import LONGEST
 from windowing.errors import (
     BoltError,

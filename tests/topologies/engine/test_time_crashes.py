@@ -19,7 +19,7 @@ from topologies.engine.micro_batch import MicroBatch
 from topologies.sources.splits import TableSource
 from topologies.topology import Topology
 from windowing import StatefulWindowedBolt, TupleWindow, WindowedBolt, presets
-from windowing.data.rows import EmittedRows
+from windowing.data.returned_rows import EmittedRows
 from windowing.settings.kinds import Session, SlidingLog, Snapshot
 from windowing.settings.panes import Panes, after_clock, after_count
 

@@ -12,10 +12,10 @@ from tests.helpers.examples import examples
 from tests.helpers.recut import run_cut
 from tests.oracles import time_oracle
 from tests.oracles.units import duration
-from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.run.scenario_answer import Replayed
 from topologies.scenarios.schema.scenario_files import read_scenario
+from topologies.scenarios.schema.scenario_model import Scenario
 from windowing.errors import ConfigError, TopologyError
 
 Json = dict[str, Any]

@@ -29,7 +29,7 @@ from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.rows.source_batch import SourceBatch
 from topologies.topology import Topology
 from windowing import StatefulWindowedBolt, TupleWindow
-from windowing.data.rows import EmittedRows
+from windowing.data.returned_rows import EmittedRows
 from windowing.data.tuples import Tuple
 from windowing.settings.triggers import (
     Capacity,

@@ -28,8 +28,8 @@ from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.run.run_recording import Recording
 from topologies.scenarios.run.scenario_topology import ScenarioSpout, watched_topology
 from topologies.scenarios.run.script import ScriptedEvents, ScriptSplit, script
-from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.scenario_files import read_scenario
+from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt
 from windowing.data.schema import TIMESTAMP

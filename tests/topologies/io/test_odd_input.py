@@ -24,9 +24,9 @@ from tests.helpers.places import ROOT
 from topologies.io.formats import FileFormat, FileSplit, file_format
 from topologies.io.formats.lines import utf8
 from topologies.io.formats.lines.utf8 import Utf8Stream
-from topologies.step.bolts.lines import LinesFormat
+from topologies.step.bolts.line_files import LinesFormat
 from windowing.data.decimals import in_scale
-from windowing.data.rows import from_rows
+from windowing.data.returned_rows import from_rows
 from windowing.data.schema import parse_schema
 from windowing.errors import ConfigError, DataError, UnreachableError
 
@@ -103,7 +103,7 @@ def test_text_is_a_decimal_exactly_or_none_at_all(text: str, precision: int, sca
 def test_a_bolt_may_return_odd_decimals() -> None:
     schema = parse_schema("d decimal(10,2)")
     code = (
-        "from decimal import Decimal\nfrom windowing.data.rows import from_rows\n"
+        "from decimal import Decimal\nfrom windowing.data.returned_rows import from_rows\n"
         "from windowing.data.schema import parse_schema\n"
         "from windowing.errors import SchemaError\nschema = parse_schema('d decimal(10,2)')\n"
         "print(from_rows([(Decimal('0E-9999999'),)], schema).to_pylist())\n"

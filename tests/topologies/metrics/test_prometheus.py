@@ -32,7 +32,7 @@ from tests.topologies.step.test_counters import STEP
 from topologies import Restart, RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.batch.report import BatchReport
 from topologies.metrics import run_metrics
-from topologies.step.compile import step_topology
+from topologies.step.compile_step import step_topology
 from topologies.step.config import load_step
 from topologies.topology import Topology
 from windowing import TaskContext, TupleWindow, WindowedBolt

@@ -10,7 +10,7 @@ import pytest
 from tests.helpers.scraping import free_port, scrape, values
 from tests.topologies.step.test_counters import RULES, STEP
 from topologies import RunOptions, run_local
-from topologies.step.compile import step_topology
+from topologies.step.compile_step import step_topology
 from topologies.step.config import load_step
 
 

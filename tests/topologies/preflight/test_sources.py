@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from topologies.preflight.findings import Findings
-from topologies.preflight.sources import dubious_input, find_sources
+from topologies.preflight.look_at_spouts import dubious_input, find_sources
 from topologies.topology import Topology
 from windbolt import TopologyBuilder, WindowedBolt, sinks, spouts
 

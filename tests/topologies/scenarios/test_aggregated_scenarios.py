@@ -11,12 +11,12 @@ import pytest
 
 from tests.helpers.places import SCENARIOS
 from tests.helpers.recut import crashing, differences, run_cut
-from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.run.replay import replay_locally
+from topologies.scenarios.run.scenario_answer import Replayed
 from topologies.scenarios.run.scenario_topology import watched_topology
 from topologies.scenarios.schema import bare
-from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.scenario_files import Loaded, load
+from topologies.scenarios.schema.scenario_model import Scenario
 from windowing import AggregateBolt
 from windowing.aggregates import count
 

@@ -10,8 +10,8 @@ from tests.helpers.places import SCENARIOS
 from tests.helpers.recut import crashing, differences, run_cut
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.run.scenario_topology import watched_topology
-from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.scenario_files import Loaded, load
+from topologies.scenarios.schema.scenario_model import Scenario
 
 SYSTEMS = ("atlas", "streaminsight", "azure", "beyond", "handler")
 FILES = sorted(path for system in SYSTEMS for path in (SCENARIOS / system).glob("*.yaml"))

@@ -13,12 +13,12 @@ import pytest
 
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.run.masters import is_cluster, local_cores, on_this_machine
-from topologies.spark.cluster.asking import ask
 from topologies.spark.cluster.faults import faults_of, refused
+from topologies.spark.cluster.first_questions import ask
 from topologies.spark.cluster.looking import Told
 from topologies.spark.cluster.preflight import python_not_started
 from topologies.spark.cluster.probes import ProbedPlace, places_of
-from topologies.spark.executor import Cluster, in_hands
+from topologies.spark.spark_executor import Cluster, in_hands
 from topologies.topology import Topology
 from windowing import AggregateBolt
 from windowing.aggregates import count

@@ -27,7 +27,7 @@ from topologies.io.formats.split import Chunk, FileSplit
 from topologies.sources.deaths import Deadly, Death
 from topologies.sources.splits import FileGroup, FileSource, file_splits
 from topologies.spark.code.module_owner import own_paths
-from topologies.spark.executor import packed
+from topologies.spark.spark_executor import packed
 from topologies.spark.workers.autopsy import DeathLog, autopsy
 from topologies.spark.workers.processes import WorkerDied, WorkerPool
 from topologies.topology import Topology

@@ -29,7 +29,7 @@ from tests.helpers.places import ROOT
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch.context import Context
 from topologies.spark.code.module_owner import own_paths
-from topologies.spark.executor import SparkExecutor, packed
+from topologies.spark.spark_executor import SparkExecutor, packed
 from topologies.spark.workers.pool import TASKS, PoolExecutor, executor_for
 from topologies.spark.workers.processes import WorkerPool
 from topologies.spark.workers.spare import SPARE, SparePool

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from tests.helpers.s3 import S3, s3_server
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.cli.app import app
-from topologies.state_tables.reading import bolts, read
+from topologies.state_tables.read_state import bolts, read
 from topologies.topology import Topology
 from windowing import AggregateBolt, StatefulWindowedBolt, TupleWindow, WindowedBolt
 from windowing.aggregates import count

@@ -16,7 +16,7 @@ import pytest
 from tests.helpers.drawn_bolts import BOLTS, Case, played
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING
 from topologies import RunOptions, run_local
-from topologies.state_tables.reading import read
+from topologies.state_tables.read_state import read
 from topologies.state_tables.stored_state import StoredState
 from topologies.topology import Topology
 from windowing.errors import ConfigError, TopologyError

@@ -25,22 +25,22 @@ from topologies.local import run_local
 from topologies.run.options import RunOptions
 from topologies.step.bolts.aggregating import AggregateMessages
 from topologies.step.bolts.calling import AskTime, AskTrigger, rules_of, trigger_of
-from topologies.step.bolts.columns import FAILED, KEY, MESSAGE, OUTPUT, header_texts
-from topologies.step.bolts.dead_letters import DeadLetters, StopAtFailure
 from topologies.step.bolts.envelopes import CloseEnvelopes, OpenEnvelopes
-from topologies.step.bolts.keys import NoKey, key_of
-from topologies.step.bolts.lines import LinesFormat
-from topologies.step.bolts.reading import ReadMessages
+from topologies.step.bolts.event_key import NoKey, key_of
+from topologies.step.bolts.failed_messages import DeadLetters, StopAtFailure
+from topologies.step.bolts.line_files import LinesFormat
+from topologies.step.bolts.read_bolt import ReadMessages
 from topologies.step.bolts.sending import Sender, Way
-from topologies.step.compile import step_topology
+from topologies.step.bolts.step_columns import FAILED, KEY, MESSAGE, OUTPUT, header_texts
+from topologies.step.compile_step import step_topology
 from topologies.step.config import StepConfigError, load_step
-from topologies.step.config.keys import DslKey, HashKey, HeadersKey, MessageKey
-from topologies.step.config.values import FilePath
-from topologies.step.describing import step_text
+from topologies.step.config.key_section import DslKey, HashKey, HeadersKey, MessageKey
+from topologies.step.config.step_values import FilePath
+from topologies.step.describe_step import step_text
 from topologies.step.rules import Rule, RuleError, load_rule
 from windowing.bolts.component import TaskContext
 from windowing.bolts.plain_bolts import BatchBolt
-from windowing.data.rows import tables
+from windowing.data.returned_rows import tables
 from windowing.data.schema import parse_schema
 from windowing.data.tuples import Tuple
 from windowing.errors import BoltError, DataError

@@ -15,10 +15,10 @@ from topologies.checkpoints.fingerprint import differences, fingerprint
 from topologies.io.kafka import KafkaSink
 from topologies.local import run_local
 from topologies.run.options import RunOptions
-from topologies.step.compile import named_by, step_topology
+from topologies.step.compile_step import named_by, step_topology
 from topologies.step.config import Step, StepConfigError, load_step
 from topologies.step.config.connecting import Destination
-from topologies.step.describing import as_mermaid, step_text, summary, to_json
+from topologies.step.describe_step import as_mermaid, step_text, summary, to_json
 from topologies.topology import Topology
 from windowing.errors import BoltError
 

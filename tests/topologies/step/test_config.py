@@ -21,8 +21,8 @@ from tests.helpers.places import CORPUS
 from topologies.step.config import StepConfig, StepConfigError, load_step
 from topologies.step.config.connecting import Destination, FilesConnection, KafkaConnection, KafkaSource
 from topologies.step.config.formats import AvroSection, CsvSection
-from topologies.step.config.keys import DslKey, HashKey, HeadersKey
-from topologies.step.config.triggers import CountTriggerSection, DslTriggerSection, TimeTriggerSection
+from topologies.step.config.key_section import DslKey, HashKey, HeadersKey
+from topologies.step.config.trigger_section import CountTriggerSection, DslTriggerSection, TimeTriggerSection
 from topologies.step.missing import check_complete, missing, snippet
 from windowing.errors import ConfigError
 from windowing.time.durations import millis, seconds

@@ -17,7 +17,7 @@ from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.io.file_spout import FileSpout
 from topologies.sources.splits import file_splits
-from topologies.step.compile import step_topology
+from topologies.step.compile_step import step_topology
 from topologies.step.config import load_step
 
 RULES = """

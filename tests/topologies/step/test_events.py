@@ -14,10 +14,10 @@ from manager.keyed.held import Held
 from manager.keyed.sorted_events import SortedEvents
 from manager.keyed.tuple_windows import GatheredEvents
 from topologies.io.messages import JsonMessages, Unreadable
-from topologies.step.bolts.columns import ASKED, MESSAGE
-from topologies.step.bolts.events import WindowEvents, read_messages
+from topologies.step.bolts.rule_events import WindowEvents, read_messages
+from topologies.step.bolts.step_columns import ASKED, MESSAGE
 from topologies.step.rules import Event
-from topologies.testing.windows import make_window
+from topologies.testing.made_windows import make_window
 from windowing.data.schema import parse_schema
 from windowing.window import TupleWindow
 

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from tests.helpers.places import ROOT
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.cli.app import app
-from topologies.why_waiting.answer import WhyAnswer, WhyReason
-from topologies.why_waiting.asking import why
+from topologies.why_waiting.why import why
+from topologies.why_waiting.why_answer import WhyAnswer, WhyReason
 from windowing import AggregateBolt, TupleWindow, WindowedBolt
 from windowing.aggregates import count
 from windowing.errors import CheckpointError, ConfigError
@@ -307,7 +307,7 @@ def test_where_there_is_no_checkpoint(tmp_path: Path) -> None:
 
 def test_spark_is_not_needed(tmp_path: Path) -> None:
     checkpoint = ran(SITUATIONS["the watermark is behind"], tmp_path)
-    program = "import sys; from topologies.why_waiting.asking import why; why(sys.argv[1], 'revenue'); "
+    program = "import sys; from topologies.why_waiting.why import why; why(sys.argv[1], 'revenue'); "
     program += "assert 'pyspark' not in sys.modules"
     command = [sys.executable, "-c", program, checkpoint]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

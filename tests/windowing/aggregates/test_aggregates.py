@@ -35,7 +35,7 @@ from windowing import (
 from windowing.aggregates.accumulators import DenseAccumulator, Folded
 from windowing.aggregates.declared import Cells
 from windowing.aggregates.groups import Groups
-from windowing.aggregates.keys import Keys
+from windowing.aggregates.key_numbers import Keys
 from windowing.aggregates.sketches import Digest
 from windowing.bolts.ready.bound_aggregates import BoundAggregates
 from windowing.settings.kinds import Session

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from windowing import Emit, SchemaError
-from windowing.data.rows import conform, tables
+from windowing.data.returned_rows import conform, tables
 from windowing.data.schema import parse_schema
 
 OUTPUTS = {"default": parse_schema("user string, n long"), "alerts": parse_schema("text string")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from topologies.graph.picture import boxes_and_arrows
+from topologies.graph.graph_html import boxes_and_arrows
 from topologies.html.graph_svg import Arrow, Box
 from topologies.topology import Topology
 

@@ -18,7 +18,7 @@ from topologies.graph.groupings import FieldsGrouping, GlobalGrouping, ShuffleGr
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.streams import Stream
 from topologies.topology import Topology
-from windowing.bolts.asking import asks_for_expired
+from windowing.bolts.asks_for_expired import asks_for_expired
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt
 from windowing.data.schema import format_schema
 

@@ -20,12 +20,12 @@ from manager.storage.segments.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import TaskState
 from topologies.checkpoints.matching_halves import check_halves
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.checkpoints.rescaling.bolt_states import move_bolt_states
-from topologies.checkpoints.rescaling.held import HeldMove
 from topologies.checkpoints.rescaling.movable import Movable, movable, read_movable
-from topologies.checkpoints.rescaling.queues import move_queues
+from topologies.checkpoints.rescaling.move_bolt_states import move_bolt_states
+from topologies.checkpoints.rescaling.move_held import HeldMove
+from topologies.checkpoints.rescaling.move_queues import move_queues
 from topologies.checkpoints.rescaling.routes import Route
-from topologies.checkpoints.topology_note import check_fit, note_parallelism, tasks_of, wanted_tasks
+from topologies.checkpoints.topology_note import check_fit, note_parallelism, noted_tasks, wanted_tasks
 from topologies.checkpoints.way_back import naming_a_way_back
 from topologies.topology import Topology
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt
@@ -56,7 +56,7 @@ def move_tasks(halves: PairedCheckpoint, wanted: Mapping[str, int], topology: To
     """
     _check_place(halves)
     with naming_a_way_back(halves), during("looking at what is to be moved", "nothing was changed"):
-        manifest, tasks = check_halves(halves), tasks_of(halves)
+        manifest, tasks = check_halves(halves), noted_tasks(halves)
     check_numbers(tasks, wanted)
     changed = {name: number for name, number in wanted.items() if number != tasks[name]}
     done = Rescaled("" if manifest is None else batch_key(manifest.batch, manifest.closing))

@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from manager.storage.batch_keys import batch_name
-from topologies.cli.steps import NoFileRules, Set, StepOptions, With
+from topologies.cli.step_options import NoFileRules, Set, StepOptions, With
 from topologies.cli.terminal.consoles import out, say
 from topologies.cli.terminal.failing import Debug, readable_errors
 from windowing.errors import ConfigError

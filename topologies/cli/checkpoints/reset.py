@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from topologies.cli.steps import NoFileRules, Set, StepOptions, With
+from topologies.cli.step_options import NoFileRules, Set, StepOptions, With
 from topologies.cli.terminal.consoles import out, say
 from topologies.cli.terminal.failing import Debug, readable_errors
 

@@ -55,7 +55,7 @@ def state(
 
     Nothing is changed, and a run on the checkpoint may go on meanwhile.
     """
-    from topologies.state_tables import reading
+    from topologies.state_tables import read_state
 
     with readable_errors(debug=debug):
         if form is not None and to is None:
@@ -67,9 +67,9 @@ def state(
         if bolt is None:
             given = {"--table": table, "--task": task, "--key": key, "--since": since, "--until": until, "--to": to}
             _refuse_without_bolt([name for name, value in given.items() if value is not None])
-            _tell_bolts(reading.bolts(folder, batch=batch), as_json=as_json)
+            _tell_bolts(read_state.bolts(folder, batch=batch), as_json=as_json)
             return
-        found = reading.read(folder, bolt, task=task, key=key, since=since, until=until, batch=batch)
+        found = read_state.read(folder, bolt, task=task, key=key, since=since, until=until, batch=batch)
         if table is not None:
             found = found.only(table)
         if to is not None:
@@ -91,7 +91,7 @@ def _refuse_without_bolt(given: list[str]) -> None:
 
 
 def _tell_bolts(table: pa.Table, *, as_json: bool) -> None:
-    from topologies.io.formats.writing import json_rows
+    from topologies.io.formats.write_table import json_rows
 
     if as_json:
         typer.echo(json.dumps({"bolts": json_rows(table)}, indent=2))

@@ -26,7 +26,7 @@ def why(
 
     A run on the checkpoint may go on meanwhile.
     """
-    from topologies.why_waiting.asking import why as asked
+    from topologies.why_waiting.why import why as asked
 
     with readable_errors(debug=debug):
         answer = asked(folder, bolt, key=key, window=window)

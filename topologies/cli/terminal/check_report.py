@@ -14,8 +14,8 @@ from topologies.graph.streams import stream_label
 from topologies.preflight.findings import Findings
 from topologies.preflight.folders import find_sinks
 from topologies.preflight.lacking_columns import find_lacking
+from topologies.preflight.look_at_spouts import find_sources
 from topologies.preflight.shifted_windows import shifted_chains
-from topologies.preflight.sources import find_sources
 from topologies.preflight.unread_streams import untaken
 from topologies.preflight.waiting_watermarks import find_waiting
 from topologies.topology import Topology

@@ -1,7 +1,7 @@
 """What the settings of a windowed bolt ask of its streams and of each other; all mistakes of a bolt are found at once.
 
-A file for each subject. Each of ``CHECKS`` is given the bolt and returns the mistakes that it finds. ``limits.py`` and
-``called_methods.py`` are called from elsewhere, since they need something else.
+A file for each subject. Each of ``CHECKS`` is given the bolt and returns the mistakes that it finds.
+``topology_limits.py`` and ``called_methods.py`` are called from elsewhere, since they need something else.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from topologies.compose.checks.checked_bolt import CheckedBolt
-from topologies.compose.checks.columns import columns, imports, message_ids, partitions, retractions
-from topologies.compose.checks.empty_windows import empty_windows
-from topologies.compose.checks.firing import expired, key_trigger, panes, parallel_windows, policies
-from topologies.compose.checks.groupings import joins, key, sums
+from topologies.compose.checks.empty_window_rules import empty_windows
+from topologies.compose.checks.firing_rules import expired, key_trigger, panes, parallel_windows, policies
+from topologies.compose.checks.in_one_task import joins, key, sums
 from topologies.compose.checks.lateness import keys_watermark, late_stream, lateness
-from topologies.compose.checks.windows import windows
+from topologies.compose.checks.named_columns import columns, imports, message_ids, partitions, retractions
+from topologies.compose.checks.window_kinds import windows
 from topologies.compose.effects import idle_settings
 from windowing.errors import ConfigError
 

@@ -20,7 +20,7 @@ from policies.admission import Decision, accepted, all_accepted
 from policies.last_end import in_gap
 from policies.marks import NONE
 from topologies.engine.admission.repeats import IncomingIds, Repeats
-from topologies.engine.rows.rows import Rows
+from topologies.engine.rows.routed_rows import Rows
 from topologies.graph.nodes.windowed import WindowedNode
 from windowing.settings.rules import LateBy
 

@@ -21,7 +21,7 @@ from topologies.engine.admission.deciding import (
 from topologies.engine.admission.late_rows import late_rows
 from topologies.engine.ledger.ledger import SAMPLED, Ledger
 from topologies.engine.ledger.trace import event_ids
-from topologies.engine.rows.rows import Rows
+from topologies.engine.rows.routed_rows import Rows
 from topologies.engine.work.output import TurnedAway
 from topologies.graph.inner_columns import reserved_of_inputs
 from topologies.graph.nodes.windowed import WindowedNode

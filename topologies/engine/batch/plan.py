@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from topologies.engine.batch.context import Context
 from topologies.engine.work.output import Output
-from topologies.engine.work.splits import MergedSplits, SourceSplit
+from topologies.engine.work.source_splits import MergedSplits, SourceSplit
 
 
 @dataclass(frozen=True)

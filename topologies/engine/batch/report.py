@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from topologies.html.page import framed, heading, paragraph, table
+from topologies.html.pieces import framed, heading, paragraph, table
 from windowing.data.reprs import one_line
 from windowing.time.timestamps import LATEST, show
 

@@ -18,7 +18,7 @@ from topologies.engine.admission.deciding import AdmissionContext, Decisions, In
 from topologies.engine.admission.recording import record
 from topologies.engine.admission.repeats import Repeats
 from topologies.engine.ingest.router import Router
-from topologies.engine.rows.rows import Rows
+from topologies.engine.rows.routed_rows import Rows
 from topologies.engine.work.items import FireItem
 from topologies.graph.inner_columns import DECISION_COLUMN, END_EDGE_COLUMN, READ, SEQ_COLUMN
 from topologies.graph.nodes.windowed import WindowedNode

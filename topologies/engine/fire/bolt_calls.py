@@ -26,14 +26,14 @@ from topologies.engine.fire.retracting import Retractions
 from topologies.engine.fire.task_windows import Firing, SummedWindows, TaskSnapshot
 from topologies.engine.ingest.router import Router
 from topologies.engine.ledger.trace import joined_rows
-from topologies.engine.rows.rows import Rows
+from topologies.engine.rows.routed_rows import Rows
 from topologies.engine.work.items import FireItem
 from topologies.graph.nodes.windowed import WindowedNode
 from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt, numbered_rows
+from windowing.bolts.bolt_state import pack_state
 from windowing.bolts.component import TaskContext
-from windowing.bolts.state import pack_state
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt, WindowedBolt
-from windowing.data.rows import DEFAULT_STREAM, emissions
+from windowing.data.returned_rows import DEFAULT_STREAM, emissions
 from windowing.errors import BoltError
 from windowing.window import TupleWindow
 from windowing.window_batch import WindowBatch

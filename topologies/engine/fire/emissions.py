@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from topologies.engine.failures.user_code import bolt_failure
 from topologies.graph.nodes.windowed import WindowedNode
-from windowing.data.rows import Loose, from_rows
+from windowing.data.returned_rows import Loose, from_rows
 from windowing.errors import SchemaError
 from windowing.time.timestamps import show
 from windowing.window import TupleWindow

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from topologies.graph.inner_columns import RETRACTED
 from topologies.graph.nodes.windowed import WindowedNode
-from windowing.data.rows import Loose, from_rows
+from windowing.data.returned_rows import Loose, from_rows
 from windowing.settings.panes import RETRACT
 from windowing.window import Ident, TupleWindow
 

@@ -10,7 +10,7 @@ from manager.keyed.held import Held
 from manager.keyed.key_states import KeyStates
 from manager.storage.segments.segments import SegmentWriter
 from manager.storage.task_state import TriggeredState
-from manager.triggered.windows import TriggeredWindows
+from manager.triggered.triggered_windows import TriggeredWindows
 from topologies.engine.admission.deciding import AdmissionContext
 from topologies.engine.fire.admitting import Admitted
 from topologies.engine.fire.held_events import TaskEvents, no_events

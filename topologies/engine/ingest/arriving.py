@@ -20,7 +20,7 @@ from topologies.engine.rows.source_batch import RowPartitions
 from topologies.engine.time.timed_rows import Timed
 from topologies.engine.work.deferred_events import DeferredEvents
 from topologies.engine.work.sections import Sections
-from topologies.graph.hashing import hash_rows
+from topologies.graph.fields_hash import hash_rows
 from topologies.graph.inner_columns import DECISION_COLUMN, END_EDGE_COLUMN, SEQ_COLUMN
 from topologies.graph.nodes.windowed import WindowedNode
 from windowing.settings.rules import Partition

@@ -22,7 +22,7 @@ from policies.marks import NONE
 from topologies.engine.batch.context import Context
 from topologies.engine.batch.executor import Executor
 from topologies.engine.rows.source_batch import RowPartitions, SourceBatch
-from topologies.engine.work.splits import MergedSplits, SourceSplit
+from topologies.engine.work.source_splits import MergedSplits, SourceSplit
 from topologies.graph.inner_columns import MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN
 from topologies.io.formats.bad import BAD_SCHEMA
 from windowing.data.order import merged_order

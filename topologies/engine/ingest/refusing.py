@@ -15,7 +15,7 @@ from topologies.engine.admission.recording import EmitRows
 from topologies.engine.ingest.error_rows import error_rows, of_component
 from topologies.engine.ledger.ledger import Ledger
 from topologies.engine.ledger.trace import event_ids
-from topologies.engine.rows.rows import Rows
+from topologies.engine.rows.routed_rows import Rows
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.side_streams import ERRORS, REASON
 from topologies.topology import Topology

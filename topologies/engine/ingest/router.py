@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from topologies.engine.batch.context import Context
-from topologies.engine.ingest.plain_bolts import PlainBolts
+from topologies.engine.ingest.call_plain_bolts import PlainBolts
 from topologies.engine.ingest.refusing import count_refused
 from topologies.engine.ingest.staging import Staging
 from topologies.engine.ingest.windowed_inputs import WindowedInputs
 from topologies.engine.ledger.ledger import Ledger
-from topologies.engine.rows.rows import Rows
+from topologies.engine.rows.routed_rows import Rows
 from topologies.engine.work.output import Output
 from topologies.graph.nodes.plain import PlainNode
 from topologies.graph.streams import Stream

@@ -18,7 +18,7 @@ from topologies.engine.failures.user_code import bolt_failure
 from topologies.engine.ingest.refusing import Unusable, refuse
 from topologies.engine.ingest.staging import Staging
 from topologies.engine.ledger.ledger import Ledger
-from topologies.engine.rows.rows import Rows
+from topologies.engine.rows.routed_rows import Rows
 from topologies.engine.time.timed_rows import Timed, timed
 from topologies.engine.work.input_progress import InputProgress
 from topologies.graph.groupings import AllGrouping

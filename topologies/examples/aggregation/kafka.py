@@ -19,7 +19,7 @@ Conf = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A set
 def opened_topic(servers: str, topic: str, conf: Sequence[str]) -> Iterator[tuple[Any, dict[str, str]]]:
     """A session, and the options for the servers; ConfigError where there is no such topic."""
     from topologies.spark.jvm.session import open_session
-    from topologies.spark.kafka import read_records
+    from topologies.spark.kafka_frames import read_records
 
     spout = spouts.kafka(servers, topic)
     spark, ours = open_session(None, settings_of(conf), kafka=True)

@@ -16,8 +16,8 @@ from rich.text import Text
 from topologies.cli.terminal.consoles import out
 from topologies.cli.terminal.failing import Debug, readable_errors
 from topologies.examples.aggregation.kafka import Conf, Servers, opened_topic
-from topologies.step.bolts.columns import MessageRow
 from topologies.step.bolts.envelopes import OpenEnvelopes
+from topologies.step.bolts.step_columns import MessageRow
 from windowing.errors import ConfigError, DataError
 
 _COLUMNS = ("key", "value", "headers")

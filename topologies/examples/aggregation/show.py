@@ -16,7 +16,7 @@ import typer
 
 from topologies.cli.terminal.failing import Debug, readable_errors
 from topologies.examples.aggregation.kafka import Conf, opened_topic
-from topologies.scenarios.schema.messages import sent_message
+from topologies.scenarios.schema.step_messages import sent_message
 from topologies.step.config import Step, StepConfig, load_step
 from topologies.step.config.connecting import Destination, KafkaConnection
 from topologies.step.formatting import messages_of

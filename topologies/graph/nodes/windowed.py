@@ -20,7 +20,7 @@ from policies.assigners import (
     SlidingLogWindows,
     WindowAssigner,
 )
-from policies.choose import closes_after_end
+from policies.choose_policies import closes_after_end
 from policies.eviction import EvictionPolicy, TimeEvictionPolicy
 from policies.last_end import last_window_end
 from policies.slices import SliceGrid

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from topologies.io.formats.isolate import Converted, Mask, attempt, blank, either, isolate, valid
-from topologies.io.formats.lines.moments import from_dates, from_milliseconds, from_timestamps, within_calendar
+from topologies.io.formats.lines.arrow_times import from_dates, from_milliseconds, from_timestamps, within_calendar
 from topologies.io.formats.lines.text import convertible_text, parse_text
 
 _kinds = pa.types

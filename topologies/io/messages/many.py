@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from topologies.io.messages.errors import Unreadable
 from topologies.io.messages.json.messages import JsonMessages
+from topologies.io.messages.message_errors import Unreadable
 from topologies.io.messages.message_format import NO_HEADERS, Headers, MessageFormat
 
 _AT_ONCE = 64

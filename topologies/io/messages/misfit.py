@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from topologies.io.messages.errors import Unwritable
+from topologies.io.messages.message_errors import Unwritable
 
 LONGEST_SHOWN = 80
 

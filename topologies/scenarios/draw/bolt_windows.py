@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from topologies.scenarios.run.answer import AnswerWindow, BoltTrace, Replayed
+from topologies.scenarios.run.scenario_answer import AnswerWindow, BoltTrace, Replayed
 from windowing.settings.kinds import Lull, Meeting, Onset, Session
 from windowing.settings.panes import PaneMode
 

@@ -12,9 +12,9 @@ from topologies.scenarios.draw.axis_times import AxisTimes
 from topologies.scenarios.draw.bolt_windows import at_moments, taken_back
 from topologies.scenarios.draw.chart_row import EXPIRED, ChartRow
 from topologies.scenarios.draw.eliding import elided
-from topologies.scenarios.draw.placing import placed
-from topologies.scenarios.run.answer import AnswerWindow, Replayed
-from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.draw.window_places import placed
+from topologies.scenarios.run.scenario_answer import AnswerWindow, Replayed
+from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.scenarios.schema.steps import ClockStep, CrashStep, EventStep, ExpectStep, ScenarioStep, TickStep
 from windowing.suggestions import nearest
 from windowing.time.durations import Count

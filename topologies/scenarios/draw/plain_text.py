@@ -7,8 +7,8 @@ from io import StringIO
 from rich.console import Console
 
 from topologies.scenarios.draw.timeline import timeline
-from topologies.scenarios.run.answer import Replayed
-from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.run.scenario_answer import Replayed
+from topologies.scenarios.schema.scenario_model import Scenario
 
 _WIDTH = 110
 

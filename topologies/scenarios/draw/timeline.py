@@ -13,12 +13,12 @@ from rich.text import Text
 from topologies.scenarios.draw.bolt_windows import moments
 from topologies.scenarios.draw.chart import AGAIN, LATE, NEW, PENDING, WINDOWED, Chart
 from topologies.scenarios.draw.chart_row import EXPIRED
-from topologies.scenarios.draw.sink_rows import sink_rows, sink_title
+from topologies.scenarios.draw.sink_table import sink_rows, sink_title
 from topologies.scenarios.draw.terminal import fit, in_its_characters
-from topologies.scenarios.run.answer import Replayed
+from topologies.scenarios.run.scenario_answer import Replayed
 from topologies.scenarios.schema.expected import WHEREABOUTS
-from topologies.scenarios.schema.model import Scenario
-from topologies.scenarios.schema.values import Strict
+from topologies.scenarios.schema.scenario_model import Scenario
+from topologies.scenarios.schema.scenario_values import Strict
 
 
 def timeline(scenario: Scenario, answer: Replayed) -> Timeline:

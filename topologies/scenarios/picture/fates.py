@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from topologies.scenarios.run.answer import Decided
+from topologies.scenarios.run.scenario_answer import Decided
 
 
 class Fate(Enum):

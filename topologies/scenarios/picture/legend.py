@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from topologies.scenarios.picture.fates import Fate
-from topologies.scenarios.picture.marks import mark
 from topologies.scenarios.picture.picture import Picture
+from topologies.scenarios.picture.shapes import mark
 from topologies.scenarios.picture.story import source_name
 
 _SOURCES = 4

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from topologies.scenarios.picture.fates import Fate
 from topologies.scenarios.picture.moments import RunMoment
-from topologies.scenarios.run.answer import BoltTrace
+from topologies.scenarios.run.scenario_answer import BoltTrace
 from windowing.time.timestamps import EARLIEST, FOREVER, LATEST
 
 

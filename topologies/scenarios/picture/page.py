@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from topologies.html.colours import DARK, FONT, LIGHT, variables
 from topologies.html.element import element, escaped
-from topologies.html.page import table
+from topologies.html.pieces import table
 from topologies.scenarios.picture.panel import panel
 from topologies.scenarios.picture.picture import Picture, pictures
 from topologies.scenarios.picture.style import asset
-from topologies.scenarios.run.answer import Replayed, plain
+from topologies.scenarios.run.scenario_answer import Replayed, plain
 from topologies.scenarios.schema.expected import WHEREABOUTS
-from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.scenario_model import Scenario
 
 _ROWS = 200
 """Maximum number of rows shown of a sink."""

@@ -12,8 +12,8 @@ from topologies.scenarios.picture.lines import Line, ideal_line, source_lines, w
 from topologies.scenarios.picture.moments import RunMoment, RunMoments, goes_by_arrival
 from topologies.scenarios.picture.scale import Scale
 from topologies.scenarios.picture.story import Stories
-from topologies.scenarios.run.answer import BoltTrace, Replayed
-from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.run.scenario_answer import BoltTrace, Replayed
+from topologies.scenarios.schema.scenario_model import Scenario
 from windowing.time.timestamps import FOREVER
 
 

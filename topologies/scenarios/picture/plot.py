@@ -9,10 +9,10 @@ from topologies.html.element import element, escaped
 from topologies.scenarios.picture.boxes import WindowBox
 from topologies.scenarios.picture.fates import Fate
 from topologies.scenarios.picture.lines import Line
-from topologies.scenarios.picture.marks import mark
 from topologies.scenarios.picture.moments import RunMoment, known_ids
 from topologies.scenarios.picture.picture import Picture
 from topologies.scenarios.picture.scale import BREAK
+from topologies.scenarios.picture.shapes import mark
 from topologies.scenarios.picture.story import source_name
 from windowing.time.durations import Duration
 from windowing.time.timestamps import FOREVER

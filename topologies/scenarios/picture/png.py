@@ -6,8 +6,8 @@ from importlib.util import find_spec
 
 from topologies.html.colours import LIGHT
 from topologies.scenarios.picture.svg import svg
-from topologies.scenarios.run.answer import Replayed
-from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.run.scenario_answer import Replayed
+from topologies.scenarios.schema.scenario_model import Scenario
 from windowing.errors import ConfigError
 
 _ZOOM = 2

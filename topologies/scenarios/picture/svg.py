@@ -10,11 +10,11 @@ from topologies.html.element import element, escaped
 from topologies.scenarios.picture.drawing import AXIS, Drawing, drawn
 from topologies.scenarios.picture.fates import Fate
 from topologies.scenarios.picture.legend import how_to_read, legend
-from topologies.scenarios.picture.marks import mark
 from topologies.scenarios.picture.picture import Picture, pictures
+from topologies.scenarios.picture.shapes import mark
 from topologies.scenarios.picture.style import plain_style
-from topologies.scenarios.run.answer import Replayed
-from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.run.scenario_answer import Replayed
+from topologies.scenarios.schema.scenario_model import Scenario
 
 _PAD, _LINE = 16, 20
 _NARROWEST = 700

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from topologies.scenarios.run.answer import (
+from topologies.scenarios.run.scenario_answer import (
     AnswerPane,
     AnswerWindow,
 )

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from topologies.io.times import parse_end, told
-from topologies.scenarios.run.answer import (
+from topologies.scenarios.run.scenario_answer import (
     AnswerEvent,
     AnswerWindow,
     Replayed,
@@ -20,7 +20,7 @@ from topologies.scenarios.run.answer import (
     window_json,
 )
 from topologies.scenarios.schema.expected import Expect, ExpectedEvent, ExpectedPane, ExpectedWindow, Includes
-from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.scenario_model import Scenario
 from windowing.errors import ScenarioError
 from windowing.time.timestamps import from_datetime
 

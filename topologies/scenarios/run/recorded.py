@@ -19,11 +19,11 @@ from topologies.io.formats.access import reached
 from topologies.io.paths import locate
 from topologies.io.spouts import MemorySpout, files
 from topologies.io.times import told
-from topologies.scenarios.run.answer import AnswerWindow, Replayed, plain
 from topologies.scenarios.run.replay import replay_locally
+from topologies.scenarios.run.scenario_answer import AnswerWindow, Replayed, plain
 from topologies.scenarios.schema.scenario_files import read_scenario
 from topologies.topology import Topology
-from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.errors import ConfigError, ScenarioError
 from windowing.suggestions import did_you_mean
 from windowing.time.timestamps import from_datetime

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from topologies.engine.batch.plan import BatchPlan
 from topologies.engine.rehearsal import Rehearsal
-from topologies.scenarios.run.answer import (
-    Replayed,
-)
 from topologies.scenarios.run.comparing import judge, judge_midway
 from topologies.scenarios.run.run_recording import Recording
+from topologies.scenarios.run.scenario_answer import (
+    Replayed,
+)
 from topologies.scenarios.run.scenario_topology import watched_topology
 from topologies.scenarios.run.script import ScriptSplit, script
-from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.topology import Topology
 
 

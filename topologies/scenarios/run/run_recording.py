@@ -15,7 +15,8 @@ from topologies.engine.tasks import pending_events
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.streams import ID
 from topologies.io.sinks import MemorySink
-from topologies.scenarios.run.answer import (
+from topologies.scenarios.run.answer_windows import answer_window
+from topologies.scenarios.run.scenario_answer import (
     AnswerEvent,
     AnswerWindow,
     BoltBatch,
@@ -23,10 +24,9 @@ from topologies.scenarios.run.answer import (
     Decided,
     Replayed,
 )
-from topologies.scenarios.run.answer_windows import answer_window
 from topologies.scenarios.run.script import ScriptBatch
 from topologies.scenarios.run.stepping import messages_of, names_of
-from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.topology import Topology
 from windowing.settings import WindowSettings
 

@@ -16,12 +16,12 @@ from topologies.engine.batch.plan import TimeAdvance
 from topologies.engine.rows.source_batch import SourceBatch
 from topologies.io.formats import BadRows, FileSplit, JsonlFormat
 from topologies.scenarios.schema.bare import clock_matters
-from topologies.scenarios.schema.columns import cell, columns_of
-from topologies.scenarios.schema.messages import message
-from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.bare_columns import cell, columns_of
+from topologies.scenarios.schema.scenario_model import Scenario
+from topologies.scenarios.schema.step_messages import message
 from topologies.scenarios.schema.steps import ClockStep, CloseStep, CrashStep, EventStep, ExpectStep, TickStep
 from topologies.topology import Topology
-from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.returned_rows import DEFAULT_STREAM
 
 
 @dataclass

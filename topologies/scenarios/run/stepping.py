@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from topologies.io.kafka import RECORD
-from topologies.scenarios.schema.messages import sent_message
-from topologies.step.compile import AGGREGATE, failed_at, step_topology
+from topologies.scenarios.schema.step_messages import sent_message
+from topologies.step.compile_step import AGGREGATE, failed_at, step_topology
 from topologies.step.config import load_step, step_from
 from topologies.topology import Topology
-from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.returned_rows import DEFAULT_STREAM
 
 if TYPE_CHECKING:
-    from topologies.scenarios.schema.model import Scenario
+    from topologies.scenarios.schema.scenario_model import Scenario
 
 MessageRows = Sequence[Mapping[str, Any]]
 

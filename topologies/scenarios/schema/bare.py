@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from topologies.scenarios.schema.declared import DECLARED_KEYS, as_given
+from topologies.scenarios.schema.declared_settings import DECLARED_KEYS, as_given
 from topologies.scenarios.schema.settings import BoltSettings
 from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.settings import WindowSettings

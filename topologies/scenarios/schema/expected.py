@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from manager.accounts import ACCOUNTS, BESIDE
-from topologies.scenarios.schema.values import EndValue, EventId, Strict, TimeValue
+from topologies.scenarios.schema.scenario_values import EndValue, EventId, Strict, TimeValue
 from windowing.errors import ScenarioError
 from windowing.suggestions import did_you_mean
 

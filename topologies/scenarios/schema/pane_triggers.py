@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import field_validator, model_validator
 
-from topologies.scenarios.schema.values import CountValue, Listed, Positive
+from topologies.scenarios.schema.scenario_values import CountValue, Listed, Positive
 from windowing.errors import ScenarioError
 from windowing.settings.panes import PaneTrigger, after_clock, after_count, after_event_time
 from windowing.time.durations import Count, Duration, as_every

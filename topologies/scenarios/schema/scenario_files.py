@@ -11,9 +11,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from topologies.io.documents import document_files as documents
-from topologies.io.documents.explaining import explain
+from topologies.io.documents.document_errors import explain
 from topologies.io.documents.showing import brief
-from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.scenario_model import Scenario
 from windowing.errors import ScenarioError
 
 _ENDINGS = (".yaml", ".yml", ".json", ".jsonl")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from pydantic import create_model, field_validator, model_validator
 
-from topologies.scenarios.schema.declared import DECLARED_KEYS, FORMER_KEYS, typed
+from topologies.scenarios.schema.declared_settings import DECLARED_KEYS, FORMER_KEYS, typed
 from topologies.scenarios.schema.pane_triggers import TriggerSetting
-from topologies.scenarios.schema.values import (
+from topologies.scenarios.schema.scenario_values import (
     AzureLateActionValue,
     AzureSpan,
     AzureTolerance,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, PrivateAttr, Tag
 
 from topologies.scenarios.schema.expected import Expect
-from topologies.scenarios.schema.values import Strict, TextValue, TimeValue, Yes
+from topologies.scenarios.schema.scenario_values import Strict, TextValue, TimeValue, Yes
 
 
 class EventStep(Strict):

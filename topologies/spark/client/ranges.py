@@ -23,7 +23,7 @@ from topologies.engine.batch.context import Context
 from topologies.io.kafka import KafkaSpout
 from topologies.sources.record_files import RecordFile
 from topologies.spark.client.compiled import FAILURES, compiled, kafka_settings, made, properties
-from topologies.spark.kafka import READING
+from topologies.spark.kafka_frames import READING
 
 _PATIENCE_MS = 5_000
 """Milliseconds without any record after which reading is left to Spark, which waits longer."""

@@ -21,7 +21,7 @@ from manager.storage.file_systems.files import delete, write_private
 from manager.storage.segments.file_segments import FileSegments
 from topologies.io.kafka import KafkaSink
 from topologies.spark.client.compiled import FAILURES, compiled, kafka_settings, made, properties
-from topologies.spark.kafka import WRITING
+from topologies.spark.kafka_frames import WRITING
 
 MOST_ROWS, _MOST_BYTES = 100_000, 1 << 26
 """Rows and bytes of a batch up to which the driver writes them, with one thread and all of them in memory."""

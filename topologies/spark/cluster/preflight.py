@@ -16,11 +16,11 @@ from pyspark import SparkContext, cloudpickle
 
 from topologies.run import clock
 from topologies.run.clock import system_clock
-from topologies.spark.cluster import asking
+from topologies.spark.cluster import first_questions
 from topologies.spark.cluster.faults import faults_of, refused
 from topologies.spark.cluster.looking import Told
 from topologies.spark.cluster.probes import places_of
-from topologies.spark.executor import SparkExecutor, spark_failures
+from topologies.spark.spark_executor import SparkExecutor, spark_failures
 from topologies.topology import Topology
 from windowing.errors import EnvironmentMissing
 
@@ -75,8 +75,8 @@ def executors_of(spark: SparkContext) -> int:
 
 
 def _asked(spark: SparkContext, told: Told, numbers: list[int]) -> list[dict[str, Any]]:
-    with _by_value(asking, clock):
-        question = asking.ask(list(_PACKAGES), system_clock, _LOOK, cloudpickle.dumps(told))  # type: ignore[no-untyped-call]
+    with _by_value(first_questions, clock):
+        question = first_questions.ask(list(_PACKAGES), system_clock, _LOOK, cloudpickle.dumps(told))  # type: ignore[no-untyped-call]
         asked = spark.parallelize(numbers, len(numbers)).mapPartitions(question)
         try:
             with spark_failures():

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from topologies.engine.batch.context import Context
 from topologies.run.masters import local_cores
 from topologies.spark.code.module_owner import own_paths
-from topologies.spark.executor import SparkExecutor, TaskExecutor, packed
+from topologies.spark.spark_executor import SparkExecutor, TaskExecutor, packed
 from topologies.spark.workers.spare import SPARE
 from topologies.topology import Topology
 from windowing.errors import ConfigError

@@ -12,7 +12,9 @@ import pyarrow as pa
 
 from topologies.io.messages import Unreadable, Unwritable
 from topologies.step.bolts.calling import event_of
-from topologies.step.bolts.columns import (
+from topologies.step.bolts.rule_events import WindowEvents
+from topologies.step.bolts.sending import Sender, Unsendable
+from topologies.step.bolts.step_columns import (
     FAILING,
     ID,
     KEY,
@@ -24,13 +26,11 @@ from topologies.step.bolts.columns import (
     sent,
     with_columns_of,
 )
-from topologies.step.bolts.events import WindowEvents
-from topologies.step.bolts.sending import Sender, Unsendable
-from topologies.step.config.values import Details
+from topologies.step.config.step_values import Details
 from topologies.step.rules import Aggregation, Outputs, Rule, RuleError, as_outputs
 from windowing.bolts.component import TaskContext
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt
-from windowing.data.rows import DEFAULT_STREAM, Emit, EmittedRows
+from windowing.data.returned_rows import DEFAULT_STREAM, Emit, EmittedRows
 from windowing.data.schema import parse_schema
 from windowing.settings.triggers import FiredBy
 from windowing.window import TupleWindow

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 
 from topologies.io.messages import Unreadable
-from topologies.step.bolts.columns import ASKED, MessageRow, decoded, header_bytes, header_texts, reason_of
-from topologies.step.bolts.events import Read, read_messages
+from topologies.step.bolts.rule_events import Read, read_messages
+from topologies.step.bolts.step_columns import ASKED, MessageRow, decoded, header_bytes, header_texts, reason_of
 from topologies.step.config import Step
-from topologies.step.config.triggers import (
+from topologies.step.config.step_values import Details, Place
+from topologies.step.config.trigger_section import (
     CountTriggerSection,
     DslTriggerSection,
     TimeFromEventTriggerSection,
     TimeTriggerSection,
 )
-from topologies.step.config.values import Details, Place
 from topologies.step.rules import Event, NamedRule, Rule, RuleError, as_time
 from windowing.errors import WindboltError
 from windowing.settings.triggers import (

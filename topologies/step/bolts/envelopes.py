@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from topologies.io.documents.showing import brief
 from topologies.io.documents.strict import exact_float, no_constant, unique_pairs
-from topologies.step.bolts.columns import (
+from topologies.step.bolts.step_columns import (
     ENVELOPE,
     FAILED,
     KEY,
@@ -31,9 +31,9 @@ from topologies.step.bolts.columns import (
     Pairs,
     reason_of,
 )
-from topologies.step.config.values import Details
+from topologies.step.config.step_values import Details
 from windowing.bolts.plain_bolts import BatchBolt
-from windowing.data.rows import DEFAULT_STREAM, Emit, EmittedRows
+from windowing.data.returned_rows import DEFAULT_STREAM, Emit, EmittedRows
 
 _NAMES = {*MESSAGE_NAMES, "key_base64", "value_base64"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from topologies.io.dead_letters import size_of
-from topologies.step.bolts.columns import MessageRow, Pairs, header_bytes
+from topologies.step.bolts.step_columns import MessageRow, Pairs, header_bytes
 from topologies.step.config.connecting import is_topic
 from topologies.step.rules import Event, Out
 from topologies.step.rules.headers import header_pairs
-from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.returned_rows import DEFAULT_STREAM
 
 if TYPE_CHECKING:
     from topologies.io.messages import MessageFormat

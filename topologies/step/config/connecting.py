@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, field_validator, model_validator
 
 from topologies.io.documents.showing import kind_shown
-from topologies.step.config.values import File, Section, Text, Whole, at_most, listed, shown_value
+from topologies.step.config.step_values import File, Section, Text, Whole, at_most, listed, shown_value
 from windowing.errors import ConfigError
 
 _TOPIC = re.compile(r"[A-Za-z0-9._\-]{1,249}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from topologies.io.documents.showing import brief
-from topologies.step.config.values import Flag, Place, Section, Texts
+from topologies.step.config.step_values import Flag, Place, Section, Texts
 from windowing.errors import ConfigError
 
 if TYPE_CHECKING:

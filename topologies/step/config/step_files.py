@@ -10,14 +10,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from topologies.io.documents.explaining import dotted, explain
+from topologies.io.documents.document_errors import dotted, explain
 from topologies.io.documents.showing import brief
 from topologies.step.config.connecting import KafkaSource, same_servers
-from topologies.step.config.errors import StepConfigError, StepProblem
+from topologies.step.config.file_problems import StepConfigError, StepProblem
 from topologies.step.config.formats import CsvSection
-from topologies.step.config.merging import SET, Merged, assigned
-from topologies.step.config.model import Location, Step, StepConfig
-from topologies.step.config.reading import ENDINGS, read_tree, with_folders
+from topologies.step.config.merge_files import SET, Merged, assigned
+from topologies.step.config.read_files import ENDINGS, read_tree, with_folders
+from topologies.step.config.step_model import Location, Step, StepConfig
 
 Further = Callable[[StepConfig], Iterable[StepProblem]]
 

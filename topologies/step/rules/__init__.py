@@ -2,13 +2,13 @@
 
 from topologies.step.rules.aggregation import Aggregation
 from topologies.step.rules.answers import as_key, as_time
-from topologies.step.rules.errors import RuleError
 from topologies.step.rules.event import Event
-from topologies.step.rules.looking import look_at_rule
 from topologies.step.rules.named_rule import NamedRule
 from topologies.step.rules.outputs import DECLINE, PASSTHROUGH, Out, Outputs, as_outputs
 from topologies.step.rules.rule import Rule
+from topologies.step.rules.rule_errors import RuleError
 from topologies.step.rules.rule_modules import load_rule
+from topologies.step.rules.rule_text import look_at_rule
 from windowing.settings.triggers import FireResult, TriggerCall
 
 __all__ = [

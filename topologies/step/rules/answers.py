@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from topologies.step.rules.errors import RuleError
+from topologies.step.rules.rule_errors import RuleError
 from topologies.step.rules.targets import checked_text
 from windowing.errors import ConfigError
 from windowing.time.daytimes import DayTime, DayTimePattern

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from topologies.step.rules.aggregation import Aggregation
-from topologies.step.rules.errors import RuleError
 from topologies.step.rules.event import Event
 from topologies.step.rules.headers import HeaderValue
+from topologies.step.rules.rule_errors import RuleError
 from topologies.step.rules.targets import Target, checked_key, checked_name, flat_headers, targets
 from windowing.calls.checked import checked_on_failure
 from windowing.data.reprs import of_fields

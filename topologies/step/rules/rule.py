@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from topologies.engine.failures.limit import TooLong, call, in_call
-from topologies.step.rules.errors import RuleError
+from topologies.step.rules.compiled_rules import line_in, module_of, said
 from topologies.step.rules.outputs import collected
-from topologies.step.rules.sources import line_in, module_of, said
+from topologies.step.rules.rule_errors import RuleError
 from windowing.errors import ConfigError
 
 Kind = Literal["key", "trigger", "time", "dsl"]

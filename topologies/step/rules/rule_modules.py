@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
+from topologies.step.rules.compiled_rules import module_of, said
 from topologies.step.rules.forms import FORMS, unclear_error, unfit_error
 from topologies.step.rules.named_rule import NamedRule, find_rule
 from topologies.step.rules.rule import Kind, Rule
-from topologies.step.rules.sources import module_of, said
 from windowing.errors import ConfigError
 
 

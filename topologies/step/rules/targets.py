@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
 
-from topologies.step.rules.errors import RuleError
 from topologies.step.rules.headers import HeaderText, HeaderValue
+from topologies.step.rules.rule_errors import RuleError
 
 _NAMES = ("TargetTopic", "TargetKey", "kafka", "BranchName")
 

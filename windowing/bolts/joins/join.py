@@ -24,7 +24,7 @@ from windowing.bolts.joins.join_columns import (
     read_keys,
 )
 from windowing.bolts.windowed_bolt import WindowedBolt
-from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.data.schema import parse_schema
 
 

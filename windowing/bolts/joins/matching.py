@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from windowing.aggregates.keys import Keys
+from windowing.aggregates.key_numbers import Keys
 from windowing.data.order import stable_order
 from windowing.data.schema import value_type
 

@@ -13,7 +13,7 @@ from windowing.bolts.joins.join import Join
 from windowing.bolts.joins.join_columns import BOTH, END, LEFT, RIGHT, START, On
 from windowing.bolts.operators import Operator
 from windowing.calls.checked import checked_value
-from windowing.data.rows import EmittedRows
+from windowing.data.returned_rows import EmittedRows
 from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
 from windowing.settings.joins import How, check_how

@@ -12,15 +12,15 @@ import pyarrow as pa
 from windowing.aggregates.accumulators import Folded
 from windowing.aggregates.declared import Aggregate, Cells
 from windowing.aggregates.groups import Groups
-from windowing.aggregates.keys import Keys
+from windowing.aggregates.key_numbers import Keys
 from windowing.aggregates.ranked import has_order
 from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt, NumberedRows
 from windowing.bolts.ready.bound_aggregates import BoundAggregates
-from windowing.bolts.ready.columns import unified
+from windowing.bolts.ready.columns_by_name import unified
 from windowing.bolts.ready.empty_rows import filled, in_order, rows_of_nothing
 from windowing.calls.checked import checked_value
 from windowing.data.reprs import one_line
-from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.data.schema import value_type
 from windowing.errors import ConfigError, together
 from windowing.settings.panes import RETRACT

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from windowing.aggregates.keys import Keys
+from windowing.aggregates.key_numbers import Keys
 from windowing.bolts.ready.passing import Passing, limited
 from windowing.calls.checked import checked_value
 from windowing.errors import ConfigError

@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from windowing.bolts.batch_windowed_bolt import AllRows, BatchWindowedBolt
 from windowing.bolts.component import TaskContext
-from windowing.bolts.ready.columns import check_columns, read_columns, read_name, wrong_groups
-from windowing.bolts.ready.limits import read_length_of_time
+from windowing.bolts.ready.columns_by_name import check_columns, read_columns, read_name, wrong_groups
+from windowing.bolts.ready.given_limits import read_length_of_time
 from windowing.bolts.ready.unions import Union
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt
 from windowing.data.order import group_numbers, stable_order
-from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.data.schema import value_type
 from windowing.errors import ConfigError
 from windowing.time.durations import Time

@@ -10,13 +10,20 @@ import numpy as np
 import pyarrow as pa
 
 from windowing.aggregates.declared import nulled
-from windowing.aggregates.keys import Keys
+from windowing.aggregates.key_numbers import Keys
 from windowing.aggregates.ranked import can_be_ranked, ranks
 from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt
-from windowing.bolts.ready.columns import check_columns, read_columns, read_name, taken_names, unified, wrong_groups
-from windowing.bolts.ready.limits import read_limit
+from windowing.bolts.ready.columns_by_name import (
+    check_columns,
+    read_columns,
+    read_name,
+    taken_names,
+    unified,
+    wrong_groups,
+)
+from windowing.bolts.ready.given_limits import read_limit
 from windowing.calls.checked import checked_value
-from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
 from windowing.window import whole

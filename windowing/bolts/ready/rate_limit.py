@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from windowing.aggregates.keys import Keys
-from windowing.bolts.ready.limits import read_limit
+from windowing.aggregates.key_numbers import Keys
+from windowing.bolts.ready.given_limits import read_limit
 from windowing.bolts.ready.passing import Passing, limited
 from windowing.calls.checked import checked_value
 from windowing.errors import ConfigError

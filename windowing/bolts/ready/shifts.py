@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowing.bolts.plain_bolts import BatchBolt
-from windowing.bolts.ready.columns import check_columns
+from windowing.bolts.ready.columns_by_name import check_columns
 from windowing.calls.checked import checked_value
-from windowing.data.rows import DEFAULT_STREAM, EmittedRows
+from windowing.data.returned_rows import DEFAULT_STREAM, EmittedRows
 from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
 from windowing.suggestions import did_you_mean_column

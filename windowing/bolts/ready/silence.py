@@ -11,10 +11,17 @@ import pyarrow as pa
 
 from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt
 from windowing.bolts.operators import Operator
-from windowing.bolts.ready.columns import check_columns, read_columns, read_name, taken_names, unified, wrong_groups
-from windowing.bolts.ready.limits import read_length_of_time
+from windowing.bolts.ready.columns_by_name import (
+    check_columns,
+    read_columns,
+    read_name,
+    taken_names,
+    unified,
+    wrong_groups,
+)
+from windowing.bolts.ready.given_limits import read_length_of_time
 from windowing.calls.checked import checked_value
-from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
 from windowing.settings import WindowSettings

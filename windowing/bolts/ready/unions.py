@@ -9,9 +9,9 @@ from typing import Any, Self
 import pyarrow as pa
 
 from windowing.bolts.operators import Operator
-from windowing.bolts.ready.columns import unified
+from windowing.bolts.ready.columns_by_name import unified
 from windowing.calls.checked import checked_value
-from windowing.data.rows import DEFAULT_STREAM, EmittedRows
+from windowing.data.returned_rows import DEFAULT_STREAM, EmittedRows
 from windowing.errors import ConfigError
 from windowing.window import TupleWindow
 

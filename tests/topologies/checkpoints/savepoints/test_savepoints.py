@@ -25,7 +25,7 @@ from topologies.checkpoints.inspecting import inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoints.savepoint import Savepoint, take_savepoint
 from topologies.cli.app import app
-from topologies.state_tables.reading import read
+from topologies.state_tables.read_state import read
 from topologies.topology import Topology
 from windowing import StatefulWindowedBolt, TupleWindow
 from windowing.errors import CheckpointError, ConfigError, TopologyError

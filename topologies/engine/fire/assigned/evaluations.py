@@ -11,7 +11,7 @@ import numpy as np
 from manager.keyed.assigned import AssignedWindows, Span
 from manager.keyed.held import GONE, SEEN, Held
 from manager.keyed.last_fired import LastFired
-from manager.keyed.panes import PaneDecisions
+from manager.keyed.pane_states import PaneDecisions
 from manager.keyed.released import ReleasedEnds
 from manager.keyed.shut_windows import ShutWindows
 from manager.storage.segments.ref import Ref

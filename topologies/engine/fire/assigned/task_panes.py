@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from manager.keyed.panes import EvaluationTime, PaneDecisions, PaneStates
+from manager.keyed.pane_states import EvaluationTime, PaneDecisions, PaneStates
 from manager.keyed.shut_windows import ShutWindows
 from manager.storage.segments.ref import Ref
 from manager.storage.segments.segments import SegmentStore, SegmentWriter

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from topologies.io.formats.isolate import Mask, either, valid
-from topologies.io.formats.lines.moments import from_milliseconds, within_calendar
+from topologies.io.formats.lines.arrow_times import from_milliseconds, within_calendar
 from topologies.io.formats.lines.text import parse_base64, parse_text
 
 _EXACT = 2**53 - 1  # the largest whole number to which no other is rounded

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from topologies.io.formats.isolate import Converted, Kernel, attempt, blank, either, isolate, valid
-from topologies.io.formats.lines.moments import from_milliseconds, within_calendar
+from topologies.io.formats.lines.arrow_times import from_milliseconds, within_calendar
 from windowing.data.decimals import to_decimal
 
 _EXACT = pa.decimal128(38, 0)

@@ -17,7 +17,7 @@ from typing import Any
 
 from topologies.io.messages.avro.logical import LOGICAL
 from topologies.io.messages.avro.parsing import Parsed, avro_type, logical_type, tag_of
-from topologies.io.messages.avro.plain import plain
+from topologies.io.messages.avro.plain_value import plain
 from topologies.io.messages.avro.walking import SchemaWalk
 from topologies.io.messages.misfit import Misfit, value_and_type
 

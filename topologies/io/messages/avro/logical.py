@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from topologies.io.messages.avro.plain import plain
+from topologies.io.messages.avro.plain_value import plain
 from topologies.io.messages.misfit import Misfit, value_and_type
 
 LogicalFit = Callable[[Any, int], Any]

@@ -13,10 +13,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from topologies.io.messages.avro.schema import AvroSchema
-from topologies.io.messages.errors import Unreadable, Unwritable
-from topologies.io.messages.limits import MAX_BYTES, MAX_DEPTH, check_limits, present, within
+from topologies.io.messages.avro.avro_schema import AvroSchema
+from topologies.io.messages.message_errors import Unreadable, Unwritable
 from topologies.io.messages.message_format import NO_HEADERS, Headers
+from topologies.io.messages.message_limits import MAX_BYTES, MAX_DEPTH, check_limits, present, within
 from topologies.io.messages.misfit import value_and_type
 from windowing.errors import ConfigError
 

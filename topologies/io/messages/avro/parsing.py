@@ -8,8 +8,8 @@ from typing import Any
 
 from fastavro.schema import UnknownType, parse_schema
 
-from topologies.io.messages.errors import Unreadable
 from topologies.io.messages.json.messages import JsonMessages
+from topologies.io.messages.message_errors import Unreadable
 from topologies.io.messages.misfit import value_and_type
 from windowing.errors import ConfigError
 

@@ -24,9 +24,9 @@ from typing import Any, ClassVar
 
 from topologies.io.messages.csv.row import CsvRow
 from topologies.io.messages.csv.types import TYPES, CsvType, Guessed
-from topologies.io.messages.errors import Unreadable, Unwritable
-from topologies.io.messages.limits import MAX_BYTES, check_limits, present, within
+from topologies.io.messages.message_errors import Unreadable, Unwritable
 from topologies.io.messages.message_format import NO_HEADERS, Headers
+from topologies.io.messages.message_limits import MAX_BYTES, check_limits, present, within
 from topologies.io.messages.misfit import Misfit, value_and_type
 from windowing.errors import ConfigError
 

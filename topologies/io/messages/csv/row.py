@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from topologies.io.messages.errors import Unreadable
+from topologies.io.messages.message_errors import Unreadable
 from windowing.errors import ConfigError
 
 

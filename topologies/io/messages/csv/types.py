@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from topologies.io.documents.strict import exact_float
-from topologies.io.messages.errors import Unreadable
+from topologies.io.messages.message_errors import Unreadable
 from topologies.io.messages.misfit import Misfit, value_and_type
 from topologies.io.messages.scalars import simple, text_of
 

@@ -17,13 +17,13 @@ from typing import Any, ClassVar
 
 import orjson
 
-from topologies.io.messages.errors import Unreadable, Unwritable
 from topologies.io.messages.json.depth import nests_deeper
 from topologies.io.messages.json.joined import read_joined, read_joined_again
 from topologies.io.messages.json.numbers import exact
-from topologies.io.messages.json.plain import may_have_nan, plain
-from topologies.io.messages.limits import MAX_BYTES, MAX_DEPTH, check_limits, present, too_deep, within
+from topologies.io.messages.json.writable import may_have_nan, plain
+from topologies.io.messages.message_errors import Unreadable, Unwritable
 from topologies.io.messages.message_format import NO_HEADERS, Headers
+from topologies.io.messages.message_limits import MAX_BYTES, MAX_DEPTH, check_limits, present, too_deep, within
 from topologies.io.messages.misfit import Misfit
 
 _BOM = b"\xef\xbb\xbf"

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from topologies.io.documents.strict import exact_float, unique_pairs
-from topologies.io.messages.errors import Unreadable
+from topologies.io.messages.message_errors import Unreadable
 
 _SPACE = b" \t\r\n"
 

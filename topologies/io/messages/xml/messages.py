@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 from xml.parsers.expat import ExpatError
 
-from topologies.io.messages.errors import Unreadable, Unwritable
-from topologies.io.messages.limits import MAX_BYTES, MAX_DEPTH, check_limits, present, within
+from topologies.io.messages.message_errors import Unreadable, Unwritable
 from topologies.io.messages.message_format import NO_HEADERS, Headers
+from topologies.io.messages.message_limits import MAX_BYTES, MAX_DEPTH, check_limits, present, within
 from topologies.io.messages.misfit import Misfit
 from topologies.io.messages.xml.reading import XmlReading
 from topologies.io.messages.xml.writing import XmlWriting

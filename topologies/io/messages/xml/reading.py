@@ -6,8 +6,8 @@ import re
 from typing import Any
 from xml.parsers import expat
 
-from topologies.io.messages.errors import Unreadable
-from topologies.io.messages.limits import too_deep
+from topologies.io.messages.message_errors import Unreadable
+from topologies.io.messages.message_limits import too_deep
 
 _ENCODINGS = re.compile(
     r"utf-?8|utf-?16(le|be)?|us-ascii|ascii|iso-8859-([1-9]|1[0134-6])|windows-125[0-8]|cp(125[0-8]|866)"

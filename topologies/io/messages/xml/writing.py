@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any
 from xml.parsers import expat
 
-from topologies.io.messages.errors import Unwritable
-from topologies.io.messages.limits import too_deep
+from topologies.io.messages.message_errors import Unwritable
+from topologies.io.messages.message_limits import too_deep
 from topologies.io.messages.misfit import Misfit, value_and_type
 from topologies.io.messages.scalars import simple, text_of
 

@@ -13,9 +13,9 @@ from topologies.scenarios.draw.table.table_columns import columns_shown
 from topologies.scenarios.draw.table.table_line import TableLine
 from topologies.scenarios.draw.table.table_times import TableTimes
 from topologies.scenarios.draw.window_grid import WindowGrid
-from topologies.scenarios.run.answer import AnswerEvent, Replayed
-from topologies.scenarios.schema.columns import columns_of, moment_of
-from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.run.scenario_answer import AnswerEvent, Replayed
+from topologies.scenarios.schema.bare_columns import columns_of, moment_of
+from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.scenarios.schema.steps import ClockStep, EventStep
 from windowing.errors import ScenarioError
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from topologies.scenarios.draw.table.table_line import TableLine
 from topologies.scenarios.draw.table.table_times import TableTimes
-from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.scenarios.schema.steps import ClockStep
 
 

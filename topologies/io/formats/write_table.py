@@ -1,0 +1,234 @@
+"""Writes tables so that ``read`` returns equal ones.
+
+JSON lines: times are ISO 8601 with a Z, decimals and the doubles NaN, Infinity and -Infinity are strings, binary is
+base64. CSV: every string is quoted, so that empty text ("") and null (nothing) stay distinct. Parquet: zstd, with page
+checksums.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+from pyarrow import ipc
+
+from topologies.io.formats.choose_format import file_format
+from topologies.io.formats.convert import is_bytes, is_text
+from topologies.io.formats.lines.csv import CsvFormat
+from topologies.io.formats.split import FileFormat
+from windowing.errors import SchemaError
+
+_kinds = pa.types
+_ROWS = 1 << 16
+_FORMULA = "^[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
+"""First characters of formulas, also in full width; spreadsheets skip white space before them."""
+_NEEDS_ESCAPE = '[\\x00-\\x1f"\\\\]'
+
+
+def write_table(fs: pafs.FileSystem, path: str, table: pa.Table, format: str | FileFormat) -> None:
+    """Write a table as one file; text is compressed if the name ends in ``.gz``.
+
+    Raises SchemaError for columns that the format cannot hold so that they can be read back.
+    """
+    chosen = file_format(format) if isinstance(format, str) else format
+    if len(set(table.column_names)) < table.num_columns:
+        raise SchemaError(
+            f"the columns {table.column_names} cannot be written", why="two columns have the same name", do="rename one"
+        )
+    if isinstance(chosen, CsvFormat):
+        _write_csv(fs, path, table, chosen)
+        return
+    writers = {"parquet": _write_parquet, "jsonl": _write_jsonl, "arrow": _write_arrow}
+    writers[chosen.name](fs, path, table)
+
+
+def json_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """The rows as they stand in JSON lines. Raises SchemaError for columns that JSON cannot hold."""
+    texts = [_json_lines(batch).decode() for batch in table.to_batches(max_chunksize=_ROWS)]
+    return [json.loads(line) for text in texts for line in text.split("\n")[:-1]]
+
+
+def _write_parquet(fs: pafs.FileSystem, path: str, table: pa.Table) -> None:
+    with fs.open_output_stream(path, compression=None) as sink:
+        pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+
+
+def _write_arrow(fs: pafs.FileSystem, path: str, table: pa.Table) -> None:
+    with fs.open_output_stream(path, compression=None) as sink, ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+def _write_csv(fs: pafs.FileSystem, path: str, table: pa.Table, chosen: CsvFormat) -> None:
+    names, columns = table.column_names, [_mapped(column, _csv_cells) for column in table.columns]
+    if chosen.escape_formulas:
+        names = _without_formulas(pa.array(names, pa.string())).to_pylist()
+        columns = [_mapped(cells, _without_formulas) if is_text(cells.type) else cells for cells in columns]
+    cells = pa.Table.from_arrays(columns, names=names)
+    with fs.open_output_stream(path, compression="detect") as sink:
+        pacsv.write_csv(cells, sink, pacsv.WriteOptions(delimiter=chosen.delimiter))
+
+
+def _without_formulas(texts: pa.Array) -> pa.Array:
+    """Text with an apostrophe before what a spreadsheet would evaluate: OWASP's rule against CSV injection.
+
+    Quotes and separators cannot leave a cell, since all text is quoted. Numbers are not formulas.
+    """
+    formulas = pc.match_substring_regex(texts, _FORMULA)
+    return pc.if_else(formulas, pc.binary_join_element_wise(pa.scalar("'"), texts, ""), texts)
+
+
+def _write_jsonl(fs: pafs.FileSystem, path: str, table: pa.Table) -> None:
+    with fs.open_output_stream(path, compression="detect") as sink:
+        for batch in table.to_batches(max_chunksize=_ROWS):
+            sink.write(_json_lines(batch))
+
+
+def _json_lines(batch: pa.RecordBatch) -> bytes:
+    parts: list[pa.Array | pa.Scalar] = []
+    for index, (name, column) in enumerate(zip(batch.schema.names, batch.columns, strict=True)):
+        opening = f"{',' if index else '{'}{json.dumps(name, ensure_ascii=False)}:"
+        parts += [pa.scalar(opening), pc.fill_null(_json_texts(column), "null")]
+    lines = pc.binary_join_element_wise(*parts, pa.scalar("}\n"), "") if parts else pa.array(["{}\n"] * batch.num_rows)
+    return "".join(lines.to_pylist()).encode()
+
+
+def _mapped(column: pa.ChunkedArray, convert: Callable[[pa.Array], pa.Array]) -> pa.ChunkedArray:
+    chunks = column.chunks or [pa.array([], column.type)]
+    return pa.chunked_array([convert(chunk) for chunk in chunks])
+
+
+def _csv_cells(values: pa.Array) -> pa.Array:
+    kind = values.type
+    if _kinds.is_dictionary(kind):
+        return _csv_cells(values.dictionary_decode())
+    if is_text(kind):
+        return values.cast(pa.string())
+    if is_bytes(kind):
+        return _each(values, lambda value: base64.b64encode(value).decode())
+    if _kinds.is_nested(kind):
+        return _each(values, lambda value: json.dumps(_json_value(value, kind), ensure_ascii=False))
+    if _kinds.is_temporal(kind):
+        return _times(values)
+    return _plain(values)
+
+
+def _json_texts(values: pa.Array) -> pa.Array:  # noqa: PLR0911 - one for each kind of type
+    kind = values.type
+    if _kinds.is_dictionary(kind):
+        return _json_texts(values.dictionary_decode())
+    if is_text(kind):
+        return _quoted(_escaped(values.cast(pa.string())))
+    if is_bytes(kind):
+        return _quoted(_each(values, lambda value: base64.b64encode(value).decode()))
+    if _kinds.is_nested(kind):
+        return _each(values, lambda value: json.dumps(_json_value(value, kind), ensure_ascii=False))
+    if _kinds.is_temporal(kind):
+        return _quoted(_times(values))
+    if _kinds.is_decimal(kind):
+        return _quoted(values.cast(pa.string()))
+    return _floats(values) if _kinds.is_floating(kind) else _plain(values).cast(pa.string())
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    kind = values.type
+    numeric = _kinds.is_integer(kind) or _kinds.is_floating(kind) or _kinds.is_decimal(kind)
+    if not (numeric or _kinds.is_boolean(kind) or _kinds.is_null(kind)):
+        raise SchemaError(
+            f"a column of type {kind} cannot be written as text", do="cast it to a type that a schema can declare"
+        )
+    return values.cast(pa.float32()) if _kinds.is_float16(kind) else values
+
+
+def _each(values: pa.Array, text: Callable[[Any], str]) -> pa.Array:
+    return pa.array([None if value is None else text(value) for value in values.to_pylist()], pa.string())
+
+
+def _quoted(texts: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(pa.scalar('"'), texts, pa.scalar('"'), "")
+
+
+def _escaped(texts: pa.Array) -> pa.Array:
+    if not pc.any(pc.match_substring_regex(texts, _NEEDS_ESCAPE)).as_py():
+        return texts
+    return _each(texts, lambda value: json.dumps(value, ensure_ascii=False)[1:-1])
+
+
+def _floats(values: pa.Array) -> pa.Array:
+    texts = _plain(values).cast(pa.string())
+    if pc.all(pc.is_finite(values)).as_py() is not False:
+        return texts
+    names = {"nan": '"NaN"', "-nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}
+    for written, name in names.items():
+        texts = pc.if_else(pc.equal(texts, written), pa.scalar(name), texts)
+    return texts
+
+
+def _times(values: pa.Array) -> pa.Array:
+    """Dates and timestamps as ISO 8601; a timestamp without a zone is UTC."""
+    kind = values.type
+    if not (_kinds.is_timestamp(kind) or _kinds.is_date(kind)):
+        raise SchemaError(
+            f"a column of type {kind} cannot be written as text", do="cast it to a type that a schema can declare"
+        )
+    _refuse_far(values)
+    if _kinds.is_date(kind):
+        return values.cast(pa.date32()).cast(pa.string())
+    texts = values.view(pa.int64()).view(pa.timestamp(kind.unit)).cast(pa.string())
+    return pc.binary_join_element_wise(pc.replace_substring(texts, " ", "T"), pa.scalar("Z"), "")
+
+
+def _refuse_far(values: pa.Array) -> None:
+    zoned = _kinds.is_timestamp(values.type)
+    bare = values.view(pa.int64()).view(pa.timestamp(values.type.unit)) if zoned else values
+    years = pc.min_max(pc.year(bare)).as_py()
+    if years["min"] is not None and not 1 <= years["min"] <= years["max"] <= 9999:
+        raise SchemaError(
+            f"the years {years['min']} to {years['max']} cannot be written as text",
+            why="ISO 8601 has the years 1 to 9999",
+            do="write Parquet or Arrow, or filter such times out before",
+        )
+
+
+def _json_value(value: Any, kind: pa.DataType) -> Any:
+    """A Python value of an Arrow type in its JSON form."""
+    if value is None:
+        return None
+    if _kinds.is_map(kind):
+        return _json_map(value, kind)
+    if _kinds.is_struct(kind):
+        return {field.name: _json_value(value[field.name], field.type) for field in kind}
+    if isinstance(value, list):
+        return [_json_value(one, kind.value_type) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return _json_scalar(value)
+
+
+def _json_map(value: list[tuple[Any, Any]], kind: pa.DataType) -> Any:
+    pairs = [(_json_value(key, kind.key_type), _json_value(item, kind.item_type)) for key, item in value]
+    named = is_text(kind.key_type) and len({key for key, _ in pairs}) == len(pairs)
+    return dict(pairs) if named else [list(pair) for pair in pairs]
+
+
+def _json_scalar(value: Any) -> Any:
+    match value:
+        case bytes():
+            return base64.b64encode(value).decode()
+        case Decimal():
+            return str(value)
+        case datetime.datetime():
+            zoned = value if value.tzinfo else value.replace(tzinfo=datetime.UTC)
+            return zoned.astimezone(datetime.UTC).isoformat().replace("+00:00", "Z")
+        case datetime.date():
+            return value.isoformat()
+    return value

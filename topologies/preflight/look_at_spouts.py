@@ -1,0 +1,201 @@
+"""What can be found out about a topology's spouts without a run: whether there is input, and its first rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from contextlib import suppress
+from datetime import datetime
+
+from topologies.graph.nodes.spout import SpoutNode
+from topologies.io.file_spout import FileSpout, hidden
+from topologies.io.formats.bad import python_columns
+from topologies.io.kafka import KafkaSpout
+from topologies.io.paths import shown_path
+from topologies.io.patterns import is_pattern, leading_folder
+from topologies.io.spouts import MemorySpout
+from topologies.preflight.findings import Findings
+from topologies.preflight.first_keys import unknown_columns
+from topologies.preflight.first_rows import MOST_ROWS, FirstRows, first_rows_of_files, first_rows_of_memory
+from topologies.topology import Topology
+from windowing.data.returned_rows import DEFAULT_STREAM
+from windowing.errors import ConfigError, WindboltError
+from windowing.time.timestamps import from_column, from_datetime, is_time, show, to_datetime
+
+_PATIENCE = 3.0
+"""Seconds that a broker of Kafka has for an answer."""
+_OLD = from_datetime(to_datetime(0).replace(year=1990))
+"""Microseconds since the epoch: earlier times are rather seconds that were taken for milliseconds."""
+
+
+def find_sources(topology: Topology) -> dict[str, Findings]:
+    """What was found of each spout, by its name. A few rows are read of those that can be read without Spark."""
+    return {name: _found(topology, node) for name, node in topology.spouts.items()}
+
+
+def dubious_input(topology: Topology) -> list[WindboltError]:
+    """What is probably not meant: patterns that match no file, and columns that no row has. Raises nothing."""
+    found: list[WindboltError] = []
+    for node in topology.spouts.values():
+        if isinstance(node.spout, FileSpout) and "://" not in shown_path(node.spout.path):
+            with suppress(WindboltError):  # the run itself says what cannot be read
+                files = node.spout.listed()
+                if not files:
+                    found += [] if _missing(node.name, node.spout) else [_no_file(node.name, node.spout)]
+                found += unknown_columns(node, node.spout, files)
+    return found
+
+
+def _found(topology: Topology, node: SpoutNode) -> Findings:
+    try:
+        match node.spout:
+            case FileSpout(path) if "://" in shown_path(path):
+                return Findings((("read", "nothing: Spark lists these files"),))
+            case FileSpout() as spout:
+                return _of_files(topology, node, spout)
+            case MemorySpout() as spout:
+                return _of_rows(topology, node, first_rows_of_memory(spout))
+            case KafkaSpout(servers):
+                return _of_kafka(node.name, servers)
+    except WindboltError as error:
+        return Findings(problems=(type(error)(f"spout {node.name!r}: {error.what}", why=error.why, do=error.do),))
+    return Findings((("read", "nothing: Spark makes this DataFrame"),))
+
+
+def _of_files(topology: Topology, node: SpoutNode, spout: FileSpout) -> Findings:
+    missing = _missing(node.name, spout)
+    if missing is not None:
+        return Findings(problems=(missing,))
+    files = spout.listed()
+    if not files:
+        return Findings((("files", "none yet"),), warnings=(_no_file(node.name, spout),))
+    found = _of_rows(topology, node, first_rows_of_files(node, spout, files))
+    number = f"{len(files):,}, the first is {os.path.basename(files[0].path)}"
+    warnings = (*found.warnings, *unknown_columns(node, spout, files))
+    return Findings((("files", number), *found.facts), found.problems, warnings)
+
+
+def _of_rows(topology: Topology, node: SpoutNode, first: FirstRows) -> Findings:
+    facts = [("read", _counted(first))]
+    if first.rows.num_rows:
+        facts.append(("such as", _example(first)))
+    facts += [(column, _span(first, column)) for column in _times(topology, node, first)]
+    problems, warnings = list[WindboltError](), list[WindboltError]()
+    if first.reasons:
+        error = ConfigError(
+            f"spout {node.name!r}: {len(first.reasons):,} of the first {first.number:,} rows cannot be read",
+            why=first.reasons[0],
+            do="correct the schema, or the files; a run "
+            + ("stops at such a row" if topology.stop_on_invalid else "counts such rows as invalid"),
+        )
+        (warnings if first.rows.num_rows and not topology.stop_on_invalid else problems).append(error)
+    for column in _times(topology, node, first):
+        _judge_times(node.name, first, column, problems, warnings)
+    return Findings(tuple(facts), tuple(problems), tuple(warnings))
+
+
+def _example(first: FirstRows) -> str:
+    columns = python_columns(first.rows.slice(0, 1))
+    row = {name: values[0] for name, values in columns.items()}
+    return json.dumps(row, default=_text, ensure_ascii=False)
+
+
+def _text(value: object) -> str:
+    return show(from_datetime(value)) if isinstance(value, datetime) else str(value)
+
+
+def _counted(first: FirstRows) -> str:
+    if first.number < MOST_ROWS:
+        return "no rows" if not first.number else f"{first.number:,} row{'' if first.number == 1 else 's'}"
+    return f"the first {first.number:,} rows"
+
+
+def _times(topology: Topology, node: SpoutNode, first: FirstRows) -> list[str]:
+    """The columns by which bolts that read the spout go."""
+    schema = first.rows.schema
+    names = (
+        part.bolt.settings.timestamp_field
+        for part in topology.windowed.values()
+        if any(each.stream == (node.name, DEFAULT_STREAM) for each in part.inputs)
+    )
+    known = (name for name in names if name is not None and name in schema.names)
+    return [name for name in dict.fromkeys(known) if is_time(schema.field(name).type)]
+
+
+def _span(first: FirstRows, column: str) -> str:
+    times = _valid_times(first, column)
+    return f"{show(min(times))} to {show(max(times))}" if times else "no times"
+
+
+def _valid_times(first: FirstRows, column: str) -> list[int]:
+    times, reasons = from_column(first.rows.column(column))
+    valid: list[int] = (times if reasons is None else times[reasons == ""]).tolist()
+    return valid
+
+
+def _judge_times(
+    name: str, first: FirstRows, column: str, problems: list[WindboltError], warnings: list[WindboltError]
+) -> None:
+    times, rows = _valid_times(first, column), first.rows.num_rows
+    if len(times) < rows:
+        error = ConfigError(
+            f"spout {name!r}: {rows - len(times):,} of the first {rows:,} rows have no usable time in {column!r}",
+            why="an event without a time is in no window; it is counted as invalid",
+            do="see how that column is spelled and written in the input, or name another timestamp field",
+        )
+        (warnings if times else problems).append(error)
+    elif times and max(times) < _OLD:
+        warnings.append(
+            ConfigError(
+                f"spout {name!r}: the times in {column!r} are before 1990: {show(min(times))} to {show(max(times))}",
+                why="whole numbers are milliseconds since 1970",
+                do="multiply seconds by 1000 in a bolt before, or write timestamps as ISO 8601",
+            )
+        )
+
+
+def _missing(name: str, spout: FileSpout) -> WindboltError | None:
+    path = shown_path(spout.path)
+    folder = leading_folder(path) if is_pattern(path) else path
+    if os.path.exists(folder):
+        return None
+    return ConfigError(
+        f"spout {name!r} reads {spout.path!r}, and {folder!r} is not there",
+        do="make the folder before the run, or correct the path",
+    )
+
+
+def _no_file(name: str, spout: FileSpout) -> WindboltError:
+    path = shown_path(spout.path)
+    folder = leading_folder(path) if is_pattern(path) else path
+    others = sorted(entry for entry in os.listdir(folder) if not hidden(entry)) if os.path.isdir(folder) else []
+    beside = (
+        f"{folder} holds {', '.join(others[:3])}{', ...' if others[3:] else ''}" if others else "the folder is empty"
+    )
+    return ConfigError(
+        f"spout {name!r}: no file matches {spout.path!r}"
+        if is_pattern(path)
+        else f"spout {name!r}: no files in {path!r}",
+        why=beside,
+        do="correct the path, or put files there; a run to the end of the input would read nothing",
+    )
+
+
+def _of_kafka(name: str, servers: str) -> Findings:
+    """Whether a broker can be connected to; records are read by Spark alone."""
+    refusals = []
+    for server in servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
+        except (OSError, ValueError) as error:
+            refusals.append(f"{server.strip()}: {error}")
+        else:
+            return Findings((("read", f"nothing: Spark reads records; {server.strip()} can be connected to"),))
+    problem = ConfigError(
+        f"spout {name!r}: no server of Kafka can be connected to",
+        why="; ".join(refusals),
+        do="correct the addresses, or see that the servers run and can be reached from here",
+    )
+    return Findings((("read", "nothing: Spark reads records"),), warnings=(problem,))

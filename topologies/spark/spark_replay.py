@@ -1,0 +1,219 @@
+"""Replays scenarios as real Spark queries: a micro-batch ends at each tick, clock step, crash and close.
+
+Scenarios of bare bolts run side by side, as bolts of one topology in one query, and so do those of steps; a user's
+topology has a query of its own. A crash kills the query before the commit of its batch; a new query continues from the
+checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from manager.storage.batch_keys import batch_key
+from topologies.checkpoints.opening import open_checkpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.compose.builder import TopologyBuilder
+from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.micro_batch import MicroBatch
+from topologies.engine.rehearsal import Crash
+from topologies.run.clock import system_clock
+from topologies.run.options import RunOptions
+from topologies.scenarios.run.comparing import judge, judge_midway
+from topologies.scenarios.run.run_recording import Recording
+from topologies.scenarios.run.scenario_answer import Replayed
+from topologies.scenarios.run.scenario_topology import add_bare_bolt, watched_topology
+from topologies.scenarios.run.script import ScriptBatch, ScriptSplit, script
+from topologies.scenarios.run.side_by_side import joined, prefixed
+from topologies.scenarios.schema.scenario_model import Scenario
+from topologies.spark.jvm.session import check_session
+from topologies.spark.jvm.sharing import shared_session
+from topologies.spark.runner import Guarded
+from topologies.spark.source import new_files
+from topologies.spark.spark_executor import TaskExecutor
+from topologies.spark.workers.pool import executor_for
+from topologies.topology import Topology
+
+_SIDE_BY_SIDE = 128
+"""Maximum number of scenarios that share a query; more would make its batches slow to plan."""
+_STEPS_SIDE_BY_SIDE = 32
+_FIRST_NS = 1_000_000_000_000_000_000
+_STEP_NS = 1_000_000  # Spark orders files by the millisecond of their last change
+_MASTER = "local[2]"
+
+
+def replay_on_spark(
+    scenarios: Sequence[Scenario], topology: Topology | None = None, *, spark: SparkSession | None = None
+) -> list[Replayed]:
+    """The answers to scenarios, in their order, from real Spark queries."""
+    with shared_session(spark, _MASTER, {}) as session:
+        check_session(session)
+        midway = [list(scenario.midway.items()) for scenario in scenarios]
+        prefixes = [prefix for found in midway for _, prefix in found]
+        replays = _Replays(session, [*scenarios, *prefixes], topology)
+        try:
+            answers = replays.answers()
+            ending = iter(answers[len(scenarios) :])
+            return [
+                judge_midway(answer, {place: next(ending) for place, _ in found})
+                for answer, found in zip(answers[: len(scenarios)], midway, strict=True)
+            ]
+        finally:
+            replays.executor.close()
+
+
+@dataclass
+class _Member:
+    """A scenario in a query."""
+
+    scenario: Scenario
+    prefix: str
+    batches: list[ScriptBatch]
+
+
+class _Replays:
+    def __init__(self, spark: SparkSession, scenarios: Sequence[Scenario], topology: Topology | None) -> None:
+        self.spark, self.scenarios, self.topology = spark, scenarios, topology
+        self.executor = executor_for(spark)
+
+    def answers(self) -> list[Replayed]:
+        by_index: dict[int, Replayed] = {}
+        bare = [index for index, scenario in enumerate(self.scenarios) if scenario.bolt is not None]
+        for start in range(0, len(bare), _SIDE_BY_SIDE):
+            group = bare[start : start + _SIDE_BY_SIDE]
+            members = [self._member(index, f"s{index}-") for index in group]
+            builder = TopologyBuilder("scenarios")
+            for member in members:
+                add_bare_bolt(builder, member.scenario, member.prefix)
+            by_index |= dict(zip(group, self._group(builder.build(), members), strict=True))
+        steps = [
+            index for index, scenario in enumerate(self.scenarios) if scenario.step is not None and not self.topology
+        ]
+        for start in range(0, len(steps), _STEPS_SIDE_BY_SIDE):
+            group = steps[start : start + _STEPS_SIDE_BY_SIDE]
+            members = [self._member(index, f"s{index}-") for index in group]
+            built = joined(prefixed(watched_topology(member.scenario), member.prefix) for member in members)
+            by_index |= dict(zip(group, self._group(built, members), strict=True))
+        for index, scenario in enumerate(self.scenarios):
+            if index not in by_index:
+                built = watched_topology(scenario, self.topology)
+                by_index[index] = self._group(built, [self._member(index, "")])[0]
+        return [by_index[index] for index in range(len(self.scenarios))]
+
+    def _group(self, topology: Topology, members: list[_Member]) -> list[Replayed]:
+        self.executor.load(topology)
+        return _Group(self.spark, self.executor, topology, members).run()
+
+    def _member(self, index: int, prefix: str) -> _Member:
+        return _Member(self.scenarios[index], prefix, script(self.scenarios[index], prefix))
+
+
+class _Group:
+    """Scenarios that share a query."""
+
+    def __init__(self, spark: SparkSession, executor: TaskExecutor, topology: Topology, members: list[_Member]) -> None:
+        """``executor`` has loaded the topology."""
+        self.spark, self.executor, self.topology, self.members = spark, executor, topology, members
+        self.recording = Recording()
+        self.crashed: set[int] = set()
+
+    def run(self) -> list[Replayed]:
+        with tempfile.TemporaryDirectory(prefix="windbolt-replay-") as folder:
+            count = max((len(member.batches) for member in self.members), default=0)
+            os.mkdir(f"{folder}/batches")
+            for number in range(count):
+                self._write(f"{folder}/batches/{number:08d}.jsonl", number)
+            while True:
+                # Everything in the previous query's memory is lost; this one starts from the checkpoint.
+                halves = PairedCheckpoint(f"{folder}/checkpoint")
+                checkpoint = open_checkpoint(halves, self.topology).files
+                micro_batch = self.recording.watch(MicroBatch(self.topology, checkpoint, self.executor))
+                if micro_batch.manifest.batch + 1 >= count or self._query(folder, halves, micro_batch):
+                    return [judge(member.scenario, self._answer(member, micro_batch)) for member in self.members]
+
+    def _query(self, folder: str, halves: PairedCheckpoint, micro_batch: MicroBatch) -> bool:
+        """Run a query to the end of the input, or to a crash; returns whether it reached the end."""
+
+        def run(batch: DataFrame, number: int) -> None:
+            if micro_batch.done(number):
+                return
+            (path,) = [row["path"] for row in batch.collect()]
+            plan = self._plan(number, path.removeprefix("file:"))
+            drafted = {"clock": plan.advance.clock, "run": micro_batch.run_id}
+            planned, _ = micro_batch.checkpoint.plan(batch_key(number, False), drafted)
+            plan = replace(plan, run=planned["run"])
+            if number not in self.crashed and any(self._crashes(member, number) for member in self.members):
+                self.crashed.add(number)
+                micro_batch.hook = _fail
+            report = micro_batch.run(plan, query=halves.spark_half.query())
+            for member in self.members:
+                if number < len(member.batches):
+                    self.recording.note(member.batches[number], report, member.prefix)
+
+        options = RunOptions()
+        guarded = Guarded(run, options.stop, self.executor.cancel)
+        writer = (
+            new_files(self.spark, f"{folder}/batches", 1)
+            .writeStream.foreachBatch(guarded)
+            .option("checkpointLocation", halves.spark)
+        )
+        try:
+            guarded.wait(writer.trigger(availableNow=True).start())
+        except Crash:
+            return False
+        return True
+
+    def _answer(self, member: _Member, micro_batch: MicroBatch) -> Replayed:
+        return self.recording.answer(
+            member.scenario, self.topology, micro_batch.manifest, micro_batch.checkpoint.segments, member.prefix
+        )
+
+    @staticmethod
+    def _crashes(member: _Member, number: int) -> bool:
+        return number < len(member.batches) and member.batches[number].crash
+
+    def _write(self, path: str, number: int) -> None:
+        """Write a batch as a file: a line with the time advance, then the events."""
+        advances: dict[str, Any] = {}
+        lines: list[str] = []
+        for member in self.members:
+            advances[member.prefix] = asdict(_advance(member, number))
+            if number < len(member.batches):
+                lines.extend(arrival.to_json() for arrival in member.batches[number].arrivals)
+        with open(path, "w", encoding="utf-8") as sink:
+            sink.write("\n".join([json.dumps(advances), *lines]))
+        moment = _FIRST_NS + number * _STEP_NS
+        os.utime(path, ns=(moment, moment))
+
+    def _plan(self, number: int, path: str) -> BatchPlan:
+        path = "/" + path.lstrip("/")
+        with open(path, encoding="utf-8") as source:
+            advances: dict[str, Any] = json.loads(source.readline())
+            empty = not source.readline()
+        by_bolt = {
+            name: TimeAdvance(**advances[member.prefix])
+            for member in self.members
+            for name in self.topology.windowed
+            if name.startswith(member.prefix)
+        }
+        splits = [] if empty else [ScriptSplit(path=path)]
+        return BatchPlan(number, TimeAdvance(system_clock(), tick=False), splits, advances=by_bolt)
+
+
+def _advance(member: _Member, number: int) -> TimeAdvance:
+    """The time advance at the end of a batch; nothing more once the scenario has ended."""
+    if number < len(member.batches):
+        return member.batches[number].advance
+    last = member.batches[-1].advance if member.batches else TimeAdvance(0)
+    return replace(last, tick=False, close=False)
+
+
+def _fail(phase: str) -> None:
+    if phase == "commit":
+        raise Crash

@@ -1,0 +1,315 @@
+"""Compiles steps into a topology: each reads, collects by key, aggregates and sends; failed messages have a way of
+their own."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from topologies.compose.builder import TopologyBuilder
+from topologies.graph.streams import Stream
+from topologies.io import sinks, spouts
+from topologies.io.dead_letters import Undeliverable
+from topologies.io.file_spout import FileSpout
+from topologies.io.sinks import Sink
+from topologies.io.spouts import Spout
+from topologies.step.bolts.aggregating import AggregateMessages
+from topologies.step.bolts.calling import rules_of, trigger_of
+from topologies.step.bolts.envelopes import CloseEnvelopes, OpenEnvelopes
+from topologies.step.bolts.failed_messages import DeadLetters, StopAtFailure
+from topologies.step.bolts.line_files import LinesFormat
+from topologies.step.bolts.read_bolt import ReadMessages
+from topologies.step.bolts.sending import Sender, Way
+from topologies.step.bolts.step_columns import FAILING, KEY, REFUSED, UNREADABLE, WEIGHED
+from topologies.step.checking import step_problems
+from topologies.step.config import Step, StepConfig, StepConfigError
+from topologies.step.config.connecting import (
+    Destination,
+    FilesConnection,
+    FilesSource,
+    KafkaConnection,
+    KafkaSource,
+    same_servers,
+)
+from topologies.step.finding import read_variables
+from topologies.step.formatting import messages_of
+from topologies.step.missing import check_complete
+from topologies.step.rules import load_rule, look_at_rule
+from topologies.topology import Topology
+from windowing.data.returned_rows import DEFAULT_STREAM
+
+SOURCE, OPEN, READ, AGGREGATE, FAILURES, NONE = "source", "open", "read", "aggregate", "failures", "none"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Names of a step's components: fixed for the first step, prefixed with the step's name for others."""
+
+    read: str = READ
+    aggregate: str = AGGREGATE
+    failures: str = FAILURES
+    none: str = NONE
+
+    @classmethod
+    def of(cls, step: Step) -> Parts:
+        """The names for a further step: ``totals-read``, ``totals-aggregate``."""
+        name = named_by(step.name)
+        return cls(*(f"{name}-{part}" for part in (READ, AGGREGATE, FAILURES, NONE)))
+
+
+def named_by(name: str) -> str:
+    """The name of a step or branch in a form that is valid within names of components and streams; a changed name gets
+    a digest.
+
+    Different names stay different: a checkpoint identifies a step by this.
+    """
+    slug = _slug(name)
+    return slug if slug == name else f"{slug}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def failed_at(component: str) -> str:
+    """The aggregating component of a step, given the component of its failures; any other component unchanged."""
+    return component.removesuffix(FAILURES) + AGGREGATE if component.endswith(FAILURES) else component
+
+
+def step_topology(config: StepConfig, *, feed: Spout | None = None, load: bool = True) -> Topology:
+    """The topology of a step, and of those that follow it.
+
+    ``feed`` replaces the source, and the connections are replaced with in-memory sinks, one for each destination: for
+    trying out a step. ``load``: whether rules are loaded now, so that problems with them are found before the run;
+    without it none of their files is run. Raises ConfigError where the step is incomplete, or where what it names
+    cannot be used.
+    """
+    if feed is None:
+        check_complete(config)
+    problems = step_problems(config, load=load)
+    if problems:
+        raise StepConfigError(config.file, problems)
+    return _Building(config, feed, load).topology()
+
+
+@dataclass(frozen=True)
+class _Route:
+    """Messages on their way to a topic."""
+
+    step: Step
+    to: Destination
+    stream: Stream
+
+
+class _Building:
+    """Builds a step and those that follow it, each from its own components."""
+
+    def __init__(self, config: StepConfig, feed: Spout | None, load: bool) -> None:
+        self.config, self.feed, self.load = config, feed, load
+        self.builder = TopologyBuilder(config.name)
+        self.routes: list[_Route] = []
+
+    def topology(self) -> Topology:
+        config, builder, first = self.config, self.builder, SOURCE
+        builder.set_spout(SOURCE, self.feed or source_of(config))
+        failing: list[Stream] = []
+        if self.feed is None and isinstance(config.source, FilesSource):
+            builder.set_bolt(OPEN, OpenEnvelopes(config.source.topic, config.error_details)).shuffle_grouping(SOURCE)
+            first = OPEN
+            failing = [(OPEN, UNREADABLE)]
+        parts = self._add(config, Parts(), (first, DEFAULT_STREAM), failing)
+        step_sinks = _Sinks(builder, config, {SOURCE, OPEN, *parts})
+        if self.feed is None:
+            step_sinks.send(self.routes)
+        else:
+            step_sinks.keep(self.routes)
+        return builder.build()
+
+    def _add(
+        self, step: Step, parts: Parts, before: Stream, failing: Sequence[Stream] = (), *, again: bool = False
+    ) -> list[str]:
+        """Add a step that reads a stream, and those that follow it; returns the names of their components.
+
+        ``failing``: streams of messages that failed before the step. ``again``: its input has failed in another step.
+        """
+        made_of = load_rule if self.load else look_at_rule
+        rules = rules_of(step, files=self.config.allow_file_rules)
+        rule = {name: made_of(named) for name, named in rules.items()}
+        read = messages_of(step.format.input)
+        reader = ReadMessages(read, step.key, rule.get("key"), step.error_details)
+        self.builder.set_bolt(parts.read, reader).shuffle_grouping(*before)
+        streams = branch_streams(step)
+        sender = Sender(
+            messages_of(step.format.output),
+            self._way(step.destination, DEFAULT_STREAM),
+            {branch.name: self._way(branch, streams[branch.name]) for branch in step.branches},
+        )
+        aggregate = AggregateMessages(
+            read,
+            rule["dsl"],
+            sender,
+            variables=read_variables(step.environment_variables) if step.environment_variables else {},
+            keeps_cache=step.state_full,
+            details=step.error_details,
+            step=step.name,
+        )
+        aggregate = aggregate.with_key(KEY).with_trigger(
+            trigger_of(step, read, rule.get("trigger")),
+            refused_stream=REFUSED,
+            max_events=step.trigger.max_events,
+            max_bytes=step.trigger.max_bytes,
+            bytes_of=WEIGHED,
+        )
+        self.builder.set_bolt(parts.aggregate, aggregate, step.parallelism).fields_grouping(parts.read, KEY)
+        self._fail(step, parts, failing, again=again)
+        ways: list[tuple[Destination | Step, Stream]] = [
+            (step.destination, (parts.aggregate, DEFAULT_STREAM)),
+            *((branch, (parts.aggregate, streams[branch.name])) for branch in step.branches),
+            *([(step.error, (parts.failures, DEFAULT_STREAM))] if step.error else []),
+        ]
+        self.routes += [_Route(step, to, stream) for to, stream in ways if isinstance(to, Destination)]
+        names = [parts.read, parts.aggregate, parts.failures, parts.none]
+        for to, stream in ways:
+            if isinstance(to, Step):
+                names += self._add(to, Parts.of(to), stream, again=to is step.error)
+        return names
+
+    def _way(self, to: Destination | Step, stream: str) -> Way:
+        """Where messages go; the size limits of Kafka do not apply between steps."""
+        if isinstance(to, Step):
+            return Way(to.name, stream)
+        if self.feed is not None:
+            return Way(to.topic, stream)
+        sources = frozenset[str]() if self.config.allow_loops else looping(self.config, to)
+        return Way(to.topic, stream, largest(self.config, to), sources)
+
+    def _fail(self, step: Step, parts: Parts, failing: Sequence[Stream], *, again: bool) -> None:
+        """Add the handling of messages that fail in a step, or before it."""
+        match step.error:
+            case None:
+                bolt: DeadLetters | StopAtFailure = StopAtFailure(step.name)
+            case Step() as error:
+                bolt = DeadLetters(error.name, again=again)
+            case error:
+                limit = None if self.feed is not None else largest(self.config, error)
+                bolt = DeadLetters(error.topic, limit, again=again)
+        declarer = self.builder.set_bolt(parts.failures, bolt)
+        own = ((parts.read, UNREADABLE), (parts.aggregate, REFUSED), (parts.aggregate, FAILING))
+        for component, stream in (*failing, *own):
+            declarer.shuffle_grouping(component, stream)
+        if step.error is None:
+            self.builder.set_sink(parts.none, sinks.discard()).from_(parts.failures)
+
+
+def largest(config: StepConfig, destination: Destination) -> int | None:
+    """Maximum size of a message for a destination in bytes; None where that is a folder."""
+    connection = config.connections[destination.config.name]
+    return connection.largest if isinstance(connection, KafkaConnection) else None
+
+
+def looping(config: StepConfig, destination: Destination) -> frozenset[str]:
+    """The topics that the first step reads, if the destination is on the same Kafka."""
+    source = config.source
+    if not isinstance(source, KafkaSource):
+        return frozenset()
+    meet = same_servers(config.connections, source.config.name, destination.config.name)
+    return frozenset(source.topics) if meet else frozenset()
+
+
+def source_of(config: StepConfig) -> Spout:
+    """The spout of a step's source."""
+    source = config.source
+    assert source is not None
+    if isinstance(source, FilesSource):
+        return FileSpout(
+            source.path.location,
+            declared="line binary",
+            format=LinesFormat(),
+            files_per_batch=source.files_per_batch,
+            on_missing=source.on_missing,
+        )
+    connection = config.connections[source.config.name]
+    assert isinstance(connection, KafkaConnection)
+    return spouts.kafka(
+        connection.servers,
+        source.topics,
+        starting=source.starting_offsets,
+        records_per_batch=source.max_offsets_per_trigger,
+        options=connection.options,
+    )
+
+
+def branch_streams(step: Step) -> dict[str, str]:
+    """The streams of the branches, by branch name: ``branch-alerts``. Different names have different streams."""
+    return {branch.name: f"branch-{named_by(branch.name)}" for branch in step.branches}
+
+
+class _Sinks:
+    """The sinks of all steps; destinations at the same place share one."""
+
+    def __init__(self, builder: TopologyBuilder, config: StepConfig, taken: Collection[str]) -> None:
+        """``taken``: names that are already used."""
+        self.builder, self.config = builder, config
+        self.names: set[str] = set(taken)
+
+    def send(self, routes: Iterable[_Route]) -> None:
+        """Send each stream to its destination."""
+        places: dict[tuple[str, str | Undeliverable | None], list[_Route]] = {}
+        for route in routes:
+            known_as = route.to.config.name
+            of_files = isinstance(self.config.connections[known_as], FilesConnection)
+            where = route.to.topic if of_files else self._undeliverable(route.step, known_as)
+            places.setdefault((known_as, where), []).append(route)
+        for (connection_name, where), given in places.items():
+            connection = self.config.connections[connection_name]
+            name = self._name(given[0].to.name)
+            if isinstance(connection, FilesConnection):
+                closing = self._name(f"{name}-envelopes")
+                bolt = self.builder.set_bolt(closing, CloseEnvelopes())
+                for route in given:
+                    bolt.shuffle_grouping(*route.stream)
+                folder = os.path.join(connection.path.location, given[0].to.topic)
+                self._sink(name, sinks.files(folder, format="jsonl"), [(closing, DEFAULT_STREAM)])
+            else:
+                assert not isinstance(where, str)
+                topics = list(dict.fromkeys(route.to.topic for route in given))
+                sink = sinks.kafka(connection.servers, topics=topics, options=connection.options)
+                self._sink(
+                    name,
+                    replace(sink, undeliverable=where, largest=connection.largest),
+                    [route.stream for route in given],
+                )
+
+    def _undeliverable(self, step: Step, connection: str) -> Undeliverable | None:
+        """Where messages of a missing topic go: the topic of the step's error, if it is on the same Kafka."""
+        error = step.error
+        if not isinstance(error, Destination):
+            return None
+        if not same_servers(self.config.connections, connection, error.config.name):
+            return None
+        return Undeliverable(error.topic, largest(self.config, error))
+
+    def keep(self, routes: Iterable[_Route]) -> None:
+        """Keep each stream in memory, under the name of its destination; streams of equal destination and format share
+        a sink."""
+        places: dict[tuple[Destination, str], list[_Route]] = {}
+        for route in routes:
+            places.setdefault((route.to, repr(route.step.format.output)), []).append(route)
+        for (to, _), given in places.items():
+            self._sink(self._name(to.name), sinks.memory(), [route.stream for route in given])
+
+    def _sink(self, name: str, sink: Sink, streams: Iterable[Stream]) -> None:
+        declarer = self.builder.set_sink(name, sink)
+        for component, stream in streams:
+            declarer.from_(component, stream)
+
+    def _name(self, wanted: str) -> str:
+        name = _slug(wanted)
+        while name in self.names:
+            name += "-1"
+        self.names.add(name)
+        return name
+
+
+def _slug(name: str) -> str:
+    """The name in a form that is valid for a component and within file names."""
+    return re.sub(r"[^A-Za-z0-9_-]", "-", name).lstrip("-_") or "x"

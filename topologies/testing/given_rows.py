@@ -1,0 +1,246 @@
+"""Rows as tests write them, dicts, tuples, a DataFrame or an Arrow table, as events of declared columns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+
+import numpy as np
+import pyarrow as pa
+
+from topologies.io.times import parse_time
+from windowing.data.returned_rows import from_rows
+from windowing.data.schema import TIMESTAMP, SchemaLike, format_schema, parse_schema
+from windowing.errors import ConfigError, ScenarioError, SchemaError
+from windowing.suggestions import did_you_mean
+from windowing.time.timestamps import to_datetime
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+GivenRow: TypeAlias = "Mapping[str, Any] | tuple[Any, ...]"
+GivenRows: TypeAlias = "Iterable[GivenRow] | GivenRow | pa.Table | pa.RecordBatch | pd.DataFrame"
+"""One row or several: dicts by the names of columns (null where one is missing), or tuples in their order; or a table.
+
+Times are datetimes (UTC without a zone), ISO 8601 such as ``"2024-01-01T06:00:03Z"``, or whole milliseconds since 1970.
+What a DataFrame misses, NaN too, is null, as pandas means it; in dicts and tuples NaN is a value.
+"""
+
+Moment: TypeAlias = "datetime | str | float"
+"""A datetime (UTC without a zone), ISO 8601, or milliseconds since 1970."""
+
+COLUMNS = "user string, amount double, ts timestamp"
+"""Columns as they are declared, in errors."""
+
+_FORMS = "a list of dicts or tuples, a pandas DataFrame or an Arrow table"
+
+
+def given_moment(what: str, value: Moment) -> int:
+    """A time as microseconds; ConfigError where it is none."""
+    try:
+        return parse_time(value)
+    except ScenarioError as error:
+        raise ConfigError(f"{what}: {error.what}", why=error.why, do=error.do) from None
+
+
+def as_table(what: str, rows: GivenRows, schema: pa.Schema) -> pa.Table:
+    """The rows as a table of these columns; ``what`` they are for, in errors.
+
+    A column that they lack is null. SchemaError where they have one that is not there, or a value of another type.
+    """
+    table = _table_of(rows)
+    if table is not None:
+        _check_names(what, table.column_names, schema)
+        columns = [_cast(what, table, field) for field in schema]
+    else:
+        values = _by_name(what, _listed(what, rows), schema)
+        columns = [_column(what, values[field.name], field) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def schema_of(
+    what: str, rows: GivenRows, times: Collection[str] = (), *, declare: str = f"schema={COLUMNS!r}"
+) -> pa.Schema:
+    """The columns that rows have by themselves; those among ``times`` are timestamps where they are texts.
+
+    ConfigError where they do not say, with how to ``declare`` them: tuples have no names, and no rows no columns.
+    """
+    table = _table_of(rows)
+    if table is not None:
+        found = table.schema
+    else:
+        listed = _listed(what, rows)
+        if not listed or not all(isinstance(row, Mapping) for row in listed):
+            raise ConfigError(
+                f"{what}: the columns are not known",
+                why="there are no rows" if not listed else "tuples have no column names",
+                do=f"declare them: {declare}; or give dicts",
+            )
+        names = dict.fromkeys(name for row in listed for name in row)
+        found = pa.schema([(str(name), _type(what, name, listed)) for name in names])
+    return pa.schema([_as_time(field) if field.name in times else field for field in found])
+
+
+def columns_of(
+    name: str,
+    inputs: Collection[str],
+    rows: GivenRows,
+    schema: SchemaLike | Mapping[str, SchemaLike] | None,
+    times: Collection[str] = (),
+) -> pa.Schema:
+    """The columns of one of several inputs: those that are declared for it, or else those that its rows have."""
+    mine = schema.get(name) if isinstance(schema, Mapping) else schema
+    if mine is not None:
+        return parse_schema(mine)
+    declare = f"schema={COLUMNS!r}" if len(inputs) == 1 else f"schema={{{name!r}: {COLUMNS!r}}}"
+    return schema_of(f"input {name!r}", rows, times, declare=declare)
+
+
+def _listed(what: str, rows: Any) -> list[Mapping[str, Any] | tuple[Any, ...]]:
+    """The rows in a list: one row is a list of it."""
+    listed = [rows] if _is_one(rows) else rows
+    if isinstance(listed, str | bytes) or not isinstance(listed, Iterable):
+        raise ConfigError(f"{what}: {rows!r:.60} are not rows", do=f"give {_FORMS}")
+    listed = list(listed)
+    for at, row in enumerate(listed):
+        if not _is_row(row):
+            raise ConfigError(
+                f"{what}: row {at} is {row!r:.60}",
+                why="a row is a dict or a tuple",
+                do=f"give {_FORMS}; for several inputs a mapping of these: {{'orders': [...], 'prices': [...]}}",
+            )
+    return listed
+
+
+def _is_one(rows: object) -> bool:
+    """Whether it is one row, and not rows in a tuple."""
+    return isinstance(rows, Mapping) or (isinstance(rows, tuple) and not all(map(_is_row, rows)))
+
+
+def _is_row(value: object) -> TypeGuard[Mapping[str, Any] | tuple[Any, ...]]:
+    return isinstance(value, Mapping | tuple)
+
+
+def _table_of(rows: Any) -> pa.Table | None:
+    match rows:
+        case pa.Table():
+            return rows
+        case pa.RecordBatch():
+            return pa.Table.from_batches([rows])
+    if hasattr(rows, "columns") and hasattr(rows, "iloc"):
+        return pa.Table.from_pandas(rows, preserve_index=False).replace_schema_metadata(None)
+    return None
+
+
+def _check_names(what: str, names: Iterable[object], schema: pa.Schema, row: int | None = None) -> None:
+    strange = [name for name in names if name not in schema.names]
+    if strange:
+        place = "" if row is None else f" row {row}:"
+        raise SchemaError(
+            f"{what}:{place} there is no column {strange[0]!r}",
+            why=f"the columns are {format_schema(schema)!r}{did_you_mean(str(strange[0]), schema.names)}",
+            do="correct the name, or declare the column",
+        )
+
+
+def _by_name(what: str, rows: Sequence[Mapping[str, Any] | tuple[Any, ...]], schema: pa.Schema) -> dict[str, list[Any]]:
+    """The values of each column."""
+    values: dict[str, list[Any]] = {name: [] for name in schema.names}
+    for at, row in enumerate(rows):
+        if isinstance(row, tuple):
+            if len(row) != len(schema):
+                raise SchemaError(
+                    f"{what}: row {at} has {len(row)} values, {row!r:.60}",
+                    why=f"there are {len(schema)} columns, {format_schema(schema)!r}",
+                    do="give a value for each, None for null; or a dict with those that there are",
+                )
+            pairs = zip(schema.names, row, strict=True)
+        else:
+            _check_names(what, row, schema, at)
+            pairs = zip(schema.names, map(row.get, schema.names), strict=True)
+        for name, value in pairs:
+            values[name].append(value)
+    return values
+
+
+def _cast(what: str, table: pa.Table, field: pa.Field) -> Any:
+    if field.name not in table.column_names:
+        return pa.nulls(table.num_rows, field.type)
+    column = table.column(field.name)
+    if column.type == field.type:
+        return column
+    if pa.types.is_timestamp(field.type) and not pa.types.is_timestamp(column.type):
+        return _column(what, column.to_pylist(), field)
+    try:
+        return column.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SchemaError(
+            f"{what}: column {field.name!r} is {column.type}, and was declared {field.type}",
+            why=str(error),
+            do="convert it, or declare the type that it has",
+        ) from None
+
+
+def _column(what: str, values: Sequence[Any], field: pa.Field) -> Any:
+    """Python's values as a column; SchemaError with the first that is of another type."""
+    try:
+        return _converted(values, field)
+    except (SchemaError, ScenarioError):
+        for at, value in enumerate(values):
+            try:
+                _converted([value], field)
+            except (SchemaError, ScenarioError) as error:
+                raise SchemaError(
+                    f"{what}: row {at}, column {field.name!r}: {value!r:.60} is no {_shown(field)}",
+                    why=error.why if isinstance(error, SchemaError) else "",
+                    do=error.do if isinstance(error, ScenarioError) else "give a value of that type, or None for null",
+                ) from None
+        raise
+
+
+def _converted(values: Sequence[Any], field: pa.Field) -> Any:
+    if pa.types.is_timestamp(field.type):
+        values = [None if _is_missing(value) else to_datetime(_in_calendar(value)) for value in values]
+    if not values:
+        return pa.nulls(0, field.type)
+    return from_rows([(value,) for value in values], pa.schema([field])).column(0)
+
+
+def _is_missing(value: object) -> bool:
+    """Whether a time is none: null, or pandas' NaT."""
+    return value is None or (isinstance(value, datetime | np.datetime64) and value != value)  # noqa: PLR0124
+
+
+def _in_calendar(value: object) -> int:
+    micros = parse_time(value.item() if isinstance(value, np.integer | np.floating) else value)
+    try:
+        to_datetime(micros)
+    except OverflowError:
+        raise ScenarioError(
+            f"{value!r} is outside the years 1 to 9999", do="give None for a row without a time"
+        ) from None
+    return micros
+
+
+def _type(what: str, name: object, rows: Sequence[Any]) -> pa.DataType:
+    values = [row.get(name) for row in rows]
+    try:
+        kind = pa.infer_type(values)
+    except pa.ArrowInvalid as error:
+        raise SchemaError(
+            f"{what}: the values of column {name!r} are of several types",
+            why=str(error),
+            do=f"declare the columns: schema={COLUMNS!r}",
+        ) from None
+    if pa.types.is_timestamp(kind):
+        return TIMESTAMP
+    return pa.string() if pa.types.is_null(kind) else kind
+
+
+def _as_time(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, TIMESTAMP) if pa.types.is_string(field.type) else field
+
+
+def _shown(field: pa.Field) -> str:
+    return format_schema(pa.schema([field])).split(" ", 1)[1]
