@@ -24,12 +24,13 @@ from topologies.graph.nodes.spout import SpoutNode
 from topologies.io.file_spout import FileSpout, FoundFile
 from topologies.io.spouts import MemorySpout
 from topologies.metrics.source_lag import files_behind
-from topologies.page.observing import observed
+from topologies.page.asked_observers import asked_observers
 from topologies.preflight.in_process import check_local
 from topologies.run.attempts import Attempts
 from topologies.run.built import check_built
 from topologies.run.closes_at_end import closes
 from topologies.run.engine import Engine
+from topologies.run.observed import observed
 from topologies.run.observer import Observers
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
@@ -66,7 +67,7 @@ def run_local(topology: Topology, options: RunOptions | None = None) -> Summary:
         finally:
             claims.release()
 
-    return observed(topology, options, run)
+    return observed(options, asked_observers(topology, options), run)
 
 
 class LocalRun(CheckpointedRun):

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
+from typing import cast
 
 from topologies.html.colours import DARK, FONT, LIGHT, variables
 from topologies.html.element import element
-from topologies.metrics.server import HttpAnswer
+from topologies.metrics.server import SERVERS, HttpAnswer
 from topologies.page.run_page import RunPage
 from topologies.run.address import LOCAL_NAMES, Address
 from windowing.errors import WindboltError
@@ -88,6 +89,12 @@ class PageSite:
         except WindboltError as error:
             return _of_error(error)
         return _json(answer.to_json())
+
+
+def show_page(address: Address, run: RunPage) -> None:
+    """Show a run on the page at an address. Raises ConfigError where it cannot be served there."""
+    server = SERVERS.at(address, "the page")
+    cast("PageSite", server.site(lambda: PageSite(address))).show(run)
 
 
 def _name_of(host: str) -> str:

@@ -23,12 +23,13 @@ from topologies.engine.commit.frames import Frames
 from topologies.engine.work.output import Output
 from topologies.io.paths import shown_path
 from topologies.metrics.source_lag import records_behind
-from topologies.page.observing import observed
+from topologies.page.asked_observers import asked_observers
 from topologies.preflight.before_start import refuse_before_start
 from topologies.run.attempts import Attempts
 from topologies.run.built import check_built
 from topologies.run.engine import Engine, refuse_on_spark
 from topologies.run.masters import is_cluster
+from topologies.run.observed import observed
 from topologies.run.observer import NOBODY, Observers, SourceLag
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
@@ -99,7 +100,7 @@ def run_on_spark(
             with SparkRun(session, topology, options, metrics, observers, attempts) as on_spark:
                 return on_spark.run()
 
-    return observed(topology, options, run)
+    return observed(options, asked_observers(topology, options), run)
 
 
 class SparkRun(CheckpointedRun):

@@ -17,9 +17,9 @@ from topologies.engine.batch.report import BatchReport
 from topologies.run.options import RunOptions
 from topologies.scenarios.run.comparing import judge
 from topologies.scenarios.run.run_recording import Recording
-from topologies.scenarios.run.script import ScriptBatch, script
-from topologies.scenarios.schema.bare import bare_bolt, clock_matters
+from topologies.scenarios.run.script import ScriptBatch, clock_matters, script
 from topologies.scenarios.schema.bare_columns import schema_of
+from topologies.scenarios.schema.scenario_bolt import bare_bolt
 from topologies.scenarios.schema.scenario_files import Problem, load
 from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.scenarios.schema.steps import ClockStep

@@ -20,7 +20,7 @@ from tests.topologies.page.shown import held, state
 from tests.topologies.scenarios.test_pictures import contrast
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.metrics.server import SERVERS
-from topologies.page.observing import show_page
+from topologies.page.site import show_page
 from topologies.page.stored_run import StoredRun
 from topologies.run.address import address_of
 from topologies.run.restart import ComingRestart, Restart

@@ -14,7 +14,7 @@ from tests.helpers.recut import crashing, differences, run_cut
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.run.scenario_answer import Replayed
 from topologies.scenarios.run.scenario_topology import watched_topology
-from topologies.scenarios.schema import bare
+from topologies.scenarios.schema import scenario_bolt
 from topologies.scenarios.schema.scenario_files import Loaded, load
 from topologies.scenarios.schema.scenario_model import Scenario
 from windowing import AggregateBolt
@@ -28,7 +28,7 @@ EVERY = pytest.mark.parametrize("scenario", BARE, ids=[f"{at}-{each.name}" for a
 @pytest.fixture(autouse=True)
 def adding_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bolt of a scenario adds up its events."""
-    monkeypatch.setattr(bare, "BareBolt", lambda: AggregateBolt(by=(), events=count()))
+    monkeypatch.setattr(scenario_bolt, "BareBolt", lambda: AggregateBolt(by=(), events=count()))
 
 
 def without_changes(scenario: Scenario) -> Scenario:

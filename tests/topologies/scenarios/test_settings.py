@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from pydantic import BaseModel
 
-from topologies.scenarios.schema.bare import bare_bolt
 from topologies.scenarios.schema.bare_columns import cell, columns_of, schema_of
+from topologies.scenarios.schema.scenario_bolt import bare_bolt
 from topologies.scenarios.schema.scenario_files import read_scenario
 from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.scenarios.schema.settings import (

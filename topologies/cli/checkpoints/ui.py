@@ -20,7 +20,7 @@ def ui(
 
     A run on the checkpoint may go on meanwhile.
     """
-    from topologies.page.observing import show_page
+    from topologies.page.site import show_page
     from topologies.page.stored_run import StoredRun
 
     with readable_errors(debug=debug):

@@ -13,8 +13,8 @@ from topologies.graph.streams import stream_label
 from topologies.io.sinks import MemorySink
 from topologies.named_topology import load_topology
 from topologies.scenarios.run.stepping import step_of
-from topologies.scenarios.schema.bare import bare_bolt, imports_of
 from topologies.scenarios.schema.bare_columns import schema_of
+from topologies.scenarios.schema.scenario_bolt import bare_bolt, imports_of
 from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.scenarios.schema.steps import EventStep
 from topologies.topology import Topology

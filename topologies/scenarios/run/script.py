@@ -15,13 +15,13 @@ import pyarrow.fs as pafs
 from topologies.engine.batch.plan import TimeAdvance
 from topologies.engine.rows.source_batch import SourceBatch
 from topologies.io.formats import BadRows, FileSplit, JsonlFormat
-from topologies.scenarios.schema.bare import clock_matters
 from topologies.scenarios.schema.bare_columns import cell, columns_of
 from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.scenarios.schema.step_messages import message
 from topologies.scenarios.schema.steps import ClockStep, CloseStep, CrashStep, EventStep, ExpectStep, TickStep
 from topologies.topology import Topology
 from windowing.data.returned_rows import DEFAULT_STREAM
+from windowing.settings import WindowSettings
 
 
 @dataclass
@@ -97,6 +97,15 @@ def script(scenario: Scenario, prefix: str = "") -> list[ScriptBatch]:
         batch.advance, batch.end = TimeAdvance(clock, tick=False), len(scenario.steps)
         batches.append(batch)
     return batches
+
+
+def clock_matters(rules: WindowSettings) -> bool:
+    """Whether it makes a difference to a bolt when, between two events, its clock moved."""
+    by_events = rules.reads_timestamps or rules.arrival_is_time
+    early = rules.panes is not None and rules.panes.uses_clock
+    idle = rules.idle_timeout is not None or rules.partition_idle_timeout is not None
+    estimated = rules.estimate_arrival or rules.arrival_is_time
+    return idle or estimated or early or (not by_events and bool(rules.kinds or rules.key))
 
 
 def _moved(batch: ScriptBatch, end: int, before: int, after: int) -> Iterator[ScriptBatch]:

@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from topologies.scenarios.schema.bare import bare_bolt, imports_of
 from topologies.scenarios.schema.bare_columns import cell, columns_of, moment_of
 from topologies.scenarios.schema.expected import Expect
+from topologies.scenarios.schema.scenario_bolt import bare_bolt, imports_of
 from topologies.scenarios.schema.scenario_values import PartitionNames, Strict, TextValue
 from topologies.scenarios.schema.settings import BoltSettings
 from topologies.scenarios.schema.step_messages import SPOUT, problems

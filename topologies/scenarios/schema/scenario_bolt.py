@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from topologies.scenarios.schema.declared_settings import DECLARED_KEYS, as_given
 from topologies.scenarios.schema.settings import BoltSettings
 from windowing.bolts.windowed_bolt import WindowedBolt
-from windowing.settings import WindowSettings
 from windowing.settings.declaration import Declaration
 from windowing.settings.rules import START
 from windowing.time.timestamps import to_datetime
@@ -57,15 +56,6 @@ def _given(bolt: WindowedBolt, setting: Declaration, value: Any) -> WindowedBolt
     """A setting by the method that sets it."""
     method: Callable[..., WindowedBolt] = getattr(bolt, setting.method)
     return method(**{setting.argument: value}) if setting.argument else method(value)
-
-
-def clock_matters(rules: WindowSettings) -> bool:
-    """Whether it makes a difference to a bolt when, between two events, its clock moved."""
-    by_events = rules.reads_timestamps or rules.arrival_is_time
-    early = rules.panes is not None and rules.panes.uses_clock
-    idle = rules.idle_timeout is not None or rules.partition_idle_timeout is not None
-    estimated = rules.estimate_arrival or rules.arrival_is_time
-    return idle or estimated or early or (not by_events and bool(rules.kinds or rules.key))
 
 
 def _with_preset(bolt: WindowedBolt, settings: BoltSettings) -> WindowedBolt:
