@@ -23,7 +23,7 @@ TICK = 0.005
 PATIENCE = 120.0
 """Seconds to wait for the first result."""
 AFTER = 10.0
-"""Records go on for so many seconds after those that are counted, so that a watermark passes these."""
+"""Records keep coming for so many seconds after those that are counted, so that a watermark passes these."""
 
 
 class Results:

@@ -16,7 +16,7 @@ class PeakMemory:
     """Within the block: the greatest resident set of any Python process below this one, looked at four times a second.
 
     ``VmHWM`` counts the pages of mapped files too; ``RssAnon`` only what a process has of its own. The kernel is asked
-    to begin anew with the peaks of workers that are there already.
+    to start over with the peaks of workers that are there already.
     """
 
     def __init__(self) -> None:

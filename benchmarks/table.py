@@ -27,7 +27,7 @@ def tables(results: Results) -> str:
     """Everything, section by section, and then the goals."""
     parts = [in_words(results.about["machine"])]
     if results.about["machine"]["load_before"][0] > BUSY:
-        parts.append("The machine was busy with something else before: the figures are no good but for ratios.")
+        parts.append("The machine was busy with something else before: the figures are no good except for ratios.")
     if results.about["quick"]:
         parts.append("Quick: little data, one run. The goals are for the whole benchmark.")
     for section, figures in by_section(results.figures).items():

@@ -1,4 +1,4 @@
-"""The accounts: counts of what became of every event, per input stream."""
+"""The accounts: counts of what happened to every event, per input stream."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ACCOUNTS = ("windowed", "late", "early", "dropped", "duplicate", "invalid", "unw
 """Every received event is in exactly one of these accounts, or pending."""
 
 BESIDE = ("adjusted", "early_input", "late_input", "out_of_order")
-"""Counted in addition to the accounts: what the time rules found, whatever became of the event (AZ-24)."""
+"""Counted in addition to the accounts: what the time rules found, whatever happened to the event (AZ-24)."""
 
 SKIPPED = "skipped"
 """Count of events that were not received because they are older than the first output of the run needs (AZ-13)."""

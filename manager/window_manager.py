@@ -33,7 +33,7 @@ class WindowManager:
 
     ``streams`` names the input streams; the stream codes of events are indices into it. ``task`` is the index of the
     bolt's task, passed on to its windows. ``state`` is the state of an earlier manager of the task, from ``snapshot``;
-    it is copied. None starts anew.
+    it is copied. None starts over.
     """
 
     def __init__(

@@ -36,7 +36,7 @@ class EvictionPolicy(ABC):
 
         With a reach, a time trigger fires an end if its window is not empty. Without one, it fires an end only if the
         window brings at least one event that has been in no window yet (else a silent stream would fire the same events
-        for ever).
+        forever).
         """
         return None
 

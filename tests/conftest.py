@@ -7,7 +7,7 @@ from hypothesis import settings
 
 pytest.register_assert_rewrite("tests.helpers")  # a failed assert there shows its values too
 
-settings.register_profile("windbolt", deadline=None)  # a busy machine is no mistake of the code
+settings.register_profile("windbolt", deadline=None)  # a busy machine is not a mistake of the code
 settings.register_profile("quick", settings.get_profile("windbolt"), max_examples=10)
 settings.register_profile("thorough", settings.get_profile("windbolt"), max_examples=2_000)
 settings.load_profile("windbolt")  # --hypothesis-profile takes another

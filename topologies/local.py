@@ -44,7 +44,7 @@ from windowing.calls.checked import checked_value
 def run_local(topology: Topology, options: RunOptions | None = None) -> Summary:
     """Run a topology in this process.
 
-    With a checkpoint a run goes on where the one before it stopped, whichever engine that was on. Without one it is
+    With a checkpoint a run continues where the one before it stopped, whichever engine that was on. Without one it is
     over the input that is there now, and its state is gone afterwards.
 
     Raises CheckpointError for a checkpoint that does not fit. Raises ConfigError for what only Spark can do: a spout

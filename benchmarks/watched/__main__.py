@@ -39,7 +39,7 @@ ARMS = ("watched", "alone")
 _SERVED = 60
 """Seconds in which a run must serve its page."""
 _FEWEST = 6
-"""Stretches that are compared in pairs where both runs go on at the same time: minutes, or shorter ones."""
+"""Stretches that are compared in pairs where both runs are in progress: minutes, or shorter ones."""
 
 
 @dataclass
@@ -68,7 +68,7 @@ def main() -> int:
 
 
 def turn(arms: Sequence[str], seconds: float, given: argparse.Namespace, folder: Path, taken: Taken) -> None:
-    """Let runs go on for so long, after a time to warm up, and take their figures."""
+    """Let runs last so long, after a time to warm up, and take their figures."""
     folder.mkdir(parents=True, exist_ok=True)
     metrics, page = free_port(), free_port()
     watched = ["--metrics", str(metrics), *(["--ui", str(page)] if given.ui else [])]

@@ -1,4 +1,4 @@
-"""How held events are stored in segments: their columns, and a flag for each that can be written anew."""
+"""How held events are stored in segments: their columns, and a flag for each that can be rewritten."""
 
 from __future__ import annotations
 

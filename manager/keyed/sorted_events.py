@@ -83,7 +83,7 @@ class SortedEvents:
         return fresh
 
     def leave_out(self, which: NDArray[np.bool_]) -> None:
-        """Count these events as unwindowed, but for those that are in an account; ``which`` is a mask over all
+        """Count these events as unwindowed, except for those that are in an account; ``which`` is a mask over all
         events."""
         self.count("unwindowed", which & ~self.seen)
         self.seen |= which

@@ -71,7 +71,7 @@ class MemoryCheckpoint:
 
     def after_failure(self, batch: str) -> str:
         """What happens to a batch (``batch 7``) that a StorageError ended, for the text of that error."""
-        return "the run has no checkpoint, and begins anew; delete first what it has written so far"
+        return "the run has no checkpoint, and starts over; delete first what it has written so far"
 
     def after_commit(self, batch: str) -> str:
         """What happens to a batch that a StorageError ended while its files were given their names."""
@@ -173,7 +173,7 @@ class FileCheckpoint:
             return required(read_plan(self.files, key), self.files.path(name), "it was there a moment ago"), False
         return plan, True
 
-    def plan_anew(self, key: str, plan: dict[str, Any]) -> bool:
+    def replan(self, key: str, plan: dict[str, Any]) -> bool:
         """Replace the plan of a batch by one of this run, where the run that planned it has lost the checkpoint.
 
         Returns whether that is so. Nothing of that batch has been committed, and none of its files has a name."""
@@ -273,7 +273,7 @@ class FileCheckpoint:
         there = self.batches()
         if there and there[-1] > (last or ""):
             raise CheckpointError(
-                f"checkpoint {self.root} holds batch {batch_name(there[-1])}, which nobody has committed",
+                f"checkpoint {self.root} holds batch {batch_name(there[-1])}, which was never committed",
                 why=f"by {self.root}/turns the last batch is {'none' if last is None else batch_name(last)}",
                 do="if this is a copy that has been used on a local disk, delete the folder turns; else go back to an "
                 "earlier batch (windbolt checkpoint CK --back-to BATCH)",
@@ -286,7 +286,7 @@ class FileCheckpoint:
         return key
 
     def replace(self, manifest: Manifest) -> None:
-        """Make the manifest the state after its batch, which has been committed: the same state, laid out anew.
+        """Make the manifest the state after its batch, which has been committed: the same state, laid out again.
 
         In one step; whoever calls this keeps runs off the checkpoint. Segments that nothing names any more are deleted
         by the next run.

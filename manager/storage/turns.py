@@ -63,7 +63,7 @@ class Turns:
             number = max(self._numbers(), default=0)
             before = self._files.read(self._name(number)) if number else None
             if number and before is None:
-                continue  # its owner has gone on, and deleted it
+                continue  # its owner has moved on, and deleted it
             if again and before is not None and before["run"] != owner.run:
                 raise self._lost()
             batch = settle(before)
@@ -75,7 +75,7 @@ class Turns:
                 return batch
             if later["epoch"] > number + 1:
                 raise self._lost()
-            # the run before had used that number, gone on and deleted it: what is there now says nothing
+            # the run before had used that number, moved on and deleted it: what is there now says nothing
         raise CheckpointError(
             f"checkpoint {self._files.root} cannot be claimed",
             why=f"another run has committed a batch each of the {_ATTEMPTS} times that this one tried",
@@ -112,7 +112,7 @@ class Turns:
         """The last document, if it is a later one."""
         while (last := max(self._numbers(), default=0)) > number:
             found: Turn | None = self._files.read(self._name(last))
-            if found is not None:  # else its owner has gone on, and deleted it
+            if found is not None:  # else its owner has moved on, and deleted it
                 return found
         return None
 
@@ -122,7 +122,7 @@ class Turns:
         return TakenOver(
             f"checkpoint {self._files.root.removesuffix('/windbolt')} has been taken over by {latest['owner']}{since}",
             why="a checkpoint belongs to the run that was started on it last; this run commits nothing more",
-            do="let that run go on; or stop it, and start this one again",
+            do="let that run continue; or stop it, and start this one again",
         )
 
     def _numbers(self) -> list[int]:

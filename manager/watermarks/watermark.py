@@ -91,7 +91,7 @@ class WaterMarkEventGenerator:
     ) -> None:
         """``streams`` are the names of the input streams, ``lag`` is subtracted from the latest time, ``interval`` is
         the minimum time between two ticks on the clock. ``state`` is that of an earlier generator; None
-        starts anew.
+        starts over.
         """
         self.streams, self.lag, self.interval = tuple(streams), lag, interval
         self.state = state or WatermarkState()

@@ -1,4 +1,4 @@
-"""Checkpoints that are kept, of each format that there has been: later versions must go on from them, or refuse them.
+"""Checkpoints that are kept, of each format that there has been: later versions continue from them, or refuse them.
 
 python -m tests.helpers.corpus     # makes the entries that the present format lacks
 

@@ -1,10 +1,10 @@
-"""A campaign of damage: a file of a checkpoint is spoiled, and the run goes on right, or is refused in clear words.
+"""A campaign of damage: a file of a checkpoint is spoiled, and the run continues right, or is refused in clear words.
 
     python -m tests.helpers.damage 1000 [SEED [local]]
 
 Runs are of a Spark that is played, or of the local engine.
 
-Each case takes a checkpoint as a run has left it (at the end, or where it died), spoils one file of it, and goes on.
+Each case takes a checkpoint as a run has left it (at the end, or where it died), spoils one file of it, and continues.
 Right are the rows of a run that nothing happened to. Refused is a CheckpointError that says what is damaged, why that
 is known and what to do; if that is to go back to a batch, going there must lead to the right rows.
 """

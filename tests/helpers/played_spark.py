@@ -1,4 +1,4 @@
-"""Spark, played: its logs of a query over files, and how it goes on from them; runs take milliseconds, and no Java.
+"""Spark, played: its logs of a query over files, and how it continues from them; runs take milliseconds, and no Java.
 
 It reads its logs as Spark does, but that a batch is one file whatever died, and checks nothing, so that what damage
 comes through the checks of the checkpoint shows in the rows. What it plays is held against Spark in

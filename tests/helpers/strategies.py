@@ -140,7 +140,7 @@ def event_time_steps(draw: st.DrawFn, streams: list[str], scale: int, max_steps:
 
 @st.composite
 def processing_time_steps(draw: st.DrawFn, streams: list[str], scale: int, max_steps: int) -> list[Json]:
-    """Events at a clock that only goes on, with bursts, idle steps, long gaps, ticks and crashes."""
+    """Events at a clock that only advances, with bursts, idle steps, long gaps, ticks and crashes."""
     moves = st.one_of(
         st.tuples(st.just("event"), st.integers(0, 4)),
         st.tuples(st.just("event"), st.sampled_from([0, 17, 60, 1000])),

@@ -1,5 +1,5 @@
 """A name means one thing: no two types of the house share one, nor two files, nor two functions that other files may
-import, but for those that are listed with their reason."""
+import, except for those that are listed with their reason."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tests.oracles.window_oracle import Json, Time, duration, microseconds
 
 @dataclass
 class Counted:
-    """What becomes of the events of a scenario, by their ids."""
+    """What happens to the events of a scenario, by their ids."""
 
     windows: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     """The key and the events of each window, in order of the windows' last events."""

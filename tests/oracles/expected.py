@@ -40,7 +40,7 @@ class Window:
 
 @dataclass
 class Judged:
-    """What became of one event: its time (None: it got none), action, and the two marks after it."""
+    """What happened to one event: its time (None: it got none), action, and the two marks after it."""
 
     time: Any = ANY
     actions: tuple[str, ...] = ()

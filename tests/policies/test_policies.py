@@ -291,7 +291,7 @@ class SinceTheMarker(EvictionPolicy):
 
 @dataclass(frozen=True)
 class WithoutNegatives(WatermarkTimeEvictionPolicy):
-    """A built-in policy, but for some of the events."""
+    """A built-in policy, except for some of the events."""
 
     def evict(self, event: QueuedEvent, context: EvictionContext) -> EvictionAction:
         decided = super().evict(event, context)

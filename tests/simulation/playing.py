@@ -242,7 +242,7 @@ class _Play:
         else:
             if not self.disk.dead:
                 return True
-            raise Wrong("a run went on after its process had died")
+            raise Wrong("a run continued after its process had died")
         finally:
             self.run = None
             if flipped is not None:
@@ -328,7 +328,7 @@ class _Play:
             run.run()
 
     def _now(self) -> int:
-        """A clock that goes on, stands still, jumps, and goes back."""
+        """A clock that advances, stands still, jumps, and goes back."""
         self.clock += self.chance.choice([0, 0, 1_000, 700_000, 3_000_000, 20_000_000, -5_000_000, -_HOUR, _HOUR])
         return self.clock
 
@@ -441,7 +441,7 @@ class _Play:
 
 
 def _all_once(batches: list[Ends], whole: Ends) -> list[str]:
-    """That batches go on from each other, up to the end."""
+    """That batches continue from each other, up to the end."""
     reached: Ends = {}
     for ends in batches:
         if any(ends.get(partition, 0) < end for partition, end in reached.items()):

@@ -48,7 +48,7 @@ class Rescaling:
         if asked:
             self.wanted = self._drawn()
         elif self.wanted is not None and self.chance.random() < 0.3:
-            self.wanted = None  # it goes on with what is there
+            self.wanted = None  # it continues with what is there
         if self.wanted is None:
             return False
         how = self.chance.choice(["the run", "the run", "a command", "a command without code"])

@@ -80,7 +80,7 @@ def test_a_line_that_is_no_envelope_is_told(tmp_path: Path) -> None:
     (tmp_path / "1.jsonl").write_text('{"value": 1}\n{"valeu": 2}\n', encoding="utf-8")
     result = _invoke(send, str(tmp_path / "1.jsonl"))
     assert result.exit_code == 1
-    assert "line 2: it is no envelope: unknown 'valeu'" in " ".join(result.stderr.split())
+    assert "line 2: it is not an envelope: unknown 'valeu'" in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize("command", [produce, show])

@@ -58,5 +58,5 @@ def test_another_one_is_refused_on_a_checkpoint(orders: Path, tmp_path: Path, be
     with pytest.raises(CheckpointError) as raised:
         run(topology, tmp_path / "ck", first_output="2024-05-01T12:02:00Z")
     assert said in str(raised.value)
-    assert "leave it out to go on as before" in str(raised.value)
+    assert "leave it out to continue as before" in str(raised.value)
     assert run(topology, tmp_path / "ck").last is not None, "nothing has been spoilt"

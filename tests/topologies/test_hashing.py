@@ -1,4 +1,4 @@
-"""The hash of the fields grouping: what its documentation says, with the same values for ever."""
+"""The hash of the fields grouping: what its documentation says, with the same values forever."""
 
 from __future__ import annotations
 

@@ -36,15 +36,15 @@ Runner = Callable[[RunOptions], Summary]
 
 
 class StillRunning(WindboltError, TimeoutError):
-    """A run that did not end in the time that somebody wanted to wait; it goes on."""
+    """A run that did not end in the time that somebody wanted to wait; it is still running."""
 
 
 class Run:
     """A topology that runs in the background: what ``topology.start(...)`` returns.
 
-    It goes on until its input ends, it is stopped, it fails, or the process ends, which stops it after the current
-    batch. Nobody has to keep it: ``windbolt.runs()`` has all that go on. As a context manager it is stopped at the end
-    of the block. All its methods may be called from any thread.
+    It runs until its input ends, it is stopped, it fails, or the process ends, which stops it after the current
+    batch. Nobody has to keep it: ``windbolt.runs()`` has all that are in progress. As a context manager it is stopped
+    at the end of the block. All its methods may be called from any thread.
     """
 
     def __init__(self, name: str, run: Runner, options: RunOptions) -> None:
@@ -68,7 +68,7 @@ class Run:
         self._display = Display(self)
         own = replace(options, on_begin=self._begin, on_report=self._report, on_restart=self._restart)
         thread = threading.Thread(target=copy_context().run, args=(self._work, run, own), name="windbolt-run")
-        thread.daemon = True  # the end of the process stops it (going_on.py), and does not wait for ever
+        thread.daemon = True  # the end of the process stops it (going_on.py), and does not wait forever
         _GOING_ON.add(self)
         thread.start()
 
@@ -146,13 +146,13 @@ class Run:
     def wait(self, timeout: float | None = None) -> Summary:
         """Wait for its end, for ``timeout`` seconds at most, and return the summary.
 
-        Raises the error that the run ended with, and TimeoutError where it has not ended by then; it then goes on. So
-        it does after an interrupt (Ctrl-C): ``stop`` stops it.
+        Raises the error that the run ended with, and TimeoutError where it has not ended by then. It is then still
+        running, as after an interrupt (Ctrl-C): ``stop`` stops it.
         """
         if not self._ended.wait(timeout):
             raise StillRunning(
                 f"the run of {self.name!r} has not ended within {timeout:g} s",
-                why="it goes on in the background",
+                why="it is still running in the background",
                 do="wait longer, look at run.status, or stop it with run.stop()",
             )
         self._display.refresh(again=True)

@@ -50,7 +50,7 @@ class RunsGoingOn(Generic[R]):
             self._runs = [each for each in self._runs if _matters(each)] + [run]
 
     def now(self) -> list[R]:
-        """Those that go on, the oldest first."""
+        """Those in progress, the oldest first."""
         with self._lock:
             return [run for run in self._runs if not run.ended]
 

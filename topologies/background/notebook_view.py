@@ -1,4 +1,4 @@
-"""How a run shows itself in a notebook: as HTML, which is replaced while the run goes on."""
+"""How a run shows itself in a notebook: as HTML, which is replaced while the run is in progress."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ class CheckpointedRun(ABC):
 
     def run(self) -> Summary:
         """Run to the end of the input, or until stopped."""
-        going_on = during("the run", "the next run goes on after the last batch that was committed")
+        going_on = during("the run", "the next run continues after the last batch that was committed")
         with naming_a_way_back(self.halves), going_on, telling_who_took_over(self.checkpoint):
             return self._run_to_the_end()
 
@@ -219,7 +219,7 @@ class CheckpointedRun(ABC):
                 self.micro_batch.manifest.clock or plan["clock"]
             )
             others = not is_new and self.checkpoint.epoch and stale
-            return drafted if others and self.checkpoint.plan_anew(key, drafted) else plan
+            return drafted if others and self.checkpoint.replan(key, drafted) else plan
 
     def _survive(self, key: str, plan: Callable[[Sequence[Death]], BatchPlan]) -> None:
         """Run a batch without what of its input workers have died on."""

@@ -26,7 +26,7 @@ from topologies.checkpoints.matching_halves import check_whole
 from topologies.checkpoints.note_names import GOING_BACK
 from topologies.checkpoints.notes.sinks_note import SINKS, SinkNote, read_sinks
 from topologies.checkpoints.opening import claim
-from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
 from topologies.checkpoints.unfinished import back_to_command
 from topologies.checkpoints.way_back import whole_batches
 from topologies.engine.commit.sink_folders import batch_of_file, later_files
@@ -51,7 +51,7 @@ class Rollback:
 
 
 def go_back(halves: PairedCheckpoint, key: str) -> Rollback:
-    """Go back to the state after a batch, so that the next run does the one after it anew.
+    """Go back to the state after a batch, so that the next run does the one after it again.
 
     The checkpoint is locked by the caller. Raises CheckpointError, and changes nothing, where that cannot be.
     """
@@ -86,12 +86,13 @@ def _check(halves: PairedCheckpoint, key: str) -> None:
     except UNREADABLE as error:
         whole = list(whole_batches(halves))
         others = f"it can be gone back to {' or '.join(map(batch_name, whole))}" if whole else ""
-        anew = "start with a new checkpoint folder (which reads all input again)"
         kept = key in keys
         raise CheckpointError(
             f"checkpoint {halves.path!r} cannot go back to batch {batch_name(key)}",
             why=f"{error.what}: {error.why}" if kept else f"its manifest is missing: {_kept(keys)}",
-            do=f"{others}; or {anew}" if others else f"restore the whole checkpoint from one copy, or {anew}",
+            do=f"{others}; or {START_OVER}"
+            if others
+            else f"restore the whole checkpoint from one copy, or {START_OVER}",
         ) from error
 
 

@@ -77,7 +77,7 @@ class CheckpointLook:
     damage: list[tuple[str, str]] = field(default_factory=list)
     """What is damaged, and why that is known."""
     refused: str = ""
-    """Why the next run will not go on; empty where it will."""
+    """Why the next run will not continue; empty where it will."""
     advice: str = ""
     """What to do about that."""
 

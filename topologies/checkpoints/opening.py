@@ -69,7 +69,7 @@ def claim(halves: PairedCheckpoint, back_to: str) -> None:
 
 
 def _check_unclaimed(halves: PairedCheckpoint, topology: Topology, first_output: int | None) -> Manifest | None:
-    """Nothing has been written when this refuses. In a store another run may go on meanwhile: what it may change is
+    """Nothing has been written when this refuses. In a store another run may be in progress: what it may change is
     checked when it cannot any more, and it loses the checkpoint only to a run that fits."""
     if halves.uri is None:
         return check_halves(halves)

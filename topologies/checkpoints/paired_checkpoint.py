@@ -18,6 +18,9 @@ from topologies.io.paths import locate
 from topologies.run.checkpoint_name import check_named
 from windowing.errors import CheckpointError
 
+START_OVER = "start with a new checkpoint folder (which reads all input again)"
+"""What can always be done."""
+
 
 class PairedCheckpoint:
     """A checkpoint folder: ``spark/`` is Spark's, ``windbolt/`` is ours.
@@ -42,7 +45,7 @@ class PairedCheckpoint:
 
     @contextmanager
     def _reached(self) -> Iterator[None]:
-        """What keeps a file system from being reached is no defect, and nothing has been written yet."""
+        """What keeps a file system from being reached is not a defect, and nothing has been written yet."""
         try:
             yield
         except (OSError, pa.ArrowException) as error:

@@ -1,4 +1,4 @@
-"""Bolts of a checkpoint start anew, by another topology; the rest goes on.
+"""Bolts of a checkpoint start over, by another topology; the rest continues.
 
 The state of several bolts and the note about the topology cannot be replaced in one step. A note says that it has
 begun, and is deleted last: while it is there no run begins, and to reset again does what is left to do.
@@ -20,7 +20,7 @@ from topologies.checkpoints.fingerprint import differences, fingerprint
 from topologies.checkpoints.matching_halves import check_halves
 from topologies.checkpoints.note_names import RESETTING, TOPOLOGY
 from topologies.checkpoints.notes.timing_note import note_timing
-from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
 from topologies.checkpoints.rescaling.movable import note_movable
 from topologies.checkpoints.way_back import naming_a_way_back
 from topologies.engine.fire.families import family_of
@@ -37,19 +37,19 @@ class Reset:
     batch: str | None
     """The batch after which this is the state; None where none has been committed yet."""
     discarded: dict[str, int] = field(default_factory=dict)
-    """Per bolt that starts anew, or is gone: its events that were in no window yet. They are purged now."""
+    """Per bolt that starts over, or is gone: its events that were in no window yet. They are purged now."""
 
 
 def reset_bolts(halves: PairedCheckpoint, names: Collection[str], topology: Topology) -> Reset:
-    """Let bolts start anew after the last batch of a checkpoint, which the caller has locked.
+    """Let bolts start over after the last batch of a checkpoint, which the caller has locked.
 
-    ``topology`` is the one that goes on: what differs in it from the checkpoint's must be of the bolts that are named,
-    which may be new or gone, or columns of spouts that only these read. ConfigError or CheckpointError, before anything
-    is written, where that is not so.
+    ``topology`` is the one to continue with: what differs in it from the checkpoint's must be of the bolts that are
+    named, which may be new or gone, or columns of spouts that only these read. ConfigError or CheckpointError, before
+    anything is written, where that is not so.
     """
     if halves.uri is not None:
         raise CheckpointError(
-            f"bolts of checkpoint {halves.path!r} cannot start anew",
+            f"bolts of checkpoint {halves.path!r} cannot start over",
             why="it is not on this machine: no lock keeps a run off it meanwhile",
             do="take a savepoint of it to a folder on this machine, reset that, and take a savepoint back",
         )
@@ -63,7 +63,7 @@ def reset_bolts(halves: PairedCheckpoint, names: Collection[str], topology: Topo
         )
     _check_names(names, known, now)
     _check_rest(halves, names, known, now, topology)
-    with during("letting bolts start anew", "reset them once more; until then no run begins"):
+    with during("letting bolts start over", "reset them once more; until then no run begins"):
         return _reset(halves, names, manifest, topology, now)
 
 
@@ -78,7 +78,7 @@ def _reset(
             before = after.bolts.pop(name, None)
             done.discarded[name] = 0 if before is None else sum(before.pending)
             if name in topology.windowed:
-                after.bolts[name] = _anew(topology.windowed[name], before)
+                after.bolts[name] = _started_over(topology.windowed[name], before)
         after.bolts = {name: after.bolts[name] for name in topology.windowed}
         key = batch_key(manifest.batch, manifest.closing)
         # Their bolts have states of the topology as it was: there is no way back to them.
@@ -92,8 +92,8 @@ def _reset(
     return done
 
 
-def _anew(node: WindowedNode, before: BoltState | None) -> BoltState:
-    """A bolt before its first event, but for what has been counted: that never goes back."""
+def _started_over(node: WindowedNode, before: BoltState | None) -> BoltState:
+    """A bolt before its first event, except for what has been counted: that never goes back."""
     tasks = [TaskState(family_of(node).fresh()) for _ in range(node.parallelism)]
     if before is None:
         return BoltState(Accounts(node.streams), tasks)
@@ -138,10 +138,10 @@ def _check_rest(
         ]
     if changed:
         raise CheckpointError(
-            f"checkpoint {halves.path!r} cannot go on with this topology:\n" + "\n".join(f"  - {e}" for e in changed),
-            why=f"only {', '.join(map(repr, names))} may differ; all else goes on with what it has",
-            do="name the other bolts too, leave the rest as it was, or start with a new checkpoint folder (which reads "
-            "all input again)",
+            f"checkpoint {halves.path!r} cannot continue with this topology:\n"
+            + "\n".join(f"  - {each}" for each in changed),
+            why=f"only {', '.join(map(repr, names))} may differ; all else continues with what it has",
+            do=f"name the other bolts too, leave the rest as it was, or {START_OVER}",
         )
 
 

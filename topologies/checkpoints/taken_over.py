@@ -12,7 +12,7 @@ from windowing.errors import TakenOver
 
 @contextmanager
 def telling_who_took_over(checkpoint: FileCheckpoint) -> Iterator[None]:
-    """Errors become TakenOver where another run has the checkpoint: what that has changed since is no damage, and a
+    """Errors become TakenOver where another run has the checkpoint: what that has changed since is not damage, and a
     query that Spark ended for its sake is not to be started again."""
     try:
         yield

@@ -9,12 +9,10 @@ from manager.storage.manifest import Manifest
 from manager.storage.verified_reads import read_manifest
 from topologies.checkpoints.fingerprint import differences, fingerprint, parallelism_in, with_parallelism
 from topologies.checkpoints.note_names import START, TOPOLOGY
-from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
 from topologies.topology import Topology
 from windowing.errors import CheckpointError, DamagedCheckpoint
 from windowing.time.timestamps import show
-
-_START_OVER = "start with a new checkpoint folder (which reads all input again)"
 
 
 def check_fit(
@@ -46,7 +44,7 @@ def check_topology(
         raise CheckpointError(
             f"checkpoint {halves.path!r} belongs to another topology:\n" + "\n".join(f"  - {each}" for each in changed),
             why="its events were distributed and stored for the topology as it was then",
-            do=f"run the topology as it was, {move if only_tasks else ''}or {_START_OVER}",
+            do=f"run the topology as it was, {move if only_tasks else ''}or {START_OVER}",
         )
 
 
@@ -59,7 +57,7 @@ def check_start(halves: PairedCheckpoint, began: int | None, wanted: int | None)
     raise CheckpointError(
         f"checkpoint {halves.path!r} cannot have its first output at {show(wanted)}: it was begun {was}",
         why="what was read and emitted so far depends on the first output",
-        do=f"leave it out to go on as before; or {_START_OVER}",
+        do=f"leave it out to continue as before; or {START_OVER}",
     )
 
 
@@ -86,7 +84,7 @@ def wanted_tasks(halves: PairedCheckpoint, topology: Topology) -> dict[str, int]
 
 
 def _last_manifest(halves: PairedCheckpoint) -> Manifest | None:
-    """That of the last batch. Where a run goes on meanwhile, the one that was listed last may be gone when it is
+    """That of the last batch. Where a run is in progress, the one that was listed last may be gone when it is
     read: then there is a later one."""
     keys = halves.files.names("manifests")
     while keys:

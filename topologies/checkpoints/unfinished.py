@@ -16,7 +16,7 @@ def check_reset_complete(halves: PairedCheckpoint) -> None:
     if note is not None:
         bolts = " ".join(map(shlex.quote, note["bolts"]))
         raise CheckpointError(
-            f"bolts of checkpoint {halves.path!r} are still to start anew: {', '.join(note['bolts'])}",
+            f"bolts of checkpoint {halves.path!r} are still to start over: {', '.join(note['bolts'])}",
             why="their reset was begun and did not complete",
             do=f"complete it: windbolt reset {shlex.quote(halves.path)} {bolts} --topology FILE:NAME",
         )

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from manager.storage.batch_keys import batch_name
 from manager.storage.file_systems.storage_errors import UNREADABLE
 from topologies.checkpoints.matching_halves import check_whole
-from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
 from topologies.checkpoints.unfinished import back_to_command
 from windowing.errors import CheckpointError
 
@@ -26,11 +26,10 @@ def naming_a_way_back(halves: PairedCheckpoint) -> Iterator[None]:
 
 def advice(halves: PairedCheckpoint) -> str:
     """What to do about a checkpoint that is damaged."""
-    anew = "start with a new checkpoint folder (which reads all input again)"
     whole = next(whole_batches(halves), None)
     if whole is None:
-        return f"no batch can be gone back to; restore the whole checkpoint from one copy, or {anew}"
-    return f"go back to batch {batch_name(whole)}, which is whole: {back_to_command(halves, whole)}; or {anew}"
+        return f"no batch can be gone back to; restore the whole checkpoint from one copy, or {START_OVER}"
+    return f"go back to batch {batch_name(whole)}, which is whole: {back_to_command(halves, whole)}; or {START_OVER}"
 
 
 def whole_batches(halves: PairedCheckpoint) -> Iterator[str]:

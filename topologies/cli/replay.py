@@ -105,7 +105,7 @@ def _record(reference: str, inputs: Sequence[str]) -> int:
     from topologies.scenarios.run.recorded import recorded
 
     topology = loaded(reference)
-    with redirect_stdout(sys.stderr):  # what bolts print is no part of it
+    with redirect_stdout(sys.stderr):  # what bolts print is not part of it
         made = recorded(reference, topology, inputs)
     sys.stdout.write(made.text)
     if made.unreadable:

@@ -68,7 +68,7 @@ def state_of(folders: Iterable[Path]) -> FileTimes:
 def _note(state: FileTimes, path: Path) -> None:
     try:
         status = path.stat()
-    except OSError:  # deleted since it was listed, or being written anew
+    except OSError:  # deleted since it was listed, or being rewritten
         return
     state[path] = (status.st_mtime_ns, status.st_size)
 

@@ -71,7 +71,7 @@ class TopologyBuilder:
 
         ``time``: its time settings, ``presets.streaminsight(10, "5s")``: a default for every bolt that reads it and
         does not call ``with_time`` itself (SI-17, SI-18). StreamInsight's sources may differ in how they make
-        watermarks and in what becomes of late events, also where one bolt reads several; otherwise all sources of a
+        watermarks and in what happens to late events, also where one bolt reads several; otherwise all sources of a
         bolt must have the same rules.
         """
         self._declared.spouts.append((name, spout))

@@ -140,7 +140,7 @@ def _has_lengths(situation: Situation) -> bool:
 
 
 def _left_open(situation: Situation) -> bool:
-    """Whether the end of the streams can find events in no window yet that only wait for time to go on."""
+    """Whether the end of the streams can find events in no window yet that only wait for time to advance."""
     settings = situation.settings
     if not isinstance(settings.slide, Count) or settings.length is None or settings.kinds:
         return True
@@ -163,7 +163,7 @@ def _opens_behind(situation: Situation) -> bool:
 
 
 _PERIODS = {"hour": Duration(3_600_000_000), "week": Duration(604_800_000_000), "month": Duration(28 * 86_400_000_000)}
-"""How long the periods of a calendar are at least, but for clock changes."""
+"""How long the periods of a calendar are at least, except for clock changes."""
 
 
 def shortest_slide(settings: WindowSettings) -> Duration | None:

@@ -160,6 +160,6 @@ def _joined(
 
 
 def _taken(settings: WindowSettings, preset: Preset) -> WindowSettings:
-    """The settings with the rules of a preset, but for those that were given by name."""
+    """The settings with the rules of a preset, except for those that were given by name."""
     rules = {rule: value for rule, value in preset.changes().items() if rule not in settings.given}
     return replace(settings, **rules)

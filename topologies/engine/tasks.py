@@ -77,7 +77,7 @@ def fire(item: FireItem, context: Context) -> FireOutcome:
 
 
 def _snapshot(windows: TaskWindows, calls: BoltCalls, node: WindowedNode, router: Router) -> TaskState:
-    """Write what the task needs later, and count what became of its events."""
+    """Write what the task needs later, and count what happened to its events."""
     with router.context.store.writer(router.context.key) as writer:
         after = windows.snapshot(writer)
         state = TaskState(

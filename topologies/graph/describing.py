@@ -214,7 +214,7 @@ def _bolt_facts(topology: Graph, node: BoltNode) -> Iterator[tuple[str, str]]:
             to = "counted only; with_late_tuple_stream gives them a stream"
             if late is not None:
                 read = (node.name, late) in topology.readers or (node.name, late) in topology.takers
-                to = f"to stream {node.name}.{late}" + ("" if read else ", which nobody takes")
+                to = f"to stream {node.name}.{late}" + ("" if read else ", which nothing reads")
             for fate in late_in_words(node, to):
                 yield "late", fate
         if isinstance(node.bolt, StatefulWindowedBolt):

@@ -32,7 +32,8 @@ class FieldsGrouping:
 class ShuffleGrouping:
     """Events go to the tasks in turn, by their place in the source; by what they hold, where that is not known.
 
-    Behind a BatchBolt nobody knows which row came from which; to count them anew would depend on where batches are cut.
+    Behind a BatchBolt it is not known which row came from which; counting them again would depend on where batches are
+    cut.
     """
 
     def tasks(self, table: pa.Table, positions: NDArray[np.int64] | None, parallelism: int) -> NDArray[np.int64]:

@@ -163,7 +163,7 @@ def rules_in_words(node: WindowedNode) -> Iterator[str]:
 
 
 def late_in_words(node: WindowedNode, diverted: str) -> Iterator[str]:
-    """What becomes of the events that are turned away or moved; ``diverted``: of those that may go to a stream."""
+    """What happens to the events that are turned away or moved; ``diverted``: of those that may go to a stream."""
     settings, arrival = node.bolt.settings, node.bolt.settings.arrival
     fates = {
         LateAction.DIVERT: diverted,

@@ -28,7 +28,7 @@ class Instrument:
     help: str
     labels: tuple[str, ...]
     buckets: tuple[float, ...] = ()
-    """Of a histogram: the upper bounds of its buckets but for the last, which has none."""
+    """Of a histogram: the upper bounds of its buckets except for the last, which has none."""
 
     @property
     def prometheus(self) -> str:
@@ -66,7 +66,7 @@ NOTED = Instrument(
     "windbolt.events.noted",
     InstrumentKind.COUNTER,
     "{event}",
-    "What the time rules found of events, whatever became of them: adjusted, early_input, late_input, out_of_order; "
+    "What the time rules found of events, whatever happened to them: adjusted, early_input, late_input, out_of_order; "
     "and skipped, older than the first output needs.",
     (*_BOLT, "stream", "finding"),
 )

@@ -35,8 +35,8 @@ Recorder = Callable[[Instrument, tuple[str, ...], Sequence[tuple[float, int]]], 
 class RunMetrics(RunObserver):
     """Keeps what a run tells; the values may be read from any thread.
 
-    Counts of events, windows and rows are the totals of the checkpoint, so they go on where the run before stopped, and
-    count each event once whatever failed; durations and batches are those of this process.
+    Counts of events, windows and rows are the totals of the checkpoint, so they continue where the run before stopped,
+    and count each event once whatever failed; durations and batches are those of this process.
     """
 
     def __init__(self, topology: Topology, clock: Clock) -> None:

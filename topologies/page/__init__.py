@@ -1,1 +1,1 @@
-"""The live page of a run: what holds time, what became of events, and whether the run is well, in a browser."""
+"""The live page of a run: what holds time, what happened to events, and whether the run is well, in a browser."""

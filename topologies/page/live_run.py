@@ -1,4 +1,4 @@
-"""A run of this process, as its page shows it: kept as it goes on, and told when somebody asks."""
+"""A run of this process, as its page shows it: kept while it is in progress, and told when somebody asks."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class LiveRun(RunObserver):
         manifest = micro_batch.manifest
         with self._lock:
             self._micro_batch, self._in_hand = micro_batch, False
-            if self._began is None:  # else it is started again, and the page goes on
+            if self._began is None:  # else it is started again, and the page continues
                 self._began = self._clock()
                 self._continues = manifest.batch if manifest.batch >= 0 else None
                 self._earlier = _earlier_runs(micro_batch)
@@ -138,7 +138,7 @@ class LiveRun(RunObserver):
             self._version += 1
 
     def restarting(self, coming: ComingRestart) -> None:
-        """The state after the last batch stays until it goes on."""
+        """The state after the last batch stays until it continues."""
         with self._lock:
             self._version += 1
 

@@ -1,4 +1,4 @@
-"""What became of events over time: a point for each batch, thinned out as a run goes on, so that it stays small."""
+"""What happened to events over time: a point for each batch, fewer of them as a run progresses."""
 
 from __future__ import annotations
 

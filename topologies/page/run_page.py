@@ -1,4 +1,4 @@
-"""What a page asks of the run that it shows, whether that goes on in this process or lies in a checkpoint."""
+"""What a page asks of the run that it shows, whether it is in progress in this process or lies in a checkpoint."""
 
 from __future__ import annotations
 

@@ -9,5 +9,5 @@ from topologies.checkpoints.notes.runs_note import RunNote
 
 
 def run_view(note: RunNote) -> dict[str, Any]:
-    """A run as plain JSON; of one whose end was not noted it is not known whether it goes on or died."""
+    """A run as plain JSON; of one whose end was not noted it is not known whether it is in progress or died."""
     return {**asdict(note), "run": note.run[:8], "how": note.how or "no end", "repeats": 0}

@@ -1,4 +1,4 @@
-"""A run as its checkpoint and its journal have it, for its page: whether it goes on in another process, or not."""
+"""A run as its checkpoint and its journal have it, for its page; it may be in progress elsewhere."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _BLOCK, _LONGEST = 1 << 18, 1 << 24
 def unknown_columns(node: SpoutNode, spout: FileSpout, files: list[FoundFile]) -> list[WindboltError]:
     """The declared columns that no object in the files has, each as an error; none for other formats.
 
-    The first objects decide, but for columns that none of them has: for these all files are searched. They are read
+    The first objects decide, except for columns that none of them has: for these all files are searched. They are read
     by Python alone, so that no file can end this process. Raises UnreachableError for a file that cannot be reached.
     """
     if spout.format.name != "jsonl":

@@ -54,7 +54,7 @@ def _local_folder(node: SinkNode) -> str | None:
 
 
 def _nearest(folder: str) -> str:
-    """The deepest folder above one that is not there; StorageError where what is above it is no folder."""
+    """The deepest folder above one that is not there; StorageError where what is above it is not a folder."""
     above = os.path.dirname(folder)
     while not os.path.lexists(above):
         above = os.path.dirname(above)

@@ -1,4 +1,4 @@
-"""The streams beside a component's output that nobody takes: rows that are counted there, and kept nowhere."""
+"""The streams beside a component's output that nothing reads: rows that are counted there, and kept nowhere."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def untaken(topology: Topology) -> Iterator[str]:
     """What is kept nowhere, a sentence each: rows that cannot be read, and late events."""
     errors = [name for name in topology.spouts if not _errors_are_taken(topology, name)]
     if errors:
-        yield f"nobody takes the stream 'errors' of {', '.join(errors)}: rows that cannot be read are counted, not kept"
+        yield f"the stream 'errors' of {', '.join(errors)} is not read: rows that cannot be read are counted, not kept"
     late = [name for name in topology.windowed if _late_is_lost(topology, name)]
     if late:
-        yield f"nobody takes the late events of {', '.join(late)}: they are counted, not kept"
+        yield f"the late events of {', '.join(late)} are not read: they are counted, not kept"
 
 
 def _errors_are_taken(topology: Topology, spout: str) -> bool:
@@ -26,7 +26,7 @@ def _errors_are_taken(topology: Topology, spout: str) -> bool:
 
 
 def _late_is_lost(topology: Topology, bolt: str) -> bool:
-    """Whether late events of a bolt are diverted, to a stream that nobody takes or to none."""
+    """Whether late events of a bolt are diverted, to a stream that nothing reads or to none."""
     node = topology.windowed[bolt]
     settings = node.bolt.settings
     from_spouts = not all(node.origins)

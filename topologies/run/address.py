@@ -38,7 +38,7 @@ def address_of(given: int | str, what: str = "the metrics") -> Address:
     host, colon, port = str(given).strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if isinstance(given, bool) or (colon and not host):
-        raise ConfigError(f"{what} at {given!r}", why="that is no address", do=_DO)
+        raise ConfigError(f"{what} at {given!r}", why="that is not an address", do=_DO)
     if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
         raise ConfigError(f"{what} at {given!r}", why=f"{port!r} is not a port", do=_DO)
     return Address(host or LOOPBACK, int(port))

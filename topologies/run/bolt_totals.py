@@ -10,7 +10,7 @@ class BoltTotals:
     """What a windowed bolt has done, in all runs on a checkpoint."""
 
     accounts: dict[str, int]
-    """The events that it received, by what became of them; without those that are pending."""
+    """The events that it received, by what happened to them; without those that are pending."""
     fired: int
     """Number of windows."""
     emitted: dict[str, int]

@@ -58,7 +58,7 @@ def refuse_on_spark(options: RunOptions) -> None:
 
 
 def refuse_in_process(options: RunOptions) -> None:
-    """Raise ConfigError for a run in this process that goes on until it is stopped, without a checkpoint."""
+    """Raise ConfigError for a run in this process that runs until it is stopped, without a checkpoint."""
     if options.checkpoint is None and options.every is not None:
         raise ConfigError(
             "a local run with a trigger interval and no checkpoint",

@@ -35,7 +35,7 @@ class RunOptions:
 
     Raises ConfigError for ``keep_batches`` out of its range, for an interval ``every`` of zero, for a checkpoint
     without a name, for a ``first_output`` that is not a time, for a ``restart`` without a checkpoint, and for
-    ``serve_metrics`` or ``serve_page`` that is no address.
+    ``serve_metrics`` or ``serve_page`` that is not an address.
     """
 
     checkpoint: str | None = None
@@ -97,7 +97,7 @@ class RunOptions:
         if self.restart is not None and self.checkpoint is None:
             raise ConfigError(
                 "restarts without a checkpoint",
-                why="a restart goes on from the checkpoint; without one it would write everything again",
+                why="a restart continues from the checkpoint; without one it would write everything again",
                 do="give a folder: checkpoint='ck/', or --checkpoint ck/",
             )
         _ = self.metrics_address, self.page_address

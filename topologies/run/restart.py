@@ -19,7 +19,7 @@ class Restart:
     """How a run is started again, from its checkpoint, after a failure that may pass by itself.
 
     The pause before the first restart is ``initial_backoff``; before each further one it is twice as long, up to
-    ``max_backoff``. A batch that is committed is progress: counting, and the pauses, then begin anew.
+    ``max_backoff``. A batch that is committed is progress: counting, and the pauses, then start over.
 
     Raises ConfigError for fewer than one restart, and for a ``max_backoff`` below ``initial_backoff``.
     """

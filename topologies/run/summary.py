@@ -56,7 +56,7 @@ class Summary:
     @checked
     def to_pandas(self) -> pd.DataFrame:
         """A row for each windowed bolt, by its name: what it has done in this run. ``windows`` it fired, ``emitted`` in
-        rows, and its accounts, but for the events that are pending."""
+        rows, and its accounts, except for the events that are pending."""
         import pandas as pd
 
         rows = {

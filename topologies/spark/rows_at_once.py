@@ -25,7 +25,7 @@ class RowsAtOnce:
 
     Spark itself would measure all bytes after each row, which costs more than reading it. So rows are counted, unless
     the user has set Spark's option to count bytes, or fewer rows than these. What was learned ends with the run: a run
-    that ran out of memory over sudden wide rows goes on with few at a time.
+    that ran out of memory over sudden wide rows continues with few at a time.
     """
 
     def __init__(self, schemas: Iterable[pa.Schema]) -> None:

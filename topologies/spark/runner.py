@@ -240,7 +240,7 @@ class Guarded:
                 self.failure = error
                 if isinstance(error, Exception):
                     raise
-                # Only Exceptions are passed to Java, which would otherwise wait for ever for an answer (sys.exit() in
+                # Only Exceptions are passed to Java, which would otherwise wait forever for an answer (sys.exit() in
                 # a sink).
                 raise RuntimeError(f"{type(error).__name__}: {error}") from error
 

@@ -1,6 +1,6 @@
 """Counts of the time rules, for listeners of Spark's queries.
 
-The rows of a batch carry no information about what became of them, so nothing observed on a DataFrame can tell
+The rows of a batch carry no information about what happened to them, so nothing observed on a DataFrame can tell
 (docs/decisions/0011). The report of the batch can; Spark's own report has the same query and batch number.
 """
 

@@ -41,7 +41,7 @@ def bolts(checkpoint: str | os.PathLike[str], *, batch: str | int | None = None)
     """A row for each windowed bolt of a checkpoint: tasks, watermark, accounts, windows fired, rows emitted.
 
     ``batch``: after an earlier one that is kept, ``7`` or ``"7-close"``; None: after the last. Nothing is changed, and
-    a run may go on meanwhile. Raises CheckpointError where there is no checkpoint, or not that batch.
+    a run may be in progress. Raises CheckpointError where there is no checkpoint, or not that batch.
     """
     halves = checkpoint_at(os.fspath(checkpoint))
     return _undisturbed(halves, lambda: bolts_table(_manifest(halves, batch).bolts))
@@ -65,7 +65,7 @@ def read(
     on and before the other, and windows that end there. ``batch``: after an earlier one that is kept, ``7`` or
     ``"7-close"``; None: after the last.
 
-    Nothing is changed, and a run may go on meanwhile. Raises CheckpointError where there is no checkpoint, one of
+    Nothing is changed, and a run may be in progress. Raises CheckpointError where there is no checkpoint, one of
     another format, or not that batch; ConfigError for a bolt, task or key that it does not have.
     """
     halves = checkpoint_at(os.fspath(checkpoint))
@@ -114,7 +114,7 @@ def _columns(halves: PairedCheckpoint, name: str, timing: BoltTiming) -> tuple[p
 
 
 def _undisturbed(halves: PairedCheckpoint, look: Callable[[], Looked]) -> Looked:
-    """What is found; once more where a run has gone on meanwhile, and may have deleted what was about to be read."""
+    """What is found; once more where a run has committed meanwhile, and may have deleted what was about to be read."""
     for _ in range(_ATTEMPTS):
         before = halves.files.names("manifests")
         try:

@@ -214,7 +214,7 @@ class TopologyDriver:
 
     @checked_value
     def accounts(self, bolt: str) -> dict[str, int]:
-        """Where the events of a bolt are: ``received`` is the sum of the others, but for ``adjusted``."""
+        """Where the events of a bolt are: ``received`` is the sum of the others, except for ``adjusted``."""
         self._node(bolt)
         state = self._run.micro_batch.manifest.bolts[bolt]
         return state.accounts.totals(sum(state.pending))

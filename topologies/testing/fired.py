@@ -127,7 +127,7 @@ class Notes:
 
 
 def watched_node(node: WindowedNode, notes: Notes) -> WindowedNode:
-    """The bolt as it is, but for noting its windows; whichever way these are made, they are made as in any run."""
+    """The bolt as it is, except for noting its windows; whichever way these are made, they are made as in any run."""
     bolt, note = copy(node.bolt), notes.note
     if node.slicing is not None and isinstance(bolt, AggregateBolt):
         assert bolt.bound_aggregates is not None

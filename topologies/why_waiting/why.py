@@ -38,7 +38,7 @@ def why(
     None: the next window that holds events. ``key``: only events of this key count; of several columns with commas
     between them.
 
-    Nothing is changed, and no run is disturbed: a run on the checkpoint may go on meanwhile. Raises CheckpointError
+    Nothing is changed, and no run is disturbed: a run on the checkpoint may be in progress. Raises CheckpointError
     where there is no checkpoint, or one of an older form; ConfigError for a bolt or a key that it does not have.
     """
     halves = checkpoint_at(os.fspath(checkpoint))
@@ -98,7 +98,7 @@ def timing_of(known: Mapping[str, BoltTiming], bolt: str, key: str | None) -> Bo
 
 
 def kept_manifests(halves: PairedCheckpoint) -> list[Manifest]:
-    """The manifests that are kept; a run that goes on may delete the first ones meanwhile."""
+    """The manifests that are kept; a run in progress may delete the first ones meanwhile."""
     names = halves.files.names("manifests")
     return [
         read_manifest(halves.files, name)

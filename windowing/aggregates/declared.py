@@ -307,7 +307,7 @@ def type_in(schema: pa.Schema, field: str, whose: str) -> pa.DataType:
 
 
 def check_ddof(ddof: int) -> None:
-    """ConfigError where it is no whole number from 0."""
+    """ConfigError where it is not a whole number from 0."""
     if type(ddof) is not int or ddof < 0:
         raise ConfigError(
             f"ddof={ddof!r}",

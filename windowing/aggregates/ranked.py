@@ -1,4 +1,4 @@
-"""The order of values, and the least and the greatest of those that are no numbers: texts, binaries, decimals, structs.
+"""The order of values, and the least and the greatest of values other than numbers: texts, binaries, decimals, structs.
 
 Structs are compared field by field, in the order in which these are declared. NaN is after all numbers, and equal to
 NaN; 0.0 equals -0.0; a null within a struct is after all values.

@@ -50,7 +50,7 @@ class Component:
         return call(type(self).__name__, **simple_attributes(self))
 
     def prepare(self, context: TaskContext) -> None:
-        """Called before the bolt is given anything, on each task and in each micro-batch anew.
+        """Called before the bolt is given anything, on each task, and again in each micro-batch.
 
         Open here what cannot be sent to another process. What is kept on ``self`` is gone after the micro-batch;
         a StatefulWindowedBolt's ``state`` stays.

@@ -74,7 +74,7 @@ class ConfiguredBolt(Component):
         """How often watermarks come where the user does not say: as a watermark column, or one per key, needs it.
 
         ``before``: the settings before this call; ``said``: whether the call says how often. What was derived before is
-        derived anew.
+        derived again.
         """
         settings, every = self.settings, self.settings.watermark_every
         if said:
@@ -106,7 +106,7 @@ class ConfiguredBolt(Component):
             **preset.changes(),
             every_is_derived=False,
             asked=(*(each for each in self.settings.asked if each not in replaced), *preset.asked),
-            # A preset in the place of another one is no mistake: it says all that the other said.
+            # A preset in the place of another one is not a mistake: it says all that the other said.
             forgotten=(*self.settings.forgotten, *(call for _, call in replaced if not call.startswith("presets."))),
         )
         return bolt._calendar_bounds()

@@ -441,7 +441,7 @@ class WindowedBolt(ConfiguredBolt):
         per_input: bool | Unset = UNSET,
         arrival: Arrival | Unset | None = UNSET,
     ) -> Self:
-        """When an event is late or early, and what becomes of it; what is not named stays as it is.
+        """When an event is late or early, and what happens to it; what is not named stays as it is.
 
         ``by``: late is what is behind the ``"watermark"``, or whose ``"window"`` has closed (AT-16). For sessions:
         what is before the watermark less ``allowed``, and no open session takes it (AT-7); with ``by_session``, what

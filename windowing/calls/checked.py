@@ -155,7 +155,7 @@ class _Signature:
             if name in kwargs:
                 yield ConfigError(
                     f"{call}() with {name} twice",
-                    why=f"{args[by_place.index(name)]!r:.60} is {name} by its place, and {name}={kwargs[name]!r:.60}",
+                    why=f"{args[by_place.index(name)]!r:.60} is {name} by position, and {name}={kwargs[name]!r:.60}",
                     do="leave one of them out",
                 )
         given = {*by_place[: len(args)], *kwargs}

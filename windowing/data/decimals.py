@@ -18,7 +18,7 @@ _MOST = {32: 9, 64: 18, 128: 38, 256: 76}
 """Digits of the types, by their bits; the table goes as far."""
 _NUMBER = re.compile(r"[+-]?(?P<whole>\d*)\.?(?P<part>\d*)(?:[eE](?P<exponent>[+-]?\d+))?", re.ASCII)
 _EXPONENT = 20
-"""Digits of an exponent beyond which a number other than 0 is no decimal of any type."""
+"""Digits of an exponent beyond which a number other than 0 is not a decimal of any type."""
 
 
 def to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
@@ -38,7 +38,7 @@ def in_scale(text: str, precision: int, scale: int) -> str:
     found = _NUMBER.fullmatch(text)
     digits = "" if found is None else found["whole"] + found["part"]
     if found is None or not digits:
-        raise pa.ArrowInvalid(f"{text[:50]!r} is no decimal")
+        raise pa.ArrowInvalid(f"{text[:50]!r} is not a decimal")
     digits, after = digits.lstrip("0"), len(found["part"])
     if not digits:
         return "0"
@@ -48,7 +48,7 @@ def in_scale(text: str, precision: int, scale: int) -> str:
     plain = digits.rstrip("0")
     places = after - int(exponent) - (len(digits) - len(plain))
     if places > scale or len(plain) - places > precision - scale:
-        raise pa.ArrowInvalid(f"{text[:50]!r} is no decimal({precision}, {scale})")
+        raise pa.ArrowInvalid(f"{text[:50]!r} is not a decimal({precision}, {scale})")
     sign = "-" if text[0] == "-" else ""
     if places <= 0:
         return f"{sign}{plain}{'0' * -places}"

@@ -12,7 +12,7 @@ _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """The text with escapes in place of what a terminal would obey or cannot show; but for the characters to ``keep``.
+    """The text with escapes in place of what a terminal would obey or cannot show, except the characters to ``keep``.
 
     A terminal obeys such characters wherever they come from: they move the cursor, and may do far more.
     """

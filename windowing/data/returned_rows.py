@@ -39,7 +39,7 @@ Loose = list[tuple[Any, ...]]
 
 
 def emissions(rows: EmittedRows, outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, pa.Table | Loose]]:
-    """What a bolt's return value stands for: streams, and for each a table or loose rows, checked but for their types.
+    """What a bolt's return value stands for: streams, and for each a table or loose rows, checked but their types.
 
     Loose rows that follow each other on a stream come together; ``from_rows`` makes them a table.
     """

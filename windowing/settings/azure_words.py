@@ -67,7 +67,7 @@ AzureLateActionName: TypeAlias = Literal["adjust", "drop", "error", "Adjust", "D
 
 
 def late_action(value: LateAction | str) -> LateAction:
-    """What becomes of late and disordered events (AZ-9): ``adjust`` or ``drop``, or Azure's ``Adjust`` and ``Drop``.
+    """What happens to late and disordered events (AZ-9): ``adjust`` or ``drop``, or Azure's ``Adjust`` and ``Drop``.
 
     ``error``, which Azure does not have, stops the run. Raises ConfigError for the words of other systems.
     """

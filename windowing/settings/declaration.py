@@ -66,7 +66,7 @@ class Declaration:
     scenario: str | None
     """Its name in scenario files; None where those have another way to say it, or none."""
     resumes: bool | str
-    """Whether a run may go on with another value on the same checkpoint; a text where that depends: when it may not."""
+    """Whether a run may continue with another value on the same checkpoint; or, as a text, when it may not."""
     admits: Admits
     """Who admits the events of a bolt that has another value than the default."""
     words: Words | SaidBy

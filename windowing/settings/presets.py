@@ -67,7 +67,7 @@ class Preset:
         return Preset(self.name, changed.rules, changed.asked + own)
 
     def with_rules(self, **rules: Any) -> Preset:
-        """The same rules but for some, which nobody has asked for by name: what a bolt needs by its nature."""
+        """The same rules except for some, which nobody has asked for by name: what a bolt needs by its nature."""
         kept = tuple(each for each in self.asked if each[0] not in rules)
         return Preset(self.name, {**self.rules, **rules}, kept)
 

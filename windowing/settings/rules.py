@@ -34,7 +34,7 @@ def flag(argument: str, value: object) -> bool:
 
 
 _NAMES = {
-    "LateAction": ("a late action", "what becomes of late events"),
+    "LateAction": ("a late action", "what happens to late events"),
     "LateBy": ("a rule of lateness", "by what an event is late"),
     "IdleRule": ("an idle rule", "when the idle timeout closes a window"),
     "Bounds": ("an edge", "which end belongs to a window"),
@@ -60,7 +60,7 @@ LateActionName: TypeAlias = Literal["divert", "drop", "adjust", "cut", "error"]
 
 
 class LateAction(Enum):
-    """What becomes of a late event."""
+    """What happens to a late event."""
 
     DIVERT = "divert"
     """It goes to the late stream, if there is one, and into the account ``late`` (ST-18, AT-16)."""
@@ -165,7 +165,7 @@ class Arrival:
     late: Duration | None
     """An event whose arrival is later than this after its time is late. None: however late it arrives."""
     action: LateAction
-    """What becomes of an event that is late by its arrival."""
+    """What happens to an event that is late by its arrival."""
 
     @checked_value
     def __init__(

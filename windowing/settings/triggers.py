@@ -200,7 +200,7 @@ class Capacity:
 
     A window fires, by ``FULL``, and is cleared as soon as it holds ``events`` events, or ``bytes`` bytes exactly; and
     before an event with which it would hold more bytes, which opens the next window then. So no call is given more than
-    that, but for a single event that is larger: it is a window of its own.
+    that, except for a single event that is larger: it is a window of its own.
     """
 
     events: int | None = None

@@ -642,7 +642,7 @@ class WindowSettings:
         return (self.lag or Duration(0)).micros - self.ahead.micros
 
     def of_input(self, label: str) -> InputRules:
-        """How the marks of an input are made, and what becomes of its late events."""
+        """How the marks of an input are made, and what happens to its late events."""
         own = (self.input_rules or {}).get(label)
         return own or InputRules(self.watermark_every, self.delay, self.late_action)
 

@@ -100,7 +100,7 @@ class DayTimePattern:
         DayTime(0, self.zone)
 
     def read(self, text: str) -> DayTime:
-        """The time of day of a text; raises ConfigError for one that does not fit the pattern, or is no time."""
+        """The time of day of a text; raises ConfigError for one that does not fit the pattern, or is not a time."""
         if not isinstance(text, str):
             raise ConfigError(
                 f"{text!r:.60} is not a text",

@@ -142,7 +142,7 @@ def rows_of(built: Topology, name: str) -> list[dict[str, Any]]:
 
 
 def assert_alike(rows: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
-    """Equal, but for the last digits of what is no whole number."""
+    """Equal, except for the last digits of what is not a whole number."""
     assert len(rows) == len(wanted)
     for row, other in zip(rows, wanted, strict=True):
         for name, value in row.items():

@@ -1,4 +1,4 @@
-"""How much the window of a key may hold: what is told of it, what is counted, and what becomes of larger ones."""
+"""How much the window of a key may hold: what is told of it, what is counted, and what happens to larger ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several drivers in one process: exactly one goes on at a time, and before each request another one may."""
+"""Several drivers in one process: exactly one continues at a time, and before each request another one may."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Drivers:
 
     def __init__(self, chance: random.Random, held: Callable[[], bool]) -> None:
         self.chance, self.held = chance, held
-        """``held``: whether the one that goes on must not be interrupted."""
+        """``held``: whether the one that continues must not be interrupted."""
         self.all: list[Driver] = []
         self.now: Driver | None = None
         self.share = self.contested = 0.0
-        """How often another one goes on before a request; and before one that both may make."""
+        """How often another one continues before a request; and before one that both may make."""
 
     def run(self, first: Driver) -> None:
         """Run this one, and all that come meanwhile, to their ends."""
@@ -47,7 +47,7 @@ class Drivers:
             self._switch(first)
 
     def add(self, driver: Driver) -> None:
-        """Another one comes, and goes on."""
+        """Another one comes, and continues."""
         assert self.now is not None
         self.all.append(driver)
         self.share = self.chance.choice([0.0, 0.0, 0.02, 0.1, 0.4])
@@ -56,8 +56,8 @@ class Drivers:
         self._switch(self.now, driver)
 
     def turn(self, *, contested: bool = False) -> None:
-        """Called by the one that goes on, before each of its requests. ``contested``: before one that another may make
-        as well, where it matters most who is first."""
+        """Called by the one that continues, before each of its requests. ``contested``: before one that another may
+        make as well, where it matters most who is first."""
         if self.now is None or self.held() or not self._others():
             return
         if self.chance.random() < (max(self.share, self.contested) if contested else self.share):

@@ -25,7 +25,7 @@ _MOST = 20_000
 
 
 class EndlessRequests(BaseException):
-    """A run goes on asking."""
+    """A run continues asking."""
 
 
 class StorePlace:

@@ -68,7 +68,7 @@ def portions(
 
 
 class Input:
-    """Draws portions; time and the numbers of events go on from one call to the next."""
+    """Draws portions; time and the numbers of events continue from one call to the next."""
 
     def __init__(self, chance: random.Random, spouts: Sequence[str], size: Size = SMALL) -> None:
         self.chance, self.spouts, self.size = chance, spouts, size
@@ -126,7 +126,7 @@ class Input:
             case 3:
                 row["user"] = None
             case 4:
-                row["until"] = None  # it lasts for ever, or until the end edge
+                row["until"] = None  # it lasts forever, or until the end edge
         return json.dumps(row)
 
 

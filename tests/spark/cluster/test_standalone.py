@@ -121,7 +121,7 @@ def test_a_machine_on_which_tasks_fail_is_left_out(cluster: Standalone, expected
 
 
 def test_executors_are_asked_for_while_work_waits(cluster: Standalone, expected: dict[str, list[str]]) -> None:
-    """The bolt goes on as soon as it has been called on two machines; the run begins with one executor."""
+    """The bolt continues as soon as it has been called on two machines; the run begins with one executor."""
     hosts(cluster)
     settings = {"dynamicAllocation.enabled": "true", "dynamicAllocation.shuffleTracking.enabled": "true",
                 "dynamicAllocation.initialExecutors": "1", "dynamicAllocation.maxExecutors": "2"}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Runs on the checkpoint of an earlier run: they go on, or are refused with what to do."""
+"""Runs on the checkpoint of an earlier run: they continue, or are refused with what to do."""
 
 from __future__ import annotations
 

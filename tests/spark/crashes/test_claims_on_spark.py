@@ -29,7 +29,7 @@ def test_a_new_run_does_not_write_where_another_writes(spark: SparkSession, orde
 
 @pytest.mark.usefixtures("spark")
 def test_a_file_that_java_does_not_see_is_told(orders: Path, tmp_path: Path) -> None:
-    """Refused before a run; named in one that goes on."""
+    """Refused before a run; named in one that continues."""
     data = (orders / "orders 00.parquet").read_bytes()
     odd = os.fsencode(orders) + b"/\xff.parquet"
 

@@ -1,4 +1,4 @@
-"""A run goes on without the rows on which its workers die."""
+"""A run continues without the rows on which its workers die."""
 
 from __future__ import annotations
 

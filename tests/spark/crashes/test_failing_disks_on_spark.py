@@ -1,4 +1,4 @@
-"""Disks that are full or fail on Spark: tasks are tried again; then the run ends in words, and the next goes on."""
+"""Disks that are full or fail on Spark: tasks are tried again; then the run ends in words, and the next continues."""
 
 from __future__ import annotations
 

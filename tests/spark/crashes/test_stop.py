@@ -1,4 +1,4 @@
-"""Runs that go on until they are stopped: time moves without input, and a stop loses nothing."""
+"""Runs that last until they are stopped: time moves without input, and a stop loses nothing."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def to_all(driver: int, number: int) -> None:
 
 
 def descendants(process: int) -> list[int]:
-    """The children of a process, and theirs; but for Spark's daemon of Python workers, which ends at SIGTERM."""
+    """The children of a process, and theirs; except for Spark's daemon of Python workers, which ends at SIGTERM."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:

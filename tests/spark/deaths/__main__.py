@@ -1,4 +1,4 @@
-"""``python -m tests.spark.deaths``: kill real runs at operations on files, and say which of them do not go on well."""
+"""``python -m tests.spark.deaths``: kill real runs at operations on files, and say which do not continue well."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def main() -> int:
             print(f"{seed}: {death}, at {killed.last}: {'; '.join(problems) or 'well'}", flush=True)
             failed += bool(problems)
             met[killed.last.partition(" ")[0]] += 1
-    print(f"{chosen.deaths} deaths in {time.monotonic() - started:.0f} s: {failed} did not go on well; {dict(met)}")
+    print(f"{chosen.deaths} deaths in {time.monotonic() - started:.0f} s: {failed} did not continue well; {dict(met)}")
     return 1 if failed else 0
 
 

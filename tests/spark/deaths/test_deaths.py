@@ -1,4 +1,4 @@
-"""Killed before any operation on a file, a run on Spark goes on to the output of a run to which nothing happened."""
+"""Killed before any operation on a file, a run on Spark continues to the output of a run to which nothing happened."""
 
 from __future__ import annotations
 

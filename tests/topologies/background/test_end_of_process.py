@@ -1,4 +1,4 @@
-"""A process that ends while runs go on in its background: they end with it, cleanly."""
+"""A process that ends while runs are in progress in its background: they end with it, cleanly."""
 
 from __future__ import annotations
 

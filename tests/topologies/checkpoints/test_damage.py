@@ -346,7 +346,7 @@ def test_an_older_file_that_is_damaged_is_named_and_a_run_goes_on(ended: Path) -
     status, said = _command(str(ended / "ck"))
     assert status == 1
     assert "0000000005.json is damaged" in said
-    assert "What a run needs to go on is whole." in said
+    assert "What a run needs to continue is whole." in said
 
 
 def test_a_damaged_checkpoint_is_told_with_what_to_do_in_json_too(ended: Path) -> None:

@@ -1,4 +1,4 @@
-"""Disks that are full or fail: the run ends with what it was doing, where, why and what to do, and the next goes on."""
+"""Disks that are full or fail: the run says what it was doing, where, why and what to do, and the next continues."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def test_without_a_checkpoint_nothing_is_promised(files: Path, tmp_path: Path) -
         run_local(built, RunOptions(on_report=report))
     assert "batch 1" in raised.value.what
     assert raised.value.do.endswith(
-        "the run has no checkpoint, and begins anew; delete first what it has written so far"
+        "the run has no checkpoint, and starts over; delete first what it has written so far"
     )
 
 

@@ -85,7 +85,7 @@ def operations_of_a_run(store: S3, files: str) -> int:
 
 
 def test_another_run_takes_over_at_any_operation(store: S3, files: str, expected: dict[str, bytes]) -> None:
-    """The other run comes and goes to the end of the input, or for one batch; then the first one goes on."""
+    """The other run comes and goes to the end of the input, or for one batch; then the first one continues."""
     chance, last = random.Random(1), operations_of_a_run(store, files)
     assert last > 30
     for at in sorted(chance.sample(range(1, last + 1), 14)):
@@ -182,7 +182,7 @@ def test_a_manifest_that_nobody_has_committed_is_refused(store: S3) -> None:
     checkpoint(store, "copy", "process 1 on here").commit(Manifest(batch=0))
     files = FileCheckpoint("bucket/copy", store.uri("copy")).files
     files.write(f"manifests/{batch_key(1, False)}", Manifest(batch=1).to_values())
-    with pytest.raises(CheckpointError, match="holds batch 1, which nobody has committed") as told:
+    with pytest.raises(CheckpointError, match="holds batch 1, which was never committed") as told:
         checkpoint(store, "copy", "process 2 on here")
     assert "delete the folder turns" in told.value.do
 
@@ -193,8 +193,8 @@ def test_a_plan_is_the_first_one_whoever_made_it(store: S3) -> None:
     assert before.plan(key, {"clock": 1}) == ({"clock": 1}, True)
     after = checkpoint(store, "planned", "process 2 on here")
     assert after.plan(key, {"clock": 2}) == ({"clock": 1}, False)
-    assert after.plan_anew(key, {"clock": 2})
-    assert not before.plan_anew(key, {"clock": 3})
+    assert after.replan(key, {"clock": 2})
+    assert not before.replan(key, {"clock": 3})
     assert after.plan(key, {}) == ({"clock": 2}, False)
 
 

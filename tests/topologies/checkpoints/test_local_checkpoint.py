@@ -159,7 +159,7 @@ def test_windows_stay_open_between_runs_over_what_is_there(files: Path, right: A
 def test_files_that_arrive_are_read_at_each_trigger_until_the_run_is_stopped(
     files: Path, right: Any, tmp_path: Path
 ) -> None:
-    """Batches are cut as ever: one file each. Without a closing, since the stream goes on."""
+    """Batches are cut as ever: one file each. Without a closing, since the stream continues."""
     names = iter(sorted(os.listdir(files)))
     (tmp_path / "in").mkdir()
 

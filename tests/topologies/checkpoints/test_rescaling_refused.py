@@ -135,7 +135,7 @@ def move(folder: Path, tasks: int, topology: Topology | None = None) -> Any:
 REFUSED = [
     (tumbling(Rows()), "shuffle", "", 2, 4, "it reads 'orders' by shuffle grouping"),
     (tumbling(Rows()), "all", "", 2, 4, "it reads 'orders' by all grouping"),
-    (tumbling(Rows()), "fields", "then", 2, 4, "go on to 'after' by shuffle grouping"),
+    (tumbling(Rows()), "fields", "then", 2, 4, "sent to 'after' by shuffle grouping"),
     (Rows().with_tumbling_window(5), "fields", "", 2, 4, "count, or choose among, all the events of a task"),
     (Rows().with_window("10m", 3).with_timestamp_field("ts"), "fields", "", 2, 4, "all the events of a task"),
     (Rows().with_window(Session("5m")).with_timestamp_field("ts"), "fields", "", 2, 4, "depend on all the events"),

@@ -1,4 +1,4 @@
-"""Bolts of a checkpoint that start anew: from then on they are as in a run that begins there, and the rest goes on."""
+"""Bolts of a checkpoint that start over: from then on as in a run that begins there, and the rest continues."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from windowing import TupleWindow, WindowedBolt
 from windowing.errors import CheckpointError, ConfigError, TopologyError
 
 CASES = int(os.environ.get("WINDBOLT_RESETS", "1"))
-"""How many topologies of each kind start anew as another."""
+"""How many topologies of each kind start over as another."""
 OTHERS = sorted({*KINDS, *PASSING})
 
 
@@ -228,7 +228,7 @@ def test_a_death_keeps_runs_off_until_it_is_done_again(
         with pytest.raises(KeyboardInterrupt):
             anew(folder / "ck", new, "first")
     for topology in (built(folder), new):
-        with pytest.raises(CheckpointError, match=r"still to start anew|belongs to another topology"):
+        with pytest.raises(CheckpointError, match=r"still to start over|belongs to another topology"):
             go(folder, topology)
     anew(folder / "ck", new, "first")
     feed(folder, range(3, 9))

@@ -126,7 +126,7 @@ def test_streams_that_nobody_takes_are_noted_and_sinks_have_a_line_each(project:
     result = _check(project, "--strict")
     assert result.exit_code == 0
     assert "\nsinks\n  out: revenue, to standard output, 20 rows a batch\n  late: revenue.late, to" in result.stdout
-    note = "note: nobody takes the stream 'errors' of orders"
+    note = "note: the stream 'errors' of orders is not read"
     assert note in result.stdout
     assert "late events" not in result.stdout
     text = (project / "topology.py").read_text(encoding="utf-8")
@@ -139,4 +139,4 @@ def test_late_events_that_are_only_counted_are_noted(project: Path) -> None:
     text = (project / "topology.py").read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if 'set_sink("late"' not in line]
     (project / "topology.py").write_text("\n".join(lines))
-    assert "note: nobody takes the late events of revenue: they are counted, not kept" in _check(project).stdout
+    assert "note: the late events of revenue are not read: they are counted, not kept" in _check(project).stdout

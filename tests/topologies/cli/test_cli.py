@@ -553,7 +553,7 @@ def test_a_topology_is_described_in_words() -> None:
         "bolt first (_Each, 3 tasks)\n  reads    in, grouping fields(id)",
         "  windows  20s long, one every 30s, (start, end]; what falls between two windows is in none",
         "  time     event time from ts, lag 5s",
-        "  late     to stream first.late, which nobody takes",
+        "  late     to stream first.late, which nothing reads",
         "           more: a string",
         "  reads    first.more, grouping shuffle\n  windows  the last 5 events, at every event",
         "  time     processing time: the clock at an event's arrival",

@@ -255,7 +255,7 @@ def test_a_check_runs_nothing_of_the_rules_unless_they_are_to_be_loaded(
         ("def aggregate(events, call, more): ...", "it has the parameters (events, call, more)"),
         ("def aggregate(events, *, call): ...", "it has the parameters (events, *, call)"),
         ("async def aggregate(events, call): ...", "it is async"),
-        ("class aggregate: ...", "it is no function"),
+        ("class aggregate: ...", "it is not a function"),
     ],
 )
 @pytest.mark.parametrize("load", [False, True])

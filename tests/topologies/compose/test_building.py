@@ -461,7 +461,7 @@ def test_all_mistakes_are_reported_together_and_their_followers_are_quiet() -> N
     builder = a_builder()
     builder.set_bolt("one", Total().with_timestamp_field("ts")).global_grouping("orders")
     builder.set_bolt("two", timed(), 0).global_grouping("nobody")
-    builder.set_bolt("three", tumbling()).global_grouping("one")  # faultless, but for what it reads
+    builder.set_bolt("three", tumbling()).global_grouping("one")  # faultless, except for what it reads
     builder.set_sink("late", sinks.memory()).from_("two", "late")
     builder.set_sink("x y", sinks.memory()).from_("three")
     with pytest.raises(TopologyError) as found:

@@ -343,7 +343,7 @@ def bases() -> Iterator[Base]:
 
 
 def scenarios(inputs: int, scale: int) -> list[Scenario]:
-    """Ends at each second; then events out of order, early, late, at edges, and not at all, on a clock that goes on.
+    """Ends at each second; then events out of order, early, late, at edges, and not at all, on a clock that advances.
 
     ``scale``: how many milliseconds of event time a millisecond is, for windows of hours.
     """

@@ -104,7 +104,7 @@ def test_a_spout_cannot_read_a_column_that_is_kept_beside_merged_rows(column: st
 
 
 def literals(node: ast.AST) -> Iterator[str]:
-    """The texts in a program, but for docstrings and ``__slots__``."""
+    """The texts in a program, except for docstrings and ``__slots__``."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Constant) and isinstance(child.value, str):
             yield child.value

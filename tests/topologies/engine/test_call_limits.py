@@ -38,7 +38,7 @@ class Count(WindowedBolt):
 
 
 class Slow(Count):
-    """Loops for ever at a window with a text of ada's."""
+    """Loops forever at a window with a text of ada's."""
 
     def execute(self, window: Any) -> Any:
         while "ada" in window.column("user"):

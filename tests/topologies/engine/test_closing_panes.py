@@ -41,7 +41,7 @@ PANES: list[Json] = [
 
 @st.composite
 def scenarios(draw: st.DrawFn) -> Json:
-    """Tumbling windows of some keys, events around a time that goes on, ticks and crashes."""
+    """Tumbling windows of some keys, events around a time that advances, ticks and crashes."""
     panes = draw(st.sampled_from(PANES))
     allowed = draw(st.sampled_from([0, 0, 5, 12])) or (5 if panes.get("late") else 0)
     bolt: Json = {

@@ -72,7 +72,7 @@ def without(scenario: Json) -> Json:
 
 
 def accounts(scenario: Json, answer: Json) -> Any:
-    """What became of the events. Windows without a key are a queue, and know at once which events lie in gaps."""
+    """What happened to the events. Windows without a key are a queue, and know at once which events lie in gaps."""
     counts, pending = {**answer["counts"]}, sorted(answer["pending"])
     if scenario["meta"]["gapped"]:
         counts["unwindowed"], pending = counts["unwindowed"] + counts.pop("pending"), []

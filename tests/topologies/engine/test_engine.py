@@ -870,7 +870,7 @@ def test_a_local_run_can_be_stopped_and_then_does_not_close() -> None:
 
 
 def test_a_local_run_comes_to_the_same_with_a_checkpoint_and_without(tmp_path: Path) -> None:
-    """But for a shuffle, which begins anew with each file, and errors, which say in which file a row was."""
+    """But for a shuffle, which starts over with each file, and errors, which say in which file a row was."""
     (bare, rows), (kept, same) = everything(), everything()
     run_local(bare, RunOptions(clock=lambda: 0))
     run_local(kept, RunOptions(str(tmp_path / "ck"), clock=lambda: 0))

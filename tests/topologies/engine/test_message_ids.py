@@ -109,7 +109,7 @@ def test_duplicates_are_in_no_window_and_change_nothing(story: Json) -> None:
     assert not set(whole.late) & set(again)
     steps = [step for step in story["steps"] if step.get("event", {}).get("id") not in again]
     without = answered({**story, "steps": steps})
-    if "timestamp_field" in story["bolt"]:  # an event moves the clock, whatever becomes of it
+    if "timestamp_field" in story["bolt"]:  # an event moves the clock, whatever happens to it
         assert shown(without) == shown(whole)
         assert {**without.counts, "received": len(events_of(story)), "duplicate": len(again)} == whole.counts
     ids = {event["id"]: event["m"] or event["id"] for event in events_of(story)}

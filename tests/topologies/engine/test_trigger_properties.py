@@ -517,7 +517,7 @@ FORGOTTEN_AT_AN_EVENT = Case(
     ),
     capacity=Capacity(1),
 )
-"""The event that comes at the moment at which its key is forgotten fills a window: of the key that begins anew."""
+"""The event that comes at the moment at which its key is forgotten fills a window: of the key that starts over."""
 
 
 @EXAMPLES

@@ -61,7 +61,7 @@ def test_a_number_that_ended_the_process_is_a_row(declared: str, tmp_path: Path)
     script = [sys.executable, "-c", code, str(tmp_path), declared]
     done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    # 0 is 0 however it is written; else there is no such number, but for a double that is as good as 0.
+    # 0 is 0 however it is written; else there is no such number, except for a double that is as good as 0.
     kept = [number[0] == "0" or (declared == "double" and "-" in number[1:]) for number in NUMBERS]
     assert done.stdout.split() == [str(each) for each in kept for _ in ("jsonl", "csv")]
 
@@ -184,7 +184,7 @@ def test_a_huge_line_in_a_small_file_takes_little_memory(kind: str, tmp_path: Pa
 def test_nothing_of_a_csv_file_is_left_with_arrows_threads_when_it_is_given_up(
     ended: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that ends while they hold something of Python's aborts, or waits for them for ever."""
+    """A process that ends while they hold something of Python's aborts, or waits for them forever."""
     lines = (b'"' + b"y" * 200) if ended == "by a row too long" else b"a,b\n"
     (tmp_path / "x.csv").write_bytes(b"x,y\n" + lines * 20_000)
     streams: list[Utf8Stream] = []

@@ -115,6 +115,6 @@ def test_without_a_collector_the_run_is_the_same(folder: Path) -> None:
 
     began = time.monotonic()
     told = run(folder, "--otel", OTEL_EXPORTER_OTLP_ENDPOINT=NOWHERE, OTEL_EXPORTER_OTLP_TIMEOUT="2")
-    assert time.monotonic() - began < 60, "it does not wait for ever"
+    assert time.monotonic() - began < 60, "it does not wait forever"
     assert without_times(told) == without_times(run(folder))
     assert "Connection refused" in told.stderr

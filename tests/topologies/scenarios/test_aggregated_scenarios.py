@@ -32,7 +32,7 @@ def adding_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_changes(scenario: Scenario) -> Scenario:
-    """What is expected, but for what is new in a window and what has left: sums do not know that."""
+    """What is expected, except for what is new in a window and what has left: sums do not know that."""
     expect = scenario.expect
     if expect is None or expect.windows is None or not is_summed(scenario):
         return scenario

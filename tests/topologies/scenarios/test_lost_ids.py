@@ -127,7 +127,7 @@ def test_the_picture_says_that_it_does_not_know() -> None:
 
 
 def test_rows_of_another_windowed_bolt_need_no_ids() -> None:
-    """What became of the events of the spout is known by the bolt that is given them."""
+    """What happened to the events of the spout is known by the bolt that is given them."""
     answer = replay(_scenario({"late": ["c"]}), _topology(Number(), WithId(), after=True))
     answer.check()
     assert "not known: its id is lost" not in answer.draw()

@@ -51,7 +51,7 @@ def said_of(
 
 
 def host(name: str = "node-1", **more: Any) -> dict[str, Any]:
-    """The answer of an executor with which all is well, but for what is given."""
+    """The answer of an executor with which all is well, except for what is given."""
     well = {"executor": name, "host": name, "python": "Python 3.11.7, /usr/bin/python3", "missing": {}, "lacking": []}
     return {**well, "versions": dict(PACKAGES), "task": 0, "unseen": {}, "clock": NOW, **more}
 

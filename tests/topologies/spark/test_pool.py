@@ -286,7 +286,7 @@ def test_an_error_says_what_happened_and_the_next_tasks_run(
 
 
 def slow(item: Path | None, context: Context) -> None:
-    """Fails as soon as the other task has begun, which then goes on for long."""
+    """Fails as soon as the other task has begun, which then runs for long."""
     if item is not None:
         item.touch()
         time.sleep(0.3)

@@ -25,7 +25,7 @@ CASES = int(os.environ.get("WINDBOLT_STATES", "2"))
 """How many topologies of each kind are looked at."""
 
 WITHOUT_ROWS = {"count", "count in event time", "time by count", "count by time"}
-"""Windows of a count of a task's events are not known before they fire; but for those of a key."""
+"""Windows of a count of a task's events are not known before they fire; except for those of a key."""
 FIRED_ELSE = {"panes", "panes of new events", "snapshots", "lifetimes"}
 """At the end a window fires again only if it has new events, or was not complete; StreamInsight's do not fire then."""
 BY_TRIGGER = {"a count of a key", "a rule of a key", "full windows of a key", "daily"}

@@ -70,7 +70,7 @@ def emitted(bolt: BatchBolt, batch: pa.Table) -> dict[str, list[dict[str, Any]]]
 
 
 def opened(*lines: bytes, topic: str | None = "t") -> dict[str, list[dict[str, Any]]]:
-    """What becomes of lines."""
+    """What happens to lines."""
     return emitted(OpenEnvelopes(topic), pa.table({"line": pa.array(lines, pa.binary())}))
 
 
@@ -182,8 +182,8 @@ def test_keys_are_of_the_message_its_headers_or_its_hash() -> None:
     ("section", "row", "reason"),
     [
         (MessageKey(type="key"), message(key=None), "has no key"),
-        (MessageKey(type="key"), message(key=b"\xff"), "is no text"),
-        (HeadersKey(type="headers", keys=["a"]), message(headers=[{"key": "a", "value": b"\xff"}]), "is no text"),
+        (MessageKey(type="key"), message(key=b"\xff"), "is not text"),
+        (HeadersKey(type="headers", keys=["a"]), message(headers=[{"key": "a", "value": b"\xff"}]), "is not text"),
     ],
 )
 def test_a_message_without_a_key_says_why(section: Any, row: dict[str, Any], reason: str) -> None:
@@ -294,7 +294,7 @@ class Fired:
 
 @dataclass
 class Calls:
-    """A bolt that aggregates, and what becomes of windows that it is given."""
+    """A bolt that aggregates, and what happens to windows that it is given."""
 
     rule: Rule
     read: MessageFormat = field(default_factory=JsonMessages)
@@ -649,7 +649,7 @@ def test_reasons_of_dead_letters_hold_nothing_of_messages_where_they_must_not(tm
         "slow": "dsl rule rules.py:aggregate, line 16: it took more than 0.3 s",
         "branch": "dsl rule rules.py:aggregate, line 12: Unsendable",
         "write": "dsl rule rules.py:aggregate, line 12: Unwritable",
-        '{"value"': "the line is no envelope: ValueError",
+        '{"value"': "the line is not an envelope: ValueError",
         f'{{"{secret[:6]}': "Unreadable",
     }
     full = step_topology(load_step(path, assignments={"error": "null", "ruleTimeLimit": "300ms"}))

@@ -1,4 +1,4 @@
-"""What the guide says of settings for quiet inputs: which windows fire, and what becomes of late events then."""
+"""What the guide says of settings for quiet inputs: which windows fire, and what happens to late events then."""
 
 from __future__ import annotations
 

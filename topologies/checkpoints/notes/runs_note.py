@@ -28,14 +28,14 @@ class RunNote:
     engine: str
     began: int
     continues: int | None
-    """The batch after which it went on; None where it began the checkpoint."""
+    """The batch after which it continued; None where it began the checkpoint."""
     ended: int | None = None
-    """None for a run that goes on, or that died."""
+    """None for a run in progress, or that died."""
     how: str | None = None
     """``finished``, ``stopped``, ``failed``, or ``restarting`` where it failed and is started again; None with
     ``ended``."""
     error: str | None = None
-    """What a failed run ended with; of one that goes on, why it was restarted last."""
+    """What a failed run ended with; of one in progress, why it was restarted last."""
     restarts: int = 0
     """How often it was started again after a failure."""
 
@@ -79,7 +79,7 @@ def read_runs(files: SealedFolder) -> list[RunNote]:
 
 
 def _write(files: SealedFolder, note: RunNote) -> None:
-    """Nothing depends on the note: where it cannot be written, the run goes on without."""
+    """Nothing depends on the note: where it cannot be written, the run continues without."""
     others = [known for known in read_runs(files) if known.run != note.run]
     with suppress(*UNREADABLE, OSError):
         files.write(RUNS, {"runs": [asdict(each) for each in [*others, note][-KEPT_RUNS:]]})

@@ -22,7 +22,7 @@ def note_sinks(files: SealedFolder, topology: Topology, batch: int) -> None:
     Sinks of earlier runs that it has no more are noted with the last batch that may have written there: what comes
     later in those folders is somebody else's.
 
-    No rows depend on this note: one that is damaged is written anew. Should a sink of then be missing in it, its files
+    No rows depend on this note: one that is damaged is rewritten. Should a sink of then be missing in it, its files
     are found again when that sink is used again (delivering.refuse_later).
     """
     known: list[SinkNote] = []

@@ -112,7 +112,7 @@ class BoltTiming:
 
 
 def note_timing(files: SealedFolder, topology: Topology) -> None:
-    """Note the rules of this run, and its graph. Nothing depends on the note: one that is damaged is written anew."""
+    """Note the rules of this run, and its graph. Nothing depends on the note: one that is damaged is rewritten."""
     bolts = {name: asdict(BoltTiming.of(node)) for name, node in topology.windowed.items()}
     now = {"bolts": bolts, "graph": graph_values(topology)}
     known: Any = None

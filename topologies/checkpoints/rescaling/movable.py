@@ -79,7 +79,7 @@ def movable(topology: Topology) -> dict[str, Movable]:
 
 
 def note_movable(files: SealedFolder, topology: Topology) -> None:
-    """Note how the state of this run can be moved. No run depends on the note: one that is damaged is written anew."""
+    """Note how the state of this run can be moved. No run depends on the note: one that is damaged is rewritten."""
     now = {name: asdict(found) for name, found in movable(topology).items()}
     known: Any = None
     with suppress(*UNREADABLE):
@@ -145,7 +145,7 @@ def _shuffled_after(topology: Topology, node: WindowedNode) -> Iterator[str]:
                 seen |= new
                 waiting.extend(new)
             elif after.parallelism > 1 and isinstance(after.inputs[index].grouping, ShuffleGrouping):
-                yield f"its rows go on to {reader!r} by shuffle grouping, in turn for each task that emits them"
+                yield f"its rows are sent to {reader!r} by shuffle grouping, in turn for each task that emits them"
 
 
 def _queued(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -29,7 +29,7 @@ def move_bolt_states(
     writer: SegmentWriter,
     bolt: StatefulWindowedBolt | None,
 ) -> list[BoltTaskState]:
-    """What the bolt keeps in each task from now on, but for rows that may be retracted.
+    """What the bolt keeps in each task from now on, except for rows that may be retracted.
 
     Counts are of all tasks together, so the first task has them. ``bolt`` is asked where it moves its state itself.
     """
@@ -128,7 +128,7 @@ def _task_of_text(key: str, route: Route) -> int:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise CheckpointError(
             f"bolt {route.bolt!r} cannot be moved: its state has the key {key!r:.60}",
-            why=f"that is no text of the field {column.name!r}, which is {column.type}",
+            why=f"that is not text of the field {column.name!r}, which is {column.type}",
             do="give the bolt a method move_state, or keep the state by the texts of that field",
         ) from error
     return route.of_values((value,))

@@ -28,7 +28,7 @@ _KEY = "key."
 
 @dataclass
 class MovedTasks:
-    """What has become of the windows of a bolt's tasks."""
+    """What has happened to the windows of a bolt's tasks."""
 
     tasks: list[TaskState]
     unwindowed: NDArray[np.int64]

@@ -1,6 +1,6 @@
 """Gives bolts of a checkpoint more or fewer tasks.
 
-The state after the last batch is laid out anew, and the manifest that names it replaces the one before in one step: a
+The state after the last batch is laid out again, and the manifest that names it replaces the one before in one step: a
 process that dies earlier leaves the checkpoint as it was, and some files that the next run deletes.
 """
 
@@ -19,7 +19,7 @@ from manager.storage.segments.ref import Ref
 from manager.storage.segments.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import TaskState
 from topologies.checkpoints.matching_halves import check_halves
-from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
 from topologies.checkpoints.rescaling.movable import Movable, movable, read_movable
 from topologies.checkpoints.rescaling.move_bolt_states import move_bolt_states
 from topologies.checkpoints.rescaling.move_held import HeldMove
@@ -41,7 +41,7 @@ class Rescaled:
     """What rescaling has done."""
 
     batch: str
-    """The key of the batch whose state was laid out anew; empty where no batch has been committed yet."""
+    """The key of the batch whose state was laid out again; empty where no batch has been committed yet."""
     tasks: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Per bolt that has been changed, how many tasks it had and has."""
     events: dict[str, int] = field(default_factory=dict)
@@ -92,7 +92,7 @@ def _check_place(halves: PairedCheckpoint) -> None:
         raise CheckpointError(
             f"checkpoint {halves.path!r} cannot be given other numbers of tasks",
             why="it is not on this machine: no lock keeps a run off it while its manifest is replaced",
-            do="leave the parallelism as it was, or start with a new checkpoint folder (which reads all input again)",
+            do=f"leave the parallelism as it was, or {START_OVER}",
         )
 
 
@@ -125,7 +125,7 @@ def check_movable(path: str, tasks: Mapping[str, int], changed: Mapping[str, int
         raise CheckpointError(
             f"checkpoint {path!r} cannot be given other numbers of tasks:\n" + "\n".join(problems),
             why="the output would differ from that of a run that always had this number of tasks",
-            do="leave these bolts as they are, or start with a new checkpoint folder (which reads all input again)",
+            do=f"leave these bolts as they are, or {START_OVER}",
         )
 
 

@@ -1,4 +1,4 @@
-"""Takes a savepoint: the state after the last batch as a checkpoint at another place, from which runs go on.
+"""Takes a savepoint: the state after the last batch as a checkpoint at another place, from which runs continue.
 
 A note says that it is being written, and is replaced last: while it says so no run begins there, and a second attempt
 starts over.
@@ -52,7 +52,7 @@ class Savepoint:
 
     path: str
     batch: str
-    """The batch after which a run goes on there: ``7`` or ``7-close``."""
+    """The batch after which a run continues there: ``7`` or ``7-close``."""
     segments: int = 0
     """How many files of rows these are."""
     size: int = 0
@@ -63,8 +63,9 @@ def take_savepoint(source: PairedCheckpoint, path: str, moved: Sequence[tuple[st
     """Write the state after the last batch of a checkpoint to another place, whole.
 
     The caller has locked the checkpoint to look; runs in an object store are not kept off, and a savepoint during which
-    one goes on is refused. ``moved``: folders of input files, where they were and where they are. CheckpointError, with
-    what to do, where there is nothing to be taken, or something at that place.
+    one is in progress is refused. ``moved``: folders of input files, where they were and where they are.
+
+    CheckpointError, with what to do, where there is nothing to be taken, or something at that place.
     """
     with naming_a_way_back(source):
         manifest = check_halves(source)
@@ -122,7 +123,7 @@ def _publish(source: PairedCheckpoint, manifest: Manifest) -> None:
         if left and source.uri is not None:
             raise CheckpointError(
                 f"{len(left)} files in {folder} do not have their names yet, such as {min(left)}",
-                why="the last batch is committed, and its run goes on, or died before it gave them their names",
+                why="the last batch is committed, and its run is in progress, or died before it gave them their names",
                 do="stop that run, or run the topology on the checkpoint once more, and take the savepoint then",
             )
         if left:
@@ -229,11 +230,11 @@ class _Taking:
         return size
 
     def _check_unchanged(self) -> None:
-        """Raise CheckpointError where a run has gone on meanwhile, which only a lock would keep off."""
+        """Raise CheckpointError where a run has committed batches meanwhile, which only a lock would keep off."""
         last = self.source.files.names("manifests")[-1]
         if last != self.key:
             raise CheckpointError(
-                f"checkpoint {self.source.path!r} has gone on to batch {batch_name(last)} meanwhile",
+                f"checkpoint {self.source.path!r} has reached batch {batch_name(last)} meanwhile",
                 why="a run is on it, and its two halves were not those of one moment",
                 do="stop that run, and take the savepoint once more",
             )

@@ -1,6 +1,6 @@
 """Which files belong to which batch, noted as Spark notes it, by an engine that is not Spark (decision 38).
 
-So either engine goes on where the other stopped, and all that looks at a checkpoint finds it as it knows it.
+So either engine continues where the other stopped, and all that looks at a checkpoint finds it as it knows it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _COMPACT_EVERY = 10
 _NOT_QUOTED = "-_.!~*'():@&=+$,;/"
 """What Java leaves as it is in the path of a URI, besides letters and digits."""
 _BEAT = 1000
-"""Milliseconds by which a heartbeat of Spark's goes on."""
+"""Milliseconds by which a heartbeat of Spark's advances."""
 
 
 class JournalMoved(Exception):

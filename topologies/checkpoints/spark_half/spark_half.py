@@ -1,4 +1,4 @@
-"""Spark's half of a checkpoint: what of it there must be, so that Spark goes on where it stopped."""
+"""Spark's half of a checkpoint: what of it there must be, so that Spark continues where it stopped."""
 
 from __future__ import annotations
 

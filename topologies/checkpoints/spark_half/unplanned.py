@@ -39,7 +39,7 @@ def forget_unplanned(filesystem: pafs.FileSystem, root: str, check_owner: Callab
 
 
 def _all_unplanned(filesystem: pafs.FileSystem, root: str) -> list[tuple[str, str, bool]]:
-    """Those of one moment: read anew where another run has planned a batch meanwhile."""
+    """Those of one moment: read again where another run has planned a batch meanwhile."""
     while True:
         batch = _last_batch(filesystem, root)
         found = list(_unplanned(filesystem, root, batch))

@@ -79,10 +79,10 @@ def _show(console: Console, look: CheckpointLook) -> None:
     if look.refused:
         say(
             console,
-            Text.assemble(("no run will go on: ", "bold red"), look.refused, ("\n  do:  ", "cyan"), look.advice),
+            Text.assemble(("no run will continue: ", "bold red"), look.refused, ("\n  do:  ", "cyan"), look.advice),
         )
     elif look.damage:
-        console.print(Text("What a run needs to go on is whole."))
+        console.print(Text("What a run needs to continue is whole."))
     else:
         console.print(Text("Every file is whole.", "green"))
 
@@ -98,7 +98,7 @@ def _show_batch(console: Console, batch: BatchLook) -> None:
 
 
 def _tell(console: Console, done: Rollback) -> None:
-    console.print(Text(f"The checkpoint is at the end of batch {done.batch}; the next run goes on from there."))
+    console.print(Text(f"The checkpoint is at the end of batch {done.batch}; the next run continues from there."))
     if done.moved:
         say(console, Text(f"{done.moved} files of what came after it are in {done.folder}"))
     for folder, (target, count) in done.sinks.items():

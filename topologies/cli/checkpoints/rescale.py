@@ -89,7 +89,7 @@ def _tell(done: Rescaled) -> None:
         console.print(Text("The bolts already have these numbers of tasks; nothing was changed."))
         return
     after = f"after batch {batch_name(done.batch)}" if done.batch else "before the first batch"
-    say(console, Text(f"This is the state {after}; the next run goes on from there."))
+    say(console, Text(f"This is the state {after}; the next run continues from there."))
 
 
 def _as_json(done: Rescaled) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""``windbolt reset``: bolts of a checkpoint start anew, by another topology."""
+"""``windbolt reset``: bolts of a checkpoint start over, by another topology."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from topologies.cli.terminal.failing import Debug, readable_errors
 
 def reset(
     folder: Annotated[str, typer.Argument(metavar="DIR", help="The checkpoint of runs, on either engine.")],
-    bolts: Annotated[list[str], typer.Argument(metavar="BOLT...", help="The windowed bolts that start anew.")],
+    bolts: Annotated[list[str], typer.Argument(metavar="BOLT...", help="The windowed bolts that start over.")],
     reference: Annotated[
-        str, typer.Option("--topology", metavar="FILE:NAME", help="The topology that goes on, as it is now.")
+        str, typer.Option("--topology", metavar="FILE:NAME", help="The topology that continues, as it is now.")
     ],
     overlays: With = None,
     assignments: Set = None,
@@ -25,7 +25,7 @@ def reset(
     as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Let bolts start anew whose windows, columns or groupings have changed, while no run is on; the rest goes on.
+    """Let bolts start over whose windows, columns or groupings have changed, while no run is on; the rest continues.
 
     Also for bolts that are new in the topology, or gone. Their events that were in no window yet are purged. If this is
     interrupted, no run begins, and the same command completes it.
@@ -44,6 +44,6 @@ def reset(
             typer.echo(json.dumps({"batch": done.batch, "discarded": done.discarded}, indent=2))
             return
         for name, events in done.discarded.items():
-            say(out(), Text(f"{name}: starts anew; {events:,} events that were in no window yet are purged"))
+            say(out(), Text(f"{name}: starts over; {events:,} events that were in no window yet are purged"))
         after = "before the first batch" if done.batch is None else f"after batch {done.batch}"
-        say(out(), Text(f"This is the state {after}; the next run goes on from there."))
+        say(out(), Text(f"This is the state {after}; the next run continues from there."))

@@ -26,8 +26,8 @@ def savepoint(
 ) -> None:
     """Write the state after the last batch to another place, while no run is on; the checkpoint stays as it is.
 
-    What is written is a checkpoint: a run goes on from it with --checkpoint DEST, on either engine and any machine. If
-    this is interrupted, no run begins there, and the same command starts over.
+    What is written is a checkpoint: a run continues from it with --checkpoint DEST, on either engine and any machine.
+    If this is interrupted, no run begins there, and the same command starts over.
     """
     from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
     from topologies.checkpoints.savepoints.savepoint import take_savepoint
@@ -43,7 +43,7 @@ def savepoint(
             return
         files = "1 file" if done.segments == 1 else f"{done.segments:,} files"
         say(out(), Text(f"The state after batch {done.batch} is in {done.path}: {files} of rows, {done.size:,} bytes."))
-        say(out(), Text("A run goes on from it with --checkpoint; this checkpoint is as it was."))
+        say(out(), Text("A run continues from it with --checkpoint; this checkpoint is as it was."))
 
 
 def _sizes(values: dict[str, object]) -> dict[str, object]:

@@ -53,7 +53,7 @@ def state(
 ) -> None:
     """Show what a checkpoint holds: open windows, keys, events, the state of bolts; or write it to files (--to).
 
-    Nothing is changed, and a run on the checkpoint may go on meanwhile.
+    Nothing is changed, and a run on the checkpoint may be in progress.
     """
     from topologies.state_tables import read_state
 

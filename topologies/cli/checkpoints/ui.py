@@ -18,7 +18,7 @@ def ui(
 ) -> None:
     """Show the runs on a checkpoint on a page in the browser, until Ctrl-C.
 
-    A run on the checkpoint may go on meanwhile.
+    A run on the checkpoint may be in progress.
     """
     from topologies.page.site import show_page
     from topologies.page.stored_run import StoredRun

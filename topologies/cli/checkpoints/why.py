@@ -24,7 +24,7 @@ def why(
 ) -> None:
     """Say why a window has not fired: what it waits for, since when, and what will happen.
 
-    A run on the checkpoint may go on meanwhile.
+    A run on the checkpoint may be in progress.
     """
     from topologies.why_waiting.why import why as asked
 

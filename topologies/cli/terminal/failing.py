@@ -44,7 +44,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 def readable_errors(*, debug: bool, restart: bool | None = None) -> Iterator[None]:
     """Print windbolt's errors and exit with their status; other exceptions are defects, and keep their traceback.
 
-    ``restart``: whether a run may be started again by itself, None for what is no run. The exit status is told where
+    ``restart``: whether a run may be started again by itself, None for what is not a run. The exit status is told where
     somebody may have to start it again, or must not.
     """
     try:

@@ -28,9 +28,9 @@ from topologies.topology import Topology
 from windowing.time.timestamps import FOREVER, show
 
 HEARTBEAT = 30.0
-"""Seconds without a line after which one says that the run goes on."""
+"""Seconds without a line after which one says that the run is in progress."""
 LINE = 80
-"""Maximum length of a line where there is no terminal, but for names that are longer."""
+"""Maximum length of a line where there is no terminal, except for names that are longer."""
 _MAY_BE_ABSENT = ("behind", "late", "pending", "invalid")
 _SHORT = {"windows": "now/all"}
 """Titles of the live display, where they differ: the windows of the last batch, and all."""
@@ -127,7 +127,7 @@ class LineProgress:
         warn(text)
 
     def beat(self) -> None:
-        """Say that the run goes on, where nothing else has said so for a while."""
+        """Say that the run is in progress, where nothing else has said so for a while."""
         now = self.passed()
         if now - self.spoke >= HEARTBEAT:
             last = f"{self.batch} was {_seconds(now - self.reported)} ago" if self.batch else "no batch yet"

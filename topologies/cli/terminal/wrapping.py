@@ -32,7 +32,7 @@ def _held(text: str, width: int) -> str:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """The text at its spaces, but for those within brackets and before types."""
+    """The text at its spaces, except for those within brackets and before types."""
     depth = begin = 0
     before_types = {match.start() for match in _BEFORE_TYPE.finditer(text)}
     for place, letter in enumerate(text):

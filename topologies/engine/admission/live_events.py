@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class AdmittedSoFar:
-    """Which of the events that arrive are admitted, as they come: those accepted, but for the duplicates found so far.
+    """Which of the events that arrive are admitted, as they come: those accepted, except duplicates found so far.
 
     ``Repeats`` turns duplicates away; ``IsLive`` asks which events have been admitted.
     """

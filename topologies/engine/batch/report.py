@@ -35,7 +35,7 @@ class BoltReport:
     streams: dict[str, dict[str, int]]
     """The same per input stream, with the metrics and the skipped events."""
     metrics: dict[str, int] = field(default_factory=dict)
-    """Counts of what the time rules found so far, whatever became of the events (AZ-24)."""
+    """Counts of what the time rules found so far, whatever happened to the events (AZ-24)."""
     delay: int | None = field(default=None, compare=False)
     """Lag of the greatest watermark behind the clock, in microseconds (AZ-23); None where there is no watermark.
 
@@ -180,7 +180,7 @@ def _columns_of(name: str | None, bolt: BoltReport | None) -> dict[str, Any]:
 
 
 def bolts_html(bolts: Mapping[str, BoltReport]) -> str:
-    """A table of windowed bolts: how far each has come, and what became of its events; what none has is left out."""
+    """A table of windowed bolts: how far each has come, and what happened to its events; what none has is left out."""
     accounts = dict.fromkeys(account for bolt in bolts.values() for account, count in bolt.accounts.items() if count)
     rows = [
         (name, show(bolt.watermark), bolt.windows, bolt.fired, bolt.open, *(bolt.accounts[each] for each in accounts))

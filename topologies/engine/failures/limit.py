@@ -7,9 +7,9 @@ call each thread checks whether it was aimed at, and if so waits for the shot an
 four steps have one order for all threads, so that a shot either hits its call or is waited for.
 
 Nothing can interrupt a call into C (``time.sleep``, sorting, a regular expression): TooLong is raised once it returns.
-A function that catches TooLong and goes on is shot at again, and then repeatedly: see ``TooLong``. (Python 3.12 treats
-the jump from a handler back to its loop as part of the try block: there, ``while True: try: ... except BaseException:
-pass`` can escape.)
+A function that catches TooLong and continues is shot at again, and then repeatedly: see ``TooLong``. (Python 3.12
+treats the jump from a handler back to its loop as part of the try block: there, ``while True: try: ... except
+BaseException: pass`` can escape.)
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class QueueTask:
 
     @property
     def admission_context(self) -> AdmissionContext:
-        """Nothing: what is admitted to a queue does not depend on what is in it, but for message ids."""
+        """Nothing: what is admitted to a queue does not depend on what is in it, except for message ids."""
         return AdmissionContext()
 
     def accept(self, admitted: Admitted) -> None:

@@ -1,4 +1,4 @@
-"""The work of one task in a batch: what it is given, and what becomes of it."""
+"""The work of one task in a batch: what it is given, and what happens to it."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def _messages(file: Path) -> Iterator[MessageRow]:
             try:
                 yield opened(line)
             except ValueError as error:
-                raise DataError(f"{file}, line {number}: it is no envelope: {error}") from None
+                raise DataError(f"{file}, line {number}: it is not an envelope: {error}") from None
 
 
 if __name__ == "__main__":

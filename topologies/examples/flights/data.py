@@ -10,7 +10,7 @@ says, and what is made of it:
 - **Scheduled arrival**: the first time after the scheduled departure at which the clock at the destination
   shows ``sched_arr_time``. Flights are then scheduled to take 50 to 700 minutes, so no other day is possible.
 - **Actual arrival**: scheduled + ``arr_delay``. It shows ``arr_time`` at the destination for all 327,346
-  flights that have both, but for B6 35 of 2013-03-09: its 2:03 is a time that the change to daylight time
+  flights that have both, except for B6 35 of 2013-03-09: its 2:03 is a time that the change to daylight time
   left out.
 - **Cancelled**: what did not happen (``dep_time`` or ``arr_time`` is missing: 8,255 departures, 8,713
   arrivals). It is in the stream at its scheduled time. 458 flights left and never arrived: only their

@@ -158,7 +158,7 @@ class WindowedNode:
     @cached_property
     def sequenced(self) -> bool:
         """Whether its watermark follows its events in their order of arrival, and not only the ticks: as the
-        declarations of the settings say (``Admits.FOLLOWING_EVENTS``), but for watermarks per key."""
+        declarations of the settings say (``Admits.FOLLOWING_EVENTS``), except for watermarks per key."""
         settings = self.bolt.settings
         return self.event_time and settings.follows_events and not settings.watermark_per_key
 

@@ -89,7 +89,7 @@ class _Includes:
             raise HoconError(f"it includes {path}, which cannot be read: {error.strerror}") from None
         except UnicodeDecodeError as error:
             byte = f"byte {error.object[error.start]:#04x}"
-            raise HoconError(f"it includes {path}, which is no text in UTF-8: {byte}") from None
+            raise HoconError(f"it includes {path}, which is not text in UTF-8: {byte}") from None
         self._open.append(path)
         try:
             return _read(text, os.path.dirname(path), **options)

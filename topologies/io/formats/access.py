@@ -102,7 +102,7 @@ def unreachable(path: str, error: Exception) -> UnreachableError:
             why="it was listed as input and has been moved or deleted since, or the machine that reads it has no such "
             "path",
             do="put it back and rerun: its batch was not committed; or give its spout "
-            "on_missing='invalid', which counts such files as invalid and goes on",
+            "on_missing='invalid', which counts such files as invalid and continues",
         )
     return UnreachableError(
         f"{path!r} cannot be reached",
@@ -156,7 +156,7 @@ class _Bytes(io.RawIOBase):
 
 
 def _refuse_special(path: str, kind: str) -> None:
-    """Refuse pipes and other special files: reading them might wait for ever."""
+    """Refuse pipes and other special files: reading them might wait forever."""
     mode = os.stat(path).st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise DataError(

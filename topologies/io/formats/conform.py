@@ -40,7 +40,7 @@ def refuse_impossible(path: str, present: pa.Schema, schema: pa.Schema) -> None:
 def without_unneeded(schema: pa.Schema, present: pa.Schema, needed: Collection[str] | None) -> pa.Schema:
     """The columns to read of a file with the columns ``present``; those in ``needed`` are asked for (None: all).
 
-    Columns whose values might have to be refused are read all the same, so that the same rows are bad; but for text
+    Columns whose values might have to be refused are read all the same, so that the same rows are bad; except for text
     that is not UTF-8. One column is read at least: a table without columns would not know how many rows it has.
     """
     if needed is None:

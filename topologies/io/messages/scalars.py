@@ -83,7 +83,7 @@ def text_of(value: Any) -> str:
             return number_text(value)
     text = scalar_text(value)
     if text is None:
-        raise Misfit(f"{type(value).__name__} is no single value")
+        raise Misfit(f"{type(value).__name__} is not a single value")
     return text
 
 
@@ -95,12 +95,12 @@ def _numpys_time(value: np.datetime64 | np.timedelta64) -> Any:
         return plain
     text = str(value)
     if isinstance(value, np.timedelta64) or len(text.partition("-")[0]) != len("2024"):
-        raise Misfit(f"{value_and_type(value)} is no time that can be written")
+        raise Misfit(f"{value_and_type(value)} is not a time that can be written")
     return f"{text}Z"
 
 
 def _refused(value: Any) -> str:
-    raise Misfit(f"{value_and_type(value)} is no number that can be written")
+    raise Misfit(f"{value_and_type(value)} is not a number that can be written")
 
 
 def _known(text: str, value: Any) -> str:

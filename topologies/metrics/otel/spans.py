@@ -93,7 +93,7 @@ class BatchSpans(RunObserver):
         self._batch = None
 
     def restarting(self, coming: ComingRestart) -> None:
-        """The batch in hand has failed; it is a batch anew after the restart."""
+        """The batch in hand has failed; it is a new batch after the restart."""
         self.end(stopped=False, error=coming.error)
 
     def end(self, *, stopped: bool, error: BaseException | None) -> None:

@@ -47,7 +47,7 @@ class WindowGrid:
         return self._between(first, last)
 
     def open(self, over: int, watermark: int) -> list[tuple[int, int]]:
-        """The windows that have begun by the watermark, but for those that end by ``over``."""
+        """The windows that have begun by the watermark, except for those that end by ``over``."""
         first = (over - self.offset) // self.slide * self.slide + self.slide + self.offset
         last = (watermark + self.length - self.offset) // self.slide * self.slide + self.offset
         return self._between(first, last)

@@ -1,4 +1,4 @@
-"""What became of an event, as pictures tell it: each fate has a shape, a colour, a word and a sentence."""
+"""What happened to an event, as pictures tell it: each fate has a shape, a colour, a word and a sentence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from topologies.scenarios.run.scenario_answer import Decided
 
 
 class Fate(Enum):
-    """What became of an event; the value is its class in the style sheet."""
+    """What happened to an event; the value is its class in the style sheet."""
 
     WINDOWED = "windowed"
     ADJUSTED = "adjusted"
@@ -64,7 +64,7 @@ _BY_DECISION = {
 
 
 def fate_of(decided: Decided, *, windowed: bool, pending: bool, ids: bool) -> Fate:
-    """What became of an event that came to a bolt. ``ids``: whether windows say which events they hold."""
+    """What happened to an event that came to a bolt. ``ids``: whether windows say which events they hold."""
     decision = decided["decision"]
     if decision in _BY_DECISION:
         return _BY_DECISION[decision]

@@ -132,7 +132,7 @@ def _outcome(answer: Replayed) -> Iterator[str]:
     if answer.counts:
         parts = " + ".join(f"{answer.counts[name]:,} {name}" for name in WHEREABOUTS if answer.counts.get(name)) or "0"
         sum_ = element("p", f"received {answer.counts.get('received', 0):,} = {parts}")
-        yield element("section", element("h3", "What became of all events"), sum_, class_="accounts")
+        yield element("section", element("h3", "What happened to all events"), sum_, class_="accounts")
     for name, rows in answer.outputs.items():
         columns = list(dict.fromkeys(column for row in rows for column in row))
         cells = [[plain(row.get(column)) for column in columns] for row in rows[:_ROWS]]

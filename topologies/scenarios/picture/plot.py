@@ -93,7 +93,7 @@ class Plot:
         )
 
     def _line(self, kind: str, line: Line) -> str:
-        """A staircase that goes on to the last row; the ideal goes straight from point to point."""
+        """A staircase that continues to the last row; the ideal goes straight from point to point."""
         if not line.points or self.picture.by_arrival:
             return ""
         (row, at), *others = line.points

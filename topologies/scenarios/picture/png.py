@@ -19,7 +19,7 @@ def check_png() -> None:
     if find_spec("resvg_py") is None:
         raise ConfigError(
             "--png needs the package resvg_py",
-            why="it turns SVG into an image, and is no part of a plain installation",
+            why="it turns SVG into an image, and is not part of a plain installation",
             do="pip install 'windbolt[png]', or write --svg or --html",
         )
 

@@ -56,7 +56,7 @@ class Stories:
         if moment.fate is Fate.ELSEWHERE:
             return f"{moment.event} came{came}{arrived}. It does not come to this bolt."
         if moment.fate is Fate.WATERMARK:
-            return f"{moment.event} is no event: the source says that time has reached {self._time(moment.own)}."
+            return f"{moment.event} is not an event: the source says that time has reached {self._time(moment.own)}."
         when = self._when(moment)
         time = f"{moment.event} has the time {self._time(moment.own)}. " if moment.own is not None else ""
         if not self.trace.event_time:

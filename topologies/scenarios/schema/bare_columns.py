@@ -66,7 +66,7 @@ def cell(kind: Column, value: object) -> Any:
 
 
 def moment_of(value: object) -> int | None:
-    """A time in microseconds; None outside the years 1 to 9999. ScenarioError where it is no time at all."""
+    """A time in microseconds; None outside the years 1 to 9999. ScenarioError where it is not a time at all."""
     micros = parse_time(value)
     return micros if EARLIEST <= micros <= LATEST else None
 

@@ -57,7 +57,7 @@ class TriggerSetting(Listed):
         if self.even_unchanged and named[0] not in ("clock", "event_time"):
             raise ScenarioError(
                 f"{named[0]} with even_unchanged",
-                why="a trigger fires unchanged windows as time goes on",
+                why="a trigger fires unchanged windows as time advances",
                 do="write it beside clock or event_time",
             )
         return self

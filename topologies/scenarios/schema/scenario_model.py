@@ -128,7 +128,7 @@ class Scenario(Strict):
         return moment_of(value)
 
     def is_watermark(self, step: EventStep) -> bool:
-        """Whether a step is no event, but a watermark that the source puts in."""
+        """Whether a step is not an event, but a watermark that the source puts in."""
         field = self.rules.watermark_field
         return field is not None and step.event.get(field) is not None
 

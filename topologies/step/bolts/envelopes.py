@@ -57,7 +57,7 @@ class OpenEnvelopes(BatchBolt):
             except ValueError as error:
                 nothing = dict.fromkeys(MESSAGE_NAMES)
                 failed = {**nothing, "topic": self.topic, "value": line, "headers": [], KEY: None}
-                reason = f"the line is no envelope: {reason_of(error, self.details)}"
+                reason = f"the line is not an envelope: {reason_of(error, self.details)}"
                 yield Emit({**failed, REASON: reason}, stream=UNREADABLE)
 
     def opened(self, line: bytes) -> MessageRow:

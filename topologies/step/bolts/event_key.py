@@ -26,7 +26,7 @@ def key_of(section: KeySection, row: MessageRow, by_rules: Callable[[], str]) ->
             try:
                 return "|".join(headers.get(name, b"").decode() for name in names)
             except UnicodeDecodeError as error:
-                raise NoKey(f"a header of the key is no text: {error}") from None
+                raise NoKey(f"a header of the key is not text: {error}") from None
         case HashKey() as section:
             return hashlib.new(section.hashlib_name, row["value"] or b"", usedforsecurity=False).hexdigest()
         case DslKey():
@@ -49,4 +49,4 @@ def _message_key(row: MessageRow) -> str:
     try:
         return str(row["key"].decode())
     except UnicodeDecodeError as error:
-        raise NoKey(f"the message's key is no text: {error}") from None
+        raise NoKey(f"the message's key is not text: {error}") from None

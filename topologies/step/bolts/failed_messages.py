@@ -16,7 +16,7 @@ from windowing.errors import DataError
 
 
 class DeadLetters(BatchBolt):
-    """Sends failed messages to the error section's topic or step, unchanged but for additional headers.
+    """Sends failed messages to the error section's topic or step, unchanged except for additional headers.
 
     ``windbolt-reason`` says why, and ``windbolt-topic``, ``-partition`` and ``-offset`` where the message came from.
     One that is larger than the topic accepts is cut (``topologies.io.dead_letters.fit_to_limit``).

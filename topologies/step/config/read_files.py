@@ -34,7 +34,7 @@ def read_tree(path: Path) -> Tree:
     try:
         _ = json.dumps(content, ensure_ascii=False, default=str).encode()
     except UnicodeEncodeError as error:
-        raise _unreadable(path, f"half a character, {error.object[error.start]!r}, is no text") from None
+        raise _unreadable(path, f"half a character, {error.object[error.start]!r}, is not text") from None
     except RecursionError:
         raise _unreadable(path, "it is nested too deep") from None
     if not isinstance(content, dict):

@@ -84,7 +84,7 @@ def _check(kind: Kind, place: str, name: str, function: Callable[..., Any]) -> N
     form = FORMS[kind]
     why = ""
     if not callable(function) or inspect.isclass(function) or inspect.isbuiltin(function):
-        why = "it is no function of Python"
+        why = "it is not a function of Python"
     elif inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         why = "it is async"
     elif kind != "dsl" and inspect.isgeneratorfunction(function):

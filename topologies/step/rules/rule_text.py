@@ -94,7 +94,7 @@ def _checked(kind: Kind, place: str, name: str | None, names: _Names) -> str:
         return name
     if function is None and name not in names.classes:
         raise unclear_error(kind, place, name, own)
-    why = "it is no function of Python" if function is None else _misfit(kind, function)
+    why = "it is not a function of Python" if function is None else _misfit(kind, function)
     if why:
         raise unfit_error(kind, place, name, getattr(function, "lineno", None), why)
     return name

@@ -28,13 +28,13 @@ class Changes(Passing):
     ``by``: the columns of the key; with none, all events have the same. ``of``: the columns that are compared, all
     others unless they are named; a null equals a null, NaN equals NaN, and 0.0 equals -0.0. ``within``: an event that
     has not changed passes nevertheless if the last one that passed is so long ago, or longer; a key without events for
-    so long is forgotten. Without it, the last values of each key are kept for ever.
+    so long is forgotten. Without it, the last values of each key are kept forever.
 
     Events are looked at in order of time, then of arrival, on all inputs, when the watermark has passed them. Their
     columns and times stay what they are. What is held back is counted as ``unchanged`` in the counters of the run, and
     goes to the output stream ``rest`` if one is named. With several tasks, group the inputs by fields among ``by``.
 
-    ConfigError for a ``within`` of zero, for columns that are none or in both lists, and for what is no stream.
+    ConfigError for a ``within`` of zero, for columns that are none or in both lists, and for what is not a stream.
     """
 
     held_back = "unchanged"

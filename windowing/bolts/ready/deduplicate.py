@@ -25,7 +25,7 @@ class Deduplicate(Passing):
 
     ``by``: the columns of the id. An event with a null in one of them has no id, and passes. ``within``: how long after
     an event that has passed events with its id are repeats. A repeat does not prolong it; an event exactly so much
-    later passes, and the time begins anew. First is the least time, then what arrives first, on all inputs, so an
+    later passes, and the time starts over. First is the least time, then what arrives first, on all inputs, so an
     event is passed on when the watermark has passed it. Its columns and its time stay what they are.
 
     Repeats are counted as ``repeats`` in the counters of the run, and go to the output stream ``rest`` if one is named.
@@ -46,7 +46,7 @@ class Deduplicate(Passing):
         if self.within is None:
             raise ConfigError(
                 "Deduplicate(within=None)",
-                why="to know repeats of any age, every id would have to be kept for ever",
+                why="to know repeats of any age, every id would have to be kept forever",
                 do='give the time within which repeats come, such as within="1d"',
             )
 

@@ -144,7 +144,7 @@ class Rank(BatchWindowedBolt):
         unknown = np.zeros(len(values), np.bool_) if known is None else ~known
         values = np.where(unknown, 0, values)
         order = np.lexsort((values, unknown, groups))
-        places = np.zeros(len(order), np.int64)  # equal where the values are, and null is no value
+        places = np.zeros(len(order), np.int64)  # equal where the values are, and null is not a value
         same = (values[order][1:] == values[order][:-1]) & (unknown[order][1:] == unknown[order][:-1])
         places[order[1:]] = np.cumsum(~same)
         return order, groups, places
@@ -164,7 +164,7 @@ class TopN(Rank):
     ``method="dense_rank"`` all with one of the ``n`` best values. ``descending=False``: the least values. A null is
     worse than every value. All else is as for ``Rank``, but rows of a window come in order of (by, rank), null last.
 
-    ConfigError for an ``n`` that is no whole number above 0, and for what ``Rank`` refuses.
+    ConfigError for an ``n`` that is not a whole number above 0, and for what ``Rank`` refuses.
     """
 
     @checked_value

@@ -34,8 +34,8 @@ class RateLimit(Passing):
     ``rest`` if one is named. At most ``n`` times are kept for each key, no longer than ``per``. With several tasks,
     group the inputs by fields among ``by``.
 
-    ConfigError for an ``n`` that is no whole number above 0, for a ``per`` of zero, and for what is no column or no
-    stream.
+    ConfigError for an ``n`` that is not a whole number above 0, for a ``per`` of zero, and for what is not a column or
+    not a stream.
     """
 
     held_back = "over the limit"

@@ -25,7 +25,7 @@ class ShiftTime(BatchBolt):
 
         builder.set_bolt("later", ShiftTime("5s")).shuffle_grouping("totals")
 
-    It moves the time that events have from a windowed bolt before it. Columns stay as they are, but for ``fields``:
+    It moves the time that events have from a windowed bolt before it. Columns stay as they are, except for ``fields``:
     these hold times (timestamps, or whole numbers of milliseconds) and are moved too. Behind a spout, where events
     have no time yet, it moves these columns only.
     """

@@ -37,12 +37,12 @@ def decline(events: list[Event], call: Aggregation) -> str:
 
 
 def passthrough(events: list[Event], call: Aggregation) -> str:
-    """The events go on as they are (UH-27)."""
+    """The events are passed on as they are (UH-27)."""
     return "passthrough"
 
 
 def marked(events: list[Event], call: Aggregation) -> str:
-    """The events go on, with another header and key (UH-27)."""
+    """The events are passed on, with another header and key (UH-27)."""
     call.headers = {"TargetKey": "marked", "kafka": {"seen": "yes"}}
     return "passthrough"
 

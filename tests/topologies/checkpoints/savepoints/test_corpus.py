@@ -1,4 +1,4 @@
-"""Checkpoints that were kept: those of this format go on and give the rows of a run without interruption, others are
+"""Checkpoints that were kept: those of this format continue and give the rows of a run without interruption, others are
 refused in clear words."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A savepoint is a whole checkpoint at another place: a run goes on from it as from the one it was taken of."""
+"""A savepoint is a whole checkpoint at another place: a run continues from it as from the one it was taken of."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from windowing import StatefulWindowedBolt, TupleWindow
 from windowing.errors import CheckpointError, ConfigError, TopologyError
 
 CASES = int(os.environ.get("WINDBOLT_SAVEPOINTS", "1"))
-"""How many topologies of each kind go on from savepoints."""
+"""How many topologies of each kind continue from savepoints."""
 
 
 def taken(source: str, target: str, *moved: tuple[str, str]) -> Savepoint:

@@ -161,7 +161,7 @@ class _Rows:
 
     def _reader(self) -> pacsv.CSVStreamingReader:
         names = self.schema.names
-        handler = self._turned_away  # a method anew each time it is named: this one is Arrow's alone
+        handler = self._turned_away  # a new method each time it is named: this one is Arrow's alone
         lent = self.stream.lend(handler)
         try:
             return pacsv.open_csv(

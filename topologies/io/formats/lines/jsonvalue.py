@@ -1,7 +1,7 @@
 """JSON values to typed columns, where Arrow's own reader cannot say which row is wrong.
 
 Numbers keep their text until the declared type is known, so that nothing is rounded on the way. A name that
-is given twice in an object is bad where it is declared. Text is no number and a number no text, but numbers
+is given twice in an object is bad where it is declared. Text is not a number and a number no text, but numbers
 may be spelled as strings ("NaN", "Infinity" and exact decimals need it). A map is an object, or a list of
 [key, value].
 """

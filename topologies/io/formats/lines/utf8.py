@@ -75,7 +75,7 @@ class Utf8Stream:
     def _read_ahead(self, size: int | None) -> memoryview:
         try:
             data = memoryview(self.read(size))
-        except Exception as error:  # Arrow would keep it, and the stream with it, for ever
+        except Exception as error:  # Arrow would keep it, and the stream with it, forever
             self.failure = error
             return memoryview(b"")
         self._watch(data)
@@ -97,7 +97,7 @@ class Utf8Stream:
         """Deliver nothing more, and wait for the threads that read ahead or still hold data.
 
         A thread that asks for the GIL while the interpreter ends is killed: the process then aborts, or waits for that
-        thread for ever.
+        thread forever.
         """
         self._closing = True
         deadline = time.monotonic() + _PATIENCE

@@ -90,7 +90,7 @@ def _int(data: bytes, position: int, levels: int) -> int:
         return position + 1
     number, end = long_at(data, position)
     if not -(2**31) <= number < 2**31:
-        raise Misfit(f"{number} is no number of 32 bits")
+        raise Misfit(f"{number} is not a number of 32 bits")
     return end
 
 
@@ -118,7 +118,7 @@ def _enum(name: str, symbols: int) -> Check:
     def check(data: bytes, position: int, levels: int) -> int:
         number, end = long_at(data, position)
         if not 0 <= number < symbols:
-            raise Misfit(f"{number} is no symbol of {name}, which has {symbols}")
+            raise Misfit(f"{number} is not a symbol of {name}, which has {symbols}")
         return end
 
     return check
@@ -128,7 +128,7 @@ def _union(branches: tuple[Check, ...]) -> Check:
     def check(data: bytes, position: int, levels: int) -> int:
         number, start = long_at(data, position)
         if not 0 <= number < len(branches):
-            raise Misfit(f"{number} is no branch of a union of {len(branches)}")
+            raise Misfit(f"{number} is not a branch of a union of {len(branches)}")
         return branches[number](data, start, levels)
 
     return check
@@ -206,7 +206,7 @@ def _time(inner: Check, day: int) -> Check:
         end = inner(data, position, levels)
         number, _ = long_at(data, position)
         if not 0 <= number < day:
-            raise Misfit(f"{number} is no time of a day")
+            raise Misfit(f"{number} is not a time of a day")
         return end
 
     return check

@@ -1,4 +1,4 @@
-"""Makes of an object what fastavro is to write by an Avro schema, or says why it is no value of that.
+"""Makes of an object what fastavro is to write by an Avro schema, or says why it is not a value of that.
 
 fastavro writes some values that do not fit: it drops entries that are not fields, takes missing fields as None, and
 rounds whole numbers to doubles. Here nothing is dropped, filled in (except by the schema's own default) or rounded.
@@ -77,7 +77,7 @@ def _null(value: Any, levels: int) -> None:
 def _boolean(value: Any, levels: int) -> bool:
     value = plain(value)
     if not isinstance(value, bool):
-        raise Misfit(f"{value_and_type(value)} is no boolean")
+        raise Misfit(f"{value_and_type(value)} is not a boolean")
     return value
 
 
@@ -88,9 +88,9 @@ def _whole(bits: int) -> Fit:
         if type(value) is not int:
             value = plain(value)
             if not isinstance(value, int) or isinstance(value, bool):
-                raise Misfit(f"{value_and_type(value)} is no whole number")
+                raise Misfit(f"{value_and_type(value)} is not a whole number")
         if not -beyond <= value < beyond:
-            raise Misfit(f"{value_and_type(value)} is no number of {bits} bits")
+            raise Misfit(f"{value_and_type(value)} is not a number of {bits} bits")
         return int(value)
 
     return fit
@@ -100,7 +100,7 @@ def _double(value: Any, levels: int) -> float:
     if type(value) is not float:
         value = plain(value)
         if not isinstance(value, int | float) or isinstance(value, bool):
-            raise Misfit(f"{value_and_type(value)} is no number")
+            raise Misfit(f"{value_and_type(value)} is not a number")
     try:
         number = float(value)
     except OverflowError:
@@ -126,7 +126,7 @@ def _string(value: Any, levels: int) -> str:
     if type(value) is not str:
         value = plain(value)
         if not isinstance(value, str):
-            raise Misfit(f"{value_and_type(value)} is no text")
+            raise Misfit(f"{value_and_type(value)} is not text")
     if not value.isascii():
         try:
             value.encode()
@@ -138,7 +138,7 @@ def _string(value: Any, levels: int) -> str:
 def _bytes(value: Any, levels: int) -> bytes:
     value = plain(value)
     if not isinstance(value, bytes | bytearray):
-        raise Misfit(f"{value_and_type(value)} is no bytes")
+        raise Misfit(f"{value_and_type(value)} is not bytes")
     return bytes(value)
 
 
@@ -156,7 +156,7 @@ def _enum(name: str, symbols: tuple[str, ...]) -> Fit:
     def fit(value: Any, levels: int) -> str:
         value = plain(value)
         if not isinstance(value, str) or value not in symbols:
-            raise Misfit(f"{value_and_type(value)} is no symbol of {name}")
+            raise Misfit(f"{value_and_type(value)} is not a symbol of {name}")
         return str(value)
 
     return fit
@@ -166,7 +166,7 @@ def _array(inner: Fit) -> Fit:
     def fit(value: Any, levels: int) -> list[Any]:
         value = plain(value)
         if not isinstance(value, list | tuple):
-            raise Misfit(f"{value_and_type(value)} is no list")
+            raise Misfit(f"{value_and_type(value)} is not a list")
         if levels == 0:
             raise Misfit(_TOO_DEEP)
         made: list[Any] = []
@@ -183,13 +183,13 @@ def _array(inner: Fit) -> Fit:
 def _map(inner: Fit) -> Fit:
     def fit(value: Any, levels: int) -> dict[str, Any]:
         if not isinstance(value, Mapping):
-            raise Misfit(f"{value_and_type(value)} is no object")
+            raise Misfit(f"{value_and_type(value)} is not an object")
         if levels == 0:
             raise Misfit(_TOO_DEEP)
         made = {}
         for key, item in value.items():
             if not isinstance(key, str):
-                raise Misfit(f"the name {value_and_type(key)} is no text")
+                raise Misfit(f"the name {value_and_type(key)} is not text")
             try:
                 made[_string(key, levels)] = inner(item, levels - 1)
             except Misfit as misfit:
@@ -202,7 +202,7 @@ def _map(inner: Fit) -> Fit:
 def _record(name: str, fields: Mapping[str, Fit], defaults: Mapping[str, Any]) -> Fit:
     def fit(value: Any, levels: int) -> dict[str, Any]:
         if not isinstance(value, Mapping):
-            raise Misfit(f"{value_and_type(value)} is no object, as {name} is")
+            raise Misfit(f"{value_and_type(value)} is not an object, as {name} is")
         if levels == 0:
             raise Misfit(_TOO_DEEP)
         made = {}

@@ -82,7 +82,7 @@ def _decimal(schema: Any) -> LogicalFit:
             return number.to_bytes(size or number.bit_length() // 8 + 1, signed=True)
         except (ArithmeticError, ValueError):
             raise Misfit(
-                f"{value_and_type(value)} is no decimal of {context.prec} digits, {scale} after the point"
+                f"{value_and_type(value)} is not a decimal of {context.prec} digits, {scale} after the point"
             ) from None
 
     return fit

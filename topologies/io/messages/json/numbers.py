@@ -19,7 +19,7 @@ _SPACE = b" \t\r\n"
 
 
 def same_tokens(event: Any, text: bytes) -> bool:
-    """Whether a value is written as the text it was read from, but for white space: each number as its double is
+    """Whether a value is written as the text it was read from, except for white space: each number as its double is
     spelled, each name as often as it is kept."""
     return orjson.dumps(event).translate(None, _SPACE) == text.translate(None, _SPACE)
 

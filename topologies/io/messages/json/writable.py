@@ -53,7 +53,7 @@ def _object(value: dict[Any, Any], max_depth: int) -> dict[str, Any]:
     made = {}
     for name, item in value.items():
         if not isinstance(name, str):
-            raise Misfit(f"the name {value_and_type(name)} is no text")
+            raise Misfit(f"the name {value_and_type(name)} is not text")
         try:
             made[_encodable(name)] = plain(item, max_depth)
         except Misfit as misfit:

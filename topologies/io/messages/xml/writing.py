@@ -101,7 +101,7 @@ def _is_attribute(key: Any) -> bool:
 
 def _name(name: Any) -> str:
     if not isinstance(name, str) or not (_PLAIN_NAME.fullmatch(name) or _is_name(name)):
-        raise Misfit(f"{value_and_type(name)} is no name in XML")
+        raise Misfit(f"{value_and_type(name)} is not a name in XML")
     return name
 
 

@@ -1,4 +1,4 @@
-"""What becomes of the orders of a shop."""
+"""What happens to the orders of a shop."""
 
 from windbolt.step import Aggregation, Event, Out
 
