@@ -1,1 +1,1 @@
-"""Checkpoints: plans, manifests and segments, in files with checksums."""
+"""What is saved of a run and restored after a crash: plans, manifests with the state of tasks, and segments of rows."""

@@ -1,4 +1,4 @@
-"""State of one task of a windowed bolt between two batches, by the family of its windows."""
+"""What a task of a windowed bolt saves between two batches and restores after a crash, by the family of its windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows that are runs of a task's queue: of events, or of the partial sums that stand for them."""
+"""One task whose windows are runs of a queue, of events or partial sums: restored, fired, and saved."""
 
 from __future__ import annotations
 

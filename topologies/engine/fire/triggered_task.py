@@ -1,4 +1,4 @@
-"""Windows of keys that a trigger fires, in one task."""
+"""One task whose windows are those of keys that a trigger fires: restored, fired, and saved."""
 
 from __future__ import annotations
 

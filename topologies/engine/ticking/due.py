@@ -1,4 +1,4 @@
-"""Whether a task may have something to do at a frontier."""
+"""Which tasks may have a window due at a frontier; the others are not fired."""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@ propagates."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from topologies.io.messages.message_errors import Unwritable
@@ -25,6 +27,20 @@ class Misfit(Exception):
     def unwritable(self) -> Unwritable:
         place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in reversed(self.steps))
         return Unwritable(f"{_shortened(place.removeprefix('.')) or 'the event'}: {self.reason}")
+
+
+@contextmanager
+def unwritable_if_it_fails() -> Iterator[None]:
+    """Whatever keeps an event from being written is raised as Unwritable, with the place of the value that does not
+    fit."""
+    try:
+        yield
+    except Misfit as misfit:
+        raise misfit.unwritable() from None
+    except Unwritable:
+        raise
+    except Exception as error:  # objects may run their own code
+        raise Unwritable(f"the event cannot be written: {error!r}") from error
 
 
 def value_and_type(value: Any) -> str:

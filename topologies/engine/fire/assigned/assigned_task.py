@@ -1,4 +1,4 @@
-"""Windows that assigners form, in one task."""
+"""One task whose windows assigners form: restored, fired, and saved."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from topologies.io.messages.csv.types import TYPES, CsvType, Guessed
 from topologies.io.messages.message_errors import Unreadable, Unwritable
 from topologies.io.messages.message_format import NO_HEADERS, Headers
 from topologies.io.messages.message_limits import MAX_BYTES, check_limits, present, within
-from topologies.io.messages.misfit import Misfit, value_and_type
+from topologies.io.messages.misfit import Misfit, unwritable_if_it_fails, value_and_type
 from windowing.errors import ConfigError
 
 _BOM = b"\xef\xbb\xbf"
@@ -70,16 +70,11 @@ class CsvMessages:
 
     def write(self, event: Any, headers: Headers = NO_HEADERS) -> bytes:
         """The message for an event, an object with just the fields. Raises Unwritable."""
-        try:
-            return within(self._row.join(self._texts(event)).encode(), self.max_bytes)
-        except Misfit as misfit:
-            raise misfit.unwritable() from None
-        except UnicodeEncodeError as error:
-            raise Unwritable(f"the event cannot be written as UTF-8: {error}") from None
-        except Unwritable:
-            raise
-        except Exception as error:  # objects may run their own code
-            raise Unwritable(f"the event cannot be written: {error!r}") from error
+        with unwritable_if_it_fails():
+            try:
+                return within(self._row.join(self._texts(event)).encode(), self.max_bytes)
+            except UnicodeEncodeError as error:
+                raise Unwritable(f"the event cannot be written as UTF-8: {error}") from None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CsvMessages, (self.fields, self.separator, self.types, self.max_bytes)

@@ -21,10 +21,10 @@ from topologies.io.messages.json.depth import nests_deeper
 from topologies.io.messages.json.joined import read_joined, read_joined_again
 from topologies.io.messages.json.numbers import exact
 from topologies.io.messages.json.writable import may_have_nan, plain
-from topologies.io.messages.message_errors import Unreadable, Unwritable
+from topologies.io.messages.message_errors import Unreadable
 from topologies.io.messages.message_format import NO_HEADERS, Headers
 from topologies.io.messages.message_limits import MAX_BYTES, MAX_DEPTH, check_limits, present, too_deep, within
-from topologies.io.messages.misfit import Misfit
+from topologies.io.messages.misfit import unwritable_if_it_fails
 
 _BOM = b"\xef\xbb\xbf"
 _UNREAD: Any = object()
@@ -100,11 +100,5 @@ class JsonMessages:
 
     def _written_plain(self, event: Any) -> bytes:
         """The slow path, which supports more values and reports the first place that cannot be written."""
-        try:
+        with unwritable_if_it_fails():
             return within(orjson.dumps(plain(event, self.max_depth)), self.max_bytes)
-        except Misfit as misfit:
-            raise misfit.unwritable() from None
-        except Unwritable:
-            raise
-        except Exception as error:  # objects may run their own code
-            raise Unwritable(f"the event cannot be written: {error!r}") from error

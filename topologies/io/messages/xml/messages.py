@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 from xml.parsers.expat import ExpatError
 
-from topologies.io.messages.message_errors import Unreadable, Unwritable
+from topologies.io.messages.message_errors import Unreadable
 from topologies.io.messages.message_format import NO_HEADERS, Headers
 from topologies.io.messages.message_limits import MAX_BYTES, MAX_DEPTH, check_limits, present, within
-from topologies.io.messages.misfit import Misfit
+from topologies.io.messages.misfit import unwritable_if_it_fails
 from topologies.io.messages.xml.reading import XmlReading
 from topologies.io.messages.xml.writing import XmlWriting
 
@@ -49,11 +49,5 @@ class XmlMessages:
 
     def write(self, event: Any, headers: Headers = NO_HEADERS) -> bytes:
         """The message for an event, an object with one entry. Raises Unwritable."""
-        try:
+        with unwritable_if_it_fails():
             return within(XmlWriting(self.max_bytes, self.max_depth).write(event), self.max_bytes)
-        except Misfit as misfit:
-            raise misfit.unwritable() from None
-        except Unwritable:
-            raise
-        except Exception as error:  # objects may run their own code
-            raise Unwritable(f"the event cannot be written: {error!r}") from error
