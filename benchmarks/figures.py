@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+
 Status = Literal["ok", "missing", "wrong", "failed"]
 Basis = Literal["data batches", "all batches", "whole run"]
 
@@ -147,3 +149,13 @@ def by_section(figures: Sequence[Figure]) -> dict[str, list[Figure]]:
 
 def _rounded(value: float | None) -> int | None:
     return None if value is None else round(value)
+
+
+def milliseconds(runs: Sequence[Sequence[float]]) -> dict[str, Any]:
+    """Of the milliseconds of several runs: over all of them, and the median of each run."""
+    every = [value for run in runs for value in run]
+    return {
+        "median_ms": round(statistics.median(every), 1),
+        "p99_ms": round(float(np.percentile(every, 99)), 1),
+        "median_ms_by_run": [round(statistics.median(run), 1) for run in runs],
+    }

@@ -8,12 +8,10 @@ partitions', Spark has only the greatest time of all. What an engine has counted
 from __future__ import annotations
 
 import json
-import statistics
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka.admin import AdminClient
@@ -23,7 +21,7 @@ from pyspark.sql import functions as sf
 
 from benchmarks.contest import fail, say, scratch
 from benchmarks.events import SEED
-from benchmarks.figures import Figure, Verdict
+from benchmarks.figures import Figure, Verdict, milliseconds
 from benchmarks.probing import Probe, probed, run_until_end, stop_after
 from benchmarks.sections.bench import MAIN, Bench
 from tests.helpers.broker import broker
@@ -90,11 +88,8 @@ def kafka(bench: Bench) -> None:
 
 def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
     """In milliseconds: over the results of all runs, and the median of each run; records that were not counted."""
-    every = [value for run in runs for value in run["values_ms"]]
     return {
-        "median_ms": round(statistics.median(every), 1),
-        "p99_ms": round(float(np.percentile(every, 99)), 1),
-        "median_ms_by_run": [round(statistics.median(run["values_ms"]), 1) for run in runs],
+        **milliseconds([run["values_ms"] for run in runs]),
         "sent": sum(run["sent"] for run in runs),
         "not_counted": sum(run["sent"] - run["counted"] for run in runs),
     }

@@ -7,7 +7,6 @@ waited for; the next file comes after that, so nothing queues. Both engines look
 from __future__ import annotations
 
 import json
-import statistics
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from pyspark.sql import functions as sf
 
 from benchmarks.contest import fail, say, scratch
 from benchmarks.events import FIRST_MS, SCHEMA, SEED
-from benchmarks.figures import Figure
+from benchmarks.figures import Figure, milliseconds
 from benchmarks.probing import Probe, probed, run_until_end, stop_after
 from benchmarks.sections.bench import MAIN, Bench
 from topologies import RunOptions, TopologyBuilder, sinks, spouts
@@ -56,13 +55,7 @@ def latency(bench: Bench) -> None:
 
 def summary(runs: list[list[float]]) -> dict[str, object]:
     """In milliseconds: over the values of all runs, and the median of each run."""
-    every = [value for run in runs for value in run]
-    return {
-        "median_ms": round(statistics.median(every), 1),
-        "p99_ms": round(float(np.percentile(every, 99)), 1),
-        "median_ms_by_run": [round(statistics.median(run), 1) for run in runs],
-        "values_ms": [[round(value, 1) for value in run] for run in runs],
-    }
+    return {**milliseconds(runs), "values_ms": [[round(value, 1) for value in run] for run in runs]}
 
 
 def _run(bench: Bench, engine: Engine, logged: bool, run: int) -> list[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 from manager.outside import asking_again
 from manager.outside.asking_again import RETRIES, AskingAgain
 from manager.storage.file_systems.object_store import open_uri, write_object
-from tests.helpers.s3 import S3, s3_server
+from tests.helpers.s3 import S3
 
 PASSES = "AWS Error SLOW_DOWN during an operation: come back later"
 STAYS = "AWS Error ACCESS_DENIED during an operation: No response body."
@@ -23,12 +23,6 @@ STAYS = "AWS Error ACCESS_DENIED during an operation: No response body."
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking_again, "_FIRST_WAIT", 0.0)
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[S3]:
-    with s3_server() as running:
-        yield running
 
 
 class Failing:

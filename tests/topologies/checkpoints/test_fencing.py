@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
@@ -17,19 +16,13 @@ from manager.storage.manifest import Manifest
 from manager.storage.segments.file_segments import FileSegments, epoch_of
 from manager.storage.turns import Owner
 from tests.helpers.races import Driver, alone, judge, published, race, topology, write_input
-from tests.helpers.s3 import S3, s3_server
+from tests.helpers.s3 import S3
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from windowing.errors import CheckpointError
 
 OPERATIONS = ("create_object", "write_object", "read_object", "delete_objects", "rename_objects")
 """What a run does in an object store, besides what pyarrow does: between any two of them another run may come."""
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[S3]:
-    with s3_server() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

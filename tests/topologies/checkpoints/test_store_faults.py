@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from unittest.mock import patch
 
 import pytest
@@ -13,14 +12,8 @@ from manager.storage.file_systems import object_store
 from manager.storage.manifest import Manifest
 from manager.storage.segments.read_ahead import read_section
 from tests.helpers.races import Driver, alone, judge, topology, write_input
-from tests.helpers.s3 import S3, s3_server
+from tests.helpers.s3 import S3
 from windowing.errors import StorageError
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[S3]:
-    with s3_server() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

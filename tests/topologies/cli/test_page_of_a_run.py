@@ -9,14 +9,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.error import URLError
 
 import pytest
 
 from tests.helpers.places import ROOT
-from tests.helpers.scraping import free_port
 from tests.topologies.page.shown import state
 from topologies.cli.app import with_page_port
 
@@ -31,12 +29,6 @@ builder.set_bolt("count", bolt).global_grouping("events")
 builder.set_sink("out", sinks.files("out", format="jsonl")).from_("count")
 topology = builder.build()
 """
-
-
-@pytest.fixture
-def port() -> Iterator[int]:
-    with free_port() as port:
-        yield port
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -18,7 +17,7 @@ import pytest
 from manager.accounts import ACCOUNTS
 from tests.helpers.orders_and_refunds import MINUTE, NOON, Revenue, order, shop, write, write_two_files_each
 from tests.helpers.places import ROOT
-from tests.helpers.scraping import Scrape, assert_as_reported, free_port, get, health, scrape, value, values
+from tests.helpers.scraping import Scrape, assert_as_reported, get, health, scrape, value, values
 from topologies import RunOptions, TopologyBuilder, local, run_local, sinks, spouts
 from topologies.engine.batch.report import BatchReport
 from topologies.engine.phases import PHASES
@@ -27,12 +26,6 @@ from topologies.metrics.run_metrics import RunMetrics
 from topologies.run.observer import SourceLag
 from topologies.run.summary import Summary
 from windowing.errors import BoltError, ConfigError, EnvironmentMissing, TakenOver
-
-
-@pytest.fixture
-def port() -> Iterator[int]:
-    with free_port() as port:
-        yield port
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.orders_and_refunds import MINUTE, NOON, order, shop, write, write_two_files_each
-from tests.helpers.scraping import free_port, get, health, scrape
+from tests.helpers.scraping import get, health, scrape
 from tests.topologies.page.shown import held, state, why
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.batch.context import Context
@@ -24,12 +23,6 @@ from windowing.aggregates import count
 from windowing.errors import BoltError, ConfigError
 
 SCHEMA = "user string, amount double, ts timestamp"
-
-
-@pytest.fixture
-def port() -> Iterator[int]:
-    with free_port() as port:
-        yield port
 
 
 @pytest.fixture

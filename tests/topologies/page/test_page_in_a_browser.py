@@ -15,7 +15,6 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.helpers.browser import executable
 from tests.helpers.orders_and_refunds import order, shop, write
 from tests.helpers.s3 import S3, s3_server
-from tests.helpers.scraping import free_port
 from tests.topologies.page.shown import held, state
 from tests.topologies.scenarios.test_pictures import contrast
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
@@ -41,12 +40,6 @@ def browser() -> Iterator[Browser]:
         started = playwright.chromium.launch(executable_path=path)
         yield started
         started.close()
-
-
-@pytest.fixture
-def port() -> Iterator[int]:
-    with free_port() as port:
-        yield port
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,6 @@ from topologies.page.site import show_page
 from topologies.page.stored_run import StoredRun
 from topologies.run.address import address_of
 from windowing.errors import BoltError, CheckpointError
-
-
-@pytest.fixture
-def port() -> Iterator[int]:
-    with free_port() as port:
-        yield port
 
 
 @pytest.fixture

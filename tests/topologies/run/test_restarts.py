@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from manager.storage.file_systems import object_store
 from tests.helpers.races import alone, published, topology, write_input
-from tests.helpers.s3 import S3, s3_server
+from tests.helpers.s3 import S3
 from tests.helpers.scraping import free_port, get, health, scrape, value
 from topologies.background.status import RunPhase
 from topologies.checkpoints.notes.runs_note import read_runs
@@ -191,12 +191,6 @@ def test_status_metrics_health_and_page_tell_of_restarts(tmp_path: Path) -> None
 
 
 # --- a store
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[S3]:
-    with s3_server() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
