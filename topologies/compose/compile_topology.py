@@ -1,4 +1,4 @@
-"""From declarations to a topology: every mistake is found here, and all are told together."""
+"""From declarations to a topology: every mistake is found here, and all are reported together."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class _Compilation:
                 graph = {name: sources - set(circle) for name, sources in graph.items() if name not in circle}
 
     def _bolt(self, declarer: BoltDeclarer) -> PlainNode | WindowedNode | None:
-        """A bolt as a node of the topology; None after a mistake, which is told."""
+        """A bolt as a node of the topology; None after a mistake, which is reported."""
         before, name, known = len(self.mistakes), declarer.name, self.known
         declarer = grouped_by_own_key(self._for_inputs(declarer))
         outputs = self._outputs(declarer)
@@ -190,7 +190,7 @@ class _Compilation:
             event_times(declarer.name, settings, streams, brings, self.mistakes)
 
     def _outputs(self, declarer: BoltDeclarer) -> dict[str, pa.Schema] | None:
-        """The streams that a bolt declares, and its errors; None after a mistake, which is told."""
+        """The streams that a bolt declares, and its errors; None after a mistake, which is reported."""
         name, bolt = declarer.name, declarer.bolt
         if not isinstance(bolt, (Bolt, BatchBolt, WindowedBolt)):
             self.mistakes.tell(
@@ -211,7 +211,7 @@ class _Compilation:
         return {**outputs, ERRORS: ERROR_SCHEMA}
 
     def _is_readable(self, name: str, read: Input) -> bool:
-        """Whether the stream of an input is known; a mistake in its grouping is told."""
+        """Whether the stream of an input is known; a mistake in its grouping is reported."""
         if self.known.is_broken(read.stream):
             return False
         schema = self.known.schemas.get(read.stream)

@@ -126,7 +126,7 @@ def _with_its_time(bolt: WindowedBolt, reading: _Reading, known: KnownStreams) -
 
 
 def _schema(bolt: WindowedBolt, reading: _Reading, mistakes: Mistakes) -> pa.Schema | None:
-    """The columns of the bolt's windows; None after a mistake, which is told."""
+    """The columns of the bolt's windows; None after a mistake, which is reported."""
     name = reading.bolt
     try:
         schema = pa.unify_schemas(reading.schemas)

@@ -1,4 +1,4 @@
-"""The mistakes in a topology, in the order in which they are found; all are told together."""
+"""The mistakes in a topology, in the order in which they are found; all are reported together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that is watched: its observers are told of its restarts and of its end."""
+"""A run that is watched: its observers hear of its restarts and of its end."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class FiredBy(StrEnum):
 @checked_on_failure
 @dataclass(slots=True)
 class TriggerCall:
-    """What a rule is told beside its event (UH-19); easily made in a test: ``TriggerCall()``."""
+    """What a rule is given besides its event (UH-19); easily made in a test: ``TriggerCall()``."""
 
     key: Any = None
     """The value of the window's key."""

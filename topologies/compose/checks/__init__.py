@@ -26,7 +26,7 @@ CHECKS = (
     columns, retractions, imports, partitions, key, sums, joins, keys_watermark, lateness, late_stream, windows, panes,
     empty_windows, expired, message_ids, parallel_windows, policies, key_trigger,
 )  # fmt: skip
-"""In the order in which their mistakes are told."""
+"""In the order in which their mistakes are reported."""
 
 
 def mistakes_of(bolt: CheckedBolt) -> Iterator[ConfigError]:

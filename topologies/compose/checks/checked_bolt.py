@@ -1,4 +1,4 @@
-"""A windowed bolt as the checks see it, and how a mistake in it is told."""
+"""A windowed bolt as the checks see it, and how a mistake in it is reported."""
 
 from __future__ import annotations
 

@@ -158,4 +158,4 @@ _CHECKS = (
     _promised_ends, _last_microsecond, _starts_that_move, _gaps_of_events, _adjusted_lifetimes, _too_long, _offset,
     _each_kind, _anchor,
 )  # fmt: skip
-"""In the order in which their mistakes are told."""
+"""In the order in which their mistakes are reported."""
