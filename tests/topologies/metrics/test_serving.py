@@ -275,10 +275,10 @@ def test_a_port_that_is_taken(folder: Path, port: int) -> None:
         ("metrics", "not a port"),
         (0, "not a port"),
         (70000, "not a port"),
-        (":9464", "no address"),
+        (":9464", "not an address"),
         ("host:", "not a port"),
         ("", "not a port"),
-        (True, "no address"),
+        (True, "not an address"),
     ],
 )
 def test_what_is_no_address(given: Any, told: str) -> None:

@@ -300,9 +300,9 @@ def test_another_function_is_named_after_a_colon(write: Write) -> None:
         ("dsl", "def total(a, b, c): ...", "rules.py", "write def total(events, call)"),
         ("key", "async def key(event): ...", "rules.py", "it is async"),
         ("key", "def key(event): yield 1", "rules.py", "it yields"),
-        ("key", "class key: ...", "rules.py", "no function of Python"),
-        ("key", "key = 3\nx = 1", "rules.py:x", "no function of Python"),
-        ("key", "from os import system as key", "rules.py", "no function of Python"),
+        ("key", "class key: ...", "rules.py", "not a function of Python"),
+        ("key", "key = 3\nx = 1", "rules.py:x", "not a function of Python"),
+        ("key", "from os import system as key", "rules.py", "not a function of Python"),
         ("key", "def key(event):\n    return (", "rules.py", "rules.py, line 2: this is not valid Python. SyntaxError"),
         (
             "key",
@@ -372,7 +372,7 @@ def test_a_function_of_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         pickle.loads(pickle.dumps(rule))(Event({}))
     with pytest.raises(ConfigError, match="cannot be imported"):
         load_rule(NamedRule("key", "classpath", "shop_rules.nothing:by_id"))
-    with pytest.raises(ConfigError, match="no function of Python"):
+    with pytest.raises(ConfigError, match="not a function of Python"):
         load_rule(NamedRule("key", "classpath", "os:system"))
 
 

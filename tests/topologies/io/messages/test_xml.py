@@ -156,7 +156,7 @@ NO_NAMES = [
 
 @pytest.mark.parametrize("name", NO_NAMES)
 def test_a_name_that_is_none_is_unwritable(name: str) -> None:
-    assert "no name in XML" in unwritable(XML, {name: "1"})
+    assert "not a name in XML" in unwritable(XML, {name: "1"})
     assert unwritable(XML, {"r": {"x": {name: "1"}}}).startswith("r.x")
     unwritable(XML, {"r": {f"@{name}": "1"}})
 
