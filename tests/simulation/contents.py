@@ -91,7 +91,7 @@ def differences(
     """In what the windows and accounts of a bolt differ from those that its steps demand."""
     oracle = time_oracle if follows_events(rules) else window_oracle
     answer = oracle.answer({"bolt": rules, "steps": list(steps)})
-    found = Counter((row["key"], _end(rules, row["stop"]), row["ids"]) for row in rows)
+    found = Counter((row["key"].rstrip("'"), _end(rules, row["stop"]), row["ids"]) for row in rows)
     wanted = Counter(
         (
             str(window.get("key")),

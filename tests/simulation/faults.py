@@ -50,7 +50,9 @@ STORE_KINDS = {
     "a sink fails": ("call",),
 }
 """The same for worlds in an object store."""
+NEW_CODE = "the bolts have new code"
 ALL_KINDS = {kind: (*KINDS.get(kind, ()), *STORE_KINDS.get(kind, ())) for kind in {**KINDS, **STORE_KINDS}}
+ALL_KINDS[NEW_CODE] = ("start",)
 ENDS_THE_RUN = (
     "a read fails",
     "disk full",
@@ -114,8 +116,17 @@ class Fault:
 def schedule(seed: int) -> list[Fault]:
     """The faults of a seed; some seeds have one kind, others several."""
     chance = random.Random(f"faults {seed}")
-    if in_a_store(seed):
-        return _of_a_store(chance)
+    faults = _of_a_store(chance) if in_a_store(seed) else _of_a_disk(chance)
+    return faults + _of_the_code(random.Random(f"code {seed}"))
+
+
+def _of_the_code(chance: random.Random) -> list[Fault]:
+    """In which lives the code of the bolts is newer than before: in one of five seeds, in some."""
+    some = range(1, MOST_LIVES) if chance.random() < 0.2 else ()
+    return [Fault(life, NEW_CODE, 1) for life in some if chance.random() < 0.5]
+
+
+def _of_a_disk(chance: random.Random) -> list[Fault]:
     kinds = chance.sample(sorted(KINDS), chance.choice([1, 1, 2, 3]))
     if chance.random() < 0.5:  # what tasks and sinks leave is met again after a death
         kinds.append(chance.choice(["the process dies", "power cut"]))
@@ -224,6 +235,10 @@ class Weather:
         if self.calm:
             return None
         return self._kind("task", "a task")
+
+    def of_start(self) -> bool:
+        """Whether the code of the bolts is newer than that of the process before."""
+        return self._kind("start", "the program") is not None
 
     def of_pause(self) -> str | None:
         """What happens before a process starts."""

@@ -32,6 +32,7 @@ from tests.simulation.rescaling import REFUSED, Misplaced, Rescaling
 from tests.simulation.runs import CalmRun, Step, WildRun, in_time
 from tests.simulation.store.drivers import Driver
 from tests.simulation.store.place import EndlessRequests, StorePlace
+from tests.simulation.world.bolts import CODE
 from tests.simulation.world.world import CannotBeBuilt, Told, World, words_of
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescaling.rescale import move_tasks
@@ -86,11 +87,12 @@ class _Play:
     def __init__(self, case: Case, folder: str) -> None:
         self.plan, self.played = case.world, Played(case)
         self.chance = random.Random(f"play {case.seed}")
+        CODE.version = 0
         self.steps: dict[str, Step] = {}
         self.plans: dict[str, str] = {}
         """What batches were planned to be, as JSON, while that must hold."""
         self.begun_with: dict[str, set[str]] = {}
-        """By batch, the numbers of tasks under which it has begun."""
+        """By batch, the numbers of tasks and the code with which it has begun."""
         self.late: list[Callable[[], Any]] = []
         self.clock = self.chance.choice([0, 1_700_000_000_000_000])
         self.disk = Disk(f"{folder}/disk", self.chance, self.plan.names)
@@ -166,8 +168,7 @@ class _Play:
     def _live_of_drivers(self, store: StorePlace, portion: int, *, calm: bool) -> bool:
         """One process, and perhaps some that take the checkpoint over; whether one has come to the end of the input."""
         self.disk.start()
-        self.weather.begin()
-        self.weather.calm = calm
+        self._begin_life(calm=calm)
         self.disk.before = self._count
         self.world.before_call = (lambda: None) if calm else self.weather.of_sink
         drivers = store.live(lambda: self._run_once(portion, rescaled=False), calm=calm)
@@ -205,7 +206,7 @@ class _Play:
 
     def planned(self, key: str, plan: dict[str, Any]) -> None:
         """Called when a run knows what a batch is: one that runs again is what it was, unless its plan may be gone."""
-        self.begun_with.setdefault(key, set()).add(json.dumps(self.world.tasks, sort_keys=True))
+        self.begun_with.setdefault(key, set()).add(json.dumps([CODE.version, self.world.tasks], sort_keys=True))
         if self.store is not None and self.store.taken_over:
             return
         now = json.dumps(plan, sort_keys=True)
@@ -217,8 +218,7 @@ class _Play:
         """One process; whether it has come to the end of the input."""
         file_segments._CHECKED.clear()
         self.disk.start()
-        self.weather.begin()
-        self.weather.calm = calm
+        self._begin_life(calm=calm)
         self.layouts.note()
         pause = None if calm else self.weather.of_pause()
         flipped = flip_a_bit(f"{self.folder}/ck", self.chance) if pause == "a bit flips" else None
@@ -250,6 +250,12 @@ class _Play:
             if not calm:
                 self.weather.end()
         return False
+
+    def _begin_life(self, *, calm: bool) -> None:
+        self.weather.begin()
+        self.weather.calm = calm
+        if not calm and self.weather.of_start():
+            CODE.version += 1
 
     def _go_back(self) -> None:
         """Go back to one of the batches that are kept, or on with it where that was interrupted."""

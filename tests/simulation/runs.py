@@ -13,6 +13,7 @@ from manager.storage.batch_keys import batch_key, batch_of
 from tests.simulation.broker import Broker, Ends, Range, RecordJournal, ingested, limited
 from tests.simulation.executor import SimulatedExecutor
 from tests.simulation.faults import Weather
+from tests.simulation.world.bolts import CODE
 from tests.simulation.world.plan import WorldPlan
 from tests.simulation.world.world import World
 from topologies.checkpoints.checkpointed_run import IngestRows
@@ -41,6 +42,8 @@ class Step(NamedTuple):
     """How far it goes in each partition."""
     tasks: Mapping[str, int] = MappingProxyType({})
     """How many tasks bolts had."""
+    code: int = 0
+    """The version of their code."""
 
     def of(self, spout: str) -> list[str]:
         """The names of those of one spout."""
@@ -155,6 +158,7 @@ class WildRun(BrokerRun):
         key, planned = batch_key(plan.batch, plan.closing), self.plan
         files = tuple((spout, os.path.basename(path)) for spout, path in planned.get("files", ()))
         now = Step(planned["clock"], planned.get("slots", 1), planned["run"], files, tasks=dict(self.play.world.tasks))
+        now = now._replace(code=CODE.version)
         if self.broker is not None and not plan.closing:
             now = now._replace(records=self.journal.ranges(plan.batch), ends=self.journal.ends(plan.batch))
         self.begun[key] = now
@@ -192,6 +196,7 @@ class CalmRun(BrokerRun):
             self._open_journal()
         for key, step in self.steps.items():
             self.at, self.executor.slots, self.micro_batch.run_id = key, step.slots, step.run
+            CODE.version = step.code
             if key.endswith("-close"):
                 self._close()
                 continue
