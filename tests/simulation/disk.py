@@ -37,6 +37,9 @@ _open, _fsync, _rename, _remove, _makedirs, _listdir = os.open, os.fsync, os.ren
 _open_text, _memory_map, _stat = builtins.open, pa.memory_map, os.stat
 
 
+_CHANGES = ("create", "rename", "delete", "make folder", "delete folder")
+
+
 class Crash(BaseException):
     """The process dies. No Exception, so that nobody takes it for one that can be dealt with."""
 
@@ -59,6 +62,14 @@ class Disk:
         self._unsynced: dict[int, int] = {}
         """By inode, how many bytes of a file have been synced, where it may have more."""
         self._stashed = 0
+        self._before: dict[str, set[str]] = {}
+        """What folders held when the process before the last one began."""
+        self._now: dict[str, set[str]] = {}
+        """The same of the last one."""
+        self._hidden: dict[str, set[str]] = {}
+        """By folder, what its listings do not have yet: another machine has made it lately."""
+        self._old_for = 0
+        """So many listings are still older."""
 
     @property
     def keeps_order(self) -> bool:
@@ -70,6 +81,25 @@ class Disk:
     def start(self) -> None:
         """A new process."""
         self.dead, self.lost_answer = False, None
+        self._before, self._now, self._hidden = self._now, self._held(), {}
+
+    def list_as_before(self) -> None:
+        """This process is on another machine than the one before it, and lists folders as they were when that one
+        began, as NFS may do: each until it has changed that folder itself, and all of them for some time only."""
+        self._hidden = {folder: names - self._before.get(folder, names) for folder, names in self._now.items()}
+        self._old_for = int(2 ** self._chance.uniform(0, 7))
+
+    def _held(self) -> dict[str, set[str]]:
+        kept = (f"{self.data}/ck", f"{self.data}/out")
+        return {at: {*folders, *names} for top in kept for at, folders, names in os.walk(top)}
+
+    def seen(self, folder: str, names: list[str]) -> list[str]:
+        """Of the names in a folder, those that this process sees when it lists it."""
+        hidden = self._hidden.get(folder.rstrip("/"))
+        if not hidden or self._old_for <= 0:
+            return names
+        self._old_for -= 1
+        return [name for name in names if name not in hidden]
 
     def cut_power(self) -> list[str]:
         """Leave of the disk what a power cut leaves; what was lost, in words."""
@@ -122,6 +152,8 @@ class Disk:
         if self.dead:
             raise Crash
         self.before(kind, path)
+        if kind in _CHANGES:  # whoever changes a folder learns what it holds
+            self._hidden.pop(os.path.dirname(path), None)
 
     def answered(self) -> None:
         """After an operation whose answer may be lost."""
@@ -192,7 +224,7 @@ class Disk:
 
     def names(self, folder: str) -> list[str]:
         """What a folder holds, in whatever order."""
-        found = sorted(_listdir(folder))
+        found = self.seen(folder, sorted(_listdir(folder)))
         self._chance.shuffle(found)
         return found
 
@@ -317,6 +349,8 @@ class _SimulatedFileSystem(LocalFileSystem):  # type: ignore[misc,valid-type]
         found = super().get_file_info(paths)
         if isinstance(paths, pafs.FileSelector) and self.disk.mine(paths.base_dir):
             self.disk.told("list", paths.base_dir)
+            seen = {*self.disk.seen(paths.base_dir, [each.base_name for each in found])}
+            found = [each for each in found if each.base_name in seen]
             self.disk._chance.shuffle(found)
         return found
 

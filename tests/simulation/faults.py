@@ -53,6 +53,8 @@ STORE_KINDS = {
 NEW_CODE = "the bolts have new code"
 ALL_KINDS = {kind: (*KINDS.get(kind, ()), *STORE_KINDS.get(kind, ())) for kind in {**KINDS, **STORE_KINDS}}
 ALL_KINDS[NEW_CODE] = ("start",)
+OLD_LISTINGS = "listings are as they were before"
+ALL_KINDS[OLD_LISTINGS] = ("mount",)
 ENDS_THE_RUN = (
     "a read fails",
     "disk full",
@@ -117,13 +119,19 @@ def schedule(seed: int) -> list[Fault]:
     """The faults of a seed; some seeds have one kind, others several."""
     chance = random.Random(f"faults {seed}")
     faults = _of_a_store(chance) if in_a_store(seed) else _of_a_disk(chance)
-    return faults + _of_the_code(random.Random(f"code {seed}"))
+    return faults + _of_the_code(random.Random(f"code {seed}")) + _of_the_mount(random.Random(f"mount {seed}"))
 
 
 def _of_the_code(chance: random.Random) -> list[Fault]:
     """In which lives the code of the bolts is newer than before: in one of five seeds, in some."""
     some = range(1, MOST_LIVES) if chance.random() < 0.2 else ()
     return [Fault(life, NEW_CODE, 1) for life in some if chance.random() < 0.5]
+
+
+def _of_the_mount(chance: random.Random) -> list[Fault]:
+    """In which lives the process is on another machine than the one before: in one of five seeds, in some."""
+    some = range(1, MOST_LIVES) if chance.random() < 0.2 else ()
+    return [Fault(life, OLD_LISTINGS, 1) for life in some if chance.random() < 0.5]
 
 
 def _of_a_disk(chance: random.Random) -> list[Fault]:
@@ -239,6 +247,10 @@ class Weather:
     def of_start(self) -> bool:
         """Whether the code of the bolts is newer than that of the process before."""
         return self._kind("start", "the program") is not None
+
+    def of_mount(self) -> bool:
+        """Whether the process is on another machine than the one before it."""
+        return self._kind("mount", "the folders") is not None
 
     def of_pause(self) -> str | None:
         """What happens before a process starts."""

@@ -70,8 +70,8 @@ def differences(
     wild: Outcome, calm: Outcome, *, losers: bool = False, relaid: Collection[int] = frozenset()
 ) -> list[str]:
     """In what runs with faults differ from one without, in words. ``losers``: some have been taken over, and may have
-    called functions before they knew. ``relaid``: the steps that began with several numbers of tasks or versions of the code; functions may
-    have been given what they came to under each."""
+    called functions before they knew. ``relaid``: the steps that began with several numbers of tasks, or versions of
+    the code; functions may have been given what they came to with each."""
     found = [f"output {name}: {how}" for name, how in _compare(wild.output, calm.output)]
     found += [f"state, {name}: {how}" for name, how in _compare(_flat(wild.state), _flat(calm.state))]
     files = _without_plans_of_losers(wild.files, calm.files) if losers else wild.files

@@ -219,6 +219,8 @@ class _Play:
         file_segments._CHECKED.clear()
         self.disk.start()
         self._begin_life(calm=calm)
+        if not calm and self.weather.of_mount():
+            self.disk.list_as_before()
         self.layouts.note()
         pause = None if calm else self.weather.of_pause()
         flipped = flip_a_bit(f"{self.folder}/ck", self.chance) if pause == "a bit flips" else None
