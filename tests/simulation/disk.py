@@ -34,10 +34,10 @@ from tests.simulation.name_changes import NameChanges, Order
 
 LocalFileSystem = pafs.LocalFileSystem
 _open, _fsync, _rename, _remove, _makedirs, _listdir = os.open, os.fsync, os.rename, os.remove, os.makedirs, os.listdir
-_open_text, _memory_map, _stat = builtins.open, pa.memory_map, os.stat
+_open_text, _memory_map, _stat, _utime = builtins.open, pa.memory_map, os.stat, os.utime
 
 
-_CHANGES = ("create", "rename", "delete", "make folder", "delete folder")
+_CHANGES = ("touch", "create", "rename", "delete", "make folder", "delete folder")
 
 
 class Crash(BaseException):
@@ -153,7 +153,7 @@ class Disk:
             raise Crash
         self.before(kind, path)
         if kind in _CHANGES:  # whoever changes a folder learns what it holds
-            self._hidden.pop(os.path.dirname(path), None)
+            self._hidden.pop(path if kind == "touch" else os.path.dirname(path), None)
 
     def answered(self) -> None:
         """After an operation whose answer may be lost."""
@@ -279,6 +279,11 @@ class Disk:
             disk.told("list", path)
             return disk.names(path)
 
+        def touched(path: Any, *rest: Any, **named: Any) -> None:
+            if disk.mine(path):
+                disk.told("touch", path)
+            _utime(path, *rest, **named)
+
         def mapped(path: Any, *rest: Any) -> pa.MemoryMappedFile:
             if disk.mine(path):
                 disk.told("read", path)
@@ -289,6 +294,7 @@ class Disk:
                 (pafs, "LocalFileSystem", SimulatedFileSystem),
                 (os, "open", opened), (os, "fsync", synced), (os, "rename", renamed), (os, "remove", removed),
                 (os, "makedirs", made), (os, "listdir", listed), (pa, "memory_map", mapped),
+                (os, "utime", touched),
                 (name_order, "keeps_order", lambda path: disk.keeps_order),
             ]:  # fmt: skip
                 stack.enter_context(patch.object(owner, name, instead))

@@ -9,6 +9,7 @@ from typing import IO
 
 import pyarrow.fs as pafs
 
+from manager.storage.file_systems.files import list_all_anew
 from manager.storage.file_systems.storage_errors import as_storage_error, system_reason
 from windowing.errors import CheckpointError
 
@@ -35,6 +36,7 @@ class FolderLock:
             self._held.truncate(0)
             self._held.write(f"process {os.getpid()}")
             self._held.flush()
+        list_all_anew(self.folder)
 
     def share(self) -> None:
         """Keep runs off the checkpoint, but nobody who reads it; nothing is written. CheckpointError where a run has

@@ -15,6 +15,7 @@ from manager.storage.batch_keys import batch_name, batch_of
 from manager.storage.file_systems.files import (
     delete_folder,
     is_there,
+    list_anew,
     make_folder,
     move,
     sync_folders_below,
@@ -161,6 +162,8 @@ def _sinks(halves: PairedCheckpoint, key: str, aside: str, passed: list[str], do
             continue
         folder, until = note["folder"], note.get("until")
         filesystem, inside, _ = locate(folder)
+        if isinstance(filesystem, pafs.LocalFileSystem):
+            list_anew(inside)
         later = later_files(filesystem, inside, key)
         if until is not None:
             later = [base for base in later if batch_of(batch_of_file(base) or key) <= until]

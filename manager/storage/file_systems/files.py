@@ -88,6 +88,22 @@ def sync_folders_below(root: str) -> None:
         sync_names(os.path.dirname(root), *sorted(folder for folder, _, _ in os.walk(root)))
 
 
+def list_anew(folder: str) -> None:
+    """From now on list a local folder as it is. A file system in the network may list it as it was up to a minute
+    before, where another machine has changed it since; it asks its server as soon as this machine changes it."""
+    with as_storage_error(folder, "written to"), suppress(FileNotFoundError):
+        os.utime(folder)
+
+
+def list_all_anew(folder: str) -> None:
+    """The same for a folder and all below it."""
+    list_anew(folder)
+    with as_storage_error(folder, "listed"), os.scandir(folder) as found:
+        below = [entry.path for entry in found if entry.is_dir(follow_symlinks=False)]
+    for each in below:
+        list_all_anew(each)
+
+
 def read_bytes(filesystem: pafs.FileSystem, path: str) -> bytes:
     """The content of a file."""
     with as_storage_error(path, "read"), filesystem.open_input_stream(path, compression=None) as source:

@@ -11,7 +11,7 @@ import pyarrow.fs as pafs
 
 from manager.storage.batch_keys import batch_key, batch_name, batch_of
 from manager.storage.file_systems import object_store
-from manager.storage.file_systems.files import entries, make_folder, move, sync_file, sync_folder, sync_names
+from manager.storage.file_systems.files import entries, list_anew, make_folder, move, sync_file, sync_folder, sync_names
 from manager.storage.file_systems.object_store import is_object_store
 from manager.storage.file_systems.storage_errors import as_storage_error, naming_owner
 from manager.storage.manifest import Manifest, SinkFiles
@@ -41,6 +41,7 @@ def prepare_folders(
             with naming_owner(f"sink {node.name!r}"):
                 make_folder(filesystem, folder)
                 if isinstance(filesystem, pafs.LocalFileSystem):
+                    list_anew(folder)
                     sync_names(os.path.dirname(folder), folder)  # an earlier process may have died before it did so
                 if last is None and not planned(batch_key(0, False)):
                     _refuse_others(node.name, filesystem, folder)
@@ -131,6 +132,8 @@ def next_batches(last: str) -> tuple[str, ...]:
 
 def _publish(key: str, files: SinkFiles, *, again: bool) -> None:
     filesystem, folder, uri = locate(files["folder"])
+    if again and uri is None:
+        list_anew(folder)
     there = {entry.base_name for entry in entries(filesystem, folder)} if again else None
     names = [
         (f"{folder}/{draft}", f"{folder}/batch-{key}-{number:04d}.{draft.rsplit('.', 1)[-1]}")
