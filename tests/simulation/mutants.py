@@ -20,7 +20,7 @@ from manager.storage.segments import file_segments
 from manager.storage.segments.file_segments import FileSegments
 from manager.watermarks.watermark import WaterMarkEventGenerator, WatermarkState
 from tests.simulation.executor import SimulatedExecutor
-from topologies.checkpoints import checkpointed_run, going_back, opening
+from topologies.checkpoints import checkpointed_run, folder_lock, going_back, opening
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.checkpoints.folder_lock import FolderLock
 from topologies.checkpoints.note_names import START
@@ -253,6 +253,8 @@ MUTANTS: dict[str, Mutant] = {
     "a note is written before the one that it needs": _start_noted_last,
     "documents are written in place": _written_in_place,
     "the clock goes back": _clock_goes_back,
+    "folders of a checkpoint are listed as before": lambda: patch.object(folder_lock, "list_all_anew", _nothing),
+    "folders of sinks are listed as before": lambda: patch.object(sink_folders, "list_anew", _nothing),
     "checkpoints are not locked": lambda: patch.object(FolderLock, "_take", _nothing),
     "checksums of segments are not compared": _segments_are_believed,
     "files of sinks stay when it goes back": lambda: patch.object(going_back, "_sinks", _nothing),

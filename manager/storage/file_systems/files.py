@@ -91,7 +91,7 @@ def sync_folders_below(root: str) -> None:
 def list_anew(folder: str) -> None:
     """From now on list a local folder as it is. A file system in the network may list it as it was up to a minute
     before, where another machine has changed it since; it asks its server as soon as this machine changes it."""
-    with as_storage_error(folder, "written to"), suppress(FileNotFoundError):
+    with as_storage_error(folder, "written to"), suppress(FileNotFoundError, PermissionError):
         os.utime(folder)
 
 
