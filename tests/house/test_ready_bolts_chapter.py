@@ -1,4 +1,4 @@
-"""The examples of ready bolts in the guide run as they stand there."""
+"""The examples of ready bolts, and of a plain one, in the guide run as they stand there."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from tests.helpers.places import ROOT
 from topologies.local import run_local
 from topologies.run.options import RunOptions
+from windbolt.testing import run_bolt
 
 GUIDE = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
 OFFERS = [
@@ -37,6 +38,17 @@ def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     run_local(names["topology"], RunOptions(checkpoint="ck"))
     assert written(tmp_path / "best") == ["a", "d", "e"]
     assert written(tmp_path / "muted") == ["f"]
+
+
+def test_the_example_of_a_plain_bolt_runs() -> None:
+    found = re.search(r"the same columns:\n\n```python\n(.*?)^```$", GUIDE, re.M | re.S)
+    assert found is not None
+    names: dict[str, Any] = {}
+    exec(found[1], names)
+    columns = "machine string, fahrenheit double, at timestamp"
+    run = run_bolt(names["Celsius"](), [("press", 212.0, 1_704_088_805_000)], columns)
+    (row,) = run.rows
+    assert (row["machine"], row["degrees"], row["ts"].hour) == ("press", 100.0, 6)
 
 
 def test_the_example_of_silence_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,3 +129,21 @@ def test_a_folder_of_the_users_without_python_hides_nothing(tmp_path: Path) -> N
     (tmp_path / "mine.py").write_text(TOPOLOGY + "\nfrom windbolt import run_local\nrun_local(topology)\n")
     done = run("mine.py", folder=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+INTERRUPTED = """
+import runpy, sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "topologies.cli.app":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupting())
+runpy.run_module("windbolt", run_name="__main__")
+"""
+
+
+def test_ctrl_c_while_the_command_is_loaded_ends_it_without_a_traceback(tmp_path: Path) -> None:
+    done = run("-c", INTERRUPTED, folder=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

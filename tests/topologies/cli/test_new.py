@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -38,6 +39,14 @@ def _run(project: Path, *command: str) -> str:
     return done.stdout
 
 
+def _pyright(project: Path, mode: str) -> str:
+    """What pyright prints of the project; 'standard' is its own default, and what editors show."""
+    config = project.parent / f"{project.name}.pyright.json"
+    included = {"include": [project.name], "typeCheckingMode": mode}
+    config.write_text(json.dumps({**included, "failOnWarnings": True}), encoding="utf-8")
+    return _run(project, "basedpyright", "--project", str(config), "--pythonpath", sys.executable)
+
+
 def _commands(readme: str) -> list[str]:
     """The commands of a page, without their remarks."""
     return [line.partition("#")[0].strip() for line in re.findall(r"^    (.*)$", readme, re.M)]
@@ -72,8 +81,20 @@ def test_its_scenario_can_be_replayed(project: Path, join: Path) -> None:
 def test_it_is_typed_and_formatted(example: Example, request: pytest.FixtureRequest) -> None:
     project = request.getfixturevalue("join" if example is Example.JOIN else "project")
     assert "no issues found in 2 source files" in _run(project, "mypy")
+    assert "0 errors, 0 warnings" in _pyright(project, "standard")
     _run(project, "ruff", "check", "--isolated")
     _run(project, "ruff", "format", "--check", "--isolated")
+
+
+def test_pyright_sees_a_mistake_in_a_project(tmp_path: Path) -> None:
+    make_project(tmp_path / "shop")
+    file = tmp_path / "shop" / "topology.py"
+    text = file.read_text(encoding="utf-8")
+    given = 'DATA / "*.jsonl",'
+    assert given in text
+    file.write_text(text.replace(given, f'{given}\n    format="jsonlines",'), encoding="utf-8")
+    with pytest.raises(AssertionError, match=r"jsonlines.* is not assignable"):
+        _pyright(tmp_path / "shop", "standard")
 
 
 @pytest.mark.parametrize("example", Example)
