@@ -18,6 +18,7 @@ from topologies.cli.terminal.consoles import err, out, say
 from topologies.cli.terminal.failing import Debug, in_words, readable_errors
 from topologies.cli.terminal.summary_display import print_summary
 from topologies.preflight.look_at_spouts import dubious_input
+from topologies.preflight.waiting_watermarks import find_waiting
 from topologies.run.address import PAGE_PORT
 from topologies.run.engine import Engine, check_engine
 from topologies.run.options import RunOptions
@@ -163,11 +164,12 @@ def _restart(wanted: bool, attempts: int | None, max_backoff: str | None) -> Res
 
 
 def _tell_doubts(topology: Topology, *, strict: bool, told: Collection[str] = ()) -> list[str]:
-    """Warn of input that is probably not what is meant; with ``strict`` such is an error.
+    """Warn of input that is probably not meant so, and of bolts that wait for it; with ``strict`` such is an error.
 
     Returns what was told. Input that came during the run is looked at after it: ``told`` is what was told before.
     """
-    doubts = [doubt for doubt in dubious_input(topology) if str(doubt) not in told]
+    waiting = (doubt for found in find_waiting(topology).values() for doubt in found.warnings)
+    doubts = [doubt for doubt in (*dubious_input(topology), *waiting) if str(doubt) not in told]
     if strict and doubts:
         raise doubts[0]
     for doubt in doubts:

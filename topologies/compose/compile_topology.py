@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from topologies.compose.checks.called_methods import missing_method
+from topologies.compose.checks.missing_marks import missing_marks
 from topologies.compose.compile_sinks import shared_folders, sink_node
 from topologies.compose.compile_windowed import windowed_node
 from topologies.compose.default_time import with_record_time
@@ -70,21 +71,22 @@ class _Compilation:
             mistakes.extend(self.source_rules.without_use())
         sinks = [sink for each in declared.sinks if (sink := sink_node(each, self.known, mistakes))]
         mistakes.extend(shared_folders(declared.sinks))
-        mistakes.extend(idle_chains({bolt.name: bolt for bolt in bolts if isinstance(bolt, WindowedNode)}))
+        by_name = {bolt.name: bolt for bolt in bolts if isinstance(bolt, WindowedNode)}
+        mistakes.extend(idle_chains(by_name))
+        mistakes.extend(missing_marks(by_name, self.known.schemas))
         if not spouts and not mistakes:
             mistakes.tell("there is no spout", do="set_spout(name, spout)")
         if mistakes:
             raise TopologyError(declared.name, mistakes)
         plain = [bolt for bolt in bolts if isinstance(bolt, PlainNode)]
-        windowed = [bolt for bolt in bolts if isinstance(bolt, WindowedNode)]
         return Topology(
             name=declared.name,
             spouts={spout.name: spout for spout in spouts},
             plain={bolt.name: bolt for bolt in plain},
-            windowed={bolt.name: bolt for bolt in windowed},
+            windowed=by_name,
             sinks={sink.name: sink for sink in sinks},
             stop_on_invalid=declared.on_invalid == "stop",
-            readers=_readers([*plain, *windowed]),
+            readers=_readers([*plain, *by_name.values()]),
             takers=_takers(sinks),
         )
 

@@ -15,6 +15,7 @@ from topologies.io.kafka import KafkaSpout
 from topologies.io.paths import shown_path
 from topologies.io.patterns import is_pattern, leading_folder
 from topologies.io.spouts import MemorySpout
+from topologies.preflight.extracted_times import extracted_times
 from topologies.preflight.findings import Findings
 from topologies.preflight.first_keys import unknown_columns
 from topologies.preflight.first_rows import MOST_ROWS, FirstRows, first_rows_of_files, first_rows_of_memory
@@ -92,7 +93,24 @@ def _of_rows(topology: Topology, node: SpoutNode, first: FirstRows) -> Findings:
         (warnings if first.rows.num_rows and not topology.stop_on_invalid else problems).append(error)
     for column in _times(topology, node, first):
         _judge_times(node.name, first, column, problems, warnings)
+    for each in _extracted(topology, node, first):
+        facts += each.facts
+        problems += each.problems
+        warnings += each.warnings
     return Findings(tuple(facts), tuple(problems), tuple(warnings))
+
+
+def _extracted(topology: Topology, node: SpoutNode, first: FirstRows) -> list[Findings]:
+    """What the extractors of the bolts that read the spout make of its rows; none where files lack columns, such as
+    their own paths, that a run adds."""
+    if first.rows.column_names != node.outputs[DEFAULT_STREAM].names:
+        return []
+    return [
+        extracted_times(part, node.name, first.rows)
+        for part in topology.windowed.values()
+        if part.bolt.settings.timestamp_extractor is not None
+        and any(each.stream == (node.name, DEFAULT_STREAM) for each in part.inputs)
+    ]
 
 
 def _example(first: FirstRows) -> str:

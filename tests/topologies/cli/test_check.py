@@ -32,7 +32,8 @@ def _check(project: Path, *options: str) -> Result:
 def test_a_sound_topology_is_reported_and_ends_with_0(project: Path) -> None:
     result = _check(project, "--strict")
     assert result.exit_code == 0
-    lines = [line.rstrip() for line in result.stdout.splitlines()]
+    lines = result.stdout.splitlines()
+    assert lines == [line.rstrip() for line in lines]
     assert lines[0] == "topology shop"
     assert "  emits    id string, user string, amount double, ts timestamp" in lines
     assert "  read     8 rows" in lines
@@ -140,3 +141,9 @@ def test_late_events_that_are_only_counted_are_noted(project: Path) -> None:
     lines = [line for line in text.splitlines() if 'set_sink("late"' not in line]
     (project / "topology.py").write_text("\n".join(lines))
     assert "note: the late events of revenue are not read: they are counted, not kept" in _check(project).stdout
+
+
+def test_no_line_ends_in_a_space_however_narrow_it_is(project: Path) -> None:
+    for width in range(30, 121, 7):
+        result = CliRunner().invoke(app, ["check", f"{project}/topology.py:topology"], env={"COLUMNS": str(width)})
+        assert [line for line in result.stdout.splitlines() if line != line.rstrip()] == []

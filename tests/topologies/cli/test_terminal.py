@@ -7,10 +7,12 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from rich.console import Console
 from rich.text import Text
 
+from topologies.cli.checkpoints.state import _print
 from topologies.cli.terminal.consoles import say
 from topologies.cli.terminal.failing import in_words
 from topologies.cli.terminal.progress_display import HEARTBEAT, LineProgress, LiveProgress
@@ -256,3 +258,33 @@ def test_a_table_of_accounts_says_which_runs_it_is_about() -> None:
     console = terminal()
     console.print(accounts_table({"bolt": bolt}, ", of all runs on this checkpoint"))
     assert lines(console)[0] == "where the events are, of all runs on this checkpoint"
+
+
+# --- state
+
+
+def test_a_table_of_state_that_is_too_wide_comes_in_parts_that_begin_with_its_first_column() -> None:
+    columns = {"bolt": ["minutes", "alarm"], **{f"column-{number}": [number, None] for number in range(20)}}
+    console = terminal()
+    _print(console, pa.table(columns), 20)
+    shown = lines(console)
+    assert max(map(len, shown)) <= 80
+    parts = "\n".join(shown).split("\n\n")
+    assert len(parts) == 4
+    assert all([line.split()[0] for line in part.splitlines()] == ["bolt", "minutes", "alarm"] for part in parts)
+    titles = [word for part in parts for word in part.splitlines()[0].split()[1:]]
+    assert titles == [f"column-{number}" for number in range(20)]
+
+
+def test_a_column_of_state_that_is_wider_than_a_line_is_in_a_part_alone() -> None:
+    console = terminal()
+    _print(console, pa.table({"a": [1], "b": ["x" * 60], "c": ["y" * 60], "d": [2]}), 20)
+    assert [line.split() for line in lines(console) if line] == [
+        ["a", "b"], ["1", "x" * 60], ["a", "c", "d"], ["1", "y" * 60, "2"]
+    ]  # fmt: skip
+
+
+def test_in_a_pipe_each_row_of_state_is_one_line() -> None:
+    console = Console(file=StringIO(), width=80)
+    _print(console, pa.table({f"column-{number}": [number] for number in range(20)}), 20)
+    assert len(lines(console)) == 2

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
+import pytest
+from typer.testing import CliRunner
+
 from tests.helpers.places import ROOT
+from topologies.cli.app import app
 from topologies.graph.describing import topology_text
 from topologies.preflight.waiting_watermarks import find_waiting
 from topologies.topology import Topology
@@ -91,3 +96,27 @@ def test_a_topology_in_words_says_whose_rows_tell_the_time() -> None:
     builder.set_bolt("users", bolt).fields_grouping("paid", "user")
     assert "passes with the rows that paid emits" in topology_text(builder.build())
     assert "passes with the rows" not in topology_text(users())
+
+
+FILE = """
+from windbolt import AggregateBolt, TopN, TopologyBuilder, sinks, spouts
+from windbolt.aggregates import count
+
+builder = TopologyBuilder("users")
+builder.set_spout("orders", spouts.memory("user string, amount double, ts timestamp"))
+best = TopN(3, "amount").with_tumbling_window("1h").with_timestamp_field("ts")
+builder.set_bolt("best", best).global_grouping("orders")
+bolt = AggregateBolt("user", n=count()).with_tumbling_window("1m").with_timestamp_field("ts")
+builder.set_bolt("users", bolt).fields_grouping("orders", "user").fields_grouping("best", "user")
+builder.set_sink("out", sinks.memory()).from_("users")
+topology = builder.build()
+"""
+
+
+@pytest.mark.parametrize(("command", "strict"), [("check", False), ("check", True), ("run", False), ("run", True)])
+def test_check_and_run_say_so_once_and_with_strict_it_is_an_error(command: str, strict: bool, tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(FILE)
+    words = [command, f"{tmp_path}/shop.py:topology", *(["--engine", "local"] if command == "run" else [])]
+    done = CliRunner().invoke(app, [*words, *(["--strict"] if strict else [])], env={"COLUMNS": "300"})
+    assert (done.exit_code != 0) is strict
+    assert done.output.count("bolt 'users' waits for 'best'") == 1

@@ -104,3 +104,55 @@ def test_what_is_not(includes: dict[str, Any], difference: str) -> None:
 def test_what_could_not_fail_is_malformed(includes: dict[str, Any], problem: str) -> None:
     with pytest.raises(ScenarioError, match=problem):
         replay(_scenario(**includes), _topology())
+
+
+BESIDE_ROWS = "(all that is expected came out, beside other rows; to expect a part of what comes out: expect.includes)"
+BESIDE_COLUMNS = BESIDE_ROWS.replace("other rows", "other columns")
+FIRED = "(all that is expected has fired; to expect a part of what comes out: expect.includes)"
+ADA = {"user": "ada", "revenue": 2.0, "size": 1}
+BOB = {"user": "bob", "revenue": 1.0, "size": 1}
+LAST = {"user": "ada", "revenue": 3.0, "size": 1}
+
+
+@pytest.mark.parametrize(
+    ("rows", "hint"),
+    [
+        ([ADA, BOB], BESIDE_ROWS),
+        ([ADA, LAST], BESIDE_ROWS),
+        ([{"user": "bob"}], BESIDE_ROWS),
+        ([{"user": "ada"}, BOB, LAST], BESIDE_COLUMNS),
+        ([BOB, ADA, LAST], "(all that is expected came out, in another order)"),
+        ([], "(to expect a part of what comes out: expect.includes)"),
+    ],
+)
+def test_a_difference_that_only_the_rest_makes_says_how_a_part_is_expected(
+    rows: list[dict[str, Any]], hint: str
+) -> None:
+    expect = {"outputs": {"out": rows, "totals": [{"n": 3, "total": 6.0}]}}
+    differences = replay({**_scenario(), "expect": expect}, topology=_topology()).differences
+    assert differences[0].endswith(f"}} {hint}"), differences
+    assert not any("came out" in each for each in differences[1:])
+
+
+@pytest.mark.parametrize("rows", [[{**ADA, "revenue": 9.0}], [ADA, BOB, LAST, LAST], [{**ADA, "place": "x"}]])
+def test_a_difference_in_what_is_expected_has_no_such_hint(rows: list[dict[str, Any]]) -> None:
+    expect = {"outputs": {"out": rows, "totals": [{"n": 3, "total": 6.0}]}}
+    differences = replay({**_scenario(), "expect": expect}, topology=_topology()).differences
+    assert differences
+    assert "includes" not in "".join(differences)
+
+
+def test_windows_that_fire_beside_those_expected_say_so_too() -> None:
+    scenario = _scenario()
+    del scenario["expect"]
+    fired = replay(scenario, topology=_topology()).windows
+    assert len(fired) > 2
+    times = [{"bolt": each["bolt"], "end": each["end"]} for each in fired]
+    for part in (times[:1], times[1:]):
+        difference, number = replay({**scenario, "expect": {"windows": part}}, topology=_topology()).differences
+        assert difference.endswith(FIRED)
+        assert number.startswith("windows: expected")
+    wrong = [{"bolt": "revenue", "end": "2024-01-01T07:00:00Z"}, *times]
+    assert "includes" not in "".join(
+        replay({**scenario, "expect": {"windows": wrong}}, topology=_topology()).differences
+    )

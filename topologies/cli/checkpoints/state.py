@@ -115,16 +115,40 @@ def _tell(console: Console, found: StoredState, rows: int) -> None:
 
 
 def _print(console: Console, table: pa.Table, rows: int) -> None:
-    """The first rows, without columns in which nothing stands."""
+    """The first rows, without columns in which nothing stands. Where the terminal is too narrow for all columns they
+    come as several tables, each of which begins with the first column."""
     shown = table.slice(0, rows)
     filled = [name for name in shown.column_names if shown.column(name).null_count < shown.num_rows]
-    cells = [[_cell(value) for value in shown.column(name).to_pylist()] for name in filled]
-    widths = [max(map(len, [name, *column])) for name, column in zip(filled, cells, strict=True)]
-    for line in [filled, *zip(*cells, strict=True)]:
-        words = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        console.print(Text(f"  {words.rstrip()}"), soft_wrap=True)
+    columns = [[name, *(_cell(value) for value in shown.column(name).to_pylist())] for name in filled]
+    for number, group in enumerate(_side_by_side(columns, console.width) if console.is_terminal else [columns]):
+        if number:
+            console.print()
+        for line in zip(*map(_aligned, group), strict=True):
+            console.print(Text("  " + "  ".join(line).rstrip()), soft_wrap=True)
     if table.num_rows > rows:
         console.print(Text(f"  ... and {table.num_rows - rows:,} more (--rows, --to)"))
+
+
+def _aligned(column: list[str]) -> list[str]:
+    width = max(map(len, column))
+    return [cell.ljust(width) for cell in column]
+
+
+def _side_by_side(columns: list[list[str]], width: int) -> list[list[list[str]]]:
+    """The columns in groups that fit a line, the first column in each; one that is too wide is in a group alone."""
+    first, *others = columns
+    groups, used = [[first]], _width(first)
+    for column in others:
+        if used + _width(column) > width and len(groups[-1]) > 1:
+            groups.append([first])
+            used = _width(first)
+        groups[-1].append(column)
+        used += _width(column)
+    return groups
+
+
+def _width(column: list[str]) -> int:
+    return 2 + max(map(len, column))
 
 
 def _cell(value: object) -> str:

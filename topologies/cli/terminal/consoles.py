@@ -47,10 +47,10 @@ def say(console: Console, text: Text, *, whole_types: bool = False, always: bool
         head, body = line.divide([margin])
         width = console.width - margin
         wrapped = wrap_whole(body, console, width) if whole_types else body.wrap(console, width)
-        first, *others = wrapped or [Text()]
-        console.print(head.append_text(first))
-        for other in others:
-            console.print(Text(" " * margin).append_text(other))
+        for number, part in enumerate(wrapped or [Text()]):
+            whole = Text.assemble(" " * margin if number else head, part)
+            whole.rstrip()
+            console.print(whole)
 
 
 def warn(text: str, console: Console | None = None) -> None:

@@ -25,6 +25,7 @@ from windowing.errors import ScenarioError
 from windowing.time.timestamps import from_datetime
 
 ExpectedRows = Sequence[dict[str, Any]]
+_PART = "to expect a part of what comes out: expect.includes"
 
 
 def judge(scenario: Scenario, answer: Replayed) -> Replayed:
@@ -182,14 +183,15 @@ def _window_differences(name: str, expected: Sequence[ExpectedWindow], found: Se
         return
     if at is None:
         at = min(len(expected), len(found))
+    part = "" if _not_among(expected, found, _fits) else f" (all that is expected has fired; {_PART})"
     if _fit_at(expected, at + 1, found, at) or at >= len(found):
         yield f"{name}[{at}]: expected {_show_expected(expected[at])}, not fired{_instead(found, at)}"
     elif _fit_at(expected, at, found, at + 1) or at >= len(expected):
-        yield f"{name}[{at}]: fired, but not expected: {_flow(_window(found[at]))}{_due(expected, at)}"
+        yield f"{name}[{at}]: fired, but not expected: {_flow(_window(found[at]))}{_due(expected, at)}{part}"
     else:
         fields = ", ".join(name for name in expected[at].given if not _fits_in(name, expected[at], found[at]))
         here = {name: value for name, value in _window(found[at]).items() if name in expected[at].given}
-        yield f"{name}[{at}]: {fields}: expected {_show_expected(expected[at])}, found {_flow(here)}"
+        yield f"{name}[{at}]: {fields}: expected {_show_expected(expected[at])}, found {_flow(here)}{part}"
     if len(expected) != len(found):
         yield f"{name}: expected {len(expected)}, found {len(found)}"
 
@@ -236,16 +238,33 @@ def _list_difference(name: str, expected: Sequence[object], found: Sequence[obje
 
 
 def _row_differences(sink: str, expected: ExpectedRows, found: ExpectedRows) -> Iterator[str]:
+    """The first row that differs, and how many rows there are where the numbers differ."""
+    part = _as_part(expected, found)
     at = next((i for i, pair in enumerate(zip(expected, found, strict=False)) if not _same(*pair)), None)
     if at is not None:
-        yield f"outputs.{sink}[{at}]: expected {_row(expected[at])}, found {_row(found[at])}"
+        yield f"outputs.{sink}[{at}]: expected {_row(expected[at])}, found {_row(found[at])}{part}"
     elif len(expected) > len(found):
         yield f"outputs.{sink}[{len(found)}]: expected {_row(expected[len(found)])}, found nothing"
     elif len(found) > len(expected):
-        part = "" if expected else " (to expect a part of what comes out: expect.includes)"
         yield f"outputs.{sink}[{len(expected)}]: expected nothing, found {_row(found[len(expected)])}{part}"
     if len(expected) != len(found):
         yield f"outputs.{sink}: expected {_rows(len(expected))}, found {len(found)}"
+
+
+def _as_part(expected: ExpectedRows, found: ExpectedRows) -> str:
+    """What helps where all that is expected has come out: only among other rows or columns, or in another order."""
+    if not expected:
+        return f" ({_PART})"
+    if not _not_among(expected, found, _fits_row):
+        beside = "rows" if len(found) > len(expected) else "columns"
+        return f" (all that is expected came out, beside other {beside}; {_PART})"
+    rest = list(found)
+    for row in expected:
+        at = next((i for i, one in enumerate(rest) if _fits_row(row, one)), None)
+        if at is None:
+            return ""
+        del rest[at]
+    return " (all that is expected came out, in another order)"
 
 
 def _window(window: AnswerWindow) -> dict[str, Any]:
