@@ -132,8 +132,9 @@ class Saying(Bolt):
 
 def test_the_console_sink_shows_a_row_as_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     run_local(built(Saying(), sinks.console()))
-    _title, row = capsys.readouterr().out.splitlines()
-    assert row == "   text=" + SHOWN.replace("\\ud800", "") + "  more=['\\x1b[1m']"
+    _title, first, second = capsys.readouterr().out.splitlines()
+    assert first == "   text=" + SHOWN.replace("\\ud800", "")
+    assert second == "     more=['\\x1b[1m']"
 
 
 def test_errors_on_the_command_line_steer_nothing() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from shutil import get_terminal_size
 
 import pyarrow as pa
 
@@ -11,13 +11,12 @@ from manager.storage.batch_keys import batch_name
 from manager.storage.segments.ref import Ref
 from manager.storage.segments.segments import SegmentStore
 from topologies.engine.commit.frames import Frames
+from topologies.engine.commit.row_lines import LINE, row_lines
 from topologies.engine.failures.forks import in_this_process
 from topologies.engine.rows.sink_rows import SinkBatch, SinkRows
 from topologies.graph.nodes.sink import SinkNode
 from topologies.io.kafka import KafkaSink
 from topologies.io.sinks import ConsoleSink, FunctionSink, MemorySink
-from windowing.data.printable import printable
-from windowing.time.timestamps import from_datetime, show
 
 
 def hand_over(node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore, frames: Frames) -> None:
@@ -51,9 +50,6 @@ def _show(name: str, key: str, store: SegmentStore, refs: list[Ref], most: int) 
             shown.extend(store.read(ref).slice(0, most - len(shown)).to_pylist())
     number = f"{total} row{'' if total == 1 else 's'}"
     print(f"-- {name}, batch {batch_name(key)}: {number}{f', the first {most}' if total > most else ''}")
+    width = get_terminal_size((LINE, 0)).columns
     for row in shown:
-        print("   " + "  ".join(f"{printable(column)}={printable(_text(value))}" for column, value in row.items()))
-
-
-def _text(value: object) -> str:
-    return show(from_datetime(value)) if isinstance(value, datetime) and value.tzinfo else str(value)
+        print("\n".join(row_lines(row, width)))
