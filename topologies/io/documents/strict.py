@@ -44,7 +44,8 @@ def exact_float(text: str) -> float:
         stated = Decimal(text)
         if len(digits) <= _DOUBLE_DIGITS and Decimal(f"{value:.{len(digits) - 1}e}") == stated:
             return value
-        if Decimal(value) == stated:
+        # Where the double is halfway between two spellings, the shortest one may be the other of the two (2 ** -24).
+        if stated in (Decimal(value), Decimal(repr(value))):
             return value
     spelled = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
     raise ValueError(
