@@ -64,7 +64,7 @@ ORDER = {
     "windowing": "errors suggestions calls time data settings window window_batch aggregates bolts",
     "windowing.bolts": "bolt_state component configured_bolt windowed_bolt asks_for_expired batch_windowed_bolt"
     " plain_bolts operators joins ready",
-    "topologies": "html io graph topology compose engine sources run metrics checkpoints why_waiting state_tables"
+    "topologies": "html io graph topology compose engine sources run metrics checkpoints state_tables why_waiting"
     " page preflight step named_topology scenarios local spark background replaying testing examples.flights cli"
     " examples pytest_plugin",
     "topologies.io": "formats documents dead_letters paths times patterns file_metadata kafka sinks file_spout"

@@ -11,8 +11,9 @@ from manager.storage.task_state import AssignedState, TriggeredState
 from manager.watermarks.arrival_times import input_of
 from policies.marks import NONE
 from topologies.checkpoints.notes.timing_note import BoltTiming
-from topologies.why_waiting.explanation import Explanation, Question
+from topologies.why_waiting.explanation import Explanation
 from topologies.why_waiting.held_watermark import holders_of, marks_of
+from topologies.why_waiting.question import Question
 from windowing.time.timestamps import EARLIEST, LATEST
 
 MOST_MARKS = 200
@@ -96,7 +97,7 @@ def open_view(
     if regular and not rows:
         seen["windows"] = []
     elif regular and rows <= MOST_ROWS:
-        explained = Explanation(Question(name, None, None), timing, kept, store, first_output)
+        explained = Explanation(Question(name, None, None), {name: timing}, kept, store, first_output)
         seen["windows"] = explained.waiting_windows(MOST_WINDOWS)
     return seen
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.manifest import Manifest
+from topologies.checkpoints.looking import timing_of
 from topologies.checkpoints.notes.runs_note import read_runs
 from topologies.checkpoints.notes.timing_note import BoltTiming
 from topologies.engine.batch.report import BatchReport
@@ -33,9 +34,11 @@ from topologies.run.observer import LagNow, RunObserver
 from topologies.run.options import RunOptions
 from topologies.run.restart import ComingRestart
 from topologies.topology import Topology
-from topologies.why_waiting.explanation import Explanation, Question
+from topologies.why_waiting.answering import answered
+from topologies.why_waiting.explanation import Explanation
 from topologies.why_waiting.held_watermark import marks_of
-from topologies.why_waiting.why import moment_of, not_started, timing_of
+from topologies.why_waiting.question import Question
+from topologies.why_waiting.why import moment_of, not_started
 from topologies.why_waiting.why_answer import WhyAnswer
 
 BATCHES, EVENTS, COMPLAINTS = 80, 40, 40
@@ -195,16 +198,16 @@ class LiveRun(RunObserver):
 
     def why(self, bolt: str, key: str | None, window: str | None) -> WhyAnswer:
         """Why a window has not fired."""
-        timing = timing_of(self._timing, bolt, key)
+        timing_of(self._timing, bolt, key)
         with self._lock:
             kept, micro_batch = list(self._kept), self._micro_batch
         if not kept or micro_batch is None:
             return not_started(bolt, key)
         question = Question(bolt, key, None if window is None else moment_of(window, kept[-1], bolt))
         with self._asking:
-            return Explanation(
-                question, timing, kept, micro_batch.checkpoint.segments, _first_output(micro_batch)
-            ).answer()
+            return answered(
+                Explanation(question, self._timing, kept, micro_batch.checkpoint.segments, _first_output(micro_batch))
+            )
 
     def _now(self) -> dict[str, Any]:
         """What moves between two batches."""

@@ -13,6 +13,7 @@ from typing import Any
 from manager.storage.file_systems.storage_errors import UNREADABLE
 from manager.storage.manifest import Manifest
 from manager.storage.segments.file_segments import FileSegments
+from topologies.checkpoints.looking import checkpoint_at, known_timing
 from topologies.checkpoints.note_names import START, TOPOLOGY
 from topologies.checkpoints.notes.runs_note import RunNote, read_runs
 from topologies.checkpoints.notes.sinks_note import SinkNote, read_sinks
@@ -25,7 +26,7 @@ from topologies.page.remarks import remarks_of
 from topologies.page.run_view import run_view
 from topologies.page.sink_files import ShownSink, SinkFolders
 from topologies.run.clock import system_clock
-from topologies.why_waiting.why import checkpoint_at, kept_manifests, known_timing, why
+from topologies.why_waiting.why import kept_manifests, why
 from topologies.why_waiting.why_answer import WhyAnswer
 
 JOURNAL = 30

@@ -14,6 +14,7 @@ from manager.storage.file_systems.storage_errors import UNREADABLE
 from manager.storage.manifest import Manifest
 from manager.storage.segments.file_segments import FileSegments
 from manager.storage.verified_reads import read_manifest
+from topologies.checkpoints.looking import checkpoint_at, known_timing, timing_of
 from topologies.checkpoints.note_names import TOPOLOGY
 from topologies.checkpoints.notes.timing_note import BoltTiming
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
@@ -26,7 +27,6 @@ from topologies.state_tables.selection import Selection
 from topologies.state_tables.stored_state import StoredState
 from topologies.state_tables.task_reader import TaskReader, key_columns
 from topologies.state_tables.window_table import window_table
-from topologies.why_waiting.why import checkpoint_at, known_timing, timing_of
 from windowing.calls.checked import checked
 from windowing.data.schema import parse_schema
 from windowing.errors import CheckpointError, ConfigError

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 
 from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments.segments import SegmentStore
-from manager.storage.task_state import AssignedState, TriggeredState
 from topologies.checkpoints.notes.timing_note import BoltTiming
 from topologies.run.readable import spoken
-from topologies.why_waiting.held_watermark import holders_of, marks_of
-from topologies.why_waiting.idle_rules import idle_rules, named
+from topologies.why_waiting.held_watermark import marks_of
+from topologies.why_waiting.holding import Holding
+from topologies.why_waiting.question import Question, events_in_words
 from topologies.why_waiting.stored_events import StoredEvents, stored_events
 from topologies.why_waiting.why_answer import Holder, WhyAnswer, WhyReason
 from windowing.time.durations import Duration
 from windowing.time.timestamps import show
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is asked of a checkpoint."""
-
-    bolt: str
-    key: str | None
-    window: int | None
-    """The end of the window in microseconds; None: the next one."""
 
 
 class Explanation:
@@ -34,77 +25,85 @@ class Explanation:
     def __init__(
         self,
         question: Question,
-        timing: BoltTiming,
+        timings: Mapping[str, BoltTiming],
         kept: Sequence[Manifest],
         store: SegmentStore,
         first_output: int | None,
     ) -> None:
-        self.question, self.timing, self.kept = question, timing, kept
-        self.manifest, self.first_output = kept[-1], first_output
+        """``timings`` of all bolts: what holds a bolt may be another one before it."""
+        self.question, self.timing, self.kept = question, timings[question.bolt], kept
+        self.manifest, self.first_output, self.store = kept[-1], first_output, store
         self.state: BoltState = self.manifest.bolts[question.bolt]
-        self.stored: StoredEvents = stored_events(self.state, store, timing.key, question.key)
+        self.holding = Holding(timings, kept)
+        timing = self.timing
         offset = timing.offset if self.state.anchor is None else self.state.anchor + timing.offset
         self.offset = offset % timing.slide if timing.slide else offset
 
-    def answer(self) -> WhyAnswer:
-        """The answer."""
-        timing = self.timing
-        if self.manifest.closing:
-            return self._told(
-                WhyReason.ENDED,
-                "The streams have ended: at the end of the last run all windows that held events fired. What comes in "
-                "a later run opens new ones.",
-            )
-        if timing.trigger:
-            return self._of_trigger()
-        if timing.slide is None or timing.length is None:
-            return self._of_other_windows()
-        return self._of_regular_windows(timing.slide)
+    @cached_property
+    def stored(self) -> StoredEvents:
+        """The events that are kept, of the key that is asked for."""
+        return stored_events(self.state, self.store, self.timing, self.question.key)
+
+    def ended(self) -> WhyAnswer:
+        """Of a bolt whose streams have ended."""
+        return self.told(
+            WhyReason.ENDED,
+            "The streams have ended: at the end of the last run all windows that held events fired. What comes in "
+            "a later run opens new ones.",
+        )
 
     def waiting_windows(self, most: int) -> list[tuple[int, int]]:
         """The ends of the windows that hold events and have not fired, with how many they hold so far; of windows that
         begin at regular times, and of ``most`` of them at most."""
         if self.timing.slide is None or self.timing.length is None:
             return []
-        first = self.stored.next_end(self.timing, self.offset, self._over)
+        first = self.stored.next_end(self.timing, self.offset, self.over)
         return [] if first is None else self.stored.windows(self.timing, first, most)
 
     # -- windows that begin at regular times
 
-    def _of_regular_windows(self, slide: int) -> WhyAnswer:
+    def of_regular_windows(self, slide: int) -> WhyAnswer:
+        """Of windows of time that end every so many microseconds."""
         end = self.question.window
         if end is None:
-            end = self.stored.next_end(self.timing, self.offset, self._over)
+            unfired = self.stored.next_end(self.timing, self.offset, self.fired)
+            end = self.stored.next_end(self.timing, self.offset, self.over) if unfired is None else unfired
             if end is None:
-                return self._told(WhyReason.NOTHING, "No event waits for a window: all have been in one, or in none.")
+                return self.told(WhyReason.NOTHING, "No event waits for a window: all have been in one, or in none.")
         elif (end - self.offset) % slide:
-            before = (end - self.offset) // slide * slide + self.offset
-            return self._told(
-                WhyReason.NO_SUCH_WINDOW,
-                f"No window of {self.question.bolt!r} ends at {show(end)}: the nearest end at {show(before)} and "
-                f"{show(before + slide)}.",
-            )
+            return self.between(end, slide)
         waiting = self.stored.within(self.timing, end)
         answer = self._of_window(end, waiting)
         return replace(answer, window_end=end, waiting=waiting)
 
+    def between(self, end: int, slide: int) -> WhyAnswer:
+        before = (end - self.offset) // slide * slide + self.offset
+        return self.told(
+            WhyReason.NO_SUCH_WINDOW,
+            f"No window of {self.question.bolt!r} ends at {show(end)}: the nearest end at {show(before)} and "
+            f"{show(before + slide)}.",
+        )
+
+    def suppressed(self, end: int) -> WhyAnswer:
+        return self.told(
+            WhyReason.SUPPRESSED,
+            f"The window that ends at {show(end)} is suppressed: the run has its first output at "
+            f"{show(self.first_output or 0)}.",
+        )
+
     def _of_window(self, end: int, waiting: int) -> WhyAnswer:
         if self.first_output is not None and end < self.first_output:
-            return self._told(
-                WhyReason.SUPPRESSED,
-                f"The window that ends at {show(end)} is suppressed: the run has its first output at "
-                f"{show(self.first_output)}.",
-            )
+            return self.suppressed(end)
         if not self.timing.event_time:
-            return self._by_clock(end, waiting)
-        if self.timing.per_key:
-            return self._of_keys(waiting)
-        if self._over is not None and end <= self._over:
-            return self._over_window(end, waiting)
+            return self.by_clock(end, waiting)
+        if self.over is not None and end <= self.over:
+            return self.over_window(end, waiting)
+        if self.fired is not None and end <= self.fired:
+            return self.stays_open(end, waiting)
         return self._waits(end, waiting)
 
     @property
-    def _over(self) -> int | None:
+    def over(self) -> int | None:
         """Windows that end up to here have been evaluated: by the watermark, or closed by the idle timeout."""
         if not self.timing.event_time:
             clock = self.manifest.clock
@@ -113,15 +112,25 @@ class Explanation:
         reached = [] if watermark is None else [watermark - self.timing.past_end]
         return max([*reached, *([] if forced is None else [forced])], default=None)
 
-    def _over_window(self, end: int, waiting: int) -> WhyAnswer:
+    @property
+    def fired(self) -> int | None:
+        """Windows that end up to here have fired at their end, if they held events; some may fire again."""
+        current, first, over = self.state.watermark.current, self.timing.first_past_end, self.over
+        return (
+            over
+            if current is None or first is None
+            else max(current - first, current - first if over is None else over)
+        )
+
+    def over_window(self, end: int, waiting: int) -> WhyAnswer:
         counts = self.state.accounts
         if waiting:
-            return self._told(
+            return self.told(
                 WhyReason.FIRED,
                 f"The window that ends at {show(end)} has fired: the watermark is past it, and {waiting:,} of its "
                 "events are still kept.",
             )
-        return self._told(
+        return self.told(
             WhyReason.OVER,
             f"The time of the window that ends at {show(end)} is over: the watermark is past it, at "
             f"{self._shown_watermark}. If it held events, it has fired; if it held none, there was nothing to fire. A "
@@ -132,26 +141,52 @@ class Explanation:
         )
 
     def _waits(self, end: int, waiting: int) -> WhyAnswer:
-        needed = end + self.timing.past_end
-        holders = tuple(holders_of(self.question.bolt, self.timing, self.kept))
-        marks = marks_of(self.timing, self.state)
-        silent = [holder for holder in holders if holder.watermark is None]
         what = f"The window that ends at {show(end)} "
         if not waiting and self.question.window is not None:
-            reason = WhyReason.EMPTY
-            head = f"{what}holds no event so far{self._for_key}" + (
-                "." if self.timing.empty_windows else ", and a window without events does not fire."
-            )
-        elif silent and len(silent) == len(holders) and self.state.watermark.current is None:
-            reason, head = WhyReason.NO_WATERMARK, f"{what}holds {_events(waiting)}{self._for_key}, and waits."
-        elif all(mark is not None and mark >= needed for mark in marks.values()):
-            reason, head = WhyReason.TICK, f"{what}holds {_events(waiting)}{self._for_key}, and is almost due."
-        else:
-            reason, head = WhyReason.WATERMARK, f"{what}holds {_events(waiting)}{self._for_key}, and waits."
-        answer = self._told(reason, head, *self._about_watermark(needed, holders, reason, end))
+            empty = "." if self.timing.empty_windows else ", and a window without events does not fire."
+            return self.of_watermark(end, f"{what}holds no event so far{self.for_key}{empty}", WhyReason.EMPTY)
+        return self.of_watermark(end, f"{what}holds {events_in_words(waiting)}{self.for_key}, and waits.")
+
+    def of_watermark(self, end: int, head: str, reason: WhyReason | None = None) -> WhyAnswer:
+        """A window waits for the watermark; ``reason`` where there is another one beside that."""
+        needed = self.needed(end)
+        holders = self.holding.of(self.question.bolt)
+        reason = self._reason(needed, holders) if reason is None else reason
+        if reason is WhyReason.TICK:
+            head = head.replace(", and waits.", ", and is almost due.")
+        answer = self.told(reason, head, *self._about_watermark(needed, reason, end))
         return replace(answer, needed=needed, holders=holders)
 
-    def _about_watermark(self, needed: int, holders: Sequence[Holder], reason: WhyReason, end: int) -> Iterator[str]:
+    def needed(self, end: int) -> int:
+        """The watermark at which the window that ends then fires, for the first time."""
+        first = self.timing.first_past_end
+        return end + (self.timing.past_end if first is None else first)
+
+    def stays_open(self, end: int, waiting: int) -> WhyAnswer:
+        needed, held = end + self.timing.past_end, f"{events_in_words(waiting)}{self.for_key}"
+        fired = (
+            f"The watermark has reached the end of the window at {show(end)}, so it has fired if it held events then."
+        )
+        if self.timing.fires_once:
+            return self.told(
+                WhyReason.FIRED, f"{fired} It does not fire again: {held} {'is' if waiting == 1 else 'are'} still kept."
+            )
+        return self.told(
+            WhyReason.FIRED,
+            f"{fired} It holds {held} now.",
+            f"It stays open for late events until the watermark reaches {show(needed)}, and fires again for those; the "
+            f"watermark is at {self._shown_watermark}.",
+        )
+
+    def _reason(self, needed: int, holders: Sequence[Holder]) -> WhyReason:
+        marks = marks_of(self.timing, self.state).values()
+        if self.state.watermark.current is None and all(holder.watermark is None for holder in holders):
+            return WhyReason.NO_WATERMARK
+        if all(mark is not None and mark >= needed for mark in marks):
+            return WhyReason.TICK
+        return WhyReason.WATERMARK
+
+    def _about_watermark(self, needed: int, reason: WhyReason, end: int) -> Iterator[str]:
         current = self.state.watermark.current
         if current is None:
             yield f"It fires when the watermark reaches {show(needed)}; there is no watermark yet."
@@ -164,98 +199,33 @@ class Explanation:
             every = f"every {Duration(self.timing.tick)}" if self.timing.tick else "with each batch"
             yield f"The inputs are far enough: the next tick moves the watermark there ({every})."
             return
-        yield (
-            "The watermark is the time up to which all events are taken to have come; the input that is furthest "
-            "behind holds it back."
-        )
-        for holder in holders:
-            yield self._about(holder, needed)
-        if self.state.watermark.sources.idle:
-            left_out = ", ".join(repr(name.replace("\t", "/")) for name in self.state.watermark.sources.idle)
-            yield f"Idle, and therefore not waited for: {left_out}."
-        yield from idle_rules(self.timing, self.state, holders, end, needed)
+        yield from self.what_holds(end, needed)
 
-    def _about(self, holder: Holder, needed: int | None) -> str:
-        since = ""
-        if holder.since is not None:
-            words = "since its last event, by the clock at" if holder.since_exactly else "at least since"
-            since = f", {words} {show(holder.since)}"
-        if holder.watermark is None:
-            text = f"{named(holder)} holds it: nothing has come from there{since}."
-        else:
-            text = f"{named(holder)} holds it, at {show(holder.watermark)}{since}."
-            if needed is not None:
-                text += f" An event there at {show(needed + self.timing.delay)} or later would do."
-        bolts = self.timing.origins.get(holder.input)
-        if bolts:
-            text += f" It comes from {', '.join(map(repr, bolts))}, whose watermark it has: ask why of that bolt."
-        return text[0].upper() + text[1:]
+    def what_holds(self, end: int | None, needed: int | None) -> Iterator[str]:
+        decides = (
+            "here the input that is furthest ahead decides it."
+            if self.timing.greatest
+            else ("the input that is furthest behind holds it back.")
+        )
+        yield f"The watermark is the time up to which all events are taken to have come; {decides}"
+        yield from self.holding.sentences(self.question.bolt, end, needed)
 
     # -- other windows
 
-    def _by_clock(self, end: int, waiting: int) -> WhyAnswer:
+    def by_clock(self, end: int, waiting: int) -> WhyAnswer:
         last = "no time" if self.manifest.clock is None else show(self.manifest.clock)
-        if self._over is not None and end <= self._over:
-            return self._over_window(end, waiting)
-        return self._told(
+        if self.over is not None and end <= self.over:
+            return self.over_window(end, waiting)
+        return self.told(
             WhyReason.CLOCK if waiting or self.question.window is None else WhyReason.EMPTY,
-            f"The window that ends at {show(end)} holds {_events(waiting)}{self._for_key}. It follows the clock, and "
-            f"fires in the first batch after its end; the last batch was at {last}.",
+            f"The window that ends at {show(end)} holds {events_in_words(waiting)}{self.for_key}. It follows the "
+            f"clock, and fires in the first batch after its end; the last batch was at {last}.",
             "Without a run there are no batches: start one, with --every.",
         )
 
-    def _of_keys(self, waiting: int) -> WhyAnswer:
-        return self._told(
-            WhyReason.KEYS,
-            f"Each key has a watermark of its own: the window fires when its key's own events pass its end by "
-            f"{Duration(self.timing.past_end + self.timing.delay)}. It holds {_events(waiting)}{self._for_key}.",
-        )
-
-    def _of_trigger(self) -> WhyAnswer:
-        states = [task.windows for task in self.state.tasks if isinstance(task.windows, TriggeredState)]
-        due = min((state.next_due for state in states if state.next_due is not None), default=None)
-        count = len(self.stored.times)
-        clock = f"The next one is due by the clock at {show(due)}." if due is not None else "None is due by the clock."
-        open_windows = sum(state.open_windows for state in states)
-        reason = WhyReason.TRIGGER if count or self.question.key is None else WhyReason.EMPTY
-        return replace(
-            self._told(
-                reason if open_windows else WhyReason.NOTHING,
-                f"A trigger fires the window of each key: {self.timing.windows}.",
-                f"{_events(count)} {'wait' if count != 1 else 'waits'}{self._for_key}; keys with an open window: "
-                f"{open_windows}. {clock}",
-                f"{self.state.accounts['purged']} events were purged: their windows were cleared without a call.",
-            ),
-            waiting=count,
-        )
-
-    def _of_other_windows(self) -> WhyAnswer:
-        count, timing = len(self.stored.times), self.timing
-        ends = [
-            task.windows.next_end
-            for task in self.state.tasks
-            if isinstance(task.windows, AssignedState) and task.windows.next_end is not None
-        ]
-        head = f"Its windows: {timing.windows}. {_events(count)} {'is' if count == 1 else 'are'} kept{self._for_key}."
-        if not sum(self.state.pending):
-            return self._told(WhyReason.NOTHING, head, "No event waits for a window.")
-        if not ends or not timing.event_time:
-            return self._told(WhyReason.COUNT, head, "They fire as events come, by their number.")
-        end = min(ends)
-        holders = tuple(holders_of(self.question.bolt, timing, self.kept))
-        answer = self._told(
-            WhyReason.BY_EVENTS,
-            head,
-            f"Where they end depends on their events. None that is open ends before {show(end)}: the watermark has to "
-            f"come that far at least, and {self._is_at}. More of their ends a checkpoint does not keep.",
-            *(self._about(holder, None) for holder in holders),
-            *idle_rules(timing, self.state, holders, None, None),
-        )
-        return replace(answer, holders=holders, waiting=count)
-
     # -- words
 
-    def _told(self, reason: WhyReason, *sentences: str) -> WhyAnswer:
+    def told(self, reason: WhyReason, *sentences: str) -> WhyAnswer:
         return WhyAnswer(
             bolt=self.question.bolt,
             reason=reason,
@@ -268,19 +238,10 @@ class Explanation:
         )
 
     @property
-    def _for_key(self) -> str:
+    def for_key(self) -> str:
         return "" if self.question.key is None else f" of {self.question.key!r}"
-
-    @property
-    def _is_at(self) -> str:
-        current = self.state.watermark.current
-        return "there is none yet" if current is None else f"is at {show(current)}"
 
     @property
     def _shown_watermark(self) -> str:
         current = self.state.watermark.current
         return "the clock" if current is None else show(current)
-
-
-def _events(count: int) -> str:
-    return "1 event" if count == 1 else f"{count:,} events"

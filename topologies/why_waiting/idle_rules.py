@@ -14,15 +14,8 @@ from windowing.time.timestamps import show
 def idle_rules(
     timing: BoltTiming, state: BoltState, holders: Sequence[Holder], end: int | None, needed: int | None
 ) -> Iterator[str]:
-    """A sentence for each rule; one if there is none. ``end`` of the window, ``needed``: the watermark at which it
-    fires."""
+    """A sentence for each rule. ``end`` of the window, ``needed``: the watermark at which it fires."""
     sources = state.watermark.sources
-    rules = (timing.partition_idle_timeout, timing.idle_timeout, timing.late_tolerance)
-    if all(rule is None for rule in rules):
-        yield (
-            "No rule of idleness is set: only later events move the watermark, or the end of the input, which closes "
-            "all windows (a run without --keep-open and --every)."
-        )
     if timing.partition_idle_timeout is not None:
         for holder in holders:
             since = sources.started if holder.since is None else holder.since

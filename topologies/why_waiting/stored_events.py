@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -17,6 +16,7 @@ from manager.storage.segments.event_segments import read_events
 from manager.storage.segments.ref import Ref
 from manager.storage.segments.segments import SegmentStore
 from topologies.checkpoints.notes.timing_note import BoltTiming
+from topologies.state_tables.task_reader import TaskReader
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,7 +68,7 @@ class StoredEvents:
         return int(ends.min()) if len(ends) else None
 
 
-def stored_events(state: BoltState, store: SegmentStore, key: Sequence[str], wanted: str | None) -> StoredEvents:
+def stored_events(state: BoltState, store: SegmentStore, timing: BoltTiming, wanted: str | None) -> StoredEvents:
     """The events of a bolt, all or those of one key: ``wanted`` is the text of its only column, or of several with
     commas between them."""
     times, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
@@ -76,25 +76,50 @@ def stored_events(state: BoltState, store: SegmentStore, key: Sequence[str], wan
         for ref in task.refs:
             if not ref.needed:
                 continue
-            moments, payload, numbers = _read(store, ref, queue=isinstance(task.windows, QueueState))
+            moments, payload, streams, numbers = _read(store, ref, queue=isinstance(task.windows, QueueState))
             if wanted is not None:
-                of_key = _of_key(payload, key, wanted)
+                of_key = _of_key(payload, streams, timing, wanted)
                 moments, numbers = moments[of_key], numbers[of_key]
             times.append(moments)
             counts.append(numbers)
     return StoredEvents(np.concatenate(times), np.concatenate(counts))
 
 
-def _read(store: SegmentStore, ref: Ref, *, queue: bool) -> tuple[NDArray[np.int64], pa.Table, NDArray[np.int64]]:
+def waiting_events(state: BoltState, timing: BoltTiming, store: SegmentStore, wanted: str | None) -> StoredEvents:
+    """Those that are in no window yet and may still be in one."""
+    times, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for number in range(len(state.tasks)):
+        for rows in TaskReader(state, number, store, timing).rows:
+            waits = rows.pending > 0
+            if wanted is not None:
+                waits &= _of_key(rows.payload, rows.streams, timing, wanted)
+            times.append(rows.times[waits])
+            counts.append(rows.pending[waits])
+    return StoredEvents(np.concatenate(times), np.concatenate(counts))
+
+
+def _read(
+    store: SegmentStore, ref: Ref, *, queue: bool
+) -> tuple[NDArray[np.int64], pa.Table, NDArray[np.int8] | None, NDArray[np.int64]]:
     if queue:
         events = read_events(store, ref)
         numbers = np.ones(len(events), np.int64) if events.weights is None else events.weights.sum(axis=1)
-        return events.timestamps, pa.Table.from_batches([events.payload]), numbers
+        return events.timestamps, pa.Table.from_batches([events.payload]), events.streams, numbers
     held, flags = read_held(store, ref)
-    live = (flags & GONE) == 0
-    return held.times[live], held.payload.filter(pa.array(live)), np.ones(int(live.sum()), np.int64)
+    live = np.flatnonzero((flags & GONE) == 0)
+    held = held.take(live)
+    return held.times, held.payload, held.streams, np.ones(len(held), np.int64)
 
 
-def _of_key(payload: pa.Table, key: Sequence[str], wanted: str) -> NDArray[np.bool_]:
-    columns = [[str(value) for value in payload.column(name).to_pylist()] for name in key]
-    return np.array([",".join(values) == wanted for values in zip(*columns, strict=True)], np.bool_)
+def _of_key(payload: pa.Table, streams: NDArray[np.int8] | None, timing: BoltTiming, wanted: str) -> NDArray[np.bool_]:
+    """Which events are of a key; its columns may have other names at each input."""
+    keys = timing.keys if any(timing.keys) else timing.grouped or [timing.key]
+    found = np.zeros(payload.num_rows, np.bool_)
+    for number, names in enumerate(keys):
+        if set(names) <= set(payload.column_names):
+            columns = [[str(value) for value in payload.column(name).to_pylist()] for name in names]
+            of_key = np.array([",".join(values) == wanted for values in zip(*columns, strict=True)], np.bool_)
+            if streams is not None and len(keys) > 1:
+                of_key &= streams == number
+            found |= of_key
+    return found

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 from datetime import datetime
 
 from manager.storage.manifest import Manifest
 from manager.storage.segments.file_segments import FileSegments
 from manager.storage.verified_reads import read_manifest
+from topologies.checkpoints.looking import checkpoint_at, known_timing, timing_of
 from topologies.checkpoints.note_names import START
-from topologies.checkpoints.notes.timing_note import BoltTiming, read_timing
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.engine.time.first_output import as_moment
-from topologies.why_waiting.explanation import Explanation, Question
+from topologies.why_waiting.answering import answered
+from topologies.why_waiting.explanation import Explanation
+from topologies.why_waiting.question import Question
 from topologies.why_waiting.why_answer import WhyAnswer, WhyReason
 from windowing.calls.checked import checked
-from windowing.errors import CheckpointError, ConfigError
-from windowing.suggestions import did_you_mean
+from windowing.errors import ConfigError
 from windowing.time.timestamps import show
 
 _TIME_OF_DAY = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
@@ -42,59 +42,21 @@ def why(
     where there is no checkpoint, or one of an older form; ConfigError for a bolt or a key that it does not have.
     """
     halves = checkpoint_at(os.fspath(checkpoint))
-    timing = timing_of(known_timing(halves), bolt, key)
+    timings = known_timing(halves)
+    timing_of(timings, bolt, key)
     kept = kept_manifests(halves)
     if not kept or kept[-1].batch < 0:
         return not_started(bolt, key)
     start = halves.files.read(START) or {}
     question = Question(bolt, key, None if window is None else moment_of(window, kept[-1], bolt))
     store = FileSegments(f"{halves.files.root}/segments", halves.uri)
-    return Explanation(question, timing, kept, store, start.get("first_output")).answer()
-
-
-def checkpoint_at(folder: str) -> PairedCheckpoint:
-    """The checkpoint in a folder, to look at. CheckpointError where there is none."""
-    halves = PairedCheckpoint(folder)
-    if not halves.found:
-        raise CheckpointError(
-            f"{folder!r} is not a checkpoint",
-            why="it has neither of the folders spark/ and windbolt/",
-            do="give the folder that was passed to --checkpoint",
-        )
-    return halves
+    return answered(Explanation(question, timings, kept, store, start.get("first_output")))
 
 
 def not_started(bolt: str, key: str | None) -> WhyAnswer:
     """The answer before the first batch."""
     words = "No batch has been committed yet: nothing has been read, or the first batch is not done."
     return WhyAnswer(bolt=bolt, reason=WhyReason.NOT_STARTED, sentences=(words,), key=key)
-
-
-def known_timing(halves: PairedCheckpoint) -> dict[str, BoltTiming]:
-    """The rules of the last run on a checkpoint. CheckpointError where it does not have them."""
-    known = read_timing(halves.files)
-    if known is None:
-        raise CheckpointError(
-            f"checkpoint {halves.path!r} does not say by which rules its windows fire",
-            why="no run of this version of windbolt has been on it",
-            do="run the topology on it once",
-        )
-    return known
-
-
-def timing_of(known: Mapping[str, BoltTiming], bolt: str, key: str | None) -> BoltTiming:
-    """The rules of a bolt. ConfigError where there is no such bolt, or it has no key and one is asked for."""
-    if bolt not in known:
-        raise ConfigError(
-            f"there is no windowed bolt {bolt!r}{did_you_mean(bolt, known)}",
-            why=f"the checkpoint has {', '.join(known) or 'none'}",
-            do="name one of them",
-        )
-    if key is not None and not known[bolt].key:
-        raise ConfigError(
-            f"bolt {bolt!r} has no key", why="its windows hold the events of all keys", do="ask without a key"
-        )
-    return known[bolt]
 
 
 def kept_manifests(halves: PairedCheckpoint) -> list[Manifest]:

@@ -25,7 +25,6 @@ class WhyReason(StrEnum):
     COUNT = "it fires by the number of events"
     TRIGGER = "a trigger of keys fires it"
     KEYS = "each key has a watermark of its own"
-    BY_EVENTS = "its end depends on the events"
     EMPTY = "no event is in it"
     SUPPRESSED = "it ends before the first output"
     FIRED = "it has fired"

@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.helpers.browser import executable
 from tests.helpers.places import ROOT
 from topologies.scenarios.picture.page import PageItem, page
+from topologies.scenarios.picture.svg import svg
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.schema.scenario_files import Loaded, load, located, read_scenario
 
@@ -251,6 +252,27 @@ def test_bolts_are_chosen_by_tabs(browser: Browser, tmp_path: Path) -> None:
         shown.keyboard.press("ArrowRight")
         assert shown.inner_text("[role=tab][aria-selected=true]") == name
         assert shown.locator(".picture:visible").get_attribute("data-bolt") == name
+    shown.close()
+
+
+def test_no_text_of_a_picture_alone_runs_over_its_edge(browser: Browser) -> None:
+    """Long stories of late events, in bold letters."""
+    steps = [
+        {"event": {"id": f"e{at}", "ts": START + at * 3000 - 25_000 * (at % 3 == 0)}, "clock": START + at * 3000}
+        for at in range(20)
+    ]
+    scenario = read_scenario({**LATE, "steps": [*steps, {"close": True}], "expect": {}})
+    shown = browser.new_page()
+    shown.set_content(svg(scenario, replay_locally(scenario)))
+    width = shown.evaluate("document.querySelector('svg').viewBox.baseVal.width")
+    ends = shown.evaluate(
+        """() => [...document.querySelectorAll("svg text")].map((text) => {
+            const left = document.querySelector("svg").getBoundingClientRect().left;
+            return text.getBoundingClientRect().right - left;
+        })"""
+    )
+    assert len(ends) > 30
+    assert max(ends) < width - 4
     shown.close()
 
 

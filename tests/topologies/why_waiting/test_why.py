@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +20,13 @@ from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.cli.app import app
 from topologies.why_waiting.why import why
 from topologies.why_waiting.why_answer import WhyAnswer, WhyReason
-from windowing import AggregateBolt, TupleWindow, WindowedBolt
+from windbolt import state
+from windowing import AggregateBolt, TupleWindow, WindowedBolt, WindowJoin
 from windowing.aggregates import count
 from windowing.errors import CheckpointError, ConfigError
 from windowing.settings.kinds import Session
-from windowing.settings.triggers import CountTrigger
+from windowing.settings.panes import Panes
+from windowing.settings.triggers import CountTrigger, FireResult, RuleTrigger
 from windowing.time.durations import Count, hours
 
 NOON = 1_714_564_800_000_000  # 2024-05-01T12:00:00Z
@@ -40,6 +44,20 @@ class Seen(WindowedBolt):
 
 def tumbling() -> WindowedBolt:
     return Seen().with_tumbling_window("10m").with_timestamp_field("ts").with_lag("1m")
+
+
+def sessions() -> WindowedBolt:
+    bolt = AggregateBolt(n=count()).with_window(Session("5m")).with_key("user")
+    return bolt.with_timestamp_field("ts").with_lag("10m")
+
+
+def clears_ada(event: Any, call: Any) -> FireResult:
+    return FireResult.PURGE if event["user"] == "ada" else FireResult.CONTINUE
+
+
+def fires_again(**panes: Any) -> WindowedBolt:
+    bolt = Seen().with_tumbling_window("10m").with_timestamp_field("ts").with_lateness(by="window", allowed="5m")
+    return bolt.with_trigger(Panes(**panes))
 
 
 @dataclass
@@ -176,29 +194,157 @@ SITUATIONS = {
         bolt=lambda: Seen().with_key("user").with_trigger(CountTrigger(Count(5), timeout=hours(1))),
         waiting=2,
     ),
-    "a session is open": Situation(
-        WhyReason.BY_EVENTS,
-        ["sessions with a gap of 5m", "None that is open ends before 2024-05-01T12:01:00Z", "Input 'orders' holds it"],
-        bolt=lambda: (
-            AggregateBolt(n=count())
-            .with_window(Session("5m"))
-            .with_key("user")
-            .with_timestamp_field("ts")
-            .with_lag("10m")
-        ),
+    "a window of a trigger is asked for by its end": Situation(
+        WhyReason.TRIGGER,
+        ["Such windows have no end before they fire", "1 event of 'ada' waits, the first at 2024-05-01T12:00:00Z"],
+        bolt=lambda: Seen().with_key("user").with_trigger(CountTrigger(Count(5), timeout=hours(1))),
+        window="12:10",
+        key="ada",
+        waiting=1,
     ),
-    "it fires by number": Situation(
+    "a rule has cleared a window": Situation(
+        WhyReason.TRIGGER,
+        ["1 event waits", "No window is due by the clock", "Purged: 1. Their windows were cleared without a call"],
+        bolt=lambda: Seen().with_key("user").with_trigger(RuleTrigger(clears_ada)),
+        waiting=1,
+    ),
+    "a session is open": Situation(
+        WhyReason.WATERMARK,
+        [
+            "The window that ends at 2024-05-01T12:06:00Z holds 1 event of 'ada', and waits.",
+            "sessions with a gap of 5m. Their ends depend on their events.",
+            "Input 'orders' holds it",
+        ],
+        bolt=sessions,
+        waiting=1,
+    ),
+    "the session of a key is open": Situation(
+        WhyReason.WATERMARK,
+        ["The window that ends at 2024-05-01T12:13:00Z holds 1 event of 'bob', and waits."],
+        bolt=sessions,
+        key="bob",
+        waiting=1,
+    ),
+    "sessions of several keys end at once": Situation(
+        WhyReason.WATERMARK,
+        ["2 windows end at 2024-05-01T12:06:00Z, which hold 2 events, and wait."],
+        bolt=sessions,
+        orders=[[(1, "ada", "n"), (1, "bob", "s")]],
+        waiting=2,
+    ),
+    "no session ends there": Situation(
+        WhyReason.NO_SUCH_WINDOW,
+        [
+            "No open window of 'revenue' ends at 2024-05-01T12:10:00Z",
+            "end at 2024-05-01T12:06:00Z, 2024-05-01T12:13:00Z",
+        ],
+        bolt=sessions,
+        window="12:10",
+    ),
+    "no event of a key is in a session": Situation(
+        WhyReason.NOTHING,
+        ["No event of 'eve' waits for a window: sessions with a gap of 5m."],
+        bolt=sessions,
+        key="eve",
+    ),
+    "enough events have come, and the watermark is behind them": Situation(
         WhyReason.COUNT,
-        ["They fire as events come, by their number"],
+        [
+            "2 events wait: the last 2 events, fired every 2 events.",
+            "an event counts once the watermark has reached its time",
+            "1 of them do not count yet: the watermark is at 2024-05-01T12:07:00Z",
+            "An event there at 2024-05-01T12:09:00Z or later would do.",
+        ],
+        bolt=lambda: Seen().with_tumbling_window(2).with_timestamp_field("ts").with_lag("1m"),
+        waiting=2,
+    ),
+    "it fires by number, and needs more": Situation(
+        WhyReason.COUNT,
+        ["2 events wait", "The watermark has reached all that wait: the next window needs further events."],
         bolt=lambda: Seen().with_tumbling_window(5).with_timestamp_field("ts"),
+        waiting=2,
+    ),
+    "it fires by number as events come": Situation(
+        WhyReason.COUNT,
+        ["2 events wait", "They fire by the number of events: when enough have come."],
+        bolt=lambda: Seen().with_tumbling_window(5),
+    ),
+    "a number of events of each key": Situation(
+        WhyReason.COUNT,
+        ["1 event of 'bob' waits"],
+        bolt=lambda: Seen().with_tumbling_window(5).with_key("user").with_timestamp_field("ts"),
+        key="bob",
+        waiting=1,
+    ),
+    "the latest events, at regular times": Situation(
+        WhyReason.WATERMARK,
+        ["The window that ends at 2024-05-01T12:10:00Z brings 2 events that no window has had, and waits."],
+        bolt=lambda: Seen().with_window(3, "10m").with_timestamp_field("ts").with_lag("1m"),
+        waiting=2,
     ),
     "each key has its own watermark": Situation(
         WhyReason.KEYS,
-        ["Each key has a watermark of its own", "It holds 2 events"],
+        [
+            "The window that ends at 2024-05-01T12:10:00Z holds 1 event of 'bob', and waits.",
+            "Each key has a watermark of its own: it fires when an event of its key at 2024-05-01T12:10:00Z or later",
+        ],
         bolt=lambda: (
             Seen().with_tumbling_window("10m").with_key("user").with_timestamp_field("ts").with_watermark(per_key=True)
         ),
-        waiting=2,
+        orders=[[(1, "ada", "n"), (25, "ada", "n"), (3, "bob", "s")]],
+        waiting=1,
+    ),
+    "the watermark of its key is past it": Situation(
+        WhyReason.NO_SUCH_WINDOW,
+        ["No open window of 'revenue' of 'ada' ends at 2024-05-01T12:10:00Z", "open end at 2024-05-01T12:30:00Z"],
+        bolt=lambda: (
+            Seen().with_tumbling_window("10m").with_key("user").with_timestamp_field("ts").with_watermark(per_key=True)
+        ),
+        orders=[[(1, "ada", "n"), (25, "ada", "n"), (3, "bob", "s")]],
+        window="12:10",
+        key="ada",
+    ),
+    "it waits for late events before it fires": Situation(
+        WhyReason.WATERMARK,
+        ["It fires when the watermark reaches 2024-05-01T12:15:00Z; the watermark is at 2024-05-01T12:12:00Z"],
+        bolt=lambda: (
+            Seen().with_tumbling_window("10m").with_timestamp_field("ts").with_lateness(by="window", allowed="5m")
+        ),
+        orders=[[(1, "ada", "n"), (12, "bob", "s")]],
+        waiting=1,
+    ),
+    "it has fired, and stays open for late events": Situation(
+        WhyReason.FIRED,
+        ["It stays open for late events until the watermark reaches 2024-05-01T12:15:00Z, and fires again for those"],
+        bolt=lambda: fires_again(late=True),
+        orders=[[(1, "ada", "n"), (12, "bob", "s")]],
+        window="12:10",
+    ),
+    "the next window is one that has not fired": Situation(
+        WhyReason.WATERMARK,
+        ["The window that ends at 2024-05-01T12:20:00Z", "It fires when the watermark reaches 2024-05-01T12:20:00Z"],
+        bolt=lambda: fires_again(late=True),
+        orders=[[(1, "ada", "n"), (12, "bob", "s")]],
+    ),
+    "its first firing was its only one": Situation(
+        WhyReason.FIRED,
+        ["It does not fire again"],
+        bolt=lambda: fires_again(early=9, closes=True),
+        orders=[[(1, "ada", "n"), (12, "bob", "s")]],
+        window="12:10",
+    ),
+    "the furthest input decides": Situation(
+        WhyReason.WATERMARK,
+        [
+            "here the input that is furthest ahead decides it",
+            "Input 'refunds' is furthest ahead, at 2024-05-01T12:05:00Z",
+            "An event there or at another input at 2024-05-01T12:10:00Z or later would do.",
+        ],
+        bolt=lambda: (
+            Seen().with_tumbling_window("10m").with_timestamp_field("ts").with_watermark(every=1, combine="max")
+        ),
+        orders=[[(1, "ada", "n")]],
+        refunds=[[(5, "ada", "n")]],
     ),
     "the next tick moves the watermark": Situation(
         WhyReason.TICK,
@@ -258,8 +404,121 @@ def test_a_situation_is_told(name: str, tmp_path: Path) -> None:
     json.dumps(answer.to_json())
 
 
+WOULD_DO = re.compile(r"An event there(?: or at another input)? at (\S+) or later would do\.")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "the watermark is behind",
+        "another input holds it",
+        "a session is open",
+        "the latest events, at regular times",
+        "enough events have come, and the watermark is behind them",
+        "it waits for late events before it fires",
+        "the next window is one that has not fired",
+        "the furthest input decides",
+        "partial sums count as their events",
+    ],
+)
+def test_the_event_that_would_do_fires_it_and_an_earlier_one_does_not(name: str, tmp_path: Path) -> None:
+    situation = SITUATIONS[name]
+    answer = asked(situation, tmp_path / "asked")
+    (told,) = WOULD_DO.findall(" ".join(answer.sentences))
+    moment = (datetime.fromisoformat(told) - datetime.fromisoformat("2024-05-01T12:00:00Z")) / timedelta(minutes=1)
+    holder = answer.holders[0].input
+    before = fired(situation, tmp_path / "before", None, holder)
+    assert fired(situation, tmp_path / "earlier", moment - 1e-6, holder) == before
+    assert fired(situation, tmp_path / "then", moment, holder) > before
+
+
+def fired(situation: Situation, folder: Path, minute: float | None, at: str) -> int:
+    """How many windows have fired, with a further event of somebody else at an input."""
+    also = [] if minute is None else [[(minute, "zoe", "n")]]
+    orders, refunds = situation.orders, situation.refunds
+    if at == "orders":
+        orders = [*orders, *also]
+    else:
+        refunds = [*(refunds or []), *also]
+    longer = replace(situation, orders=orders, refunds=refunds)
+    return sum(row["windows"] for row in state.bolts(ran(longer, folder)).to_pylist())
+
+
 def test_every_reason_has_a_situation() -> None:
     assert {situation.reason for situation in SITUATIONS.values()} == set(WhyReason)
+
+
+class Emits(WindowedBolt):
+    outputs = "events long, until timestamp"
+
+    def execute(self, window: TupleWindow) -> Any:
+        return (len(window), window.end)
+
+
+def chained(folder: Path, first: WindowedBolt, *orders: Row) -> str:
+    """The checkpoint of a run of two bolts behind a first one."""
+    builder = TopologyBuilder("chain")
+    rows = [(NOON + round(minute * MINUTE), user, shop) for minute, user, shop in orders]
+    builder.set_spout("orders", spouts.memory("ts timestamp, user string, shop string", rows))
+    builder.set_bolt("first", first).global_grouping("orders")
+    builder.set_bolt("second", Emits().with_tumbling_window("10m").with_timestamp_field("until")).global_grouping(
+        "first"
+    )
+    third = Emits().with_tumbling_window("1h").with_timestamp_field("until").with_lag("5m")
+    builder.set_bolt("third", third).global_grouping("second")
+    builder.set_sink("out", sinks.memory()).from_("third")
+    checkpoint = str(folder / "ck")
+    run_local(builder.build(), RunOptions(checkpoint, flush=False, clock=lambda: NOON))
+    return checkpoint
+
+
+def test_behind_other_bolts_what_holds_those_is_told_down_to_the_input(tmp_path: Path) -> None:
+    first = Emits().with_tumbling_window("1m").with_timestamp_field("ts").with_lag("1m")
+    checkpoint = chained(tmp_path, first, (1, "ada", "n"), (14, "bob", "s"))
+    answer = why(checkpoint, "third")
+    text = " ".join(answer.sentences)
+    assert (answer.reason, answer.holders[0].input) == (WhyReason.WATERMARK, "second")
+    for bolt, at in (("second", "2024-05-01T12:12:59.999999Z"), ("first", "2024-05-01T12:13:00Z")):
+        assert f"time there follows the watermark of '{bolt}', which is at {at}." in text
+    assert "For 'first': Input 'orders' holds it, at 2024-05-01T12:13:00Z" in text
+    assert "would do" not in text, "no event of a user can come to an input from a bolt"
+    assert text.count("No rule of idleness is set") == 1
+
+
+def test_behind_another_bolt_its_rules_of_idleness_are_told(tmp_path: Path) -> None:
+    first = Emits().with_tumbling_window("1m").with_timestamp_field("ts")
+    first = first.with_watermark(every=1, partition="shop", partitions=["n", "s"], partition_idle_timeout="5m")
+    checkpoint = chained(tmp_path, first, (1, "ada", "n"), (25, "bob", "s"), (26, "cy", "s"))
+    text = " ".join(why(checkpoint, "second").sentences)
+    assert "For 'first': Input 'orders', partition 'n' holds it, at 2024-05-01T12:01:00Z, since its last event" in text
+    assert "For 'first': If input 'orders', partition 'n' stays silent" in text
+    assert "No rule of idleness is set" not in text
+
+
+def test_a_bolt_behind_one_that_has_no_watermark_yet(tmp_path: Path) -> None:
+    first = Emits().with_tumbling_window("1m").with_timestamp_field("ts")
+    first = first.with_watermark(every=1, partition="shop", partitions=["n", "s"])
+    checkpoint = chained(tmp_path, first, (1, "ada", "n"))
+    assert why(checkpoint, "second").reason is WhyReason.NOTHING
+    text = " ".join(why(checkpoint, "second", window="12:10").sentences)
+    assert "time there follows the watermark of 'first', which does not exist yet" in text
+    assert "For 'first': Input 'orders', partition 's' holds it: nothing has come from there" in text
+
+
+def test_the_key_of_a_join_has_a_name_at_each_input(tmp_path: Path) -> None:
+    builder = TopologyBuilder("join")
+    persons = [(NOON + MINUTE, "x"), (NOON + 25 * MINUTE, "y")]
+    auctions = [(NOON + 2 * MINUTE, "x9", "x"), (NOON + 2 * MINUTE, "x", "z")]
+    builder.set_spout("persons", spouts.memory("ts timestamp, id string", persons))
+    builder.set_spout("auctions", spouts.memory("ts timestamp, id string, seller string", auctions))
+    join = WindowJoin("persons", "auctions", on={"persons": "id", "auctions": "seller"}, how="left")
+    bolt = builder.set_bolt("sold", join.with_tumbling_window("10m").with_timestamp_field("ts"))
+    bolt.fields_grouping("persons").fields_grouping("auctions")
+    builder.set_sink("out", sinks.memory()).from_("sold")
+    run_local(builder.build(), RunOptions(str(tmp_path / "ck"), flush=False, clock=lambda: NOON))
+    answers = {key: why(tmp_path / "ck", "sold", key=key) for key in ("x", "z", "q")}
+    assert {key: answer.waiting for key, answer in answers.items()} == {"x": 2, "z": 1, "q": None}
+    assert "Input 'auctions' holds it" in str(answers["x"])
 
 
 def test_how_long_it_has_stood_is_told_by_the_kept_batches(tmp_path: Path) -> None:

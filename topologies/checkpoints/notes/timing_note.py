@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -67,6 +67,13 @@ class BoltTiming:
     """What forms its windows, where they are not runs of a queue (``assigners_note``)."""
     from_first_clock: bool
     """Whether aligned windows are counted from the first clock of the run."""
+    first_past_end: int | None = None
+    """Of windows that fire more than once: how far past its end the watermark must be for a window to fire at its end,
+    and not for the last time; None for others."""
+    fires_once: bool = False
+    """Whether the first firing of such a window is the only one."""
+    grouped: list[list[str]] | None = None
+    """Per input: the columns by which it is grouped, where its bolt has no key but groups each input by fields."""
 
     @staticmethod
     def of(node: WindowedNode) -> BoltTiming:
@@ -108,6 +115,9 @@ class BoltTiming:
             keys=[list(key) for key in node.keys],
             assigners=[assigner_values(each) for each in node.assigners],
             from_first_clock=settings.anchor == START,
+            grouped=_grouped(node),
+            fires_once=settings.panes is not None and settings.panes.closes,
+            first_past_end=int(node.closes_after_end) if settings.panes is not None and node.event_time else None,
         )
 
 
@@ -126,7 +136,8 @@ def read_timing(files: SealedFolder) -> dict[str, BoltTiming] | None:
     """The rules of the last run, by bolt; None where none has noted them in this form."""
     found: dict[str, dict[str, dict[str, Any]]] | None = files.read(TIMING)
     names = {each.name for each in fields(BoltTiming)}
-    if found is None or any(set(values) != names for values in found["bolts"].values()):
+    needed = {each.name for each in fields(BoltTiming) if each.default is MISSING}
+    if found is None or any(not needed <= set(values) <= names for values in found["bolts"].values()):
         return None
     return {name: BoltTiming(**values) for name, values in found["bolts"].items()}
 
@@ -152,6 +163,12 @@ def _key(node: WindowedNode) -> list[str]:
         return list(node.keys[0])
     grouping = node.inputs[0].grouping
     return list(grouping.fields) if isinstance(grouping, FieldsGrouping) else []
+
+
+def _grouped(node: WindowedNode) -> list[list[str]] | None:
+    groupings = [each.grouping for each in node.inputs]
+    fields_of = [list(each.fields) for each in groupings if isinstance(each, FieldsGrouping)]
+    return fields_of if len(fields_of) == len(groupings) and not any(node.keys) else None
 
 
 def _past_end(node: WindowedNode) -> int:

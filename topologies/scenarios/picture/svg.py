@@ -20,7 +20,10 @@ _PAD, _LINE = 16, 20
 _NARROWEST = 700
 _STORIES = 6
 """Maximum number of events described below a picture."""
-_LETTERS_A_PIXEL = 1 / 6.7
+_LETTER, _BOLD_LETTER = 7.1, 7.6
+"""Width of a letter of 12 pixels in the widest fonts that draw it, DejaVu Sans among them."""
+_TEXT = 44
+"""Where the text beside a sign begins."""
 
 
 def svg(scenario: Scenario, answer: Replayed, palette: Mapping[str, str] | None = None) -> str:
@@ -47,7 +50,7 @@ def _parts(
     answer: Replayed, all_pictures: Sequence[Picture], drawings: Sequence[Drawing], width: int
 ) -> Iterator[tuple[str, float]]:
     """Each part, and the room that it takes downwards."""
-    letters = round((width - 2 * _PAD) * _LETTERS_A_PIXEL)
+    letters, beside = _letters(width), _letters(width - _TEXT)
     verdict = {True: ("as expected", "good"), False: ("not as expected", "bad"), None: ("", "")}[answer.ok]
     yield (
         f"<text class='title' y='14'>{escaped(answer.name)}<tspan class='{verdict[1]}' dx='12' font-size='13'>"
@@ -66,26 +69,31 @@ def _parts(
         plot = element("g", drawing.plot, axis, transform=f"translate({drawing.gutter} 0)")
         name = element("text", "processing time ↑", class_="name", **up)
         yield element("g", drawing.labels, plot, name, transform="translate(0 6)"), drawing.height + AXIS + 14
-        yield from _told(picture, letters)
+        yield from _told(picture, _letters(width - _TEXT, _BOLD_LETTER))
         for sample, name, meaning in legend(picture):
-            lines = wrap(f"{name}: {meaning}", letters - 7)
+            lines = wrap(f"{name}: {meaning}", beside)
             text = "".join(
-                f"<tspan x='44' dy='{0 if number == 0 else 15}'>{escaped(line)}</tspan>"
+                f"<tspan x='{_TEXT}' dy='{0 if number == 0 else 15}'>{escaped(line)}</tspan>"
                 for number, line in enumerate(lines)
             )
             yield f"{sample}<text y='14'>{text}</text>", 7.0 + 15 * len(lines)
         yield "", 10
 
 
+def _letters(width: float, letter: float = _LETTER) -> int:
+    """How many letters fit a picture of this width."""
+    return int((width - 2 * _PAD) / letter)
+
+
 def _told(picture: Picture, letters: int) -> Iterator[tuple[str, float]]:
     """The stories of the first events that went otherwise than usual."""
     unusual = [moment for moment in picture.moments if moment.fate is not None and moment.fate.is_unusual]
     for moment in unusual[:_STORIES]:
-        lines = wrap(picture.stories[moment.number], letters - 7)
-        spans = [element("tspan", escaped(line), x=44, dy=0 if at == 0 else 15) for at, line in enumerate(lines)]
+        lines = wrap(picture.stories[moment.number], letters)
+        spans = [element("tspan", escaped(line), x=_TEXT, dy=0 if at == 0 else 15) for at, line in enumerate(lines)]
         told = element("text", *spans, class_="told", y=14)
         yield element("g", mark(moment.fate or Fate.LATE, 17, 10), told), 9.0 + 15 * len(lines)
     if len(unusual) > _STORIES:
-        yield element("text", f"and {len(unusual) - _STORIES} more", class_="quietly", x=44, y=14), 22
+        yield element("text", f"and {len(unusual) - _STORIES} more", class_="quietly", x=_TEXT, y=14), 22
     if unusual:
         yield "", 10

@@ -1,0 +1,21 @@
+"""Answers why a window has not fired: by the kind of windows that a bolt has."""
+
+from __future__ import annotations
+
+from topologies.why_waiting.explanation import Explanation
+from topologies.why_waiting.other_windows import OtherWindows
+from topologies.why_waiting.why_answer import WhyAnswer
+
+
+def answered(explanation: Explanation) -> WhyAnswer:
+    """The answer to the question of an explanation."""
+    timing = explanation.timing
+    if explanation.manifest.closing:
+        return explanation.ended()
+    if timing.trigger:
+        return OtherWindows(explanation).of_trigger()
+    if timing.slide is not None and timing.length is not None and not timing.per_key:
+        return explanation.of_regular_windows(timing.slide)
+    if timing.assigners:
+        return OtherWindows(explanation).of_open_windows()
+    return OtherWindows(explanation).of_counts()

@@ -1,0 +1,108 @@
+"""What holds the watermark of a bolt, in sentences: inputs and partitions, and behind other bolts what holds those."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from manager.storage.manifest import BoltState, Manifest
+from topologies.checkpoints.notes.timing_note import BoltTiming
+from topologies.why_waiting.held_watermark import holders_of
+from topologies.why_waiting.idle_rules import idle_rules, named
+from topologies.why_waiting.why_answer import Holder
+from windowing.time.timestamps import show
+
+
+@dataclass(frozen=True)
+class Holding:
+    """The bolts of a checkpoint: their rules and, after each of the kept batches, their states."""
+
+    timings: Mapping[str, BoltTiming]
+    kept: Sequence[Manifest]
+
+    def sentences(self, bolt: str, end: int | None, needed: int | None) -> Iterator[str]:
+        """What holds the watermark of a bolt, and what its rules of idleness will do. ``end`` of the window that waits;
+        ``needed``: the watermark at which it fires."""
+        timing, state, holders = self.timings[bolt], self._state(bolt), self.of(bolt)
+        for holder in holders:
+            yield _about(holder, timing, needed)
+            yield from self._behind(timing, holder)
+        idle = state.watermark.sources.idle
+        if idle:
+            left_out = ", ".join(repr(name.replace("\t", "/")) for name in idle)
+            yield f"Idle, and therefore not waited for: {left_out}."
+        if any(self._has_idle_rule(name) for name in self._upstream(bolt)):
+            yield from idle_rules(timing, state, holders, end, needed)
+        else:
+            yield (
+                "No rule of idleness is set: only later events move the watermark, or the end of the input, which "
+                "closes all windows (a run without --keep-open and --every)."
+            )
+
+    def of(self, bolt: str) -> tuple[Holder, ...]:
+        """What holds the watermark of a bolt."""
+        return tuple(holders_of(bolt, self.timings[bolt], self.kept))
+
+    def _state(self, bolt: str) -> BoltState:
+        return self.kept[-1].bolts[bolt]
+
+    def _behind(self, timing: BoltTiming, holder: Holder) -> Iterator[str]:
+        """Of an input that comes from other bolts: which of them is furthest behind, and what holds that."""
+        origins = [name for name in timing.origins.get(holder.input, ()) if name in self.timings]
+        if not origins:
+            return
+        marks = {name: self._state(name).watermark.current for name in origins}
+        name = min(origins, key=lambda each: (marks[each] is not None, marks[each] or 0))
+        at, of = marks[name], self.timings[name]
+        yield (
+            f"{_upper(named(holder))} is what bolt {name!r} emits, and time there follows the watermark of "
+            f"{name!r}, which {'does not exist yet' if at is None else f'is at {show(at)}'}."
+        )
+        if not of.event_time or of.per_key:
+            yield (
+                f"Bolt {name!r} follows the clock: its watermark moves with each batch."
+                if not of.event_time
+                else f"In bolt {name!r} each key has a watermark of its own, and the least of them counts here."
+            )
+            return
+        holders = self.of(name)
+        for each in holders:
+            yield f"For {name!r}: {_about(each, of, None)}"
+            yield from self._behind(of, each)
+        if self._has_idle_rule(name):
+            yield from (f"For {name!r}: {words}" for words in idle_rules(of, self._state(name), holders, None, None))
+
+    def _upstream(self, bolt: str) -> list[str]:
+        """A bolt, and all bolts before it."""
+        found = [bolt]
+        for name in found:
+            before = [origin for origins in self.timings[name].origins.values() for origin in origins]
+            found += [origin for origin in before if origin in self.timings and origin not in found]
+        return found
+
+    def _has_idle_rule(self, bolt: str) -> bool:
+        timing = self.timings[bolt]
+        rules = (timing.partition_idle_timeout, timing.idle_timeout, timing.late_tolerance)
+        return not timing.event_time or any(rule is not None for rule in rules)
+
+
+def _about(holder: Holder, timing: BoltTiming, needed: int | None) -> str:
+    since = ""
+    if holder.since is not None:
+        words = "since its last event, by the clock at" if holder.since_exactly else "at least since"
+        since = f", {words} {show(holder.since)}"
+    name = named(holder)
+    if holder.watermark is None:
+        text = f"{name} holds it: nothing has come from there{since}."
+    elif timing.greatest:
+        text = f"{name} is furthest ahead, at {show(holder.watermark)}{since}."
+    else:
+        text = f"{name} holds it, at {show(holder.watermark)}{since}."
+    if needed is not None and holder.watermark is not None and not timing.origins.get(holder.input):
+        where = "there or at another input" if timing.greatest else "there"
+        text += f" An event {where} at {show(needed + timing.delay)} or later would do."
+    return _upper(text)
+
+
+def _upper(text: str) -> str:
+    return text[0].upper() + text[1:]
