@@ -13,7 +13,7 @@ from typing import Any
 
 from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.manifest import Manifest
-from topologies.checkpoints.looking import timing_of
+from topologies.checkpoints.notes.looked_at import timing_of
 from topologies.checkpoints.notes.runs_note import read_runs
 from topologies.checkpoints.notes.timing_note import BoltTiming
 from topologies.engine.batch.report import BatchReport

@@ -13,8 +13,8 @@ from typing import Any
 from manager.storage.file_systems.storage_errors import UNREADABLE
 from manager.storage.manifest import Manifest
 from manager.storage.segments.file_segments import FileSegments
-from topologies.checkpoints.looking import checkpoint_at, known_timing
 from topologies.checkpoints.note_names import START, TOPOLOGY
+from topologies.checkpoints.notes.looked_at import checkpoint_at, known_timing
 from topologies.checkpoints.notes.runs_note import RunNote, read_runs
 from topologies.checkpoints.notes.sinks_note import SinkNote, read_sinks
 from topologies.checkpoints.notes.timing_note import read_graph

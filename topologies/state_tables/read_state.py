@@ -14,8 +14,8 @@ from manager.storage.file_systems.storage_errors import UNREADABLE
 from manager.storage.manifest import Manifest
 from manager.storage.segments.file_segments import FileSegments
 from manager.storage.verified_reads import read_manifest
-from topologies.checkpoints.looking import checkpoint_at, known_timing, timing_of
 from topologies.checkpoints.note_names import TOPOLOGY
+from topologies.checkpoints.notes.looked_at import checkpoint_at, known_timing, timing_of
 from topologies.checkpoints.notes.timing_note import BoltTiming
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.engine.time.first_output import as_moment

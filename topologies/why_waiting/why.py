@@ -9,8 +9,8 @@ from datetime import datetime
 from manager.storage.manifest import Manifest
 from manager.storage.segments.file_segments import FileSegments
 from manager.storage.verified_reads import read_manifest
-from topologies.checkpoints.looking import checkpoint_at, known_timing, timing_of
 from topologies.checkpoints.note_names import START
+from topologies.checkpoints.notes.looked_at import checkpoint_at, known_timing, timing_of
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.engine.time.first_output import as_moment
 from topologies.why_waiting.answering import answered
