@@ -34,7 +34,7 @@ from topologies.run.observer import LagNow, RunObserver
 from topologies.run.options import RunOptions
 from topologies.run.restart import ComingRestart
 from topologies.topology import Topology
-from topologies.why_waiting.answering import answered
+from topologies.why_waiting.by_kind_of_windows import answered
 from topologies.why_waiting.explanation import Explanation
 from topologies.why_waiting.held_watermark import marks_of
 from topologies.why_waiting.question import Question

@@ -28,7 +28,7 @@ class OpenWindow:
     """The values of its key with commas between them; None where windows hold the events of all keys."""
 
 
-def open_windows(
+def windows_still_open(
     state: BoltState, timing: BoltTiming, store: SegmentStore, clock: int | None, key: str | None
 ) -> list[OpenWindow]:
     """Those of a bolt, or of one key; by their ends, those without one last."""

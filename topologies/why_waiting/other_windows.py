@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from manager.storage.task_state import TriggeredState
 from topologies.why_waiting.explanation import Explanation
-from topologies.why_waiting.open_windows import OpenWindow, open_windows
+from topologies.why_waiting.open_windows import OpenWindow, windows_still_open
 from topologies.why_waiting.question import events_in_words
 from topologies.why_waiting.stored_events import StoredEvents, waiting_events
 from topologies.why_waiting.why_answer import WhyAnswer, WhyReason
@@ -24,7 +24,7 @@ class OtherWindows:
     def of_open_windows(self) -> WhyAnswer:
         """Windows whose ends depend on their events, or that follow a watermark of their key."""
         asked, timing = self.by.question.window, self.by.timing
-        found = open_windows(self.by.state, timing, self.by.store, self.by.manifest.clock, self.by.question.key)
+        found = windows_still_open(self.by.state, timing, self.by.store, self.by.manifest.clock, self.by.question.key)
         ends = sorted({window.end for window in found if window.end is not None})
         unfired = [end for end in ends if self.by.fired is None or timing.per_key or end > self.by.fired]
         end = next(iter(unfired or ends), None) if asked is None else asked
@@ -83,7 +83,9 @@ class OtherWindows:
         )
 
     def of_trigger(self) -> WhyAnswer:
-        found = open_windows(self.by.state, self.by.timing, self.by.store, self.by.manifest.clock, self.by.question.key)
+        found = windows_still_open(
+            self.by.state, self.by.timing, self.by.store, self.by.manifest.clock, self.by.question.key
+        )
         count, accounts = sum(window.events for window in found), self.by.state.accounts
         states = [task.windows for task in self.by.state.tasks if isinstance(task.windows, TriggeredState)]
         due = min((state.next_due for state in states if state.next_due is not None), default=None)

@@ -13,7 +13,7 @@ from topologies.checkpoints.note_names import START
 from topologies.checkpoints.notes.looked_at import checkpoint_at, known_timing, timing_of
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.engine.time.first_output import as_moment
-from topologies.why_waiting.answering import answered
+from topologies.why_waiting.by_kind_of_windows import answered
 from topologies.why_waiting.explanation import Explanation
 from topologies.why_waiting.question import Question
 from topologies.why_waiting.why_answer import WhyAnswer, WhyReason
