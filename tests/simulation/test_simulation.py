@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 from pathlib import Path
 
 import pytest
@@ -40,9 +42,12 @@ FIRST = {
 
 @pytest.mark.parametrize("first", range(0, SEEDS, 50))
 def test_runs_with_faults_come_to_what_runs_without_come_to(first: int) -> None:
+    play(first)  # what is opened once and for all
+    before = open_files()
     for seed in range(first, first + 50):
         played = play(seed)
         assert not played.problems, str(shrunk(played))
+    assert open_files() <= before
 
 
 def test_a_seed_plays_the_same_each_time() -> None:
@@ -80,6 +85,12 @@ def test_a_failure_is_made_small_and_kept_as_a_case(tmp_path: Path) -> None:
     assert again.happened == played.happened
     assert again.problems == played.problems
     assert not play(Case.read(path)).problems
+
+
+def open_files() -> int:
+    """How many descriptors this process has that nothing will close by itself."""
+    gc.collect()
+    return len(os.listdir("/proc/self/fd"))
 
 
 def _lines(case: Case) -> int:
