@@ -33,10 +33,12 @@ class FolderLock:
         with as_storage_error(f"checkpoint {self.path}", "written to"):
             self._held = self._made(self.folder)
             self._take(self._held, fcntl.LOCK_EX)
-            self._held.truncate(0)
-            self._held.write(f"process {os.getpid()}")
-            self._held.flush()
-        list_all_anew(self.folder)
+        try:
+            self._sign(self._held)
+            list_all_anew(self.folder)
+        except BaseException:
+            self.release()
+            raise
 
     def share(self) -> None:
         """Keep runs off the checkpoint, but nobody who reads it; nothing is written. CheckpointError where a run has
@@ -52,6 +54,12 @@ class FolderLock:
         """Let others have the checkpoint."""
         if self._held is not None:
             self._held.close()
+
+    def _sign(self, held: IO[str]) -> None:
+        with as_storage_error(f"checkpoint {self.path}", "written to"):
+            held.truncate(0)
+            held.write(f"process {os.getpid()}")
+            held.flush()
 
     def _made(self, folder: str) -> IO[str]:
         try:
