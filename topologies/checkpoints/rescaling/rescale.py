@@ -62,7 +62,8 @@ def move_tasks(halves: PairedCheckpoint, wanted: Mapping[str, int], topology: To
     done = Rescaled("" if manifest is None else batch_key(manifest.batch, manifest.closing))
     if not changed:
         return done
-    ways = _ways(halves, topology)
+    with during("looking at how it can be moved", "nothing was changed"):
+        ways = _ways(halves, topology)
     check_movable(halves.path, tasks, changed, ways)
     done.tasks = {name: (tasks[name], number) for name, number in changed.items()}
     with (
