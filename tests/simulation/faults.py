@@ -119,19 +119,14 @@ def schedule(seed: int) -> list[Fault]:
     """The faults of a seed; some seeds have one kind, others several."""
     chance = random.Random(f"faults {seed}")
     faults = _of_a_store(chance) if in_a_store(seed) else _of_a_disk(chance)
-    return faults + _of_the_code(random.Random(f"code {seed}")) + _of_the_mount(random.Random(f"mount {seed}"))
+    faults += _at_starts(NEW_CODE, random.Random(f"code {seed}"))
+    return faults + _at_starts(OLD_LISTINGS, random.Random(f"mount {seed}"))
 
 
-def _of_the_code(chance: random.Random) -> list[Fault]:
-    """In which lives the code of the bolts is newer than before: in one of five seeds, in some."""
+def _at_starts(kind: str, chance: random.Random) -> list[Fault]:
+    """What is so from the start of a process on: in one of five seeds, in some of its lives."""
     some = range(1, MOST_LIVES) if chance.random() < 0.2 else ()
-    return [Fault(life, NEW_CODE, 1) for life in some if chance.random() < 0.5]
-
-
-def _of_the_mount(chance: random.Random) -> list[Fault]:
-    """In which lives the process is on another machine than the one before: in one of five seeds, in some."""
-    some = range(1, MOST_LIVES) if chance.random() < 0.2 else ()
-    return [Fault(life, OLD_LISTINGS, 1) for life in some if chance.random() < 0.5]
+    return [Fault(life, kind, 1) for life in some if chance.random() < 0.5]
 
 
 def _of_a_disk(chance: random.Random) -> list[Fault]:
@@ -244,13 +239,11 @@ class Weather:
             return None
         return self._kind("task", "a task")
 
-    def of_start(self) -> bool:
-        """Whether the code of the bolts is newer than that of the process before."""
-        return self._kind("start", "the program") is not None
-
-    def of_mount(self) -> bool:
-        """Whether the process is on another machine than the one before it."""
-        return self._kind("mount", "the folders") is not None
+    def of_start(self, kind: str) -> bool:
+        """Whether this is so from the start of the process on: its code is newer than that of the process before, or it
+        is on another machine."""
+        (operation,) = ALL_KINDS[kind]
+        return self._kind(operation, "the process") is not None
 
     def of_pause(self) -> str | None:
         """What happens before a process starts."""

@@ -24,7 +24,7 @@ from tests.simulation.always import differing, rows_after
 from tests.simulation.broker import Ends
 from tests.simulation.case import Case
 from tests.simulation.disk import Crash, Disk
-from tests.simulation.faults import WRITES, SinkFailed, Weather
+from tests.simulation.faults import NEW_CODE, OLD_LISTINGS, WRITES, SinkFailed, Weather
 from tests.simulation.judging import Outcome, differences, outcome
 from tests.simulation.layouts import Layouts, Tasks
 from tests.simulation.pauses import Stopped, flip_a_bit, flip_back, go_back_somewhere
@@ -219,7 +219,7 @@ class _Play:
         file_segments._CHECKED.clear()
         self.disk.start()
         self._begin_life(calm=calm)
-        if not calm and self.weather.of_mount():
+        if not calm and self.weather.of_start(OLD_LISTINGS):
             self.disk.list_as_before()
         self.layouts.note()
         pause = None if calm else self.weather.of_pause()
@@ -256,7 +256,7 @@ class _Play:
     def _begin_life(self, *, calm: bool) -> None:
         self.weather.begin()
         self.weather.calm = calm
-        if not calm and self.weather.of_start():
+        if not calm and self.weather.of_start(NEW_CODE):
             CODE.version += 1
 
     def _go_back(self) -> None:
