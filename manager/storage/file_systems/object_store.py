@@ -34,6 +34,13 @@ def open_uri(uri: str) -> tuple[pafs.FileSystem, str]:
 
     Raises ConfigError for a scheme that is not known, EnvironmentMissing where HDFS's own library is not there.
     """
+    scheme = urlsplit(uri).scheme
+    if scheme not in KNOWN:
+        raise ConfigError(
+            f"{uri.partition('?')[0]} cannot be reached",
+            why=f"windbolt does not know {scheme}://",
+            do="name a folder on this machine, or a place in s3://, gs://, abfss:// or hdfs://; or mount it here",
+        )
     root, inside = root_and_path(uri)
     plain, path = _opened(root, os.getpid())
     if inside:
@@ -134,17 +141,10 @@ def _patient(plain: pafs.FileSystem) -> pafs.FileSystem:
 
 @lru_cache(maxsize=256)
 def _opened(uri: str, process: int) -> tuple[pafs.FileSystem, str]:
-    scheme = urlsplit(uri).scheme
-    if scheme not in KNOWN:
-        raise ConfigError(
-            f"{uri.partition('?')[0]} cannot be reached",
-            why=f"windbolt does not know {scheme}://",
-            do="name a folder on this machine, or a place in s3://, gs://, abfss:// or hdfs://; or mount it here",
-        )
     try:
         filesystem, path = pafs.FileSystem.from_uri(_as_pyarrow_names_it(uri))
     except OSError as error:
-        if scheme in _HDFS and any(name in str(error) for name in ("libjvm", "libhdfs")):
+        if urlsplit(uri).scheme in _HDFS and any(name in str(error) for name in ("libjvm", "libhdfs")):
             raise _without_libhdfs(uri, error) from error
         raise
     return filesystem, path

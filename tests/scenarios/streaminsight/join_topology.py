@@ -11,8 +11,8 @@ def joined(rules: Preset) -> TopologyBuilder:
     ).with_time(rules)
     join = join.with_timestamp_field("start").with_lifetime("end", shape_field="shape", edge_key=["k"])
     builder = TopologyBuilder("join")
-    events = "id string, start timestamp, end timestamp, shape string, k string"
-    builder.set_spout("dataStream", spouts.memory(f"{events}, cti timestamp, value long"))
+    events = "id string, start timestamp, end timestamp, shape string, k string, cti timestamp"
+    builder.set_spout("dataStream", spouts.memory(f"{events}, value long"))
     builder.set_spout("lookupStream", spouts.memory(f"{events}, label string"))
     builder.set_bolt("join", join).fields_grouping("dataStream", "k").fields_grouping("lookupStream", "k")
     builder.set_sink("pairs", sinks.memory()).from_("join")
@@ -25,5 +25,5 @@ def importing() -> TopologyBuilder:
 
 
 def alone() -> TopologyBuilder:
-    """The data stream brings its watermarks along, and the lookup stream has none."""
+    """Either stream is to bring its watermarks along."""
     return joined(streaminsight(None, policy="adjust", field="cti"))
