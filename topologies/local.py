@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import cast
 
 from manager.storage.checkpoint import MemoryCheckpoint
 from manager.storage.file_systems.storage_errors import during
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.checkpoints.spark_half.file_journal import FileJournal, JournalMoved
-from topologies.checkpoints.spark_half.unplanned import forget_unplanned
 from topologies.compose.needed_columns import with_needed_columns
 from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
@@ -94,7 +93,6 @@ class LocalRun(CheckpointedRun):
                 return self._batches_of_the_journal()
             except JournalMoved:  # by a run that has lost the checkpoint to this one, or to which this one has lost it
                 self.checkpoint.check_owner()
-                forget_unplanned(self.log.filesystem, self.log.root, self.checkpoint.check_owner)
 
     def _batches_of_the_journal(self) -> None:
         heartbeats = self.topology.needs_heartbeat
@@ -116,13 +114,16 @@ class LocalRun(CheckpointedRun):
         started, heartbeats = time.perf_counter(), self.topology.needs_heartbeat
         while not self.options.stop.is_set():
             found = {name: next(batches, []) for name, batches in self._new_files().items()}
-            if heartbeats or any(found.values()):
+            if heartbeats or self.journal.begun or any(found.values()):
                 self._run_and_note(self._plan_next(found, heartbeat=True))
             self.options.stop.wait(every - (time.perf_counter() - started) % every)
 
     def _new_files(self) -> dict[str, Iterator[list[FoundFile]]]:
-        """By spout, the files that no batch has read yet, cut into batches."""
-        return {name: spout.cut(spout.listed(self.journal.seen[name])) for name, spout in self.spouts.items()}
+        """By spout, the files that no batch has read yet, cut into batches. None for the first batch of a spout whose
+        part of it is in the journal already."""
+        cut = {name: spout.cut(spout.listed(self.journal.seen[name])) for name, spout in self.spouts.items()}
+        begun: list[list[FoundFile]] = [[]]
+        return {name: chain(begun if name in self.journal.begun else [], batches) for name, batches in cut.items()}
 
     def _run_and_note(self, number: int) -> None:
         """Run a batch, and note in the journal that it is done."""

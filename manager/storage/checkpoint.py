@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pyarrow.fs as pafs
 
 from manager.storage.batch_keys import batch_in_words, batch_key, batch_name
-from manager.storage.file_systems.files import delete, delete_folder, empty_folder, make_folder, path_type
+from manager.storage.file_systems.files import delete, delete_folder, empty_folder, make_folder, path_type, sync_folder
 from manager.storage.file_systems.object_store import is_object_store
 from manager.storage.file_systems.storage_errors import UNREADABLE, as_storage_error, during
 from manager.storage.manifest import Manifest
@@ -36,6 +36,7 @@ class Checkpoint(Protocol):
     def latest(self) -> Manifest | None: ...
     def planned(self, key: str) -> bool: ...
     def plan(self, key: str, plan: dict[str, Any]) -> tuple[dict[str, Any], bool]: ...
+    def sync_plans(self) -> None: ...
     def begin(self, key: str) -> None: ...
     def commit(self, manifest: Manifest) -> None: ...
     def clean(self) -> None: ...
@@ -65,6 +66,9 @@ class MemoryCheckpoint:
     def planned(self, key: str) -> bool:
         """Whether a batch has been planned, and so perhaps begun."""
         return key in self._plans
+
+    def sync_plans(self) -> None:
+        """Nothing here survives a power cut."""
 
     def begin(self, key: str) -> None:
         """Called before a batch writes its first segment."""
@@ -186,6 +190,12 @@ class FileCheckpoint:
     def planned(self, key: str) -> bool:
         """Whether a batch has been planned, and so perhaps begun."""
         return self.files.has(f"plans/{key}")
+
+    def sync_plans(self) -> None:
+        """Return once the plans survive a power cut: somebody outside is about to be told of a batch, which then has to
+        come as it was planned."""
+        if self.uri is None:
+            sync_folder(f"{self.root}/plans")
 
     def deadly(self, key: str) -> list[dict[str, Any]]:
         """The input that a batch leaves out because workers die on it, in the order in which it was found."""

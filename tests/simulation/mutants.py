@@ -26,7 +26,7 @@ from topologies.checkpoints.folder_lock import FolderLock
 from topologies.checkpoints.note_names import START
 from topologies.checkpoints.rescaling import move_queues, rescale
 from topologies.checkpoints.rescaling.routes import Route
-from topologies.checkpoints.spark_half import spark_files, unplanned
+from topologies.checkpoints.spark_half import spark_files
 from topologies.checkpoints.spark_half.file_journal import FileJournal
 from topologies.checkpoints.spark_half.spark_half import SparkHalf
 from topologies.engine import micro_batch
@@ -205,15 +205,6 @@ def _claimed_without_condition() -> AbstractContextManager[Any]:
     return patch.object(object_store, "create_object", created)
 
 
-def _forgotten_by_a_loser() -> AbstractContextManager[Any]:
-    forget = unplanned.forget_unplanned
-
-    def forgotten(filesystem: Any, root: str, check_owner: Any) -> None:
-        forget(filesystem, root, _nothing)
-
-    return patch.object(checkpointed_run, "forget_unplanned", forgotten)
-
-
 @contextmanager
 def _loss_not_told() -> Iterator[None]:
     name = "telling_who_took_over"
@@ -243,7 +234,7 @@ MUTANTS: dict[str, Mutant] = {
     "a file is read twice": _file_read_twice,
     "a watermark is restored one too far": _watermark_one_too_far,
     "a plan is drawn anew": _plan_drawn_anew,
-    "files of no batch are not forgotten": lambda: patch.object(checkpointed_run, "forget_unplanned", _nothing),
+    "what a dead run has noted is not its batch": lambda: patch.object(FileJournal, "_is_begun", _nothing),
     "old state is not deleted": lambda: patch.object(FileCheckpoint, "_clean", _nothing),
     "old state is deleted before the commit": _cleaned_before_the_commit,
     "a batch is noted before it is done": _noted_before_it_is_done,
@@ -271,7 +262,6 @@ MUTANTS: dict[str, Mutant] = {
     "what cannot be moved is moved": lambda: patch.object(rescale, "check_movable", _nothing),
     "a claim is not conditional": _claimed_without_condition,
     "a run that has lost deletes segments of the winner": lambda: patch.object(checkpoint, "epoch_of", lambda name: 0),
-    "a run that has lost forgets files of the winner": _forgotten_by_a_loser,
     "a run that has lost finds damage": _loss_not_told,
     "an answer that was lost is not known again": _own_answer_not_known,
     "a closing is not finished first": lambda: patch.object(CheckpointedRun, "_finish_closing", _nothing),

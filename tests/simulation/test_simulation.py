@@ -31,7 +31,6 @@ FIRST = {
     "what cannot be moved is moved": 86,
     "a claim is not conditional": 407,
     "a run that has lost deletes segments of the winner": 530,
-    "a run that has lost forgets files of the winner": 1337,
     "an answer that was lost is not known again": 157,
     "a closing is not finished first": 192,
     "the queue of a task is not moved": 478,

@@ -18,7 +18,6 @@ from topologies.checkpoints.opening import open_checkpoint
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescaling.rescale import rescale_for
 from topologies.checkpoints.spark_half.source_log import Partitions, SourceLog
-from topologies.checkpoints.spark_half.unplanned import forget_unplanned
 from topologies.checkpoints.taken_over import telling_who_took_over
 from topologies.checkpoints.way_back import naming_a_way_back
 from topologies.compose.needed_columns import with_needed_columns
@@ -138,7 +137,6 @@ class CheckpointedRun(ABC):
         half = self.halves.spark_half
         self.log = SourceLog(half.filesystem, half.root, *self._open_source())
         half.sweep()  # Spark begins no query beside the draft of a first batch
-        forget_unplanned(self.log.filesystem, self.log.root, self.checkpoint.check_owner)
 
     @abstractmethod
     def _begin(self, held: ExitStack) -> None:

@@ -16,7 +16,7 @@ from topologies.engine.batch.plan import BatchPlan
 from topologies.engine.batch.progress import BatchProgress
 from topologies.engine.batch.report import BatchReport
 from topologies.engine.commit.frames import Frames, NoSpark
-from topologies.engine.commit.handing_over import hand_over
+from topologies.engine.commit.handing_over import hand_over, tells_others
 from topologies.engine.commit.sink_folders import prepare_folders, publish, ready, tidy_folders
 from topologies.engine.compaction import compact_segments
 from topologies.engine.fire.families import family_of
@@ -168,6 +168,8 @@ class MicroBatch:
     def _serve_sinks(self, progress: BatchProgress, plan: BatchPlan) -> None:
         key = progress.context.key
         batch = SinkBatch(self.topology.name, progress.state.origin, key, plan.serial)
+        if any(tells_others(self.topology.sinks[name]) for name in progress.for_sinks):
+            self.checkpoint.sync_plans()
         for name, sink_rows in progress.for_sinks.items():
             hand_over(self.topology.sinks[name], batch, sink_rows, self.checkpoint.segments, self.frames)
         progress.state.files = ready(self.topology, progress.files)

@@ -16,6 +16,7 @@ from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.checkpoints.cleaning import Cleaning
 from topologies.checkpoints.spark_half.file_journal import path_of
 from topologies.checkpoints.spark_half.source_log import Partitions
+from topologies.checkpoints.spark_half.unplanned import forget_unplanned
 from topologies.engine.batch.context import Context
 from topologies.engine.batch.plan import BatchPlan
 from topologies.engine.batch.report import BatchReport
@@ -146,6 +147,10 @@ class SparkRun(CheckpointedRun):
                 for source, spout in enumerate(self.source.file_spouts)
             }
         return self.source.file_spouts, self.source.kafka_spouts
+
+    def _open_log(self) -> None:
+        super()._open_log()
+        forget_unplanned(self.log.filesystem, self.log.root, self.checkpoint.check_owner)
 
     def _batches(self) -> None:
         guarded = Guarded(self._spark_batch, self.options.stop, self.executor.cancel)

@@ -41,8 +41,7 @@ class FileJournal:
         """``spouts`` in the order of the sources of Spark's query, ``heartbeats`` whether a heartbeat comes after them.
 
         ``uri`` of the file system, None for the local one: there files are written with checksums, as Spark writes
-        them, and a lock keeps other runs off. CheckpointError where the journal is of other sources. JournalMoved where
-        a run that has lost the checkpoint noted files after the batches were read: to this one they would seem read.
+        them, and a lock keeps other runs off. CheckpointError where the journal is of other sources.
         """
         self._half, self._spouts, self._uri = half, tuple(spouts), uri
         self._heartbeats = heartbeats
@@ -55,15 +54,20 @@ class FileJournal:
         self._places = ["-"] * (len(self._spouts) + heartbeats)
         if self._planned >= 0:
             self._resume()
-        self._files = [half.files(source) for source in range(len(self._spouts))]
-        self._latest = [max(half.entries(source), default=-1) for source in range(len(self._spouts))]
-        self._every = [_interval(half.entries(source)) for source in range(len(self._spouts))]
+        # Of each log one listing says all: what another run adds meanwhile is not half known.
+        entries = [half.entries(source) for source in range(len(self._spouts))]
+        self._files = [half.files(source, each) for source, each in enumerate(entries)]
+        self._latest = [max(each, default=-1) for each in entries]
+        self._every = [_interval(each) for each in entries]
         self.seen = {
             spout: {path_of(entry) for entry in self._files[source]} for source, spout in enumerate(self._spouts)
         }
         """Per spout, the files that belong to a batch, by their absolute paths."""
-        if self._uri is not None and any(map(self._is_of_no_batch, range(len(self._spouts)))):
-            raise JournalMoved
+
+    @property
+    def begun(self) -> list[str]:
+        """The spouts whose files of the next batch are noted already, by a run that did not come to note the batch."""
+        return [spout for source, spout in enumerate(self._spouts) if self._is_begun(source)]
 
     @property
     def unfinished(self) -> int | None:
@@ -73,13 +77,15 @@ class FileJournal:
     def plan(self, files: Mapping[str, Sequence[FoundFile]], clock: int, *, heartbeat: bool) -> int:
         """Note the files of the next batch, whose number this is; ``clock`` in microseconds.
 
-        ``heartbeat``: with a heartbeat, as Spark has one at each trigger. A run that dies before the last file is
-        written has not begun the batch (checkpoints/unplanned.py). JournalMoved where another run was faster.
+        Of the spouts that are ``begun`` those that are noted belong to it, and ``files`` has none. ``heartbeat``: with
+        a heartbeat, as Spark has one at each trigger. JournalMoved where another run was faster.
         """
-        places = list(self._places)
+        places, begun = list(self._places), self.begun
         for source, spout in enumerate(self._spouts):
+            assert not (spout in begun and files.get(spout)), "its part of the batch has been cut"
             if files.get(spout):
                 self._note(source, spout, files[spout])
+            if spout in begun or files.get(spout):
                 places[source] = _compact_json({"logOffset": self._latest[source]})
         if self._heartbeats and (heartbeat or places[-1] == "-"):
             before = 0 if places[-1] == "-" else json.loads(places[-1])["offset"]
@@ -124,11 +130,11 @@ class FileJournal:
             )
         self._places = places
 
-    def _is_of_no_batch(self, source: int) -> bool:
+    def _is_begun(self, source: int) -> bool:
         """Whether the log of a source has files that belong to none of the batches that are planned."""
-        place = self._places[source]
+        place, noted = self._places[source], self._files[source]
         last = -1 if place == "-" else json.loads(place)["logOffset"]
-        return any(entry["batchId"] > last for entry in self._files[source])
+        return bool(noted) and noted[-1]["batchId"] > last
 
     @property
     def _kinds(self) -> list[set[str]]:

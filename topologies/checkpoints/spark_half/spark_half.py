@@ -117,12 +117,14 @@ class SparkHalf:
 
     def chain(self, source: int, last: int) -> list[str]:
         """The files that Spark reads if this is the last entry of a source's log, as far as they are there."""
-        entries = self.entries(source)
-        return [f"sources/{source}/{entries[number]}" for number in _span(entries, last) if number in entries]
+        return _chain(source, self.entries(source), last)
 
-    def files(self, source: int) -> list[dict[str, Any]]:
-        """The entries of the log of a source of files, one for each file; that it is whole is checked elsewhere."""
-        names = self.chain(source, max(self.entries(source), default=-1))
+    def files(self, source: int, entries: dict[int, str] | None = None) -> list[dict[str, Any]]:
+        """The entries of the log of a source of files, one for each file; that it is whole is checked elsewhere.
+
+        ``entries``: those of its files that count; None: those that are there now."""
+        counted = self.entries(source) if entries is None else entries
+        names = _chain(source, counted, max(counted, default=-1))
         lines = [line for name in names for line in self.read(name).split("\n")[1:]]
         return [json.loads(line) for line in lines if line]
 
@@ -210,6 +212,10 @@ def _number(name: str) -> int | None:
     """The number of a log's file; None for any other file."""
     base = name.rsplit("/", 1)[-1].removesuffix(COMPACT)
     return int(base) if base.isdigit() else None
+
+
+def _chain(source: int, entries: dict[int, str], last: int) -> list[str]:
+    return [f"sources/{source}/{entries[number]}" for number in _span(entries, last) if number in entries]
 
 
 def _span(entries: dict[int, str], last: int) -> range:

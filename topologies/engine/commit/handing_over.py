@@ -38,6 +38,11 @@ def hand_over(node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store
             frames.send(node, batch, sink_rows, store)
 
 
+def tells_others(node: SinkNode) -> bool:
+    """Whether what a sink is handed cannot be taken back: who is told of a batch never hears that it was not."""
+    return isinstance(node.sink, FunctionSink | KafkaSink)
+
+
 def _table(store: SegmentStore, refs: Iterable[Ref]) -> pa.Table:
     return pa.concat_tables([store.read(ref) for ref in refs])
 
