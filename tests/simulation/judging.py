@@ -52,8 +52,7 @@ def outcome(folder: str, world: World, *, in_order: bool = True) -> Outcome:
     for path in _files(f"{folder}/ck"):
         inside = path.removeprefix(f"{folder}/ck/")
         summed = inside.startswith("spark/") and inside.endswith(".crc")  # a death may leave a file without its sum
-        # nor what going back has set aside, nor an entry that was emptied (decision 32)
-        if not summed and not inside.startswith(("set-aside/", "spark/sources/")):
+        if not summed and not inside.startswith("set-aside/"):  # nor what going back has set aside
             kept.setdefault(os.path.dirname(inside), []).append(_named(*os.path.split(inside)))
     calls = {step: [_as_text(rows, in_order) for rows in given] for step, given in world.calls.items()}
     rows = sum(counts.get("rows", 0) for counts in manifest["spouts"].values())
@@ -74,7 +73,7 @@ def differences(
     the code; functions may have been given what they came to with each."""
     found = [f"output {name}: {how}" for name, how in _compare(wild.output, calm.output)]
     found += [f"state, {name}: {how}" for name, how in _compare(_flat(wild.state), _flat(calm.state))]
-    files = _without_plans_of_losers(wild.files, calm.files) if losers else wild.files
+    files = _without_traces_of_losers(wild.files, calm.files) if losers else wild.files
     found += [f"files of the checkpoint, {name}: {how}" for name, how in _compare(files, calm.files)]
     for step in sorted({*wild.calls, *calm.calls}):
         given, wanted = {*wild.calls.get(step, ())}, {*calm.calls.get(step, ())}
@@ -83,12 +82,15 @@ def differences(
     return found
 
 
-def _without_plans_of_losers(wild: dict[str, list[str]], calm: dict[str, list[str]]) -> dict[str, list[str]]:
+def _without_traces_of_losers(wild: dict[str, list[str]], calm: dict[str, list[str]]) -> dict[str, list[str]]:
     """Without plans to close after a batch that was not the last one: a run that has lost may have planned that, and
-    such a plan stays as long as its batch is kept."""
+    such a plan stays as long as its batch is kept. The logs of sources are not compared: it may have noted files for
+    a batch that the winner then cut otherwise, which are read by that batch as they are noted."""
     plans = "windbolt/plans"
     kept = calm.get(plans, [])
-    return {**wild, plans: [name for name in wild.get(plans, []) if name in kept or "-close" not in name]}
+    logs = {name: calm[name] for name in calm if name.startswith("spark/sources/")}
+    others = {name: names for name, names in wild.items() if not name.startswith("spark/sources/")}
+    return {**others, **logs, plans: [name for name in wild.get(plans, []) if name in kept or "-close" not in name]}
 
 
 def _compare(wild: dict[str, Any], calm: dict[str, Any]) -> list[tuple[str, str]]:

@@ -25,7 +25,7 @@ class RunState(StrEnum):
     FINISHED = "finished"
     STOPPED = "stopped"
     TAKEN_OVER = "taken over"
-    """Another run has its checkpoint by now, and goes on with it."""
+    """Another run has its checkpoint by now, and continues with it."""
     FAILED = "failed"
 
 

@@ -221,10 +221,10 @@ def test_when_the_process_is_gone_the_last_state_stays(opened: Open, folder: Pat
 def test_it_comes_back_with_the_next_run(opened: Open, folder: Path, port: int) -> None:
     run_local(shop(folder), RunOptions(str(folder / "ck"), flush=False, serve_page=port))
     shown = opened()
-    expect(shown.locator("#runs")).to_contain_text("began anew")
+    expect(shown.locator("#runs")).to_contain_text("on a new checkpoint")
     run_local(shop(folder), RunOptions(str(folder / "ck"), flush=False, serve_page=port))
     shown.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    expect(shown.locator("#runs")).to_contain_text("went on after batch 1")
+    expect(shown.locator("#runs")).to_contain_text("continued after batch 1")
 
 
 def test_a_thousand_windows(opened: Open, port: int) -> None:
@@ -393,7 +393,7 @@ def test_a_run_from_its_checkpoint(opened: Open, folder: Path, port: int) -> Non
     shown = opened()
     expect(shown.locator("#banner .state")).to_contain_text("Finished")
     assert "The batches of the journal" in shown.inner_text("#phases")
-    assert "began anew" in shown.inner_text("#runs")
+    assert "on a new checkpoint" in shown.inner_text("#runs")
     assert "A checkpoint keeps their number only" in shown.inner_text("#turned")
     assert shown.locator("#graph .card").count() == 6
     assert shown.inner_text("#sinks").split() == ["out", "memory", "counts", "memory"]

@@ -15,7 +15,7 @@ export class GraphView {
     this.svg.setAttribute("viewBox", `${-margin} ${-margin} ${width} ${height}`);
     this.svg.setAttribute("width", width);
     this.svg.setAttribute("height", height);
-    this.svg.style.minWidth = `${Math.round(width * 0.78)}px`; // smaller could not be read: it is scrolled
+    this.svg.style.minWidth = `${Math.round(width * 0.75)}px`; // smaller could not be read: it is scrolled
     this.svg.style.maxWidth = `${width}px`;
     const arrows = graph.ways.map((way) => this.arrow(way));
     this.cards = new Map(graph.cards.map((card) => [card.name, this.card(card)]));

@@ -10,10 +10,10 @@ const $ = (selector) => document.querySelector(selector);
 const WORDS = {
   starting: ["starting", "Starting: its state is being restored."], running: ["good", "Running."],
   stalled: ["bad", "Stalled: the batch in hand takes far longer than those before it."],
-  checkpoint: ["done", "From the checkpoint: no end of the last run is noted, so it goes on, or it died."],
+  checkpoint: ["done", "From the checkpoint: no end of the last run is noted: it is running, or it died."],
   finished: ["done", "Finished."], stopped: ["done", "Stopped. Its windows are open for the next run."],
   failed: ["bad", "Failed."],
-  "taken over": ["held", "Taken over: another run has the checkpoint now, and goes on with it. This run has ended, and nothing is lost."],
+  "taken over": ["held", "Taken over: another run has the checkpoint now, and continues with it. This run has ended, and nothing is lost."],
   restarting: ["held", "Failed, and starts again by itself: from its checkpoint, so nothing is lost."],
 };
 

@@ -215,7 +215,7 @@ export function sinksPanel(view) {
 export function runsPanel(view) {
   const rows = view.runs.map((run) => make("li", {class: run.how},
     make("b", {}, run.began === null ? "starting" : time(run.began)), " ",
-    run.continues === null ? "began anew" : `went on after batch ${run.continues}`, "; ",
+    run.continues === null ? "on a new checkpoint" : `continued after batch ${run.continues}`, "; ",
     make("span", {class: "tag"}, ENDS[run.how] || run.how), " ",
     [run.ended ? time(run.ended, run.began) : "", run.restarts ? `restarted ${plural(run.restarts, "time")}` : "",
       run.repeats ? `a batch was begun again ${plural(run.repeats, "time")}` : ""].filter(Boolean).join("; "),
@@ -227,5 +227,5 @@ const ENDS = {
   starting: "starting", running: "running", stalled: "stalls", finished: "finished", stopped: "stopped", failed: "failed",
   "taken over": "taken over by another run",
   restarting: "failed, to be started again",
-  "no end": "no end is noted: it goes on, or it died",
+  "no end": "no end is noted: it is running, or it died",
 };
