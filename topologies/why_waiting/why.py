@@ -10,7 +10,7 @@ from manager.storage.manifest import Manifest
 from manager.storage.segments.file_segments import FileSegments
 from manager.storage.verified_reads import read_manifest
 from topologies.checkpoints.note_names import START
-from topologies.checkpoints.notes.looked_at import checkpoint_at, known_timing, timing_of
+from topologies.checkpoints.notes.looked_at import checkpoint_at, known_timing, the_only_bolt, timing_of
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.engine.time.first_output import as_moment
 from topologies.why_waiting.by_kind_of_windows import answered
@@ -27,22 +27,24 @@ _TIME_OF_DAY = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
 @checked
 def why(
     checkpoint: str | os.PathLike[str],
-    bolt: str,
+    bolt: str | None = None,
     *,
     key: str | None = None,
     window: datetime | str | None = None,
 ) -> WhyAnswer:
     """Why a window of a bolt has not fired, from the checkpoint alone; ``print(why("ck/", "revenue"))``.
 
-    ``window``: its end, a datetime or in ISO 8601; ``"12:00"`` is that time (UTC) of the day of the last watermark.
-    None: the next window that holds events. ``key``: only events of this key count; of several columns with commas
-    between them.
+    ``bolt``: its name; None where only one has windows. ``window``: its end, a datetime or in ISO 8601; ``"12:00"`` is
+    that time (UTC) of the day of the last watermark; None: the next window that holds events. ``key``: only events of
+    this key count; of several columns with commas between them.
 
     Nothing is changed, and no run is disturbed: a run on the checkpoint may be in progress. Raises CheckpointError
-    where there is no checkpoint, or one of an older form; ConfigError for a bolt or a key that it does not have.
+    where there is no checkpoint, or one of an older form; ConfigError for a bolt or a key that it does not have, and
+    where several bolts have windows and none is named.
     """
     halves = checkpoint_at(os.fspath(checkpoint))
     timings = known_timing(halves)
+    bolt = the_only_bolt(timings) if bolt is None else bolt
     timing_of(timings, bolt, key)
     kept = kept_manifests(halves)
     if not kept or kept[-1].batch < 0:

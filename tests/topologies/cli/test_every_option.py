@@ -90,7 +90,6 @@ VALID = {
         ["ck"], "missing",
         {"--bolt": ("count", "cuont"), "--key": ("ada", ANY_TEXT), "--window": ("12:00", "noon"), "--json": FLAG,
          "--debug": FLAG},
-        always=["--bolt", "count"],
     ),
     "ui": Command(["ck"], "missing", {"--port": ("8765", "the usual"), "--debug": FLAG}),
     "rescale": Command(

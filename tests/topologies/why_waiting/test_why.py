@@ -533,6 +533,8 @@ def test_the_command_says_the_same(tmp_path: Path) -> None:
     told = CliRunner().invoke(app, ["why", checkpoint, "--bolt", "revenue"])
     assert told.exit_code == 0
     assert told.output == f"{answer}\n"
+    unnamed = CliRunner().invoke(app, ["why", checkpoint])
+    assert unnamed.output == told.output, "only one bolt has windows"
     told = CliRunner().invoke(app, ["why", checkpoint, "--bolt", "revenue", "--window", "12:10", "--json"])
     assert json.loads(told.output)["short_seconds"] == 180
     assert json.loads(told.output)["holders"][0]["input"] == "orders"
@@ -552,6 +554,13 @@ def test_what_cannot_be_asked(
     checkpoint = ran(SITUATIONS["the watermark is behind"], tmp_path)
     with pytest.raises(error, match=told):
         why(checkpoint, bolt, **options)
+
+
+def test_a_bolt_is_named_where_several_have_windows(tmp_path: Path) -> None:
+    checkpoint = chained(tmp_path, Emits().with_tumbling_window("1m").with_timestamp_field("ts"), (1, "ada", "n"))
+    with pytest.raises(ConfigError, match="it is not said which bolt is meant") as refused:
+        why(checkpoint)
+    assert "--bolt " in refused.value.do
 
 
 def test_where_there_is_no_checkpoint(tmp_path: Path) -> None:

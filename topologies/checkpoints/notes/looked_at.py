@@ -35,6 +35,19 @@ def known_timing(halves: PairedCheckpoint) -> dict[str, BoltTiming]:
     return known
 
 
+def the_only_bolt(known: Mapping[str, BoltTiming]) -> str:
+    """The name of the bolt with windows. ConfigError where there are several, or none."""
+    if len(known) != 1:
+        raise ConfigError(
+            "it is not said which bolt is meant" if known else "there is no bolt with windows",
+            why=f"bolts of this checkpoint with windows: {', '.join(known) or 'none'}",
+            do=f"name it, such as --bolt {next(iter(known))}"
+            if known
+            else "look at the state of others with windbolt state",
+        )
+    return next(iter(known))
+
+
 def timing_of(known: Mapping[str, BoltTiming], bolt: str, key: str | None) -> BoltTiming:
     """The rules of a bolt. ConfigError where there is no such bolt, or it has no key and one is asked for."""
     if bolt not in known:

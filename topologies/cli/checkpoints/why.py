@@ -13,7 +13,9 @@ from windowing.data.printable import printable
 
 def why(
     folder: Annotated[str, typer.Argument(metavar="DIR", help="The checkpoint of runs, on either engine.")],
-    bolt: Annotated[str, typer.Option(metavar="NAME", help="The windowed bolt.")],
+    bolt: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The bolt. Needed where several have windows.")
+    ] = None,
     key: Annotated[str | None, typer.Option(metavar="KEY", help="Only events of this key count.")] = None,
     window: Annotated[
         str | None,
