@@ -39,9 +39,13 @@ class EmptyWindows:
     advances.
     """
 
-    def __init__(self, grid: GridWindows, until: int, known: KnownKeys, limit: int) -> None:
-        """``known`` is updated."""
+    def __init__(
+        self, grid: GridWindows, until: int, known: KnownKeys, limit: int, listed: NDArray[np.int64] | None = None
+    ) -> None:
+        """``known`` is updated. ``listed``: the hashes of the keys that a user lists. They are not
+        forgotten, however long they are silent: their windows would begin once more."""
         self._grid, self._until, self._known, self._limit = grid, until, known, limit
+        self._listed = np.zeros(0, np.int64) if listed is None else listed
 
     def among(self, pieces: Iterable[Assigned], events: SortedEvents, after: int) -> Iterator[KeyedWindows]:
         """Yield the windows of the pieces together with the empty ones that end after ``after`` (microseconds).
@@ -59,11 +63,13 @@ class EmptyWindows:
             known.fired(places, piece.ends)
             after = high
         yield from self._merged(_NO_WINDOWS, np.zeros(0, np.int64), after, self._limit)
-        known.keep(self._next_ends() <= known.ends + self._until)
+        known.keep((self._next_ends() <= known.ends + self._until) | np.isin(known.hashes, self._listed))
 
     def next_end(self) -> int | None:
-        """The end of the next empty window if no event comes, in microseconds; None where no key is known."""
-        return int(self._next_ends().min()) if len(self._known) else None
+        """The end of the next empty window if no event comes, in microseconds; None where there will be none."""
+        ends = self._next_ends()
+        ends = ends[ends <= self._known.ends + self._until]
+        return int(ends.min()) if len(ends) else None
 
     def _next_ends(self) -> NDArray[np.int64]:
         return self._grid.following(np.maximum(self._known.ends, self._limit))
@@ -98,7 +104,8 @@ class EmptyWindows:
         the next one."""
         known = self._known
         keys = np.concatenate([np.arange(len(known)), places])
-        ends = np.concatenate([known.ends, piece.ends])
+        # Windows of a listed key that end before it is there are followed by none without events.
+        ends = np.concatenate([known.ends, np.maximum(piece.ends, known.ends[places])])
         order = np.lexsort((ends, keys))
         keys, ends = keys[order], ends[order]
         following = np.append(ends[1:] - 1, high)

@@ -62,12 +62,14 @@ class KnownKeys:
         new, firsts = np.unique(hashes, return_index=True)
         return firsts[~np.isin(new, self.hashes, assume_unique=True)]
 
-    def add(self, hashes: NDArray[np.int64], values: pa.Table) -> None:
-        """Add keys that are not known yet, of which no window has fired; ``values`` has their columns."""
+    def add(self, hashes: NDArray[np.int64], values: pa.Table, end: int = NONE) -> None:
+        """Add keys that are not known yet, of which no window has fired; ``values`` has their columns.
+
+        ``end``: where their windows without events begin, in microseconds; NONE: with their first event."""
         if not len(hashes):
             return
         hashes = np.concatenate([self.hashes, hashes])
-        ends = np.concatenate([self.ends, np.full(len(hashes) - len(self.ends), NONE, np.int64)])
+        ends = np.concatenate([self.ends, np.full(len(hashes) - len(self.ends), end, np.int64)])
         order = np.argsort(hashes)
         if self.columns:
             self._values = take_rows(pa.concat_tables([self._values, values.cast(self._values.schema)]), order)

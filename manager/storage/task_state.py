@@ -39,6 +39,8 @@ class AssignedState:
     """The windows that were released exactly at the last limit."""
     end_edges: Ref | None = None
     """The end edges that wait for their starts."""
+    listed: str | None = None
+    """With which list of keys the task was evaluated last (``ListedKeys.digest``); None where none was listed."""
 
 
 @dataclass(frozen=True)

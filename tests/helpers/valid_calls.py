@@ -274,7 +274,9 @@ CALLS: dict[str, Valid] = {
         on=Counting,
         fine={"bytes_of": ([],)},
     ),
-    "WindowedBolt.with_empty_windows": Valid({"until": "1h"}, on=Counting),
+    "WindowedBolt.with_empty_windows": Valid(
+        {"until": "1h"}, also={"keys": ["ada"], "since": "2024-05-01"}, on=Counting
+    ),
     "WindowedBolt.with_policies": Valid({"eviction": None, "trigger": None, "expired": True}, on=Counting),
     "WindowedBolt.with_time": Valid(
         {

@@ -1,7 +1,8 @@
 """Which windows fire, those without events among them, one key and one window after the other.
 
 ``fired(scenario, until)`` takes the windows of each key that hold events from the oracle of windows, and walks over
-all ends behind each of them.
+all ends behind each of them; of the keys that the bolt lists also over those behind the moment from which on they are
+there.
 """
 
 from __future__ import annotations
@@ -40,13 +41,15 @@ class _OfKey(_Run):
 
 def fired(scenario: Json, until: int) -> list[Fired]:
     """All windows that fire, in order; ``until`` in microseconds."""
-    known = {"key", "empty_windows_until"}
+    known = {"key", "empty_windows_until", "listed_keys"}
     bolt = _Bolt.read({name: value for name, value in scenario["bolt"].items() if name not in known})
-    keys = {step["event"].get("k") for step in scenario["steps"] if "event" in step}
-    return sorted(each for key in keys for each in _of_key(scenario, bolt, key, until))
+    listed = scenario["bolt"].get("listed_keys", {"keys": [], "since": 0})
+    keys = {step["event"].get("k") for step in scenario["steps"] if "event" in step} | {*listed["keys"]}
+    begins = {key: microseconds(listed["since"]) for key in listed["keys"]}
+    return sorted(each for key in keys for each in _of_key(scenario, bolt, key, until, begins.get(key)))
 
 
-def _of_key(scenario: Json, bolt: _Bolt, key: str | None, until: int) -> list[Fired]:
+def _of_key(scenario: Json, bolt: _Bolt, key: str | None, until: int, begins: int | None) -> list[Fired]:
     run = _OfKey(bolt, tuple(scenario.get("streams", ["s1"])))
     run.key = key
     for step in scenario["steps"]:
@@ -55,8 +58,9 @@ def _of_key(scenario: Json, bolt: _Bolt, key: str | None, until: int) -> list[Fi
     assert bolt.length_time is not None
     assert bolt.slide_time is not None
     found = dict[int, tuple[str, ...]](held)
-    for last in held:
-        end = last + bolt.slide_time
+    lasts = {*held} if begins is None else {begins, *(max(begins, last) for last in held)}
+    for last in lasts:
+        end = last - (last - bolt.offset) % bolt.slide_time + bolt.slide_time  # the first one behind it
         while end not in held and end - last <= until and _is_over(run, end):
             found[end] = ()
             end += bolt.slide_time

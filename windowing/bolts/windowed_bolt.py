@@ -14,6 +14,7 @@ from windowing.errors import ConfigError
 from windowing.settings import DECLARED
 from windowing.settings.bounds import Bounds
 from windowing.settings.kinds import WindowKind
+from windowing.settings.listed_keys import ListedKeys
 from windowing.settings.panes import Panes
 from windowing.settings.presets import Preset
 from windowing.settings.rules import (
@@ -298,15 +299,22 @@ class WindowedBolt(ConfiguredBolt):
         )
 
     @checked_value
-    def with_empty_windows(self, *, until: Time) -> Self:
+    def with_empty_windows(
+        self, *, until: Time, keys: Iterable[Any] | None = None, since: datetime | str | None = None
+    ) -> Self:
         """Windows without events fire too: of each key that has had events, or of the task where there is no key.
 
         One fires if it ends at most ``until`` after the end of the last window of its key that held an event; then the
         key is forgotten until its next event. Such a window has no events, its key, its start and its end. It fires
         when time has passed its end, as all windows do. The end of the streams fires no empty window that begins after
         the latest event. For windows of ``with_window(length, slide)`` in time, and of the calendar.
+
+        ``keys``: keys that are known before they have had an event, from the moment ``since`` on (a datetime, or
+        ISO 8601): a value each, or a tuple where ``with_key`` names several columns. Their windows without events end
+        after ``since``, and ``until`` counts from there. Later runs on a checkpoint may list others. ConfigError where
+        one of the two is missing.
         """
-        return self._give("with_empty_windows", {"until": until})
+        return self._give("with_empty_windows", {"until": until, "keys": ListedKeys.of(keys, since)})
 
     @checked_value
     def with_policies(

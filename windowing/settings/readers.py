@@ -156,6 +156,7 @@ ANCHOR = Reader("a datetime, milliseconds since the epoch, or 'start'", _anchor)
 IMPORTS = Reader("a mapping of inputs to the inputs whose watermarks they take", _imports)
 PARTITIONS = Reader("the values of the column that exist, a list, or one for each input", read_partitions)
 ARRIVAL = Reader("an Arrival", _arrival)
+LISTED = Reader("keys, with `since=` from when on they are there", lambda value: value)
 
 
 @cache

@@ -11,6 +11,7 @@ from windowing.settings import words
 from windowing.settings.bounds import Bounds
 from windowing.settings.declaration import Admits, Declaration, SaidBy, by_argument, declarations, setting
 from windowing.settings.kinds import WindowKind
+from windowing.settings.listed_keys import ListedKeys
 from windowing.settings.panes import Panes
 from windowing.settings.readers import (
     ABOVE_ZERO,
@@ -22,6 +23,7 @@ from windowing.settings.readers import (
     EVERY,
     FLAG,
     IMPORTS,
+    LISTED,
     NAME,
     PARTITION,
     PARTITIONS,
@@ -45,6 +47,7 @@ from windowing.settings.rules import (
 )
 from windowing.settings.triggers import Capacity, KeyTrigger
 from windowing.time.durations import Count, Duration, Shift
+from windowing.time.timestamps import show
 
 _OVERLAPPING = "not if windows are then stored otherwise: overlapping ones, between none and some"
 _SUMS = "not between none and some, for an `AggregateBolt` with aligned windows of a length in time"
@@ -452,6 +455,15 @@ class WindowSettings:
     )
     """Windows without events fire too, if they end at most this long after the last window, of their key, that held
     one."""
+    listed_keys: ListedKeys | None = setting(
+        None,
+        LISTED,
+        "with_empty_windows.keys",
+        needs=("windows on a grid",),
+        admits=Admits.READER,
+        words=lambda listed, _: f"keys known since {show(listed.since)}: {len(listed.values)}",
+    )
+    """Keys whose windows fire without events before any event has come."""
 
     # -- limits
     window_bytes: int | None = setting(

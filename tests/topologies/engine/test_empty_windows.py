@@ -53,7 +53,13 @@ def silent_scenarios(draw: st.DrawFn) -> Json:
         for step in scenario["steps"]:
             if "event" in step:
                 step["event"]["k"] = draw(st.sampled_from(keys))
-    clocks = [step["clock"] for step in scenario["steps"] if "clock" in step]
+        if draw(st.booleans()):
+            times = [step["event"]["ts"] for step in scenario["steps"] if "ts" in step.get("event", {})]
+            clocks = [step["clock"] for step in scenario["steps"] if "clock" in step]
+            since = draw(st.sampled_from(sorted({0, *times, *clocks}))) + draw(st.integers(-3, 3))
+            listed = draw(st.sampled_from([["a"], ["b", "z"], ["y", "z", "a"]]))
+            bolt["listed_keys"] = {"keys": listed, "since": since}
+    clocks = [step["clock"] for step in scenario["steps"] if "clock" in step] or [0] * ("listed_keys" in bolt)
     steps = [*({"clock": clock} for clock in clocks[:1]), *scenario["steps"]]
     return {**scenario, "bolt": {**bolt, "empty_windows_until": f"{until}{unit}"}, "steps": steps}
 
@@ -67,7 +73,8 @@ def expected(scenario: Json) -> Any:
 
 
 def without(scenario: Json) -> Json:
-    bolt = {name: value for name, value in scenario["bolt"].items() if name != "empty_windows_until"}
+    empty = {"empty_windows_until", "listed_keys"}
+    bolt = {name: value for name, value in scenario["bolt"].items() if name not in empty}
     return {**scenario, "bolt": bolt}
 
 

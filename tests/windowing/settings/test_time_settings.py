@@ -292,7 +292,15 @@ def test_a_preset_with_rules_of_ones_own() -> None:
 def test_a_preset_decides_every_rule_of_time_and_nothing_else() -> None:
     of_the_bolt = {"length", "slide", "kinds", "key", "panes", "eviction", "trigger", "offset", "anchor", "late_stream"}
     of_the_bolt |= {"asked", "forgotten", "given", "key_trigger", "refused_stream", "expired", "message_id_field"}
-    of_the_bolt |= {"every_is_derived", "input_rules", "capacity", "empty_windows_until", "window_bytes", "call_time"}
+    of_the_bolt |= {
+        "every_is_derived",
+        "input_rules",
+        "capacity",
+        "empty_windows_until",
+        "listed_keys",
+        "window_bytes",
+        "call_time",
+    }
     of_the_events = {
         *("timestamp_field", "timestamp_extractor", "extractor_on_columns", "processing_time", "lifetime"),
         "watermark_per_key",

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from topologies.compose.checks.checked_bolt import CheckedBolt
 from topologies.compose.effects import shortest_slide
+from topologies.graph.nodes.listed_rows import ListedRows
+from topologies.graph.streams import stream_label
 from windowing.errors import ConfigError
 
 MOST = 1_000_000
@@ -30,6 +32,7 @@ def empty_windows(bolt: CheckedBolt) -> Iterator[ConfigError]:
     yield from bolt.exclusions(
         has, {"with_trigger(Panes(...))": settings.panes is not None}, "panes fire when something has changed"
     )
+    yield from _listed(bolt)
     if until.micros // slide.micros > MOST:
         yield bolt.fault(
             f"has {has}(until='{until}'), and a slide of {slide}",
@@ -49,3 +52,21 @@ def empty_windows(bolt: CheckedBolt) -> Iterator[ConfigError]:
             "a window without events has no groups; only a key is known without events",
             f"call with_key({', '.join(map(repr, bolt.groups_by))}), so that each has windows of its own",
         )
+
+
+def _listed(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """The keys that a user lists have the columns of the key."""
+    listed, key = bolt.settings.listed_keys, bolt.settings.key
+    if listed is None:
+        return
+    if not key:
+        yield bolt.fault(
+            "lists keys in with_empty_windows, and has no key", "keys are values of its columns", "call with_key"
+        )
+        return
+    for each, schema in bolt.inputs:
+        if set(key) <= set(schema.names):
+            try:
+                ListedRows.of(listed, key, schema)
+            except ConfigError as error:
+                yield bolt.fault(f"reads {stream_label(each.stream)!r}: {error.what}", error.why, error.do)

@@ -24,7 +24,10 @@ def has_work(node: WindowedNode, task: TaskState, arrived: DeferredSections | No
             return not _queue_is_idle(node, queue, ready, frontiers.previous, frontier)
         case AssignedState(next_end=due) | TriggeredState(next_due=due):
             waits = due is not None and due <= frontier
-            return arrived is not None or waits or (frontier == FOREVER and bool(task.refs))
+            if frontier == FOREVER and bool(task.refs):
+                return True
+            listed = isinstance(task.windows, AssignedState) and task.windows.listed != node.list_of_keys
+            return arrived is not None or waits or listed  # of other keys than before some may have windows due
 
 
 def _queue_is_idle(node: WindowedNode, queue: QueueState, ready: int, previous: int | None, frontier: int) -> bool:

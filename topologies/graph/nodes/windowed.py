@@ -25,6 +25,7 @@ from policies.eviction import EvictionPolicy, TimeEvictionPolicy
 from policies.last_end import last_window_end
 from policies.slices import SliceGrid
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, TriggerPolicy, fires_on_columns
+from topologies.graph.nodes.listed_rows import ListedRows
 from topologies.graph.origins import Origin
 from topologies.graph.streams import ID, Input, stream_label
 from windowing.aggregates.accumulators import Accumulator
@@ -128,6 +129,18 @@ class WindowedNode:
         if isinstance(bolt, TemporalJoin):
             return tuple(bolt.keys_by_stream[name] for name in self.streams)
         return (bolt.settings.key,) * len(self.inputs)
+
+    @cached_property
+    def listed(self) -> ListedRows | None:
+        """The keys that the user lists, whose windows fire without events (``with_empty_windows``)."""
+        listed = self.bolt.settings.listed_keys
+        return None if listed is None else ListedRows.of(listed, self.bolt.settings.key, self.schema)
+
+    @property
+    def list_of_keys(self) -> str | None:
+        """A text that tells the list of keys from another one; None where the user lists none."""
+        listed = self.bolt.settings.listed_keys
+        return None if listed is None else listed.digest
 
     @property
     def streams(self) -> list[str]:

@@ -17,10 +17,12 @@ from topologies.scenarios.schema.scenario_values import (
     Moved,
     Positive,
     TextValue,
+    TimeValue,
     one_of,
 )
 from windowing.settings import DECLARED
 from windowing.settings.declaration import Declaration
+from windowing.settings.listed_keys import ListedKeys
 from windowing.settings.readers import (
     ABOVE_ZERO,
     ANCHOR,
@@ -29,6 +31,7 @@ from windowing.settings.readers import (
     EVERY,
     FLAG,
     IMPORTS,
+    LISTED,
     NAME,
     PARTITION,
     SHIFT,
@@ -52,6 +55,18 @@ class ArrivalSetting(Listed):
         return Arrival(self.field, self.early, self.late, LateAction.ADJUST if self.action is None else self.action)
 
 
+class ListedKeysSetting(Listed):
+    """Keys that are there from a moment on."""
+
+    keys: list[Any]
+    since: TimeValue
+
+    @property
+    def rule(self) -> ListedKeys:
+        """As bolts are given it."""
+        return ListedKeys(tuple(self.keys), self.since)
+
+
 _TYPES: dict[Reader, Any] = {
     DURATION: DurationValue,
     SHIFT: Moved,
@@ -64,6 +79,7 @@ _TYPES: dict[Reader, Any] = {
     ANCHOR: Anchor,
     IMPORTS: Inputs,
     ARRIVAL: ArrivalSetting,
+    LISTED: ListedKeysSetting,
 }
 """How the values of a reader are written in a file."""
 

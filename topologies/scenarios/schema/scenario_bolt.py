@@ -8,7 +8,9 @@ from typing import Any, ClassVar
 from topologies.scenarios.schema.declared_settings import DECLARED_KEYS, as_given
 from topologies.scenarios.schema.settings import BoltSettings
 from windowing.bolts.windowed_bolt import WindowedBolt
+from windowing.errors import ConfigError
 from windowing.settings.declaration import Declaration
+from windowing.settings.listed_keys import ListedKeys
 from windowing.settings.rules import START
 from windowing.time.timestamps import to_datetime
 from windowing.window import TupleWindow
@@ -45,11 +47,24 @@ def bare_bolt(
                 bolt = bolt.with_watermark(partition=value, partitions=partitions)
             case "anchor":
                 bolt = bolt.with_alignment(anchor=START if value == START else to_datetime(value))
+            case "listed_keys":
+                bolt = _with_listed_keys(bolt, value.rule)
             case _:
                 bolt = _given(bolt, DECLARED_KEYS[key], as_given(value))
     if settings.panes is not None:
         bolt = bolt.with_trigger(settings.panes.panes)
     return bolt.with_policies(expired=bolt.settings.follow_each_other)
+
+
+def _with_listed_keys(bolt: WindowedBolt, listed: ListedKeys) -> WindowedBolt:
+    until = bolt.settings.empty_windows_until
+    if until is None:
+        raise ConfigError(
+            "listed_keys without empty_windows_until",
+            why="it says how long keys are known without events",
+            do="add empty_windows_until",
+        )
+    return bolt.with_empty_windows(until=until, keys=listed.values, since=to_datetime(listed.since))
 
 
 def _given(bolt: WindowedBolt, setting: Declaration, value: Any) -> WindowedBolt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -100,11 +101,19 @@ class AggregateBolt(BatchWindowedBolt):
             )
 
     @checked_value
-    def with_empty_windows(self, *, until: Time, fill: Mapping[str, Any] | None = None) -> Self:
+    def with_empty_windows(
+        self,
+        *,
+        until: Time,
+        fill: Mapping[str, Any] | None = None,
+        keys: Iterable[Any] | None = None,
+        since: datetime | str | None = None,
+    ) -> Self:
         """A window without events is a row too: of its key, which has to have the columns of ``by`` (``with_key``).
 
         Counts are then 0, and other aggregates null, as of values that are all null. ``fill``: other values for such
-        rows, by the column of the aggregate, ``{"mean": 0.0}``. See ``WindowedBolt.with_empty_windows`` for which fire.
+        rows, by the column of the aggregate, ``{"mean": 0.0}``. See ``WindowedBolt.with_empty_windows`` for which fire,
+        and for ``keys`` and ``since``.
 
         ConfigError where ``fill`` names no aggregate of the bolt.
         """
@@ -115,7 +124,7 @@ class AggregateBolt(BatchWindowedBolt):
                 why=f"the aggregates are {', '.join(self.aggregates)}",
                 do="name some of these",
             )
-        configured = super().with_empty_windows(until=until)
+        configured = super().with_empty_windows(until=until, keys=keys, since=since)
         configured.fill = dict(fill or {})
         return configured
 

@@ -43,6 +43,7 @@ class AssignedTask:
         self._evaluations = Evaluations(item, node, before, store, self._keys)
         self._flags: NDArray[np.uint8] | None = None
         """The flags of each event after the evaluation, old ones first; None where there was none."""
+        self._listed = before.listed
 
     @property
     def admission_context(self) -> AdmissionContext:
@@ -65,6 +66,7 @@ class AssignedTask:
             if self._events.new is not None:
                 self._evaluations.expect(int(self._events.new.times.min()))
             return
+        self._listed = self._node.list_of_keys
         old = self._still_needed()
         parts = [part for part in (old, self._events.new) if part is not None]
         if self._evaluations.needs_no_events or any(part.has_live for part in parts):
@@ -92,6 +94,7 @@ class AssignedTask:
             waiting_by_stream=() if edges is None else edges.ref.by_stream,
             keys=keys,
             known=evaluations.write_known(writer, evaluated=self._flags is not None),
+            listed=self._listed,
             panes=evaluations.write_panes(writer),
             released=evaluations.write_released(writer),
             end_edges=None if edges is None else edges.ref,
@@ -107,7 +110,7 @@ class AssignedTask:
             return True
         if frontier is None:
             return False
-        if frontier == FOREVER or self._evaluate_before:
+        if frontier == FOREVER or self._evaluate_before or self._listed != self._node.list_of_keys:
             return True
         next_end = self._evaluations.next_end
         return (next_end is not None and next_end <= frontier) or (new is not None and int(new.times.min()) <= frontier)

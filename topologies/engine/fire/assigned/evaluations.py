@@ -52,7 +52,7 @@ class Evaluations:
         self._node, self._task, self._keys = node, item.task, keys
         self._panes = None if settings.panes is None else TaskPanes(settings.panes, node, before, item.end, store)
         until = settings.empty_windows_until
-        self._known = None if until is None else TaskKnownKeys(until, node, before, item.end, store)
+        self._known = None if until is None else TaskKnownKeys(until, node, before, item, store)
         self._released = ReleasedEnds.of(None if before.released is None else store.read(before.released))
         self.next_end = before.next_end
         """A time, in microseconds, before which no further window ends; None where none is open."""

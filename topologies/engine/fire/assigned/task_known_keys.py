@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pyarrow as pa
 
@@ -12,24 +14,37 @@ from manager.storage.segments.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState
 from policies.assigners import GridWindows
 from policies.marks import NONE
-from topologies.engine.work.items import BatchEnd
+from topologies.engine.work.items import FireItem
+from topologies.graph.nodes.listed_rows import ListedRows
 from topologies.graph.nodes.windowed import WindowedNode
 from windowing.data.schema import value_type
 from windowing.time.durations import Duration
 from windowing.time.timestamps import FOREVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class TaskKnownKeys:
     """The known keys of a task, and up to when their windows without events are due."""
 
     def __init__(
-        self, until: Duration, node: WindowedNode, before: AssignedState, end: BatchEnd, store: SegmentStore
+        self, until: Duration, node: WindowedNode, before: AssignedState, item: FireItem, store: SegmentStore
     ) -> None:
         """``until``: how long after the last window with events a key is known."""
-        self._until, self._node, self._end, self._stored = until, node, end, before.known
+        self._until, self._node, self._end, self._stored = until, node, item.end, before.known
         self._known = (
             KnownKeys.none(_key_columns(node)) if before.known is None else KnownKeys(store.read(before.known))
         )
+        self._listed: NDArray[np.int64] | None = None
+        if node.listed is not None:
+            self._add_listed(node.listed.of_task(item.task, node.inputs[0].grouping, node.parallelism))
+
+    def _add_listed(self, rows: ListedRows) -> None:
+        """Those of the listed keys that are not known are known from a moment on."""
+        self._listed = rows.hashes
+        new = self._known.unknown(self._listed)
+        self._known.add(self._listed[new], rows.table.take(pa.array(new)), rows.since)
 
     def __len__(self) -> int:
         """Number of known keys."""
@@ -40,7 +55,7 @@ class TaskKnownKeys:
         (grid,) = self._node.assigners
         assert isinstance(grid, GridWindows)
         limit = self._due_at_the_end(grid) if upto == FOREVER else NONE if upto is None else upto
-        return EmptyWindows(grid, self._until.micros, self._known, limit)
+        return EmptyWindows(grid, self._until.micros, self._known, limit, self._listed)
 
     def write(self, writer: SegmentWriter, *, evaluated: bool) -> Ref | None:
         """Write the keys; those that no evaluation has changed stay where they are."""
