@@ -292,16 +292,22 @@ def test_a_phone_shows_all_of_it(opened: Open) -> None:
     assert shown.evaluate(IN_SIGHT, ".plot .event[data-event=c] .hit"), "the step is not in sight"
 
 
+CHANGES_OF_A_STEP = """(() => {
+    const seen = new MutationObserver(() => {});
+    seen.observe(document, {subtree: true, childList: true, attributes: true, characterData: true});
+    document.querySelector('[data-do=back]').click();
+    return seen.takeRecords().length;
+})()"""
+"""How many things a step back changes on the page."""
+
+
 def test_a_thousand_windows_are_usable(opened: Open) -> None:
     events = [{"event": {"id": f"e{at}", "ts": START + at * 10_000 + 3000}} for at in range(1000)]
     bolt = {"length": "10s", "tumbling": True, "timestamp_field": "ts", "watermark_every": 1}
     shown = opened({"name": "a thousand windows", "bolt": bolt, "steps": [*events, {"close": True}]})
     assert shown.locator(".plot .firing").count() == 1000
     assert row(shown) == 2000
-    seconds = "(() => { const from = performance.now(); %s; return (performance.now() - from) / 1000 })()"
-    press = "document.querySelector('[data-do=back]').click()"
-    steps = [float(shown.evaluate(seconds % press)) for _ in range(10)]
-    assert sorted(steps)[5] < 0.2, f"a step takes {sorted(steps)[5]} s"
+    assert max(shown.evaluate(CHANGES_OF_A_STEP) for _ in range(10)) < 100, "a step touches what it does not change"
     shown.fill(".moment", "1000")
     here = shown.evaluate(IN_SIGHT, '.plot [data-row="1000"] .hit')
     assert here, "the row of the step is not in sight"
