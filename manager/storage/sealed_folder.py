@@ -8,6 +8,7 @@ import re
 import uuid
 from collections.abc import Iterable
 from typing import Any
+from urllib.parse import urlsplit
 
 import pyarrow.fs as pafs
 
@@ -26,6 +27,13 @@ class SealedFolder:
 
     def __init__(self, root: str, filesystem: pafs.FileSystem, uri: str | None) -> None:
         self.root, self.filesystem, self.uri = root, filesystem, uri
+
+    @property
+    def place(self) -> str:
+        """The folder as users name it: with its scheme, where it is not on this machine."""
+        at = urlsplit(self.uri or "")
+        host = "" if not at.scheme or is_object_store(self.uri) else at.netloc
+        return f"{at.scheme}://{host}{self.root}" if at.scheme else self.root
 
     def path(self, name: str) -> str:
         """The path of a document."""

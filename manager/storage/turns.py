@@ -77,7 +77,7 @@ class Turns:
                 raise self._lost()
             # the run before had used that number, moved on and deleted it: what is there now says nothing
         raise CheckpointError(
-            f"checkpoint {self._files.root} cannot be claimed",
+            f"checkpoint {self._files.place.removesuffix('/windbolt')} cannot be claimed",
             why=f"another run has committed a batch each of the {_ATTEMPTS} times that this one tried",
             do="stop that run first",
         )
@@ -120,7 +120,7 @@ class Turns:
         latest = self._files.read(self._name(max(self._numbers()))) or {"owner": "another run", "since": None}
         since = f" at {show(latest['since'])}" if latest["since"] is not None else ""
         return TakenOver(
-            f"checkpoint {self._files.root.removesuffix('/windbolt')} has been taken over by {latest['owner']}{since}",
+            f"checkpoint {self._files.place.removesuffix('/windbolt')} has been taken over by {latest['owner']}{since}",
             why="a checkpoint belongs to the run that was started on it last; this run commits nothing more",
             do="let that run continue; or stop it, and start this one again",
         )

@@ -77,6 +77,7 @@ def _go_back(halves: PairedCheckpoint, key: str) -> Rollback:
         sync_folders_below(halves.root)
     files.delete(GOING_BACK)
     files.sync()
+    done.folder = f"{halves.place}/set-aside/{aside}"
     return done
 
 

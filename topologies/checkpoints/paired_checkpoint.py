@@ -57,6 +57,11 @@ class PairedCheckpoint:
             ) from error
 
     @property
+    def place(self) -> str:
+        """The folder, as users name it, and without options."""
+        return self.files.place.removesuffix("/windbolt")
+
+    @property
     def has_our_half(self) -> bool:
         """Whether the folder ``windbolt/`` is there."""
         return is_there(self.filesystem, self.files.root)

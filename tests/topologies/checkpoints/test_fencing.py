@@ -234,7 +234,8 @@ def test_going_back_stops_the_run(store: S3, files: str, expected: dict[str, byt
 
     def back() -> None:
         if len(first.steps) == 2:
-            go_back(PairedCheckpoint(store.uri("back/ck")), batch_key(0, False))
+            done = go_back(PairedCheckpoint(store.uri("back/ck")), batch_key(0, False))
+            assert done.folder.startswith("s3://")
 
     commit = FileCheckpoint.commit
 
@@ -245,6 +246,7 @@ def test_going_back_stops_the_run(store: S3, files: str, expected: dict[str, byt
     with patch.object(FileCheckpoint, "commit", instead):
         first.run()
     assert first.taken_over
+    assert "checkpoint s3://" in str(first.error)
     again = Driver(made, store.uri("back/ck"))
     again.run()
     assert again.error is None
