@@ -93,8 +93,8 @@ def _check_place(halves: PairedCheckpoint) -> None:
         raise CheckpointError(
             f"checkpoint {halves.path!r} cannot be given other numbers of tasks",
             why="it is not on this machine: no lock keeps a run off it while its manifest is replaced",
-            do="leave the parallelism as it was; or take a savepoint of it to a folder on this machine, give that other "
-            "numbers of tasks, and take a savepoint back",
+            do="leave the parallelism as it was; or take a savepoint of it to a folder on this machine, rescale that, "
+            "and take a savepoint back",
         )
 
 
