@@ -77,7 +77,8 @@ ORDER = {
     " compaction phases reporting micro_batch rehearsal",
     "topologies.step": "classpath config finding formatting missing rules bolts checking describe_step compile_step",
     "topologies.scenarios": "schema run draw picture",
-    "topologies.metrics": "instruments distributions sample health run_metrics source_lag prometheus server otel",
+    "topologies.metrics": "logged_once instruments distributions sample health run_metrics source_lag prometheus server"
+    " otel",
     "topologies.metrics.otel": "providers meters spans",
     "topologies.spark": "spark_errors through_java code near spark_executor workers jvm cluster time_metrics"
     " kafka_frames client spark_frames rows_at_once source runner spark_replay",

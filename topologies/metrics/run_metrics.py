@@ -16,6 +16,7 @@ from topologies.metrics import instruments as of
 from topologies.metrics.distributions import Distribution, Distributions
 from topologies.metrics.health import Health, RunHealth
 from topologies.metrics.instruments import Instrument
+from topologies.metrics.logged_once import LoggedOnce
 from topologies.metrics.sample import Sample, of_bolt
 from topologies.run.clock import Clock
 from topologies.run.observer import LagNow, RunObserver, SourceLag
@@ -57,6 +58,7 @@ class RunMetrics(RunObserver):
         self._lag_known: Sequence[SourceLag] = ()
         self._lag_due = -math.inf
         self._lag_lock = threading.Lock()
+        self._logged = LoggedOnce(_LOG)
 
     def begin(self, micro_batch: MicroBatch, lag: LagNow) -> None:
         """The totals of earlier runs are there from the start, and zeros for what has not been counted yet."""
@@ -163,8 +165,8 @@ class RunMetrics(RunObserver):
             if began >= self._lag_due:
                 try:
                     self._lag_known = self._lag()
-                except Exception:
-                    _LOG.warning("the lag of the sources of %r is not known", self._name, exc_info=True)
+                except Exception as error:
+                    self._logged.tell(f"the lag of the sources of {self._name!r} is not known", error)
                 ended = time.monotonic()
                 self._lag_due = ended + max(LAG_SECONDS, _LAG_REST * (ended - began))
             return self._lag_known

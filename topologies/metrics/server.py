@@ -16,6 +16,7 @@ from socket import AF_INET, AF_INET6
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
+from topologies.metrics.logged_once import LoggedOnce
 from topologies.metrics.prometheus import encoded
 from topologies.metrics.run_metrics import RunMetrics
 from topologies.run.address import Address
@@ -60,7 +61,7 @@ class MetricsServer:
         self._lock = threading.Lock()
         self._runs: dict[str, RunMetrics] = {}
         self._site: Site | None = None
-        self._logged: set[str] = set()
+        self._logged = LoggedOnce(_LOG)
         self._http = self._listening(address, what)
         thread = threading.Thread(target=self._http.serve_forever, name="windbolt-metrics", daemon=True)
         thread.start()
@@ -89,12 +90,7 @@ class MetricsServer:
 
     def failed(self, what: str, error: BaseException) -> None:
         """Log an error with its traceback, once for each kind: a scrape or a page asks again each second."""
-        kind = f"{what}: {type(error).__name__}"
-        with self._lock:
-            known = kind in self._logged
-            self._logged.add(kind)
-        if not known:
-            _LOG.error("%s at %s; this is logged once", what, self.address, exc_info=error)
+        self._logged.tell(f"{what} at {self.address}", error, logging.ERROR)
 
     @property
     def runs(self) -> list[RunMetrics]:

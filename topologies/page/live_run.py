@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from manager.storage.checkpoint import FileCheckpoint
+from manager.storage.file_systems.storage_errors import UNREADABLE
 from manager.storage.manifest import Manifest
 from topologies.checkpoints.notes.looked_at import timing_of
 from topologies.checkpoints.notes.runs_note import read_runs
@@ -23,6 +24,7 @@ from topologies.graph.describing import sink_in_words
 from topologies.graph.graph_html import boxes_and_arrows
 from topologies.io.sinks import FileSink
 from topologies.metrics.health import RunState
+from topologies.metrics.logged_once import LoggedOnce
 from topologies.metrics.run_metrics import RunMetrics
 from topologies.page.bolt_view import bolt_view, open_view
 from topologies.page.card_places import laid_out
@@ -69,6 +71,7 @@ class LiveRun(RunObserver):
             ]
         )
         self._lock = threading.Lock()
+        self._logged = LoggedOnce(_LOG)
         self._asking = threading.Lock()
         self._micro_batch: MicroBatch | None = None
         self._kept: deque[Manifest] = deque(maxlen=KEPT_MANIFESTS)
@@ -231,8 +234,11 @@ class LiveRun(RunObserver):
         for name, timing in self._timing.items():
             try:
                 seen = open_view(name, timing, kept, micro_batch.checkpoint.segments, _first_output(micro_batch))
-            except Exception:  # what it reads may be deleted by the run meanwhile
-                _LOG.debug("the open windows of %r are not known", name, exc_info=True)
+            except UNREADABLE as error:  # the run may delete meanwhile what it reads
+                _LOG.debug("the open windows of %r are not known now: %s", name, error)
+                continue
+            except Exception as error:  # the page has all the rest
+                self._logged.tell(f"the open windows of {name!r} cannot be shown", error)
                 continue
             self._windows[name] = seen
         self._windows_of, self._windows_at = number, time.monotonic()
