@@ -15,7 +15,7 @@ from manager.storage.manifest import Manifest
 from manager.storage.segments.file_segments import FileSegments
 from manager.storage.verified_reads import read_manifest
 from topologies.checkpoints.note_names import TOPOLOGY
-from topologies.checkpoints.notes.looked_at import checkpoint_at, known_timing, timing_of
+from topologies.checkpoints.notes.looked_at import checkpoint_at, known_timing, the_only_bolt, timing_of
 from topologies.checkpoints.notes.timing_note import BoltTiming
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.engine.time.first_output import as_moment
@@ -70,7 +70,7 @@ def read(
     """
     halves = checkpoint_at(os.fspath(checkpoint))
     known = known_timing(halves)
-    name = _only(halves, list(known)) if bolt is None else bolt
+    name = the_only_bolt(halves, known) if bolt is None else bolt
     timing = timing_of(known, name, key)
     wanted = Selection(task=task, key=key, since=_moment("since", since), until=_moment("until", until))
     return _undisturbed(halves, lambda: _read(halves, name, timing, wanted, batch))
@@ -90,13 +90,14 @@ def _read(
             do="give one of these numbers",
         )
     tasks = [TaskReader(bolt, number, store, timing) for number in wanted.tasks(len(bolt.tasks))]
-    keys = timing.keys if any(timing.keys) else [timing.key]
+    keys, streams = timing.columns_of_keys, bolt.accounts.streams
+    by_input = keys if len(keys) == len(streams) else keys * len(streams)
     columns, of_key = _columns(halves, name, timing)
     tables = {
         "accounts": account_table(bolt),
         "tasks": task_table(tasks),
         "watermarks": watermark_table(bolt),
-        "events": wanted.rows(event_table(tasks, bolt.accounts.streams, columns), keys, "time"),
+        "events": wanted.events(event_table(tasks, streams, columns), dict(zip(streams, by_input, strict=True))),
         "windows": wanted.rows(window_table(tasks, manifest.clock, of_key), keys, "end"),
         "keys": wanted.rows(key_table(tasks, of_key), keys, None),
         **{table: wanted.rows(rows, keys, None) for table, rows in bolt_tables(tasks).items()},
@@ -150,16 +151,6 @@ def _named(manifest: Manifest) -> str | None:
     if manifest.batch < 0 and not manifest.closing:
         return None
     return batch_name(batch_key(manifest.batch, manifest.closing))
-
-
-def _only(halves: PairedCheckpoint, names: list[str]) -> str:
-    if len(names) != 1:
-        raise ConfigError(
-            f"which bolt of checkpoint {halves.path!r} is meant?",
-            why=f"it has {', '.join(names) or 'no windowed bolts'}",
-            do="name one of them" if names else "look at one with windowed bolts",
-        )
-    return names[0]
 
 
 def _moment(name: str, given: datetime | str | None) -> int | None:

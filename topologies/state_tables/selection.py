@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,26 +30,41 @@ class Selection:
         """The tasks wanted, of so many."""
         return [number for number in range(count) if self.task in (None, number)]
 
+    def events(self, table: pa.Table, keys: Mapping[str, Sequence[str]]) -> pa.Table:
+        """The events wanted. ``keys``: by each input, the columns of its key."""
+        wanted = self._in_time(table, "time")
+        if self.key is not None:
+            of_key = np.zeros(table.num_rows, np.bool_)
+            inputs = table.column("input")
+            for name, columns in keys.items():  # of a sum it may not be known of which input it is
+                here = pc.fill_null(pc.equal(inputs, name), fill_value=True).to_numpy()
+                of_key |= here & self._of_key(table, columns)
+            wanted &= of_key
+        return _those(table, wanted)
+
     def rows(self, table: pa.Table, keys: Sequence[Sequence[str]], time: str | None) -> pa.Table:
         """The rows wanted. ``keys`` are the columns of the key, by each name that it has: a table with none of them is
         whole. ``time`` is the column of times; rows without one stay."""
-        wanted = np.ones(table.num_rows, np.bool_)
-        if self.key is not None:
-            wanted &= self._of_key(table, keys)
-        if time is not None:
-            times = table.column(time).cast(pa.int64())
-            if self.since is not None:
-                wanted &= pc.fill_null(pc.greater_equal(times, self.since), fill_value=True).to_numpy()
-            if self.until is not None:
-                wanted &= pc.fill_null(pc.less(times, self.until), fill_value=True).to_numpy()
-        return table if wanted.all() else table.filter(pa.array(wanted))
+        wanted = np.ones(table.num_rows, np.bool_) if time is None else self._in_time(table, time)
+        there = [columns for columns in keys if columns and set(columns) <= set(table.column_names)]
+        if self.key is not None and there:
+            wanted &= np.logical_or.reduce([self._of_key(table, columns) for columns in there])
+        return _those(table, wanted)
 
-    def _of_key(self, table: pa.Table, keys: Sequence[Sequence[str]]) -> NDArray[np.bool_]:
-        found = [columns for columns in keys if columns and set(columns) <= set(table.column_names)]
-        if not found:
-            return np.ones(table.num_rows, np.bool_)
-        wanted = np.zeros(table.num_rows, np.bool_)
-        for columns in found:
-            texts = [[str(value) for value in table.column(name).to_pylist()] for name in columns]
-            wanted |= np.array([",".join(values) == self.key for values in zip(*texts, strict=True)], np.bool_)
+    def _in_time(self, table: pa.Table, time: str) -> NDArray[np.bool_]:
+        times, wanted = table.column(time).cast(pa.int64()), np.ones(table.num_rows, np.bool_)
+        if self.since is not None:
+            wanted &= pc.fill_null(pc.greater_equal(times, self.since), fill_value=True).to_numpy()
+        if self.until is not None:
+            wanted &= pc.fill_null(pc.less(times, self.until), fill_value=True).to_numpy()
         return wanted
+
+    def _of_key(self, table: pa.Table, columns: Sequence[str]) -> NDArray[np.bool_]:
+        if not columns or not set(columns) <= set(table.column_names):
+            return np.ones(table.num_rows, np.bool_)
+        texts = [[str(value) for value in table.column(name).to_pylist()] for name in columns]
+        return np.array([",".join(values) == self.key for values in zip(*texts, strict=True)], np.bool_)
+
+
+def _those(table: pa.Table, wanted: NDArray[np.bool_]) -> pa.Table:
+    return table if wanted.all() else table.filter(pa.array(wanted))

@@ -113,7 +113,7 @@ def _read(
 
 def _of_key(payload: pa.Table, streams: NDArray[np.int8] | None, timing: BoltTiming, wanted: str) -> NDArray[np.bool_]:
     """Which events are of a key; its columns may have other names at each input."""
-    keys = timing.keys if any(timing.keys) else timing.grouped or [timing.key]
+    keys = timing.columns_of_keys
     found = np.zeros(payload.num_rows, np.bool_)
     for number, names in enumerate(keys):
         if set(names) <= set(payload.column_names):

@@ -44,7 +44,7 @@ def why(
     """
     halves = checkpoint_at(os.fspath(checkpoint))
     timings = known_timing(halves)
-    bolt = the_only_bolt(timings) if bolt is None else bolt
+    bolt = the_only_bolt(halves, timings) if bolt is None else bolt
     timing_of(timings, bolt, key)
     kept = kept_manifests(halves)
     if not kept or kept[-1].batch < 0:

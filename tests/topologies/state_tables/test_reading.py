@@ -17,7 +17,7 @@ from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.cli.app import app
 from topologies.state_tables.read_state import bolts, read
 from topologies.topology import Topology
-from windowing import AggregateBolt, StatefulWindowedBolt, TupleWindow, WindowedBolt
+from windowing import AggregateBolt, StatefulWindowedBolt, TupleWindow, WindowedBolt, WindowJoin
 from windowing.aggregates import count
 from windowing.errors import CheckpointError, ConfigError
 from windowing.settings.kinds import Session
@@ -229,3 +229,21 @@ def test_before_the_first_batch(tmp_path: Path) -> None:
     assert bolts(tmp_path / "ck").num_rows == 0
     assert "No batch has been committed." in told(str(tmp_path / "ck"), "visits")
     assert isinstance(bolts(tmp_path / "ck"), pa.Table)
+
+
+def test_of_a_join_an_event_has_the_key_of_its_input(tmp_path: Path) -> None:
+    """An auction has an id too, which is not its key."""
+    builder = TopologyBuilder("sales")
+    persons = [(NOON + MINUTE, "x"), (NOON + MINUTE, "z")]
+    auctions = [(NOON + 2 * MINUTE, "x9", "x"), (NOON + 2 * MINUTE, "x", "z")]
+    builder.set_spout("persons", spouts.memory("ts timestamp, id string", persons))
+    builder.set_spout("auctions", spouts.memory("ts timestamp, id string, seller string", auctions))
+    join = WindowJoin("persons", "auctions", on={"persons": "id", "auctions": "seller"})
+    bolt = builder.set_bolt("sold", join.with_tumbling_window("10m").with_timestamp_field("ts"))
+    bolt.fields_grouping("persons").fields_grouping("auctions")
+    builder.set_sink("out", sinks.memory()).from_("sold")
+    run_local(builder.build(), RunOptions(str(tmp_path / "ck"), flush=False, clock=lambda: NOON))
+    events = read(tmp_path / "ck", "sold", key="x").tables["events"].to_pylist()
+    assert [(row["input"], row["id"], row["seller"]) for row in events] == [
+        ("persons", "x", None), ("auctions", "x9", "x")
+    ]  # fmt: skip

@@ -558,9 +558,8 @@ def test_what_cannot_be_asked(
 
 def test_a_bolt_is_named_where_several_have_windows(tmp_path: Path) -> None:
     checkpoint = chained(tmp_path, Emits().with_tumbling_window("1m").with_timestamp_field("ts"), (1, "ada", "n"))
-    with pytest.raises(ConfigError, match="it is not said which bolt is meant") as refused:
+    with pytest.raises(ConfigError, match=r"which bolt of checkpoint .* is meant"):
         why(checkpoint)
-    assert "--bolt " in refused.value.do
 
 
 def test_where_there_is_no_checkpoint(tmp_path: Path) -> None:

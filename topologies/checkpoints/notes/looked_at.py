@@ -35,15 +35,13 @@ def known_timing(halves: PairedCheckpoint) -> dict[str, BoltTiming]:
     return known
 
 
-def the_only_bolt(known: Mapping[str, BoltTiming]) -> str:
+def the_only_bolt(halves: PairedCheckpoint, known: Mapping[str, BoltTiming]) -> str:
     """The name of the bolt with windows. ConfigError where there are several, or none."""
     if len(known) != 1:
         raise ConfigError(
-            "it is not said which bolt is meant" if known else "there is no bolt with windows",
-            why=f"bolts of this checkpoint with windows: {', '.join(known) or 'none'}",
-            do=f"name it, such as --bolt {next(iter(known))}"
-            if known
-            else "look at the state of others with windbolt state",
+            f"which bolt of checkpoint {halves.path!r} is meant?",
+            why=f"it has {', '.join(known) or 'no windowed bolts'}",
+            do="name one of them" if known else "look at one with windowed bolts",
         )
     return next(iter(known))
 

@@ -75,6 +75,11 @@ class BoltTiming:
     grouped: list[list[str]] | None = None
     """Per input: the columns by which it is grouped, where its bolt has no key but groups each input by fields."""
 
+    @property
+    def columns_of_keys(self) -> list[list[str]]:
+        """Per input: the columns of its key, or else those by which it is grouped; one list where all have the same."""
+        return self.keys if any(self.keys) else self.grouped or [self.key]
+
     @staticmethod
     def of(node: WindowedNode) -> BoltTiming:
         """Those of a bolt."""
