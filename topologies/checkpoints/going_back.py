@@ -56,7 +56,8 @@ def go_back(halves: PairedCheckpoint, key: str) -> Rollback:
 
     The checkpoint is locked by the caller. Raises CheckpointError, and changes nothing, where that cannot be.
     """
-    _check(halves, key)
+    with during("looking at what can be gone back to", "nothing was changed"):
+        _check(halves, key)
     with during(f"going back to batch {batch_name(key)}", "what is left to do is done then"):
         return _go_back(halves, key)
 

@@ -53,7 +53,7 @@ def reset_bolts(halves: PairedCheckpoint, names: Collection[str], topology: Topo
             why="it is not on this machine: no lock keeps a run off it meanwhile",
             do="take a savepoint of it to a folder on this machine, reset that, and take a savepoint back",
         )
-    with naming_a_way_back(halves):
+    with naming_a_way_back(halves), during("looking at what is to start over", "nothing was changed"):
         manifest = check_halves(halves, resetting=True)
         known = halves.files.read(TOPOLOGY)
     now = fingerprint(topology)

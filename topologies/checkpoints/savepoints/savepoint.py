@@ -67,7 +67,7 @@ def take_savepoint(source: PairedCheckpoint, path: str, moved: Sequence[tuple[st
 
     CheckpointError, with what to do, where there is nothing to be taken, or something at that place.
     """
-    with naming_a_way_back(source):
+    with naming_a_way_back(source), during("looking at what is to be saved", "the checkpoint is as it was"):
         manifest = check_halves(source)
     if manifest is None:
         raise CheckpointError(
