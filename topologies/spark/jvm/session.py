@@ -13,11 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from topologies.run.masters import LOCAL, on_this_machine
 from topologies.spark.jvm.connector import check_connector, file_defaults, start_java, started_with, with_connector
+from topologies.spark.jvm.not_started import spark_not_started
 from windowing.errors import ConfigError, EnvironmentMissing
 
 OLDEST_JAVA = 17
@@ -65,7 +67,10 @@ def open_session(master: str | None, conf: Mapping[str, str], *, kafka: bool = F
         builder = SparkSession.builder
         for name, value in settings.items():
             builder = builder.config(name, value)
-        session = builder.getOrCreate()
+        try:
+            session = builder.getOrCreate()
+        except Py4JJavaError as error:
+            raise spark_not_started(settings.get(_MASTER, known.get(_MASTER, LOCAL)), error) from error
     if on_this_machine(known.get(_MASTER, LOCAL)) and session.conf.get(_FILE_MANAGER, None) is None:
         _write_checkpoints_simply(session)
     return session, True
