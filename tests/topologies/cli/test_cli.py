@@ -303,7 +303,7 @@ def test_a_local_run_shows_a_line_per_batch_and_the_accounts(tmp_path: Path) -> 
     lines = re.findall(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ((?:batch|after batch).*)", out, re.M)
     assert len(lines) == 4
     assert lines[1].startswith("batch 1: 3 rows, ")
-    assert "\n  count: 2024-01-01T00:00:15Z (2s behind), windows 2/2, open 2, pending 2,\n    invalid 2\n" in out
+    assert "\n  count: 2024-01-01T00:00:15Z (2s behind), windows 2 (+2), open 2, pending 2,\n    invalid 2\n" in out
     assert re.search(r"windowed +6\b", out)
     assert re.search(r"\+ invalid +3\b", out)
     assert re.search(r"= received +9\b", out)
@@ -522,7 +522,7 @@ def test_the_display_of_a_terminal_names_bolts_watermarks_and_windows() -> None:
         console.print(display)
     shown = " ".join(capture.get().split())
     assert "batch 7: 1,000 rows, 2,000 rows/s" in shown
-    assert "<slow> 2024-01-01T00:00:30Z 5s 2/12 3 4 6 1" in shown
+    assert "<slow> 2024-01-01T00:00:30Z 5s 12 (+2) 3 4 6 1" in shown
     assert "stopping" in shown
 
 

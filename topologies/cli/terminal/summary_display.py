@@ -33,7 +33,7 @@ def print_summary(console: Console, topology: Topology, summary: Summary, checkp
     count = summary.batches - int(closing)
     batches = ("1 batch" if count == 1 else f"{number(count)} batches") + (" and the closing" if closing else "")
     speed = f"{summary.seconds:.2f} s, {rate(summary.rows, summary.seconds)} rows/s"
-    rows = "1 row" if summary.rows == 1 else f"{number(summary.rows)} rows"
+    rows = rows_in_words(summary.rows)
     text = f": {rows} in {batches}, {speed}"
     console.print(Text.assemble((topology.name, "bold"), text))
     if summary.restarts:
@@ -85,6 +85,11 @@ def accounts_table(bolts: dict[str, BoltReport], of_all: str = "") -> Group:
         table.add_row("(adjusted)", *(number(account.get("adjusted", 0)) for account in accounts))
     _add_output(table, [(bolt.fired, bolt.emitted) for bolt in bolts.values()])
     return _titled(f"where the events are{of_all}", table)
+
+
+def rows_in_words(rows: int) -> str:
+    """A number of rows, in words."""
+    return "1 row" if rows == 1 else f"{number(rows)} rows"
 
 
 def rate(rows: int, seconds: float) -> str:
