@@ -15,13 +15,13 @@ from tests.helpers.places import ROOT
 from tests.topologies.scenarios.picture_parts import BoltPicture, Page
 from topologies.html.colours import DARK, LIGHT
 from topologies.io.times import written
-from topologies.scenarios.picture.fates import Fate
 from topologies.scenarios.picture.page import PageItem, page
 from topologies.scenarios.picture.png import png
 from topologies.scenarios.picture.scale import Scale
 from topologies.scenarios.picture.shapes import mark
 from topologies.scenarios.picture.style import asset
 from topologies.scenarios.picture.svg import svg
+from topologies.scenarios.run.fates import Fate
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.run.scenario_answer import Replayed
 from topologies.scenarios.schema.scenario_files import Loaded, load, located, read_scenario, scenario_files

@@ -16,8 +16,8 @@ from topologies.scenarios.draw.chart_row import EXPIRED, ChartRow
 from topologies.scenarios.draw.eliding import elided
 from topologies.scenarios.draw.event_places import event_places
 from topologies.scenarios.draw.label_lines import label_lines
-from topologies.scenarios.draw.window_places import placed
 from topologies.scenarios.run.scenario_answer import AnswerWindow, Replayed
+from topologies.scenarios.run.window_places import placed
 from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.scenarios.schema.steps import ClockStep, CrashStep, EventStep, ExpectStep, ScenarioStep, TickStep
 from windowing.suggestions import nearest
@@ -144,7 +144,7 @@ class Chart:
             return WINDOWED, "", ""
         if step.id in self.pending:
             return PENDING, "yellow", "pending"
-        return NOWHERE, "dim", "not known: its id is lost" if self.lost else "in no window"
+        return NOWHERE, "dim", "not known: its id does not reach the bolt" if self.lost else "in no window"
 
     def _told(self, step: EventStep) -> tuple[str, str, str] | None:
         """What is known of an event that was moved or turned away, or is none."""

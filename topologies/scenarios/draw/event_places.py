@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from topologies.scenarios.run.scenario_answer import BoltTrace, Replayed
+from topologies.scenarios.run.moments import RunMoments
+from topologies.scenarios.run.scenario_answer import Replayed
 from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.scenarios.schema.steps import ClockStep, EventStep
 from windowing.time.durations import Count
@@ -24,30 +25,16 @@ def event_places(scenario: Scenario, answer: Replayed) -> dict[str, int] | None:
 def _times_at_bolts(scenario: Scenario, answer: Replayed) -> dict[str, int] | None:
     """The times that the bolts of a topology give its events; None unless each event has one id and one time."""
     names = [step.id for step in scenario.event_steps]
-    if len(set(names)) < len(names):
+    if len(set(names)) < len(names) or not all(trace.event_time for trace in answer.traces):
         return None
     found: dict[str, int] = {}
     for trace in answer.traces:
-        times = _times_at(trace, names)
-        if times is None or any(found.get(name, at) != at for name, at in times.items()):
-            return None
-        found |= times
+        for moment in RunMoments(scenario, answer, trace).all():
+            if moment.arrival is None or moment.at is None:
+                continue
+            if found.setdefault(moment.event, moment.at) != moment.at:
+                return None
     return found or None
-
-
-def _times_at(trace: BoltTrace, names: list[str]) -> dict[str, int] | None:
-    """The times of the events that come to one bolt from spouts; None where it does not go by them, or has no ids."""
-    if not trace.event_time:
-        return None
-    found: dict[str, int] = {}
-    for decided in trace.decisions:
-        at = decided["time"] if decided["assigned"] is None else decided["assigned"]
-        if at is None or decided["input"] in trace.from_bolts:
-            continue
-        name = decided["event"] if decided["row"] is None else names[decided["row"]]
-        if name is None or found.setdefault(name, at) != at:
-            return None
-    return found
 
 
 def _times_of_clock(scenario: Scenario) -> dict[str, int]:

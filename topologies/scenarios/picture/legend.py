@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from topologies.scenarios.picture.fates import Fate
 from topologies.scenarios.picture.picture import Picture
 from topologies.scenarios.picture.shapes import mark
 from topologies.scenarios.picture.story import source_name
+from topologies.scenarios.run.fates import Fate
 
 _SOURCES = 4
 """Maximum number of inputs named."""

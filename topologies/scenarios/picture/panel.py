@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from topologies.html.element import element, escaped
 from topologies.scenarios.picture.drawing import AXIS, Drawing, drawn
-from topologies.scenarios.picture.fates import Fate
 from topologies.scenarios.picture.legend import how_to_read, legend
 from topologies.scenarios.picture.picture import Picture
+from topologies.scenarios.run.fates import Fate
 from windowing.time.timestamps import FOREVER
 
 _TOLD = 60
