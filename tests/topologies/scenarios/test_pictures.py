@@ -150,6 +150,21 @@ def test_a_late_event_is_told_so_that_one_understands() -> None:
     assert beside == "10s late"
 
 
+def test_a_page_says_by_which_rules_windows_fire_and_events_are_late() -> None:
+    scenario, answer = late()
+    text = page([PageItem(scenario, answer)])
+    assert "Windows: 10s, one after the other, (start, end]. Time: event time from ts, lag 0s." in text
+
+
+def test_new_events_are_filled_dots_on_every_bar_and_a_bar_that_is_not_the_last_is_told() -> None:
+    style = asset("picture.css")
+    for bar, on_it in ((".wb .firing", "surface"), (".wb .firing.early", "window")):
+        assert f"{bar} .new{{fill:var(--{on_it})" in style
+    path = ROOT / "tests" / "scenarios" / "beyond" / "panes_for_late_events.yaml"
+    shown = [page([PageItem(*each)]) for each in (late(), answered(path)[0])]
+    assert ["it stays open, and may fire again" in text for text in shown] == [False, True]
+
+
 def test_a_session_grows_with_its_events() -> None:
     scenario = read_scenario(
         {

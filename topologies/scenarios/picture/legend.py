@@ -45,6 +45,9 @@ def legend(picture: Picture) -> Iterator[tuple[str, str, str]]:
             "it fires",
             "filled dots: events new in it; rings: events that it, or the one before it, had before",
         )
+        panes = [window["pane"] for window in picture.trace.windows.values() if "pane" in window]
+        if not all(pane["last"] for pane in panes):
+            yield f"<g class='firing early'>{bar}{dots}</g>", "not its last time", "it stays open, and may fire again"
     if any(not box.windows for box in picture.boxes):
         box = "<g class='box waiting'><rect x='2' y='3' width='30' height='14' rx='3'/></g>"
         yield box, "open window", "it has events, and has not fired by the end of the run"

@@ -29,6 +29,7 @@ def panel(name: str, picture: Picture, *, alone: bool, first: bool) -> str:
     return element(
         "section",
         "" if alone else element("h2", f"bolt {escaped(picture.bolt)}", class_="bolt"),
+        element("p", escaped(picture.trace.rules, 2000), class_="rules"),
         element("p", escaped(summary(picture)), " ", how_to_read(picture), class_="how"),
         _controls(len(picture.moments) - 1),
         element(
