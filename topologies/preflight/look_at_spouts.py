@@ -19,7 +19,7 @@ from topologies.preflight.extracted_times import extracted_times
 from topologies.preflight.findings import Findings
 from topologies.preflight.first_keys import unknown_columns
 from topologies.preflight.first_rows import MOST_ROWS, FirstRows, first_rows_of_files, first_rows_of_memory
-from topologies.preflight.time_columns import later_columns, read_columns
+from topologies.preflight.time_columns import columns_behind, direct_columns
 from topologies.topology import Topology
 from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.errors import ConfigError, WindboltError
@@ -82,9 +82,9 @@ def _of_rows(topology: Topology, node: SpoutNode, first: FirstRows) -> Findings:
     facts = [("read", _counted(first))]
     if first.rows.num_rows:
         facts.append(("such as", _example(first)))
-    times = read_columns(topology, node, first.rows.schema)
+    times = direct_columns(topology, node, first.rows.schema)
     facts += [(column, _span(first, column)) for column in times]
-    later = later_columns(topology, node, first.rows.schema)
+    later = columns_behind(topology, node, first.rows.schema)
     facts += [(column, f"{_span(first, column)}, as {bolt} gets them") for column, bolt in later.items()]
     problems, warnings = list[WindboltError](), list[WindboltError]()
     if first.reasons:

@@ -13,12 +13,12 @@ from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.time.timestamps import is_time
 
 
-def read_columns(topology: Topology, node: SpoutNode, schema: pa.Schema) -> list[str]:
+def direct_columns(topology: Topology, node: SpoutNode, schema: pa.Schema) -> list[str]:
     """The columns by which bolts that read the spout itself go."""
     return [name for name, first in _columns(topology, node, schema).items() if not first]
 
 
-def later_columns(topology: Topology, node: SpoutNode, schema: pa.Schema) -> dict[str, str]:
+def columns_behind(topology: Topology, node: SpoutNode, schema: pa.Schema) -> dict[str, str]:
     """The columns by which only bolts behind plain bolts go, each with the plain bolt that gets it first, and may
     change it."""
     return {name: first for name, first in _columns(topology, node, schema).items() if first}

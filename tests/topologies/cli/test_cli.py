@@ -771,6 +771,23 @@ def test_a_demo_continues_only_one_that_was_stopped(
     assert ("continues" if kept else "afresh") in capture.get()
 
 
+@pytest.mark.parametrize("command", [None, ".venv/bin/windbolt"])
+def test_the_demo_names_the_command_that_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str | None
+) -> None:
+    from rich.console import Console
+
+    from topologies.cli.demo import _print_results
+
+    monkeypatch.delenv("WINDBOLT_COMMAND", raising=False)
+    if command is not None:
+        monkeypatch.setenv("WINDBOLT_COMMAND", command)
+    console = Console(width=500)
+    with console.capture() as capture:
+        _print_results(console, DemoFolder(tmp_path))
+    assert f"windows   {command or 'windbolt'} replay {tmp_path}" in capture.get()
+
+
 def test_the_example_of_the_demo_holds(tmp_path: Path) -> None:
     import topologies.cli.app
 
