@@ -144,6 +144,16 @@ def test_what_was_too_wide_for_a_table_stays_in_words_until_the_end(tmp_path: Pa
     assert "1,234 (+2)" in shown()
 
 
+def test_a_run_that_had_nothing_to_read_says_so(tmp_path: Path) -> None:
+    built = topology(tmp_path)
+    display, console = LiveProgress(built), terminal()
+    display.end(Summary())
+    console.print(display)
+    assert lines(console) == []
+    print_summary(console, built, Summary(), "ck/")
+    assert "There was nothing to read: nothing has come, or earlier runs on this checkpoint" in lines(console)[1]
+
+
 def test_what_the_summary_says_is_not_said_twice(tmp_path: Path) -> None:
     built = topology(tmp_path)
     display, console = LiveProgress(built), terminal()

@@ -184,6 +184,8 @@ class LiveProgress:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Called by rich each time the display is refreshed."""
+        if self.ended and self.last is None:
+            return  # it would say for ever that the run is starting
         yield self._headline()
         if self.last is not None:
             table = self._bolts(self.last)

@@ -41,6 +41,9 @@ def print_summary(console: Console, topology: Topology, summary: Summary, checkp
         console.print(Text(f"It was started again {often}, after failures that passed.", "yellow"))
     if summary.stopped:
         console.print(Text("Stopped cleanly, before the end of the input.", "yellow"))
+    elif summary.last is None:
+        earlier = "" if checkpoint is None else ", or earlier runs on this checkpoint have read it"
+        say(console, Text(f"There was nothing to read: nothing has come{earlier}."))
     of_all = ", of all runs on this checkpoint" if summary.before else ""
     if summary.last is not None:
         if summary.before:
@@ -57,7 +60,8 @@ def print_summary(console: Console, topology: Topology, summary: Summary, checkp
             say(console, Text(text))
     if checkpoint is not None:
         text = f"The state is in {checkpoint}: a run with this checkpoint continues from here."
-        if summary.last is not None and summary.last.closing:
+        last = summary.last
+        if last is not None and last.closing and any(bolt.accounts.get("received") for bolt in last.bolts.values()):
             by_event_time = any(node.event_time for node in topology.windowed.values())
             text += " The open windows have been closed" + (
                 ": what is earlier than their ends will be late (--keep-open leaves them open)."
