@@ -85,8 +85,8 @@ def _print_results(console: Console, folder: DemoFolder) -> None:
 
     try:
         console.print(show_results(folder.output))
-    except ConfigError as error:  # stopped before the first window fired
-        say(console, Text(str(error)))
+    except ConfigError:  # stopped before the first window fired
+        say(console, Text("No window has fired yet, so there are no results: run the demo again, and it continues."))
     console.print()
     command = os.environ.get(_COMMAND, "windbolt")
     looks = {

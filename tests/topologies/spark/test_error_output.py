@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import select
+import sys
+import threading
+from io import StringIO
 
 import pytest
 
@@ -47,3 +50,14 @@ def test_a_line_that_is_not_the_warning_does_not_wait_for_its_end() -> None:
         assert os.read(start, 100) == b"a question? "
     os.close(start)
     os.close(target)
+
+
+def test_what_has_taken_the_place_of_standard_error_is_given_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = StringIO()
+    monkeypatch.setattr(sys, "stderr", shown)
+    with passed_on() as end:
+        os.write(end, WARNING + b"12:00 ERROR of Java\n")
+    for thread in threading.enumerate():
+        if thread.name == "windbolt-java-errors":
+            thread.join(10)
+    assert shown.getvalue() == "12:00 ERROR of Java\n"
