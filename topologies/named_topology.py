@@ -28,10 +28,12 @@ def load_topology(reference: str) -> Topology:
         return step_topology(load_step(reference, further=problems))
     place, _, name = reference.rpartition(":")
     if not place or not name:
+        file = reference.strip(":")
+        like = f"{file}:topology" if file.endswith(".py") else "my_topology.py:topology"
         raise ConfigError(
             f"{reference!r} does not name a topology",
             why="it takes a file or module, and the name of a variable in it",
-            do="write it like my_topology.py:topology, or name the file of a step, such as step.conf",
+            do=f"write it like {like}, or name the file of a step, such as step.conf",
         )
     module = _load_file(place) if place.endswith(".py") else _import(place)
     found = getattr(module, name, None)

@@ -25,6 +25,8 @@ from windowing.errors import ConfigError
 from windowing.time.durations import Duration, parse_duration
 
 _MARKER = ".windbolt-demo.json"
+_COMMAND = "WINDBOLT_COMMAND"
+"""The variable in which ``./run demo`` says where the command is: in an environment that is not the user's own."""
 
 
 def demo(
@@ -66,7 +68,9 @@ def _run(
     folder.write_sources(lag)
     topology = flights_topology(folder.input, folder.output, lag=lag)
     checkpoint = str(folder.checkpoint) if engine is Engine.SPARK else None
-    console.print(Text(f"Hourly windows, one every 15 minutes, on {engine.value}; lag {lag}."))
+    where = "on Spark" if engine is Engine.SPARK else "in this process"
+    waits = f"They wait {lag} (the lag) for delayed flights; those that come later still are late"
+    say(console, Text(f"Windows of an hour by the timetable, one every 15 minutes, {where}. {waits}."))
     console.print()
     options = RunOptions(checkpoint)
     summary = run_watched(topology, runner(engine, topology, master=master), options, as_json=as_json)
@@ -81,14 +85,15 @@ def _print_results(console: Console, folder: DemoFolder) -> None:
 
     try:
         console.print(show_results(folder.output))
-    except ConfigError as error:  # stopped before the first window fired
-        say(console, Text(str(error)))
+    except ConfigError:  # stopped before the first window fired
+        say(console, Text("No window has fired yet, so there are no results: run the demo again, and it continues."))
     console.print()
+    command = os.environ.get(_COMMAND, "windbolt")
     looks = {
         "results": f"{folder.output}{os.sep} (Parquet: hourly, worst_hour, late, errors)",
         "source": os.path.relpath(topology.__file__),
-        "topology": f"windbolt describe {folder.topology}:topology",
-        "windows": f"windbolt replay {folder.example}",
+        "topology": f"{command} describe {folder.topology}:topology",
+        "windows": f"{command} replay {folder.example}",
     }
     console.print(Text("Where to look next", "bold"))
     for what, place in looks.items():

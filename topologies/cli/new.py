@@ -71,6 +71,7 @@ def new(
         commands = [
             *([f"cd {folder}"] if folder.resolve() != Path.cwd() else []),
             "windbolt run topology.py:topology --engine local",
+            "pip install -r requirements.txt  # brings pytest and mypy",
             "pytest",
         ]
         say(out(), where.append("\n".join(f"  {command}" for command in commands), "not bold cyan"))

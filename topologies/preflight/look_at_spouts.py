@@ -19,10 +19,11 @@ from topologies.preflight.extracted_times import extracted_times
 from topologies.preflight.findings import Findings
 from topologies.preflight.first_keys import unknown_columns
 from topologies.preflight.first_rows import MOST_ROWS, FirstRows, first_rows_of_files, first_rows_of_memory
+from topologies.preflight.time_columns import columns_behind, direct_columns
 from topologies.topology import Topology
 from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.errors import ConfigError, WindboltError
-from windowing.time.timestamps import from_column, from_datetime, is_time, show, to_datetime
+from windowing.time.timestamps import from_column, from_datetime, show, to_datetime
 
 _PATIENCE = 3.0
 """Seconds that a broker of Kafka has for an answer."""
@@ -81,7 +82,10 @@ def _of_rows(topology: Topology, node: SpoutNode, first: FirstRows) -> Findings:
     facts = [("read", _counted(first))]
     if first.rows.num_rows:
         facts.append(("such as", _example(first)))
-    facts += [(column, _span(first, column)) for column in _times(topology, node, first)]
+    times = direct_columns(topology, node, first.rows.schema)
+    facts += [(column, _span(first, column)) for column in times]
+    later = columns_behind(topology, node, first.rows.schema)
+    facts += [(column, f"{_span(first, column)}, as {bolt} gets them") for column, bolt in later.items()]
     problems, warnings = list[WindboltError](), list[WindboltError]()
     if first.reasons:
         error = ConfigError(
@@ -91,7 +95,7 @@ def _of_rows(topology: Topology, node: SpoutNode, first: FirstRows) -> Findings:
             + ("stops at such a row" if topology.stop_on_invalid else "counts such rows as invalid"),
         )
         (warnings if first.rows.num_rows and not topology.stop_on_invalid else problems).append(error)
-    for column in _times(topology, node, first):
+    for column in times:
         _judge_times(node.name, first, column, problems, warnings)
     for each in _extracted(topology, node, first):
         facts += each.facts
@@ -127,18 +131,6 @@ def _counted(first: FirstRows) -> str:
     if first.number < MOST_ROWS:
         return "no rows" if not first.number else f"{first.number:,} row{'' if first.number == 1 else 's'}"
     return f"the first {first.number:,} rows"
-
-
-def _times(topology: Topology, node: SpoutNode, first: FirstRows) -> list[str]:
-    """The columns by which bolts that read the spout go."""
-    schema = first.rows.schema
-    names = (
-        part.bolt.settings.timestamp_field
-        for part in topology.windowed.values()
-        if any(each.stream == (node.name, DEFAULT_STREAM) for each in part.inputs)
-    )
-    known = (name for name in names if name is not None and name in schema.names)
-    return [name for name in dict.fromkeys(known) if is_time(schema.field(name).type)]
 
 
 def _span(first: FirstRows, column: str) -> str:

@@ -26,11 +26,17 @@ def marks_of(timing: BoltTiming, state: BoltState) -> dict[str, int | None]:
     return {name: latest[name] - timing.delay if name in latest else None for name in timing.inputs}
 
 
+def own_marks_of(timing: BoltTiming, state: BoltState) -> dict[str, int | None]:
+    """Those of the inputs and partitions whose own events move the watermark: not of those that take another's."""
+    marks = marks_of(timing, state)
+    return {source: mark for source, mark in marks.items() if input_of(source) not in (timing.imports or {})}
+
+
 def holders_of(bolt: str, timing: BoltTiming, kept: Sequence[Manifest]) -> list[Holder]:
     """What holds the watermark: where an input has delivered nothing, that; else whatever is furthest behind, or ahead
     where the watermark is the greatest of the marks. ``kept``: the manifests, the last one last."""
     state = kept[-1].bolts[bolt]
-    marks = marks_of(timing, state)
+    marks = own_marks_of(timing, state)
     known = [mark for mark in marks.values() if mark is not None]
     if timing.greatest and known:
         wanted: int | None = max(known)

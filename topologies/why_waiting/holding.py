@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from manager.storage.manifest import BoltState, Manifest
 from topologies.checkpoints.notes.timing_note import BoltTiming
-from topologies.why_waiting.held_watermark import holders_of
+from topologies.why_waiting.held_watermark import holders_of, own_marks_of
 from topologies.why_waiting.idle_rules import idle_rules, named
 from topologies.why_waiting.why_answer import Holder
 from windowing.time.timestamps import show
@@ -24,9 +24,11 @@ class Holding:
         """What holds the watermark of a bolt, and what its rules of idleness will do. ``end`` of the window that waits;
         ``needed``: the watermark at which it fires."""
         timing, state, holders = self.timings[bolt], self._state(bolt), self.of(bolt)
+        lagging = [mark for mark in own_marks_of(timing, state).values() if mark is None or mark < (needed or mark)]
         for holder in holders:
-            yield _about(holder, timing, needed)
+            yield _about(holder, timing, needed, alone=len(lagging) < 2)
             yield from self._behind(timing, holder)
+        yield from map(_upper, _imports(timing))
         idle = state.watermark.sources.idle
         if idle:
             left_out = ", ".join(repr(name.replace("\t", "/")) for name in idle)
@@ -69,6 +71,7 @@ class Holding:
         for each in holders:
             yield f"For {name!r}: {_about(each, of, None)}"
             yield from self._behind(of, each)
+        yield from (f"For {name!r}: {_upper(words)}" for words in _imports(of))
         if self._has_idle_rule(name):
             yield from (f"For {name!r}: {words}" for words in idle_rules(of, self._state(name), holders, None, None))
 
@@ -76,7 +79,8 @@ class Holding:
         """A bolt, and all bolts before it."""
         found = [bolt]
         for name in found:
-            before = [origin for origins in self.timings[name].origins.values() for origin in origins]
+            timing, takers = self.timings[name], self.timings[name].imports or {}
+            before = [origin for taker, bolts in timing.origins.items() if taker not in takers for origin in bolts]
             found += [origin for origin in before if origin in self.timings and origin not in found]
         return found
 
@@ -86,7 +90,13 @@ class Holding:
         return not timing.event_time or any(rule is not None for rule in rules)
 
 
-def _about(holder: Holder, timing: BoltTiming, needed: int | None) -> str:
+def _imports(timing: BoltTiming) -> Iterator[str]:
+    for taker, giver in (timing.imports or {}).items():
+        yield f"input {taker!r} takes the watermarks of {giver!r}; its own events move nothing."
+
+
+def _about(holder: Holder, timing: BoltTiming, needed: int | None, *, alone: bool = True) -> str:
+    """``alone``: no other input is behind what is needed."""
     since = ""
     if holder.since is not None:
         words = "since its last event, by the clock at" if holder.since_exactly else "at least since"
@@ -100,7 +110,8 @@ def _about(holder: Holder, timing: BoltTiming, needed: int | None) -> str:
         text = f"{name} holds it, at {show(holder.watermark)}{since}."
     if needed is not None and holder.watermark is not None and not timing.origins.get(holder.input):
         where = "there or at another input" if timing.greatest else "there"
-        text += f" An event {where} at {show(needed + timing.delay)} or later would do."
+        does = "would do" if alone or timing.greatest else "is needed, as at each input that is not as far"
+        text += f" An event {where} at {show(needed + timing.delay)} or later {does}."
     return _upper(text)
 
 

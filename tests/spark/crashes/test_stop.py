@@ -239,7 +239,7 @@ def test_a_java_that_is_killed_is_told_of_in_three_lines(orders: Path, tmp_path:
     assert what == "error: Java was killed (SIGKILL) in the middle of the run"
     assert why.startswith("  why: somebody did that, or the system, for want of memory")
     assert do.startswith("  do:  rerun: the current batch was not committed")
-    assert ends == "  exit: 75, may pass by itself: to be started again, which --restart does"
+    assert ends == "  exit: 75, may pass by itself: start it again, or use --restart"
     assert status == 75
     run(shop_in_files(orders, tmp_path / "out"), tmp_path / "out/checkpoint")
 

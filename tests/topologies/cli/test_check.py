@@ -11,6 +11,17 @@ from topologies.cli.app import app
 from topologies.cli.new import make_project
 from topologies.run.summary import Summary
 
+PASSES_ON = """
+from windbolt import BatchBolt
+
+class PassesOn(BatchBolt):
+    outputs = "id string, user string, amount double, ts timestamp"
+
+    def execute(self, table):
+        return table
+
+"""
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
@@ -41,6 +52,19 @@ def test_a_sound_topology_is_reported_and_ends_with_0(project: Path) -> None:
     assert lines[-1] == "Nothing is wrong."
     assert max(map(len, lines)) <= 80
     assert result.stderr == ""
+
+
+def test_times_are_shown_that_only_a_bolt_behind_a_plain_one_goes_by(project: Path) -> None:
+    _changed(project, "builder = TopologyBuilder", PASSES_ON + "builder = TopologyBuilder")
+    _changed(
+        project,
+        "builder.set_bolt(",
+        'builder.set_bolt("clean", PassesOn()).shuffle_grouping("orders")\nbuilder.set_bolt(',
+    )
+    _changed(project, 'fields_grouping("orders", "user")', 'fields_grouping("clean", "user")')
+    result = _check(project, "--strict")
+    assert result.exit_code == 0, result.stdout
+    assert "  ts       2024-01-01T06:00:03Z to 2024-01-01T06:02:10Z, as clean gets them" in result.stdout.splitlines()
 
 
 def test_everything_that_build_finds_ends_with_1(project: Path) -> None:

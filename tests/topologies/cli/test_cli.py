@@ -303,7 +303,7 @@ def test_a_local_run_shows_a_line_per_batch_and_the_accounts(tmp_path: Path) -> 
     lines = re.findall(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ((?:batch|after batch).*)", out, re.M)
     assert len(lines) == 4
     assert lines[1].startswith("batch 1: 3 rows, ")
-    assert "\n  count: 2024-01-01T00:00:15Z (2s behind), windows 2/2, open 2, pending 2,\n    invalid 2\n" in out
+    assert "\n  count: 2024-01-01T00:00:15Z (2s behind), windows 2 (+2), open 2, pending 2,\n    invalid 2\n" in out
     assert re.search(r"windowed +6\b", out)
     assert re.search(r"\+ invalid +3\b", out)
     assert re.search(r"= received +9\b", out)
@@ -522,7 +522,7 @@ def test_the_display_of_a_terminal_names_bolts_watermarks_and_windows() -> None:
         console.print(display)
     shown = " ".join(capture.get().split())
     assert "batch 7: 1,000 rows, 2,000 rows/s" in shown
-    assert "<slow> 2024-01-01T00:00:30Z 5s 2/12 3 4 6 1" in shown
+    assert "<slow> 2024-01-01T00:00:30Z 5s 12 (+2) 3 4 6 1" in shown
     assert "stopping" in shown
 
 
@@ -769,6 +769,23 @@ def test_a_demo_continues_only_one_that_was_stopped(
     assert folder.output.exists() is kept
     assert folder.input.exists()
     assert ("continues" if kept else "afresh") in capture.get()
+
+
+@pytest.mark.parametrize("command", [None, ".venv/bin/windbolt"])
+def test_the_demo_names_the_command_that_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str | None
+) -> None:
+    from rich.console import Console
+
+    from topologies.cli.demo import _print_results
+
+    monkeypatch.delenv("WINDBOLT_COMMAND", raising=False)
+    if command is not None:
+        monkeypatch.setenv("WINDBOLT_COMMAND", command)
+    console = Console(width=500)
+    with console.capture() as capture:
+        _print_results(console, DemoFolder(tmp_path))
+    assert f"windows   {command or 'windbolt'} replay {tmp_path}" in capture.get()
 
 
 def test_the_example_of_the_demo_holds(tmp_path: Path) -> None:

@@ -122,10 +122,11 @@ def test_it_says_what_to_do_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, ["new", "shop"], env={"COLUMNS": "80"})
     assert result.exit_code == 0
-    assert result.stdout.splitlines()[:4] == [
+    assert result.stdout.splitlines()[:5] == [
         "Made shop/, a project that runs as it is:",
         "  cd shop",
         "  windbolt run topology.py:topology --engine local",
+        "  pip install -r requirements.txt  # brings pytest and mypy",
         "  pytest",
     ]
     assert "topology of shop" in (tmp_path / "shop" / "topology.py").read_text(encoding="utf-8")

@@ -137,11 +137,21 @@ def test_what_was_too_wide_for_a_table_stays_in_words_until_the_end(tmp_path: Pa
         console.print(display)
         return "\n".join(lines(console))
 
-    assert "now/all" in shown()
+    assert "1,234 (+2)" in shown()
     assert "windows, 1,234 so far" in shown(accounts={"late": 12345, "pending": 9})
     assert "windows, 1,234 so far" in shown()
     display.end(Summary())
-    assert "now/all" in shown()
+    assert "1,234 (+2)" in shown()
+
+
+def test_a_run_that_had_nothing_to_read_says_so(tmp_path: Path) -> None:
+    built = topology(tmp_path)
+    display, console = LiveProgress(built), terminal()
+    display.end(Summary())
+    console.print(display)
+    assert lines(console) == []
+    print_summary(console, built, Summary(), "ck/")
+    assert "There was nothing to read: nothing has come, or earlier runs on this checkpoint" in lines(console)[1]
 
 
 def test_what_the_summary_says_is_not_said_twice(tmp_path: Path) -> None:
@@ -193,7 +203,7 @@ def test_a_line_has_the_time_of_day_and_silence_is_broken(tmp_path: Path) -> Non
     progress.beat()
     said = lines(console)
     assert said[1].startswith("2024-01-01T00:00:35Z batch 7: 1,000 rows")
-    assert said[2] == "  revenue-per-user: 2024-01-01T00:00:30.123456Z (5s behind), windows 2/1,234,"
+    assert said[2] == "  revenue-per-user: 2024-01-01T00:00:30.123456Z (5s behind), windows 1,234 (+2),"
     assert said[3] == "    open 3"
     assert [*said[:1], *said[4:]] == [
         "2024-01-01T00:00:30Z running for 30s; no batch yet",
@@ -211,7 +221,7 @@ def test_a_batch_of_many_bolts_is_a_line_for_each_of_them_and_none_is_too_long(t
     heads = [line[:8] for line in said if not line.startswith("    ")]
     assert heads[1:] == ["  bolt-0", "  bolt-1", "  bolt-2", "  bolt-3"]
     assert said[1:3] == [
-        "  bolt-0: 2024-01-01T00:00:30.123456Z (5s behind), windows 2/1,234, open 3,",
+        "  bolt-0: 2024-01-01T00:00:30.123456Z (5s behind), windows 1,234 (+2), open 3,",
         "    late 12,345, pending 1,234,567, invalid 7, repeats 89",
     ]
     assert max(map(len, said)) <= 80

@@ -294,7 +294,7 @@ def test_the_command_starts_again_and_says_so_and_what_its_end_means(tmp_path: P
     lines = told.splitlines()
     assert lines[0].startswith("warning: restarting in 0.0 s (1 of at most 2 without a batch): bolt 'asks' failed")
     assert lines[1].startswith("warning: restarting in 0.0 s (2 of at most 2 without a batch): bolt 'asks' failed")
-    assert lines[-1] == "  exit: 75, may pass by itself: to be started again, which --restart does"
+    assert lines[-1] == "  exit: 75, may pass by itself: start it again, or use --restart"
     status, told = command(tmp_path, "pass", *RESTART)
     assert status == 0, told
 

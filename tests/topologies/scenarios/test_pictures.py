@@ -15,13 +15,13 @@ from tests.helpers.places import ROOT
 from tests.topologies.scenarios.picture_parts import BoltPicture, Page
 from topologies.html.colours import DARK, LIGHT
 from topologies.io.times import written
-from topologies.scenarios.picture.fates import Fate
 from topologies.scenarios.picture.page import PageItem, page
 from topologies.scenarios.picture.png import png
 from topologies.scenarios.picture.scale import Scale
 from topologies.scenarios.picture.shapes import mark
 from topologies.scenarios.picture.style import asset
 from topologies.scenarios.picture.svg import svg
+from topologies.scenarios.run.fates import Fate
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.run.scenario_answer import Replayed
 from topologies.scenarios.schema.scenario_files import Loaded, load, located, read_scenario, scenario_files
@@ -148,6 +148,21 @@ def test_a_late_event_is_told_so_that_one_understands() -> None:
     )
     (beside,) = [mark.text for mark in picture.of("late-by")]
     assert beside == "10s late"
+
+
+def test_a_page_says_by_which_rules_windows_fire_and_events_are_late() -> None:
+    scenario, answer = late()
+    text = page([PageItem(scenario, answer)])
+    assert "Windows: 10s, one after the other, (start, end]. Time: event time from ts, lag 0s." in text
+
+
+def test_new_events_are_filled_dots_on_every_bar_and_a_bar_that_is_not_the_last_is_told() -> None:
+    style = asset("picture.css")
+    for bar, on_it in ((".wb .firing", "surface"), (".wb .firing.early", "window")):
+        assert f"{bar} .new{{fill:var(--{on_it})" in style
+    path = ROOT / "tests" / "scenarios" / "beyond" / "panes_for_late_events.yaml"
+    shown = [page([PageItem(*each)]) for each in (late(), answered(path)[0])]
+    assert ["it stays open, and may fire again" in text for text in shown] == [False, True]
 
 
 def test_a_session_grows_with_its_events() -> None:

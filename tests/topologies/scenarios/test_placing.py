@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from topologies.scenarios.draw.window_places import placed
 from topologies.scenarios.run.replay import replay_locally
+from topologies.scenarios.run.window_places import placed
 from topologies.scenarios.schema.scenario_files import read_scenario
 from topologies.scenarios.schema.steps import EventStep
 

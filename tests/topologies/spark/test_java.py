@@ -13,6 +13,7 @@ import pytest
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 
+from topologies.spark.jvm import connector, session
 from topologies.spark.jvm.java import JavaOptions, explaining_javas_end, java_runs
 from windowing import WindboltError
 
@@ -78,3 +79,33 @@ def test_py4j_is_quiet_about_a_java_that_has_died(java: subprocess.Popen[bytes])
     with pytest.raises(WindboltError):
         broken()
     logger.filters.clear()
+
+
+def test_after_a_java_that_died_at_its_start_the_next_attempt_starts_another(
+    java: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launched: list[object] = []
+    monkeypatch.setattr(connector, "_launched", lambda conf, **options: launched.append(conf))
+    monkeypatch.setattr(connector, "_ready", lambda gateway: None)
+    connector.start_java({}, fetches=False)
+    assert not launched, "it runs"
+    java.kill()
+    java.wait()
+    connector.start_java({}, fetches=False)
+    assert len(launched) == 1
+    assert SparkContext._gateway is None
+
+
+def test_a_java_that_dies_while_spark_starts_is_told_of(
+    java: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(given: object) -> None:
+        java.kill()
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(session, "check_java", lambda: None)
+    monkeypatch.setattr(session, "_opened", dies)
+    with pytest.raises(WindboltError, match="Java was killed") as caught:
+        session.open_session(None, {})
+    assert caught.value.transient
+    assert SparkContext._gateway is None

@@ -505,6 +505,32 @@ def test_a_bolt_behind_one_that_has_no_watermark_yet(tmp_path: Path) -> None:
     assert "For 'first': Input 'orders', partition 's' holds it: nothing has come from there" in text
 
 
+def joined(folder: Path, bolt: WindowedBolt, orders: list[float], refunds: list[float]) -> str:
+    """The checkpoint of a run of one bolt that reads orders and refunds, which came in these minutes."""
+    builder = TopologyBuilder("two")
+    for name, minutes in (("orders", orders), ("refunds", refunds)):
+        builder.set_spout(name, spouts.memory("ts timestamp", [(NOON + round(at * MINUTE),) for at in minutes]))
+    builder.set_bolt("both", bolt).global_grouping("orders").global_grouping("refunds")
+    builder.set_sink("out", sinks.memory()).from_("both")
+    run_local(builder.build(), RunOptions(str(folder / "ck"), flush=False, clock=lambda: NOON))
+    return str(folder / "ck")
+
+
+def test_an_input_that_takes_the_watermarks_of_another_does_not_hold_it(tmp_path: Path) -> None:
+    answer = why(joined(tmp_path, tumbling().with_watermark(imports={"refunds": "orders"}), [1, 8], [2, 30]))
+    text = " ".join(answer.sentences)
+    assert [holder.input for holder in answer.holders] == ["orders"]
+    assert "Input 'refunds' takes the watermarks of 'orders'; its own events move nothing." in text
+    assert text.count("would do") == 1
+
+
+def test_where_several_inputs_are_behind_an_event_is_needed_at_each(tmp_path: Path) -> None:
+    text = " ".join(why(joined(tmp_path, tumbling(), [1, 7], [2, 8])).sentences)
+    assert "Input 'orders' holds it" in text
+    assert "would do" not in text
+    assert "An event there at 2024-05-01T12:11:00Z or later is needed, as at each input that is not as far." in text
+
+
 def test_the_key_of_a_join_has_a_name_at_each_input(tmp_path: Path) -> None:
     builder = TopologyBuilder("join")
     persons = [(NOON + MINUTE, "x"), (NOON + 25 * MINUTE, "y")]

@@ -74,6 +74,8 @@ class BoltTiming:
     """Whether the first firing of such a window is the only one."""
     grouped: list[list[str]] | None = None
     """Per input: the columns by which it is grouped, where its bolt has no key but groups each input by fields."""
+    imports: dict[str, str] | None = None
+    """Per input that takes the watermarks of another, and makes none by its own events: that one."""
 
     @property
     def columns_of_keys(self) -> list[list[str]]:
@@ -121,6 +123,7 @@ class BoltTiming:
             assigners=[assigner_values(each) for each in node.assigners],
             from_first_clock=settings.anchor == START,
             grouped=_grouped(node),
+            imports=None if settings.watermark_imports_beside else dict(settings.watermark_imports or {}),
             fires_once=settings.panes is not None and settings.panes.closes,
             first_past_end=int(node.closes_after_end) if settings.panes is not None and node.event_time else None,
         )

@@ -74,7 +74,7 @@ _STATUSES = {
     FAILED: "failed: a restart alone does not help",
     UNUSABLE: "refused: a restart alone does not help",
     TAKEN_OVER: "taken over by another run: to be left to that",
-    TRANSIENT: "may pass by itself: to be started again, which --restart does",
+    TRANSIENT: "may pass by itself: start it again, or use --restart",
 }
 
 

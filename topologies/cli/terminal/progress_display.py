@@ -18,7 +18,7 @@ from rich.text import Text
 
 from topologies.cli.terminal.complaints import Complaints
 from topologies.cli.terminal.consoles import only_json, out, warn
-from topologies.cli.terminal.summary_display import rate
+from topologies.cli.terminal.summary_display import rate, rows_in_words
 from topologies.cli.terminal.time_table import counter_words, counters_of, start_words, time_table, time_words
 from topologies.engine.batch.report import BatchReport, BoltReport
 from topologies.run.clock import Clock, system_clock
@@ -32,8 +32,6 @@ HEARTBEAT = 30.0
 LINE = 80
 """Maximum length of a line where there is no terminal, except for names that are longer."""
 _MAY_BE_ABSENT = ("behind", "late", "pending", "invalid")
-_SHORT = {"windows": "now/all"}
-"""Titles of the live display, where they differ: the windows of the last batch, and all."""
 
 
 class ProgressDisplay(Protocol):
@@ -186,6 +184,8 @@ class LiveProgress:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Called by rich each time the display is refreshed."""
+        if self.ended and self.last is None:
+            return  # it would say for ever that the run is starting
         yield self._headline()
         if self.last is not None:
             table = self._bolts(self.last)
@@ -222,7 +222,7 @@ class LiveProgress:
         ]
         for title in titles:
             words = title in ("watermark", "behind")
-            table.add_column(_SHORT.get(title, title), justify="left" if words else "right", no_wrap=True)
+            table.add_column(title, justify="left" if words else "right", no_wrap=True)
         for name, cells in rows.items():
             table.add_row(Text(name), *(cells[title].removesuffix(" behind") for title in titles))
         return table
@@ -265,7 +265,7 @@ class _Speed:
     def text(self, report: BatchReport) -> str:
         here = rate(report.rows, report.seconds.get("total", 0.0))
         overall = rate(self.rows, time.perf_counter() - self.began)
-        return f"{number(report.rows)} rows, {here} rows/s (overall {overall})"
+        return f"{rows_in_words(report.rows)}, {here} rows/s (overall {overall})"
 
 
 def _filled(parts: Sequence[str]) -> list[str]:
@@ -300,7 +300,7 @@ def _cells(topology: Topology, name: str, bolt: BoltReport) -> dict[str, str]:
     return {
         "watermark": watermark,
         "behind": behind,
-        "windows": f"{number(bolt.windows)}/{number(bolt.fired)}",
+        "windows": f"{number(bolt.fired)} (+{number(bolt.windows)})",  # all so far, and those of this batch
         "open": number(bolt.open),
         "late": number(bolt.accounts.get("late", 0)),
         "pending": number(bolt.accounts.get("pending", 0)),

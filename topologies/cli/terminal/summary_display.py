@@ -33,7 +33,7 @@ def print_summary(console: Console, topology: Topology, summary: Summary, checkp
     count = summary.batches - int(closing)
     batches = ("1 batch" if count == 1 else f"{number(count)} batches") + (" and the closing" if closing else "")
     speed = f"{summary.seconds:.2f} s, {rate(summary.rows, summary.seconds)} rows/s"
-    rows = "1 row" if summary.rows == 1 else f"{number(summary.rows)} rows"
+    rows = rows_in_words(summary.rows)
     text = f": {rows} in {batches}, {speed}"
     console.print(Text.assemble((topology.name, "bold"), text))
     if summary.restarts:
@@ -41,6 +41,9 @@ def print_summary(console: Console, topology: Topology, summary: Summary, checkp
         console.print(Text(f"It was started again {often}, after failures that passed.", "yellow"))
     if summary.stopped:
         console.print(Text("Stopped cleanly, before the end of the input.", "yellow"))
+    elif summary.last is None:
+        earlier = "" if checkpoint is None else ", or earlier runs on this checkpoint have read it"
+        say(console, Text(f"There was nothing to read: nothing has come{earlier}."))
     of_all = ", of all runs on this checkpoint" if summary.before else ""
     if summary.last is not None:
         if summary.before:
@@ -57,7 +60,8 @@ def print_summary(console: Console, topology: Topology, summary: Summary, checkp
             say(console, Text(text))
     if checkpoint is not None:
         text = f"The state is in {checkpoint}: a run with this checkpoint continues from here."
-        if summary.last is not None and summary.last.closing:
+        last = summary.last
+        if last is not None and last.closing and any(bolt.accounts.get("received") for bolt in last.bolts.values()):
             by_event_time = any(node.event_time for node in topology.windowed.values())
             text += " The open windows have been closed" + (
                 ": what is earlier than their ends will be late (--keep-open leaves them open)."
@@ -85,6 +89,11 @@ def accounts_table(bolts: dict[str, BoltReport], of_all: str = "") -> Group:
         table.add_row("(adjusted)", *(number(account.get("adjusted", 0)) for account in accounts))
     _add_output(table, [(bolt.fired, bolt.emitted) for bolt in bolts.values()])
     return _titled(f"where the events are{of_all}", table)
+
+
+def rows_in_words(rows: int) -> str:
+    """A number of rows, in words."""
+    return "1 row" if rows == 1 else f"{number(rows)} rows"
 
 
 def rate(rows: int, seconds: float) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
+from rich.console import Console
 from rich.text import Text
 
 from topologies.scenarios.draw.axis import Axis
@@ -12,12 +14,13 @@ from topologies.scenarios.draw.axis_times import AxisTimes
 from topologies.scenarios.draw.bolt_windows import at_moments, taken_back
 from topologies.scenarios.draw.chart_row import EXPIRED, ChartRow
 from topologies.scenarios.draw.eliding import elided
-from topologies.scenarios.draw.window_places import placed
+from topologies.scenarios.draw.event_places import event_places
+from topologies.scenarios.draw.label_lines import label_lines
 from topologies.scenarios.run.scenario_answer import AnswerWindow, Replayed
+from topologies.scenarios.run.window_places import placed
 from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.scenarios.schema.steps import ClockStep, CrashStep, EventStep, ExpectStep, ScenarioStep, TickStep
 from windowing.suggestions import nearest
-from windowing.time.durations import Count
 from windowing.time.timestamps import FOREVER
 
 WINDOWED, LATE, PENDING, NOWHERE, INVALID = "●", "✗", "○", "·", "?"
@@ -30,7 +33,7 @@ class Chart:
     def __init__(self, scenario: Scenario, answer: Replayed) -> None:
         self.scenario, self.answer = scenario, answer
         self.first = answer.steps[0] if answer.steps else None
-        self.where = _positions(scenario, answer)
+        self.where = event_places(scenario, answer)
         self.by_arrival = self.where is None
         if self.where is None:
             self.where = {step.id: number for number, step in enumerate(scenario.event_steps, 1)}
@@ -51,18 +54,22 @@ class Chart:
         """Whose watermark it is that ticks show, where there are several."""
         self.rows = _elided(list(self._rows()))
 
-    def lines(self, width: int) -> Iterator[Text]:
+    def lines(self, console: Console, width: int) -> Iterator[Text]:
+        """The axis, and each row with its label and its note; those that are too long for their columns go on below."""
         left = min(max(len(row.label) for row in self.rows), max(12, width // 3)) + 1
         right = min(max((row.note.cell_len for row in self.rows), default=0), max(10, width * 3 // 10)) + 1
-        axis = Axis([at for row in self.rows for at in row.times()], max(20, width - left - right - 1))
+        axis = Axis([at for row in self.rows for at in row.times()], max(min(20, width // 3), width - left - right - 1))
+        right = width - left - axis.width - 1
         yield from (Text(" " * left).append(line) for line in axis.header(self.show))
         watermark: int | None = None
         for row in self.rows:
-            label = row.label if len(row.label) < left else row.label[: left - 2] + "…"
-            yield (
-                Text(f"{label:<{left}}", style=row.style).append(axis.draw(row, watermark)).append(" ").append(row.note)
-            )
-            watermark = row.upto if row.upto is not None else watermark
+            drawn = row
+            parts = zip_longest(label_lines(row.label, left - 1), row.note.wrap(console, right))
+            for label, note in parts:
+                line = Text(f"{label or '':<{left}}", style=row.style).append(axis.draw(drawn, watermark))
+                yield line.append(" ").append(note or Text())
+                watermark = drawn.upto if drawn.upto is not None else watermark
+                drawn = ChartRow("")
 
     def _rows(self) -> Iterator[ChartRow]:
         watermarks, clocks = iter(self.answer.watermarks), iter(self.answer.clocks)
@@ -137,7 +144,7 @@ class Chart:
             return WINDOWED, "", ""
         if step.id in self.pending:
             return PENDING, "yellow", "pending"
-        return NOWHERE, "dim", "not known: its id is lost" if self.lost else "in no window"
+        return NOWHERE, "dim", "not known: its id does not reach the bolt" if self.lost else "in no window"
 
     def _told(self, step: EventStep) -> tuple[str, str, str] | None:
         """What is known of an event that was moved or turned away, or is none."""
@@ -226,24 +233,6 @@ class Chart:
         return f"{opening}{self.show(start)}..{self.show(end)}{closing}"
 
 
-def _positions(scenario: Scenario, answer: Replayed) -> dict[str, int] | None:
-    """Where each event stands on the axis; None where only the order of arrival can say."""
-    if scenario.is_event_time:
-        return {step.id: at for step in scenario.event_steps if (at := scenario.event_time(step)) is not None}
-    if scenario.topology is not None or any(window["end"] is None for window in answer.windows):
-        return None
-    if scenario.bolt is not None and isinstance(scenario.bolt.length, Count) and not answer.windows:
-        return None
-    found: dict[str, int] = {}
-    clock: int | None = None
-    for step in scenario.steps:
-        if isinstance(step, EventStep | ClockStep) and step.moved is not None:
-            clock = step.moved
-        if isinstance(step, EventStep) and clock is not None:
-            found[step.id] = clock
-    return found
-
-
 def _bounds_of(answer: Replayed) -> Iterator[int]:
     for window in answer.windows:
         yield from (at for at in (window["start"], window["end"]) if at is not None)
@@ -272,7 +261,7 @@ def _members(window: AnswerWindow) -> Text:
     )
     hidden = (len(events) > 6) + (len(expired) > 3)
     if hidden:
-        text.append(f" ({len(events)}, -{len(expired)})", "italic")
+        text.append(f" ({_number(events)}{f', {len(expired)} expired' if expired else ''})", "italic")
     return text
 
 

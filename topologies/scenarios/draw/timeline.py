@@ -36,15 +36,15 @@ class Timeline:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Called by rich when the timeline is printed."""
         chart = Chart(self.scenario, self.answer)
-        yield from (fit(line, options) for line in [*_headline(self.scenario, self.answer), Text()])
+        yield from (in_its_characters(line, options) for line in [*_headline(self.scenario, self.answer), Text()])
         if chart.rows:
-            yield from (fit(line, options) for line in chart.lines(options.max_width))
-            yield from (in_its_characters(_legend(), options), Text())
+            yield from (fit(line, options) for line in chart.lines(console, options.max_width))
+            yield from (in_its_characters(line, options) for line in [*_legend(options.max_width), Text()])
         if chart.left_out:
             yield in_its_characters(_not_drawn(self.answer), options)
-        yield from (fit(line, options) for line in _accounts(self.answer))
+        yield from (in_its_characters(line, options) for line in _accounts(self.answer))
         for name, rows in self.answer.outputs.items():
-            yield fit(sink_title(name, rows), options)
+            yield in_its_characters(sink_title(name, rows), options)
             if rows:
                 yield sink_rows(rows, options)
         if self.answer.differences:
@@ -88,10 +88,12 @@ def _setting(value: object) -> object:
     return value
 
 
-def _legend() -> Text:
-    events = f"{WINDOWED} event  {LATE} late  {PENDING} pending"
-    windows = f"{NEW} new  {AGAIN} again  {EXPIRED} expired  2-9 several"
-    return Text(f"{events}  |  in a window: {windows}  |  ▌ watermark", "dim")
+def _legend(width: int) -> Iterator[Text]:
+    """The symbols, on one line where they fit."""
+    events = f"{WINDOWED} event  {LATE} late  {PENDING} pending  ▌ watermark"
+    windows = f"in a window: {NEW} new  {AGAIN} again  {EXPIRED} expired  2-9 several"
+    line = f"{events}  |  {windows}"
+    yield from (Text(each, "dim") for each in ([line] if len(line) <= width else [events, windows]))
 
 
 def _not_drawn(answer: Replayed) -> Text:

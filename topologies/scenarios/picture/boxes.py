@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from topologies.scenarios.draw.window_grid import WindowGrid
-from topologies.scenarios.picture.fates import Fate
-from topologies.scenarios.picture.moments import RunMoment, known_ids
+from topologies.scenarios.run.fates import Fate
+from topologies.scenarios.run.moments import RunMoment, known_ids
 from topologies.scenarios.run.scenario_answer import AnswerWindow, BoltTrace
 from windowing.settings.kinds import Session
 from windowing.time.timestamps import FOREVER

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from topologies.html.element import element, escaped
-from topologies.scenarios.picture.fates import Fate
-from topologies.scenarios.picture.moments import RunMoment
 from topologies.scenarios.picture.picture import Picture
 from topologies.scenarios.picture.plot import LETTER, ROW, Plot
+from topologies.scenarios.run.fates import Fate
+from topologies.scenarios.run.moments import RunMoment
 from windowing.data.printable import cut
 
 AXIS = 46

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from topologies.scenarios.picture.fates import Fate
 from topologies.scenarios.picture.picture import Picture
 from topologies.scenarios.picture.shapes import mark
 from topologies.scenarios.picture.story import source_name
+from topologies.scenarios.run.fates import Fate
 
 _SOURCES = 4
 """Maximum number of inputs named."""
@@ -45,6 +45,9 @@ def legend(picture: Picture) -> Iterator[tuple[str, str, str]]:
             "it fires",
             "filled dots: events new in it; rings: events that it, or the one before it, had before",
         )
+        panes = [window["pane"] for window in picture.trace.windows.values() if "pane" in window]
+        if not all(pane["last"] for pane in panes):
+            yield f"<g class='firing early'>{bar}{dots}</g>", "not its last time", "it stays open, and may fire again"
     if any(not box.windows for box in picture.boxes):
         box = "<g class='box waiting'><rect x='2' y='3' width='30' height='14' rx='3'/></g>"
         yield box, "open window", "it has events, and has not fired by the end of the run"

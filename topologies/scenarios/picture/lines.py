@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from topologies.scenarios.picture.fates import Fate
-from topologies.scenarios.picture.moments import RunMoment
+from topologies.scenarios.run.fates import Fate
+from topologies.scenarios.run.moments import RunMoment
 from topologies.scenarios.run.scenario_answer import BoltTrace
 from windowing.time.timestamps import EARLIEST, FOREVER, LATEST
 

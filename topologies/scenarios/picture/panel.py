@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from topologies.html.element import element, escaped
 from topologies.scenarios.picture.drawing import AXIS, Drawing, drawn
-from topologies.scenarios.picture.fates import Fate
 from topologies.scenarios.picture.legend import how_to_read, legend
 from topologies.scenarios.picture.picture import Picture
+from topologies.scenarios.run.fates import Fate
 from windowing.time.timestamps import FOREVER
 
 _TOLD = 60
@@ -29,6 +29,7 @@ def panel(name: str, picture: Picture, *, alone: bool, first: bool) -> str:
     return element(
         "section",
         "" if alone else element("h2", f"bolt {escaped(picture.bolt)}", class_="bolt"),
+        element("p", escaped(picture.trace.rules, 2000), class_="rules"),
         element("p", escaped(summary(picture)), " ", how_to_read(picture), class_="how"),
         _controls(len(picture.moments) - 1),
         element(

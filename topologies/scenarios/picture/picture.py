@@ -9,9 +9,9 @@ from statistics import median
 from topologies.scenarios.draw.axis_times import AxisTimes
 from topologies.scenarios.picture.boxes import WindowBox, boxes_of
 from topologies.scenarios.picture.lines import Line, ideal_line, source_lines, watermark_line
-from topologies.scenarios.picture.moments import RunMoment, RunMoments, goes_by_arrival
 from topologies.scenarios.picture.scale import Scale
 from topologies.scenarios.picture.story import Stories
+from topologies.scenarios.run.moments import RunMoment, RunMoments, goes_by_arrival
 from topologies.scenarios.run.scenario_answer import BoltTrace, Replayed
 from topologies.scenarios.schema.scenario_model import Scenario
 from windowing.time.timestamps import FOREVER

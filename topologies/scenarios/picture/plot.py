@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from topologies.html.element import element, escaped
 from topologies.scenarios.picture.boxes import WindowBox
-from topologies.scenarios.picture.fates import Fate
 from topologies.scenarios.picture.lines import Line
-from topologies.scenarios.picture.moments import RunMoment, known_ids
 from topologies.scenarios.picture.picture import Picture
 from topologies.scenarios.picture.scale import BREAK
 from topologies.scenarios.picture.shapes import mark
 from topologies.scenarios.picture.story import source_name
+from topologies.scenarios.run.fates import Fate
+from topologies.scenarios.run.moments import RunMoment, known_ids
 from windowing.time.durations import Duration
 from windowing.time.timestamps import FOREVER
 

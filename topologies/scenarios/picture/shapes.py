@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from topologies.html.element import element
-from topologies.scenarios.picture.fates import Fate
+from topologies.scenarios.run.fates import Fate
 
 _PATHS = {
     Fate.EARLY: "m-4 -6l10 6l-10 6Z",

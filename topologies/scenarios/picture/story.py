@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from topologies.scenarios.draw.axis_times import AxisTimes
 from topologies.scenarios.draw.window_grid import WindowGrid
-from topologies.scenarios.picture.fates import Fate
-from topologies.scenarios.picture.moments import RunMoment, known_ids
+from topologies.scenarios.run.fates import Fate
+from topologies.scenarios.run.moments import RunMoment, known_ids
 from topologies.scenarios.run.scenario_answer import AnswerWindow, BoltTrace
 from windowing.settings.rules import LateBy
 from windowing.time.durations import Duration

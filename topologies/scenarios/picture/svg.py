@@ -8,11 +8,11 @@ from textwrap import wrap
 from topologies.html.colours import DARK, LIGHT
 from topologies.html.element import element, escaped
 from topologies.scenarios.picture.drawing import AXIS, Drawing, drawn
-from topologies.scenarios.picture.fates import Fate
 from topologies.scenarios.picture.legend import how_to_read, legend
 from topologies.scenarios.picture.picture import Picture, pictures
 from topologies.scenarios.picture.shapes import mark
 from topologies.scenarios.picture.style import plain_style
+from topologies.scenarios.run.fates import Fate
 from topologies.scenarios.run.scenario_answer import Replayed
 from topologies.scenarios.schema.scenario_model import Scenario
 

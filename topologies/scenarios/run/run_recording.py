@@ -12,6 +12,7 @@ from topologies.engine.batch.report import BatchReport
 from topologies.engine.ledger.trace import event_ids
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.tasks import pending_events
+from topologies.graph.describing import time_in_words, window_in_words
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.streams import ID
 from topologies.io.sinks import MemorySink
@@ -139,6 +140,7 @@ class Recording:
             bolt=name,
             event_time=node.event_time,
             settings=node.bolt.settings,
+            rules=f"Windows: {window_in_words(node)}. Time: {time_in_words(node)}.",
             from_bolts=tuple(
                 label.removeprefix(prefix) for label, origins in zip(node.streams, node.origins, strict=True) if origins
             ),

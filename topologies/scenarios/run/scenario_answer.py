@@ -117,6 +117,8 @@ class BoltTrace:
     """Its name, as users gave it; of an aggregation step the name of the step."""
     event_time: bool
     settings: WindowSettings
+    rules: str
+    """Its windows and its time, in two sentences."""
     from_bolts: tuple[str, ...]
     """The inputs that come from another windowed bolt."""
     windows: dict[int, AnswerWindow]

@@ -20,8 +20,10 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from topologies.spark.jvm.error_output import passed_on
 from topologies.spark.jvm.jars import CONNECTOR, are_cached, is_published, jars
-from topologies.spark.jvm.java import JavaOptions, ends_with_driver, importable_windbolt
+from topologies.spark.jvm.java import JavaOptions, ends_with_driver, forget_java, importable_windbolt, java_runs
+from topologies.spark.jvm.not_started import java_not_started
 from windowing.errors import EnvironmentMissing
 
 ARTIFACT = "spark-sql-kafka-0-10"
@@ -102,7 +104,9 @@ def _older() -> list[str]:
 
 def start_java(settings: Mapping[str, str], *, fetches: bool) -> None:
     """Start Java unless it is running. Where it ``fetches`` what the settings name, its output until it is ready is
-    shown only if it fails. Raises EnvironmentMissing where the connector cannot be fetched."""
+    shown only if it fails. Raises EnvironmentMissing where it does not start, or the connector cannot be fetched."""
+    if SparkContext._gateway is not None and not java_runs():
+        forget_java()  # it has died at its start, before a run could notice
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         return  # it is running already, with its own settings
     _STARTED.update(settings)
@@ -110,7 +114,12 @@ def start_java(settings: Mapping[str, str], *, fetches: bool) -> None:
     for name, value in settings.items():
         conf.set(name, value)
     if not fetches:
-        _ready(_launched(conf))
+        with passed_on() as errors:
+            try:
+                gateway = _launched(conf, stderr=errors)
+            except PySparkRuntimeError as error:
+                raise java_not_started() from error
+        _ready(gateway)
         return
     with _held_back(1) as out, _held_back(2) as said:
         try:
@@ -120,7 +129,7 @@ def start_java(settings: Mapping[str, str], *, fetches: bool) -> None:
             match = _UNRESOLVED.search(text)
             if match is None:
                 sys.stderr.write(text)
-                raise
+                raise java_not_started() from error
             reason = next(group for group in match.groups() if group)
             raise EnvironmentMissing(
                 f"Spark's Kafka connector cannot be had: {settings.get(_PACKAGES, coordinates())}",

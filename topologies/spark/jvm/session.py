@@ -13,11 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from topologies.run.masters import LOCAL, on_this_machine
 from topologies.spark.jvm.connector import check_connector, file_defaults, start_java, started_with, with_connector
+from topologies.spark.jvm.java import explaining_javas_end
+from topologies.spark.jvm.not_started import spark_not_started
 from windowing.errors import ConfigError, EnvironmentMissing
 
 OLDEST_JAVA = 17
@@ -58,17 +61,26 @@ def open_session(master: str | None, conf: Mapping[str, str], *, kafka: bool = F
     with python_of_workers(given):
         given |= with_connector(given) if kafka else {}
         start_java(_at_start(given), fetches=kafka)
-        SparkContext._ensure_initialized()
-        known = {name: value for name, value in SparkConf().getAll() if started_with(name) != value} | given
-        settings = _defaults(known.get(_MASTER, LOCAL))
-        settings = {name: value for name, value in settings.items() if known.get(name, _UNNAMED) == _UNNAMED} | given
-        builder = SparkSession.builder
-        for name, value in settings.items():
-            builder = builder.config(name, value)
-        session = builder.getOrCreate()
+        with explaining_javas_end():
+            session, known = _opened(given)
     if on_this_machine(known.get(_MASTER, LOCAL)) and session.conf.get(_FILE_MANAGER, None) is None:
         _write_checkpoints_simply(session)
     return session, True
+
+
+def _opened(given: Mapping[str, str]) -> tuple[SparkSession, dict[str, str]]:
+    """A session in the Java that runs, and the settings that are known of it. ``given``: those of the user."""
+    SparkContext._ensure_initialized()
+    known = {name: value for name, value in SparkConf().getAll() if started_with(name) != value} | dict(given)
+    settings = _defaults(known.get(_MASTER, LOCAL))
+    settings = {name: value for name, value in settings.items() if known.get(name, _UNNAMED) == _UNNAMED} | dict(given)
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate(), known
+    except Py4JJavaError as error:
+        raise spark_not_started(settings.get(_MASTER, known.get(_MASTER, LOCAL)), error) from error
 
 
 def _at_start(given: Mapping[str, str]) -> dict[str, str]:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from topologies.scenarios.draw.window_places import placed
-from topologies.scenarios.picture.fates import Fate, fate_of
+from topologies.scenarios.run.fates import Fate, fate_of
 from topologies.scenarios.run.scenario_answer import BoltTrace, Decided, Replayed
 from topologies.scenarios.run.script import script
+from topologies.scenarios.run.window_places import placed
 from topologies.scenarios.schema.bare_columns import moment_of
 from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.scenarios.schema.steps import ClockStep, CloseStep, CrashStep, EventStep, ExpectStep, TickStep
