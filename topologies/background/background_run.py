@@ -184,7 +184,7 @@ class Run:
         return self._ended.is_set()
 
     def end_within(self, seconds: float) -> bool:
-        """Wait so long for its end at most; whether it has ended. Raises nothing."""
+        """Wait for its end, at most this long; whether it has ended. Raises nothing."""
         return self._ended.wait(seconds)
 
     @property

@@ -92,7 +92,8 @@ def _older() -> list[str]:
         files = jars(CONNECTOR)
     except OSError as error:
         raise EnvironmentMissing(
-            f"Spark's Kafka connector cannot be had: Maven Central has none for {spark}, nor gives {match[1]}",
+            f"Spark's Kafka connector cannot be downloaded: Maven Central has none for {spark}, and did not give that "
+            f"for {match[1]}",
             why=str(error),
             do=_REMEDY,
         ) from error
@@ -123,8 +124,8 @@ def start_java(settings: Mapping[str, str], *, fetches: bool) -> None:
                 raise
             reason = next(group for group in match.groups() if group)
             raise EnvironmentMissing(
-                f"Spark's Kafka connector cannot be had: {settings.get(_PACKAGES, coordinates())}",
-                why=f"Maven Central, or what stands in for it, does not give it ({reason})",
+                f"Spark's Kafka connector cannot be downloaded: {settings.get(_PACKAGES, coordinates())}",
+                why=f"neither Maven Central nor a mirror gives it ({reason})",
                 do=_REMEDY,
             ) from error
         _ready(gateway)
