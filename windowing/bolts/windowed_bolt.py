@@ -153,12 +153,12 @@ class WindowedBolt(ConfiguredBolt):
                 do='write with_window("10s", "5s") or with_window(Session("30m"))',
             )
         slides = Count(1) if given["slide"] is None else as_extent(given["slide"])
-        return self._windows(kinds=(), length=as_extent(given["length"]), slide=slides)
+        return self._windows("with_window", kinds=(), length=as_extent(given["length"]), slide=slides)
 
     @checked_value
     def with_tumbling_window(self, length: Extent) -> Self:
         """Windows of this length, one after the other (ST-1, ST-2, ST-25)."""
-        return self._windows(kinds=(), length=as_extent(length), slide=as_extent(length))
+        return self._windows("with_tumbling_window", kinds=(), length=as_extent(length), slide=as_extent(length))
 
     @checked_value
     def with_timestamp_field(self, field: str) -> Self:
@@ -294,9 +294,8 @@ class WindowedBolt(ConfiguredBolt):
                 why="its windows never hold more events than the count",
                 do="leave max_events out, or lower the count",
             )
-        return self._windows(
-            key_trigger=trigger, refused_stream=refused_stream, capacity=None if capacity == Capacity() else capacity
-        )
+        limits = None if capacity == Capacity() else capacity
+        return self._windows("with_trigger", key_trigger=trigger, refused_stream=refused_stream, capacity=limits)
 
     @checked_value
     def with_empty_windows(
@@ -322,8 +321,8 @@ class WindowedBolt(ConfiguredBolt):
     ) -> Self:
         """Policies of one's own, and whether ``window.expired`` is needed.
 
-        ``eviction``: which events a window holds (``policies.EvictionPolicy``). ``trigger``: when windows fire
-        (``policies.TriggerPolicy``).
+        ``eviction``: which events a window holds (``windbolt.policies.EvictionPolicy``). ``trigger``: when windows fire
+        (``windbolt.policies.TriggerPolicy``).
 
         ``expired``: whether ``window.expired`` is asked for (ST-21); not needed where the code of the bolt names it.
         Storm's windows of a task have it anyway. All other windows then keep the events of each key's last window until
