@@ -53,7 +53,7 @@ LAYERS = {
     "policies": Layer(frozenset({"windowing", "policies"}), ARRAYS),
     "manager": Layer(frozenset({"windowing", "policies", "manager"}), ARRAYS, lazily=frozenset({"isal", "obstore"})),
     "topologies": Layer(frozenset({"windowing", "policies", "manager", "topologies"}), None),
-    "windbolt": Layer(frozenset({"windowing", "topologies", "windbolt"}), frozenset()),
+    "windbolt": Layer(frozenset({"windowing", "policies", "topologies", "windbolt"}), frozenset()),
 }
 
 
