@@ -227,7 +227,7 @@ def test_ids_that_cannot_be_compared_are_refused() -> None:
 
 
 def test_processing_time_is_refused() -> None:
-    with pytest.raises(TopologyError, match=r"it has no event time.*RateLimit"):
+    with pytest.raises(TopologyError, match=r"there is no event time.*RateLimit"):
         run_bolt(Deduplicate("id", within="1m"), [], SCHEMA)
 
 
