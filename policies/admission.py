@@ -118,7 +118,7 @@ class Admission:
     """Whether an event that is in order by its own mark is admitted behind the watermark, if one of its windows is
     open."""
 
-    def closed_until(self, watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
+    def closes_until(self, watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
         """The time up to which windows are closed at each watermark; both in microseconds."""
         back = self.allowed + self.closes_after_end
         if not back:
@@ -149,7 +149,7 @@ class Admission:
         the event. ``ends`` are the ends of lifetimes. ``end_edges`` are the events that are end edges, which are late
         by their end (SI-4). All times are in microseconds.
         """
-        closed_until = self.closed_until(bolt)
+        closed_until = self.closes_until(bolt)
         reference = self._reference(own, bolt)
         judged = times if end_edges is None or ends is None else np.where(end_edges, ends, times)
         if self.late_by is LateBy.WATERMARK:

@@ -62,7 +62,7 @@ def choose_policies(settings: WindowSettings, *, event_time: bool) -> tuple[Evic
         raise ConfigError(
             f"{wrong!r} is not a policy",
             why="an eviction policy decides which events a window holds, a trigger policy when it fires",
-            do="subclass policies.EvictionPolicy or policies.TriggerPolicy",
+            do="subclass EvictionPolicy or TriggerPolicy of windbolt.policies",
         )
     if trigger.event_time and not event_time:
         raise ConfigError(
@@ -90,7 +90,7 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
     past = closes_after_end(settings, event_time=event_time)
     if any(isinstance(kind, Onset | Lull | Meeting) for kind in settings.kinds) and not event_time:
         raise ConfigError(
-            "it has no event time",
+            "there is no event time",
             why="joins by lifetime, unions, Deduplicate, RateLimit, Changes and Silence look at events in order of "
             "their times",
             do="call with_timestamp_field or with_timestamp_extractor",
@@ -104,12 +104,18 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
     by_window = event_time and settings.late_by is LateBy.WINDOW
     overlaps = isinstance(length, Duration) and isinstance(slide, Duration) and slide < length
     at_each_event = event_time and settings.watermark_every is not None and settings.bounds is Bounds.END
-    ties = at_each_event and overlaps and not past  # an event at the watermark may miss the window that ends there
-    ties = ties or (event_time and settings.idle_timeout is not None)  # which must know the windows that hold events
-    ties = ties or (event_time and settings.overtakes and overlaps)  # some windows of such an event may have closed
-    assigned = ties or settings.key or settings.panes or settings.lifetime or settings.anchor is not None
-    assigned = assigned or settings.empty_windows_until is not None
-    if not assigned and not (by_window and (overlaps or past)):
+    reasons = {
+        "each key has windows of its own": bool(settings.key),
+        "windows fire more than once": settings.panes is not None,
+        "events have lifetimes": settings.lifetime is not None,
+        "windows are anchored": settings.anchor is not None,
+        "windows without events fire": settings.empty_windows_until is not None,
+        "an event at the watermark may miss the window that ends there": at_each_event and overlaps and not past,
+        "an idle timeout must know the windows that hold events": event_time and settings.idle_timeout is not None,
+        "some windows of an event that overtakes may have closed": event_time and settings.overtakes and overlaps,
+        "some windows of an event may have closed": by_window and (overlaps or past),
+    }
+    if not any(reasons.values()):
         return ()
     if not isinstance(length, Duration) or not isinstance(slide, Duration):
         raise _miscounted(settings)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policies.eviction_actions import EvictionAction, EvictionContext, QueuedEvent
+from windowing.data.reprs import call, simple_attributes
 from windowing.settings.bounds import Bounds
 from windowing.time.durations import Count, Duration
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 class EvictionPolicy(ABC):
     """Decides for each event of the queue whether it is in the window that fires."""
+
+    def __repr__(self) -> str:
+        return call(type(self).__qualname__, **simple_attributes(self))
 
     @abstractmethod
     def evict(self, event: QueuedEvent, context: EvictionContext) -> EvictionAction:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -35,5 +35,5 @@ class QueuedEvent:
     """Event time in microseconds; in processing time, the clock at arrival."""
     position: int
     """Index among the unexpired events of the queue: 0 is the oldest."""
-    row: Callable[[], dict[str, Any]]
+    row: Callable[[], dict[str, Any]] = field(repr=False)
     """Returns the fields of the event; slow, so call it only when needed."""

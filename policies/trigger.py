@@ -14,6 +14,7 @@ import numpy as np
 
 from policies.eviction import shortcut_applies
 from policies.queue_view import DueWindows, QueueView
+from windowing.data.reprs import call, simple_attributes
 from windowing.settings.bounds import Bounds
 from windowing.time.durations import Count, Duration
 from windowing.time.timestamps import FOREVER
@@ -32,6 +33,9 @@ class TriggerPolicy(ABC):
 
     event_time = False
     """Whether the policy follows the watermark (True) or the clock (False)."""
+
+    def __repr__(self) -> str:
+        return call(type(self).__qualname__, **simple_attributes(self))
 
     @abstractmethod
     def track(self, event: QueuedEvent, state: dict[str, Any]) -> bool:

@@ -17,7 +17,20 @@ from tests.helpers.places import ROOT
 
 PAGE = ROOT / "docs" / "names.md"
 COMMAND = "python -m tests.names_page"
-MODULES = ("", "spouts", "sinks", "kinds", "panes", "triggers", "presets", "aggregates", "step", "testing", "state")
+MODULES = (
+    "",
+    "spouts",
+    "sinks",
+    "kinds",
+    "panes",
+    "triggers",
+    "presets",
+    "policies",
+    "aggregates",
+    "step",
+    "testing",
+    "state",
+)
 
 HEAD = f"""# Public names
 

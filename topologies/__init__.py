@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from topologies.run.restart import Restart
     from topologies.run.summary import Summary
     from topologies.spark.runner import run_on_spark
-    from topologies.spark.time_metrics import TimeMetrics
+    from topologies.spark.time_metrics import TimeMetrics, report_of
     from topologies.topology import Topology
     from topologies.why_waiting.why import why
 
@@ -31,6 +31,7 @@ __all__ = [
     "Topology",
     "TopologyBuilder",
     "replay",
+    "report_of",
     "run_local",
     "run_on_spark",
     "runs",
@@ -50,6 +51,7 @@ _HOMES = {
     "Topology": "topologies.topology",
     "TopologyBuilder": "topologies.compose.builder",
     "replay": "topologies.replaying",
+    "report_of": "topologies.spark.time_metrics",
     "run_local": "topologies.local",
     "run_on_spark": "topologies.spark.runner",
     "runs": "topologies.background.background_run",

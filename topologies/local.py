@@ -160,19 +160,20 @@ def _run(topology: Topology, options: RunOptions, observers: Observers) -> Summa
     read: dict[str, set[str]] = {name: set() for name in topology.spouts}
     observers.begin(micro_batch, lambda: files_behind(topology, read))
     clock, number = options.clock(), -1
+
+    def run(plan: BatchPlan) -> None:
+        report = micro_batch.run(plan)
+        summary.note(report)
+        observers.report(report)
+        options.on_report(report)
+
     for number, splits in enumerate(_batches(topology, read)):
         if options.stop.is_set():
             break
         clock = max(clock, options.clock())
-        report = micro_batch.run(BatchPlan(number, TimeAdvance(clock), splits))
-        summary.note(report)
-        observers.report(report)
-        options.on_report(report)
+        run(BatchPlan(number, TimeAdvance(clock), splits))
     if closes(summary, options):
-        report = micro_batch.run(BatchPlan(number, TimeAdvance(clock, close=True), closing=True))
-        summary.note(report)
-        observers.report(report)
-        options.on_report(report)
+        run(BatchPlan(number, TimeAdvance(clock, close=True), closing=True))
     summary.seconds = time.perf_counter() - started
     return summary
 

@@ -59,17 +59,17 @@ class Topology(Graph):
         from topologies.background.start import options_of, start
 
         options = options_of(
-            checkpoint,
-            every,
-            flush,
-            first_output,
-            keep_batches,
-            allow_rescale,
-            restart,
-            on_report,
-            serve_metrics,
-            otel,
-            serve_page,
+            checkpoint=checkpoint,
+            every=every,
+            flush=flush,
+            first_output=first_output,
+            keep_batches=keep_batches,
+            allow_rescale=allow_rescale,
+            restart=restart,
+            on_report=on_report,
+            serve_metrics=serve_metrics,
+            otel=otel,
+            serve_page=serve_page,
         )
         return start(self, options, engine=engine, spark=spark, master=master, conf=conf, metrics=metrics, show=show)
 

@@ -19,9 +19,9 @@
 
 ``windbolt run file.py:topology`` runs it, and so do ``run_local`` (in this process, without Java) and ``run_on_spark``;
 ``topology.start()`` runs it in the background.
-``spouts`` and ``sinks`` are where events come from and go to; ``aggregates``, ``triggers``, ``panes``, ``kinds`` and
-``presets`` what a bolt is given; ``step`` is for rules of an aggregation step, ``testing`` for tests of all of these,
-and ``state`` for looking into a checkpoint.
+``spouts`` and ``sinks`` are where events come from and go to; ``aggregates``, ``triggers``, ``panes``, ``kinds``,
+``presets`` and ``policies`` what a bolt is given; ``step`` is for rules of an aggregation step, ``testing`` for tests
+of all of these, and ``state`` for looking into a checkpoint.
 
 The names are kept in four packages, each of which imports only those before it: ``windowing`` (what users subclass and
 read), ``policies`` (decisions), ``manager`` (state), ``topologies`` (composing and running).
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from topologies.run.restart import Restart
     from topologies.run.summary import Summary
     from topologies.spark.runner import run_on_spark
-    from topologies.spark.time_metrics import TimeMetrics
+    from topologies.spark.time_metrics import TimeMetrics, report_of
     from topologies.topology import Topology
     from topologies.why_waiting.why import why
-    from windbolt import aggregates, kinds, panes, presets, sinks, spouts, state, step, testing, triggers
+    from windbolt import aggregates, kinds, panes, policies, presets, sinks, spouts, state, step, testing, triggers
     from windowing import (
         SOURCE,
         AggregateBolt,
@@ -173,8 +173,10 @@ __all__ = [
     "minutes",
     "panes",
     "parse_duration",
+    "policies",
     "presets",
     "replay",
+    "report_of",
     "run_local",
     "run_on_spark",
     "runs",
@@ -188,10 +190,12 @@ __all__ = [
     "why",
 ]
 
-_MODULES = {"aggregates", "kinds", "panes", "presets", "sinks", "spouts", "state", "step", "testing", "triggers"}
+_MODULES = {
+    "aggregates", "kinds", "panes", "policies", "presets", "sinks", "spouts", "state", "step", "testing", "triggers",
+}  # fmt: skip
 _IN_TOPOLOGIES = {
     "Restart", "Run", "RunOptions", "RunPhase", "RunStatus", "Summary", "TimeMetrics", "Topology", "TopologyBuilder",
-    "replay", "run_local", "run_on_spark", "runs", "why",
+    "replay", "report_of", "run_local", "run_on_spark", "runs", "why",
 }  # fmt: skip
 
 

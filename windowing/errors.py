@@ -46,16 +46,16 @@ class TopologyError(WindboltError, ValueError):
 
 
 class DataError(WindboltError):
-    """Input that cannot be read as what the topology says it is."""
+    """Input that does not match its declaration, or whose values cannot be used."""
 
 
 class UnreachableError(WindboltError):
     """Something that cannot be reached: a disk, a network or a store does not give a file, a server does not answer.
-    What is there may be all right."""
+    The data itself may be intact."""
 
 
 class MissingError(UnreachableError):
-    """Input that was listed, and is not there when it is to be read."""
+    """Input that was listed, but was gone when it was to be read."""
 
 
 class SchemaError(WindboltError, TypeError):

@@ -98,14 +98,14 @@ class TupleWindow:
         ``end`` is the same as a datetime."""
         self.task = task
         self.key = key
-        """Of a bolt with a key: its value, or a tuple of values where it has several columns (``with_key``)."""
+        """The value of the key, or a tuple of values where the key has several columns; None without ``with_key``."""
         self.kind = kind
-        """Of a bolt with several kinds of window: which of them this is, from 0 (``with_window``)."""
+        """The position of the window's kind, from 0; None unless ``with_window`` was given several."""
         self.ident = ident
         self.fired_by = fired_by
-        """Of a bolt with a trigger (``with_trigger``): what made the window fire."""
+        """What made the window fire, if the bolt has a trigger (``with_trigger``); else None."""
         self.pane = pane
-        """Of a bolt that fires its windows more than once: which firing this is (``with_trigger(Panes(...))``)."""
+        """Which firing of the window this is; None without ``with_trigger(Panes(...))``."""
         self._table: pa.Table | None = None
         self._codes: NDArray[np.int8] | None = None
 

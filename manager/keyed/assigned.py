@@ -39,7 +39,7 @@ class Span:
 
     def at(self, indices: NDArray[np.int64]) -> Span:
         """The span of the events at these indices."""
-        return Span(_of(self.after, indices), _of(self.upto, indices))
+        return Span(limit_at(self.after, indices), limit_at(self.upto, indices))
 
 
 class AssignedWindows:
@@ -248,7 +248,3 @@ def _chosen(piece: Assigned, fires: NDArray[np.bool_], shown: NDArray[np.bool_] 
         sizes = np.add.reduceat(shown.astype(np.int64), piece.offsets[:-1])
     offsets = np.concatenate([[0], np.cumsum(sizes[fires])])
     return Assigned(piece.starts[fires], piece.ends[fires], offsets, piece.members[kept])
-
-
-def _of(limit: Limit, indices: NDArray[np.int64]) -> Limit:
-    return limit if isinstance(limit, (int, np.integer)) else limit[indices]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from datetime import UTC, datetime
+from inspect import signature
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from tests.helpers.public_calls import Valid
 from topologies.state_tables.stored_state import StoredState
@@ -55,6 +58,12 @@ class Counting(WindowedBolt):
 
 
 BOLT = Counting().with_tumbling_window("10s").with_timestamp_field("ts")
+
+
+def _progress() -> StreamingQueryProgress:
+    """As Spark reports a batch of a query that is not windbolt's."""
+    unknown: dict[str, Any] = dict.fromkeys(signature(StreamingQueryProgress).parameters)
+    return StreamingQueryProgress(**unknown | {"id": uuid.uuid4(), "batchId": 7, "jdict": {}})
 
 
 def topology(bolt: Any = BOLT, spout: Any = None, sink: Any = None) -> Any:
@@ -371,6 +380,7 @@ CALLS: dict[str, Valid] = {
     "Answer.check": Valid(on=_answer),
     "Answer.to_json": Valid(on=_answer),
     "TimeMetrics": Valid({"function": print}),
+    "report_of": Valid({"progress": _progress()}),
     "why": Valid({"checkpoint": "ck", "bolt": "count", "key": "ada", "window": "2024-01-01T06:00:00Z"}),
     "WhyAnswer.to_json": Valid(on=_why),
     "state.bolts": Valid({"checkpoint": "ck", "batch": None}, fine={"batch": (7,)}),
@@ -590,19 +600,24 @@ CALLS: dict[str, Valid] = {
     "step.TriggerCall": Valid({"key": "a", "cache": {}, "fired_at": 3}, types=False),
 }
 
-SUBCLASSED = {"BatchBolt", "BatchWindowedBolt", "Bolt", "StatefulWindowedBolt", "WindowedBolt", "panes.PaneTrigger"}
+SUBCLASSED = {
+    "BatchBolt", "BatchWindowedBolt", "Bolt", "StatefulWindowedBolt", "WindowedBolt", "panes.PaneTrigger",
+    "policies.EvictionPolicy", "policies.TriggerPolicy",
+}  # fmt: skip
 """Classes that users subclass: a subclass has what arguments its author gives it."""
 
 MADE_BY_WINDBOLT = {
     "Events", "Summary", "TaskContext", "Topology", "Tuple", "TupleWindow", "WindowBatch", "aggregates.Aggregate",
     "state.StoredState",
-    "Run", "RunStatus", "panes.Pane", "presets.Preset", "step.Outputs", "testing.BoltRun", "testing.FiredWindow",
+    "Run", "RunStatus", "panes.Pane", "policies.EvictionContext", "policies.QueuedEvent", "presets.Preset",
+    "step.Outputs", "testing.BoltRun", "testing.FiredWindow",
 }  # fmt: skip
 """Classes whose instances users are given, or make by a function."""
 
 CALLED_BY_WINDBOLT = {
     "for_inputs", "output_schemas", "execute_all", "execute", "forget", "configured", "prepare", "compared", "passes",
     "remembered", "initial_state", "move_state", "onQueryStarted", "onQueryProgress", "onQueryTerminated",
+    "evict", "track", "frontier", "due_at", "idle", "next_firing",
 }  # fmt: skip
 """Methods that users may write, and windbolt calls."""
 
@@ -615,7 +630,8 @@ OF_ITS_PARTS = {
     "DiscardSink.check", "FileSink.check", "FunctionSink.check", "KafkaSink.check", "KafkaSink.check_columns",
     "MemorySink.check", "FileSpout.outputs", "FileSpout.row_schema", "FileSpout.files", "FileSpout.listed",
     "FileSpout.cut", "FileSpout.batches", "KafkaSpout.outputs", "MemorySpout.outputs", "MemorySpout.tables",
-    "FrameSpout.outputs", "Events.slice", "Events.take", "Events.sorted", "Events.by_stream", "Events.concat",
+    "FrameSpout.outputs", "EvictionPolicy.window_start",
+    "Events.slice", "Events.take", "Events.sorted", "Events.by_stream", "Events.concat",
 }  # fmt: skip
 """Methods that windbolt's parts have for each other."""
 

@@ -60,6 +60,7 @@ from windbolt import (
     WindowJoin,
     aggregates,
     panes,
+    policies,
     presets,
     sinks,
     spouts,
@@ -80,6 +81,18 @@ class Mine(WindowedBolt):
 
     def __init__(self, words: str = WORDS, rule: Any = len) -> None:
         self.words, self.rule, self.anything, self.things = words, rule, object(), [object()] * 100
+
+
+class FromTheFirst(policies.EvictionPolicy):
+    def evict(self, event: Any, context: Any) -> Any:
+        return policies.EvictionAction.PROCESS
+
+
+class OnMarker(policies.TriggerPolicy):
+    event_time = True
+
+    def track(self, event: Any, state: Any) -> bool:
+        return False
 
 
 def builder(bolts: int = 30) -> TopologyBuilder:
@@ -145,6 +158,9 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "Duration": lambda: Duration(5),
     "Emit": lambda: Emit(WORDS, "late"),
     "Event": lambda: step.Event({"words": WORDS}),
+    "EvictionAction": lambda: policies.EvictionAction.KEEP,
+    "EvictionContext": lambda: policies.EvictionContext(5, 3),
+    "EvictionPolicy": FromTheFirst,
     "Events": lambda: Events(np.arange(500), pa.record_batch({"words": [WORDS] * 500})),
     "FireResult": lambda: triggers.FireResult.FIRE,
     "FiredBy": lambda: triggers.FiredBy.COUNT,
@@ -156,6 +172,7 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "PaneTrigger": lambda: panes.after_count(5),
     "Panes": lambda: Panes(early="10s", late=True),
     "Preset": presets.atlas,
+    "QueuedEvent": lambda: policies.QueuedEvent(5, 3, lambda: {"words": WORDS}),
     "Rank": lambda: Rank("amount"),
     "Silence": lambda: Silence("1s", by="user"),
     "RateLimit": lambda: RateLimit(3, per="1s"),
@@ -182,6 +199,7 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "Topology": lambda: builder().build(),
     "TopologyBuilder": builder,
     "TopologyDriver": lambda: testing.TopologyDriver(builder().build(), clock="2024-01-01T06:00:00Z"),
+    "TriggerPolicy": OnMarker,
     "TriggerCall": lambda: triggers.TriggerCall(WORDS, {"words": WORDS}),
     "Tuple": lambda: Tuple({"words": WORDS, "more": WORDS}, 0, "orders"),
     "TupleWindow": window,

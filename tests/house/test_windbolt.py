@@ -17,7 +17,19 @@ import windbolt
 import windowing
 from tests.helpers.places import ROOT
 
-PARTS = ("aggregates", "kinds", "panes", "presets", "sinks", "spouts", "state", "step", "testing", "triggers")
+PARTS = (
+    "aggregates",
+    "kinds",
+    "panes",
+    "policies",
+    "presets",
+    "sinks",
+    "spouts",
+    "state",
+    "step",
+    "testing",
+    "triggers",
+)
 TOPOLOGY = """
 from windbolt import Bolt, TopologyBuilder, sinks, spouts
 

@@ -25,7 +25,7 @@ from windowing import AggregateBolt, Bolt, ConfigError, StatefulWindowedBolt, Wi
 from windowing.aggregates import first, last
 from windowing.aggregates import max as most
 from windowing.aggregates import min as least
-from windowing.data.printable import cut, printable, told
+from windowing.data.printable import cut, error_text, printable
 from windowing.errors import BoltError
 
 NASTY = "\x1b[2Jgone\r\nfaked: line\x9b31m \u202eevil \ud800 [red]markup[/red]"
@@ -120,7 +120,7 @@ def test_text_that_is_shown_steers_nothing() -> None:
     assert printable(NASTY) == SHOWN
     assert printable("Zürich\t東京\n", keep="\t\n") == "Zürich\t東京\n"
     assert cut("abcdef", 3) == "abc... (6 characters)"
-    assert told(KeyError("a")) == "KeyError: 'a'"
+    assert error_text(KeyError("a")) == "KeyError: 'a'"
 
 
 class Saying(Bolt):

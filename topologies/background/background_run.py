@@ -21,7 +21,7 @@ from topologies.run.options import RunOptions
 from topologies.run.restart import ComingRestart
 from topologies.run.summary import Summary
 from windowing.calls.checked import checked
-from windowing.data.printable import printable, told
+from windowing.data.printable import error_text, printable
 from windowing.errors import WindboltError
 from windowing.time.timestamps import to_datetime
 
@@ -120,7 +120,7 @@ class Run:
                 name: {stream: moment_of(watermark) for stream, watermark in bolt.inputs.items()}
                 for name, bolt in bolts.items()
             },
-            error=None if error is None else said(error),
+            error=None if error is None else error_in_words(error),
             restarts=summary.restarts,
         )
 
@@ -184,7 +184,7 @@ class Run:
         return self._ended.is_set()
 
     def end_within(self, seconds: float) -> bool:
-        """Wait so long for its end at most; whether it has ended. Raises nothing."""
+        """Wait for its end, at most this long; whether it has ended. Raises nothing."""
         return self._ended.wait(seconds)
 
     @property
@@ -242,6 +242,6 @@ def runs() -> list[Run]:
     return _GOING_ON.now()
 
 
-def said(error: BaseException) -> str:
+def error_in_words(error: BaseException) -> str:
     """An error in a sentence or three; of windbolt's what, why and what to do."""
-    return printable(str(error), keep="\n\t") if isinstance(error, WindboltError) else told(error)
+    return printable(str(error), keep="\n\t") if isinstance(error, WindboltError) else error_text(error)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 def options_of(
+    *,
     checkpoint: str | os.PathLike[str] | None,
     every: Duration | timedelta | str | None,
     flush: bool,
@@ -38,10 +39,10 @@ def options_of(
     """The options that somebody gives by name; None: as it is by default."""
     given: dict[str, Any] = {"keep_batches": keep_batches, "on_report": on_report}
     return RunOptions(
-        None if checkpoint is None else os.fspath(checkpoint),
-        every,
-        flush,
-        first_output,
+        checkpoint=None if checkpoint is None else os.fspath(checkpoint),
+        every=every,
+        flush=flush,
+        first_output=first_output,
         allow_rescale=allow_rescale,
         restart=restart,
         serve_metrics=serve_metrics,

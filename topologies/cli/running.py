@@ -21,7 +21,7 @@ from topologies.run.restart import ComingRestart
 from topologies.run.summary import Summary
 from topologies.step.config import is_step
 from topologies.topology import Topology
-from windowing.data.printable import printable, told
+from windowing.data.printable import error_text, printable
 from windowing.errors import WindboltError
 
 
@@ -60,7 +60,7 @@ def run_watched(topology: Topology, runner: Runner, options: RunOptions, *, as_j
 
 def restart_in_words(coming: ComingRestart) -> str:
     """A restart that is to come, on one line."""
-    why = coming.error.what if isinstance(coming.error, WindboltError) else told(coming.error)
+    why = coming.error.what if isinstance(coming.error, WindboltError) else error_text(coming.error)
     number = f"{coming.in_a_row} of at most {coming.most} without a batch"
     return printable(f"restarting in {coming.seconds:.1f} s ({number}): {why}")
 

@@ -79,7 +79,8 @@ class TopologyBuilder:
 
     @checked
     def set_bolt(self, name: str, bolt: Bolt | BatchBolt | WindowedBolt, parallelism: int = 1) -> BoltDeclarer:
-        """Add a bolt with so many tasks; call a ``..._grouping`` method on the result for each stream it reads."""
+        """Add a bolt with ``parallelism`` tasks; call a ``..._grouping`` method of the result for each stream it
+        reads."""
         declarer = BoltDeclarer(name, bolt, parallelism)
         self._declared.bolts.append(declarer)
         return declarer

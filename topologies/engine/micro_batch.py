@@ -58,9 +58,11 @@ class MicroBatch:
         self.frames, self.first = frames or NoSpark(), first
         committed = checkpoint.latest()
         self.manifest = committed or self._fresh()
+        self.on_phase: Callable[[str], None] = lambda phase: None
+        """Called with the name of each phase as it begins: set by who watches the run (``Observers``)."""
         self.hook: Callable[[str], None] = lambda phase: None
-        """Called with the name of each phase as it begins. One slot, which is set from outside: by who watches the run
-        (``Observers``), or by a rehearsal, a replay or a test, which let it raise where a run is to crash."""
+        """Called after ``on_phase``, with the same name: set by a rehearsal, a replay or a test, which let it raise
+        where a run is to crash."""
         self.tracer: Callable[[str, str, list[dict[str, Any]]], None] | None = None
         """Called before the commit with the key of the batch, the kind of trace (see ``TRACES``) and its rows; None
         where tracing is off."""
@@ -97,7 +99,7 @@ class MicroBatch:
         has no name yet then gets it from the next ``MicroBatch`` on the checkpoint.
         """
         key = batch_key(plan.batch, plan.closing)
-        phases = Phases(key, self.checkpoint, self.hook)
+        phases = Phases(key, self.checkpoint, self._begins)
         with phases.during("beginning {}"):
             self.checkpoint.begin(key)
         progress = self._begin(plan, key, query)
@@ -131,6 +133,10 @@ class MicroBatch:
         if self.on_turned_away is not None and progress.turned_away:
             self.on_turned_away(progress.turned_away)
         return report(self.topology, progress, plan, phases.end())
+
+    def _begins(self, phase: str) -> None:
+        self.on_phase(phase)
+        self.hook(phase)
 
     def _begin(self, plan: BatchPlan, key: str, query: str | None) -> BatchProgress:
         state, run = Manifest.from_json(self.manifest.to_json()), plan.run or self.run_id

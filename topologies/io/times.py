@@ -49,7 +49,7 @@ def written(micros: int) -> int | float | str:
     return whole if rest == 0 else micros / 1000
 
 
-def told(micros: int) -> int | float | str:
+def readable_time(micros: int) -> int | float | str:
     """A time for people: ISO 8601 if it is of today's world, else as answers show it; tests often begin at 0."""
     return show(micros) if _TODAY <= micros <= LATEST else written(micros)
 

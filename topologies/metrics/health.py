@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from windowing.data.printable import told
+from windowing.data.printable import error_text
 from windowing.errors import TakenOver
 from windowing.time.timestamps import show
 
@@ -110,12 +110,12 @@ class RunHealth:
 
     def restarting(self, error: BaseException) -> None:
         """Called when it has failed, and is to be started again."""
-        self._phase, self._state, self._error = None, RunState.RESTARTING, told(error)
+        self._phase, self._state, self._error = None, RunState.RESTARTING, error_text(error)
         self._restarts += 1
 
     def end(self, *, stopped: bool, error: BaseException | None) -> None:
         """Called at the end of the run."""
-        self._phase, self._error = None, None if error is None else told(error)
+        self._phase, self._error = None, None if error is None else error_text(error)
         if error is None:
             self._state = RunState.STOPPED if stopped else RunState.FINISHED
         else:

@@ -88,7 +88,7 @@ IDLE = Instrument(
     "windbolt.watermark.idle",
     InstrumentKind.GAUGE,
     "{source}",
-    "Inputs and partitions that do not hold the watermark back, since they have been silent for so long.",
+    "Inputs and partitions that do not hold the watermark back: silent for longer than their idle timeout.",
     _BOLT,
 )
 DELAY = Instrument(

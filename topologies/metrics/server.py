@@ -20,7 +20,7 @@ from topologies.metrics.logged_once import LoggedOnce
 from topologies.metrics.prometheus import encoded
 from topologies.metrics.run_metrics import RunMetrics
 from topologies.run.address import Address
-from windowing.data.printable import told
+from windowing.data.printable import error_text
 from windowing.errors import ConfigError
 
 _JSON, _TEXT = "application/json; charset=utf-8", "text/plain; charset=utf-8"
@@ -168,7 +168,7 @@ def _unanswered(path: str, error: Exception) -> HttpAnswer:
     """As what a page is told that it cannot be given."""
     words = {
         "what": f"{path} could not be answered",
-        "why": told(error),
+        "why": error_text(error),
         "do": "look into the log of the process that serves it: the first such error is there, with its traceback",
     }
     return HttpAnswer(_text({"error": words}), _JSON, HTTPStatus.INTERNAL_SERVER_ERROR)

@@ -34,5 +34,5 @@ def _lacking(topology: Topology, node: WindowedNode) -> Iterator[ConfigError]:
                 f"bolt {node.name!r} adds up {', '.join(map(repr, added))}, and {stream_label(each.stream)!r} has none "
                 "of these columns",
                 why=f"they are null in its events, so that sums leave them out; it has {', '.join(has)}",
-                do="rename what is meant in a bolt between them; outputs= and rename= name the columns of a join",
+                do="rename the intended column in a bolt between the two; outputs= and rename= name those of a join",
             )

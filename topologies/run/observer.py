@@ -76,7 +76,7 @@ class Observers(RunObserver):
         """Without observers nothing is noted for them."""
         if not self.observers:
             return
-        micro_batch.hook, micro_batch.on_window_ends = self.phase, self.window_ends
+        micro_batch.on_phase, micro_batch.on_window_ends = self.phase, self.window_ends
         if any(observer.wants_trace_contexts for observer in self.observers):
             micro_batch.on_trace_contexts = self.trace_contexts
         if any(observer.wants_turned_away for observer in self.observers):

@@ -53,25 +53,25 @@ class RunOptions:
     """Number of last batches, 1 to 100, whose state the checkpoint keeps so that one can go back to it; the closing at
     the end of a run counts as a batch."""
     allow_rescale: bool = False
-    """Whether a checkpoint may be given the numbers of tasks that the topology has now; if not, a topology with others
-    is refused."""
+    """Whether a checkpoint may be given the parallelism that the topology has now; if not, a topology with different
+    parallelism is refused."""
     clock: Clock = system_clock
     """Called for the time of a batch: microseconds since the epoch. For tests; by default the system's clock."""
     on_begin: Callable[[Mapping[str, BoltTotals]], None] = lambda before: None
-    """Called when the state is restored and the first batch is awaited, with what the bolts had done in earlier runs on
-    the checkpoint."""
+    """Called when the state is restored and the first batch is awaited, with the totals of each bolt from earlier runs
+    on the checkpoint."""
     on_report: Callable[[BatchReport], None] = lambda report: None
     """Called after each micro-batch."""
     restart: Restart | None = None
     """How the run is started again, from its checkpoint, after a failure that may pass by itself: a server or a store
     that does not answer, an executor or a process that is gone. None: the run ends with its first failure."""
     on_restart: Callable[[ComingRestart], None] = lambda coming: None
-    """Called before the pause before each restart."""
+    """Called before each restart, before its pause."""
     serve_metrics: int | str | None = None
     """Port at which metrics for Prometheus (``/metrics``) and the health of the run (``/health``) are served until the
     process ends: ``9464`` on the loopback interface, ``"0.0.0.0:9464"`` on all; None for none."""
     otel: bool = False
-    """Whether the run is told to OpenTelemetry: the metrics, and spans of batches, phases and windows. They go to the
+    """Whether the run reports to OpenTelemetry: metrics, and spans of batches, phases and windows. They go to the
     providers that the program has set up, or else where the variables ``OTEL_*`` say."""
     serve_page: int | str | None = None
     """Port at which a live page of the run is served until the process ends: ``8765`` on the loopback interface,

@@ -105,8 +105,8 @@ def check_sinks(spark: SparkSession, topology: Topology) -> None:
         raise ConfigError(
             "; ".join(narrow),
             why="a message that the topic refuses would stop the run, and every rerun",
-            do="give the topic a larger max.message.bytes, or its connection that max.request.size: then larger dead "
-            "letters are cut, and larger results are dead letters",
+            do="raise max.message.bytes of the topic, or lower max.request.size of its connection to that: larger dead "
+            "letters are then cut, and larger results become dead letters",
         )
 
 

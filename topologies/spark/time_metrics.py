@@ -61,6 +61,7 @@ class Reports:
 REPORTS = Reports()
 
 
+@checked_value
 def report_of(progress: StreamingQueryProgress) -> BatchReport | None:
     """The report of the batch that Spark reports, for a user's own ``StreamingQueryListener``.
 

@@ -38,10 +38,10 @@ class TopologyDriver:
     Its sinks are replaced by memory, and its spouts by what is pushed; nothing is read or written elsewhere, and no
     function of a sink is called. Each call of ``push``, ``advance_clock``, ``advance_watermark`` and ``close`` is one
     micro-batch: rows come in, watermarks move, due windows fire. An error of a bolt is raised by the call, and then
-    the batch has not been.
+    nothing of the batch counts.
 
-    ``clock``: where the clock begins; it then only moves when it is told to. Without it the time is that of the machine
-    when a batch begins (freezegun's, where that is at work), and as much later as the clock has been advanced.
+    ``clock``: where the clock begins; then only the test moves it. Without it the time is that of the machine when a
+    batch begins (freezegun's, where that is at work), plus what the clock has been advanced by.
     """
 
     __test__ = False

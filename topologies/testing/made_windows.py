@@ -132,8 +132,8 @@ def prepared(
     """A copy of a bolt, ready to be called: it knows its inputs' columns, has its first state, and is prepared.
 
     ``schema``: the columns of its input, called ``"input"``, or of each of its inputs, for bolts that need to know, as
-    an AggregateBolt and an AlterLifetime do: ConfigError without it. ``name``: what ``prepare`` is told that it is
-    called.
+    an AggregateBolt and an AlterLifetime do: ConfigError without it. ``name``: the bolt's name, passed to
+    ``prepare``.
     """
     if schema is None and isinstance(bolt, AggregateBolt | AlterLifetime):
         raise ConfigError(

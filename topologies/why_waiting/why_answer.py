@@ -75,7 +75,7 @@ class WhyAnswer:
     holders: tuple[Holder, ...] = ()
     """What holds the watermark."""
     idle: tuple[str, ...] = ()
-    """What does not hold it, because it has been silent for so long."""
+    """The inputs and partitions that do not hold it, because they have been silent for longer than their timeout."""
     waiting: int | None = None
     """Number of events that are in the window so far; None where the checkpoint does not tell."""
     pending: int = 0

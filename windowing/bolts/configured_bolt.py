@@ -131,7 +131,7 @@ class ConfiguredBolt(Component):
         return self._with(**changes, asked=tuple(each for each in self.settings.asked if each[0] not in changes))
 
     def _kinds(self, *kinds: WindowKind) -> Self:
-        return self._windows(kinds=kinds, length=None, slide=Count(1))._calendar_bounds()
+        return self._windows("with_window", kinds=kinds, length=None, slide=Count(1))._calendar_bounds()
 
     def _calendar_bounds(self) -> Self:
         """Calendar windows, where there are no others, hold their start, unless bounds were asked for by name."""
@@ -139,16 +139,13 @@ class ConfiguredBolt(Component):
         by_calendar = bool(settings.kinds) and all(isinstance(kind, Calendar) for kind in settings.kinds)
         return self._with(bounds=Bounds.START) if by_calendar and "bounds" not in dict(settings.asked) else self
 
-    def _windows(self, **windows: Any) -> Self:
+    def _windows(self, call: str, **windows: Any) -> Self:
+        """Set the windows of a bolt, as a user does in ``call``; ConfigError where it has others already."""
         settings, configured = self.settings, self._with(**windows)
         if (settings.length is not None or settings.kinds or settings.key_trigger is not None) and any(
             getattr(settings, name) != value for name, value in windows.items()
         ):
-            raise ConfigError(
-                "with_window on a bolt that has windows already",
-                why="the first windows would be lost",
-                do="keep one of the two, or give both to one with_window(...) if each event belongs to both",
-            )
+            raise _second_windows(call, settings, configured.settings)
         return configured
 
     def _one_time_source(self, call: str) -> None:
@@ -167,6 +164,37 @@ class ConfiguredBolt(Component):
 def named_arguments(**arguments: Any) -> dict[str, Any]:
     """The arguments that a call names."""
     return {name: value for name, value in arguments.items() if value is not UNSET}
+
+
+def _second_windows(call: str, first: WindowSettings, second: WindowSettings) -> ConfigError:
+    """Why a bolt cannot be given windows by ``call`` when it has some: ``second`` are its settings with both."""
+    if second.key_trigger is None:
+        both = "keep one of the two"
+        if _is_of_kinds(first) and _is_of_kinds(second):
+            both += ", or give both to one with_window(...) if each event belongs to both"
+            hopping = not first.kinds or not second.kinds
+            both += "; a length and a slide are Hopping(length, slide)" if hopping else ""
+        return ConfigError(f"{call} on a bolt that has windows already", why="the first windows would be lost", do=both)
+    if first.key_trigger is None:
+        what = f"{call} on a bolt that has windows already"
+    elif call == "with_trigger":
+        return ConfigError(
+            "with_trigger on a bolt that has a trigger already",
+            why="the first trigger would be lost",
+            do="keep one of the two",
+        )
+    else:
+        what = f"{call} on a bolt that has a trigger already"
+    return ConfigError(
+        what,
+        why="a trigger of keys opens windows of its own",
+        do="keep one of the two; Panes(...) is the trigger that fires windows of a length or kind early or again",
+    )
+
+
+def _is_of_kinds(settings: WindowSettings) -> bool:
+    """Whether windows can be among several kinds: those of kinds, and those of a length and a slide in time."""
+    return bool(settings.kinds) or (not isinstance(settings.length, Count) and not isinstance(settings.slide, Count))
 
 
 def _shown(method: str, argument: str, value: object) -> str:

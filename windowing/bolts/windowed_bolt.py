@@ -123,7 +123,7 @@ class WindowedBolt(ConfiguredBolt):
     def with_window(self, *kinds: WindowKind) -> Self: ...
     @checked_value
     def with_window(self, *windows: Any, length: Extent | None = None, slide: Extent | None = None) -> Self:
-        """Windows of a length, sliding by so much; or windows of other kinds, ``with_window(Session("30m"))``.
+        """Windows of a length and a slide; or windows of other kinds, ``with_window(Session("30m"))``.
 
         A whole number counts events; durations are ``seconds(20)``, a timedelta, or ``"20s"``. Without a slide, a
         window slides by every event (ST-8); a slide longer than the length leaves gaps, whose events are counted as
@@ -153,12 +153,12 @@ class WindowedBolt(ConfiguredBolt):
                 do='write with_window("10s", "5s") or with_window(Session("30m"))',
             )
         slides = Count(1) if given["slide"] is None else as_extent(given["slide"])
-        return self._windows(kinds=(), length=as_extent(given["length"]), slide=slides)
+        return self._windows("with_window", kinds=(), length=as_extent(given["length"]), slide=slides)
 
     @checked_value
     def with_tumbling_window(self, length: Extent) -> Self:
         """Windows of this length, one after the other (ST-1, ST-2, ST-25)."""
-        return self._windows(kinds=(), length=as_extent(length), slide=as_extent(length))
+        return self._windows("with_tumbling_window", kinds=(), length=as_extent(length), slide=as_extent(length))
 
     @checked_value
     def with_timestamp_field(self, field: str) -> Self:
@@ -208,7 +208,7 @@ class WindowedBolt(ConfiguredBolt):
     def with_message_id_field(self, field: str) -> Self:
         """Drop messages that come again (ST-27): an event whose id is that of a live one is counted as ``duplicate``.
 
-        Live is what some window may still need. Of several live events with the same id, the first to arrive is kept,
+        Live is what some window may still need. Among live events with the same id, the first to arrive is kept,
         across all streams and keys. With a watermark per key, only events of the same key are compared. An event
         without an id is never a duplicate. With several tasks the inputs must be grouped by what events hold, so that
         equal ones meet.
@@ -294,9 +294,8 @@ class WindowedBolt(ConfiguredBolt):
                 why="its windows never hold more events than the count",
                 do="leave max_events out, or lower the count",
             )
-        return self._windows(
-            key_trigger=trigger, refused_stream=refused_stream, capacity=None if capacity == Capacity() else capacity
-        )
+        limits = None if capacity == Capacity() else capacity
+        return self._windows("with_trigger", key_trigger=trigger, refused_stream=refused_stream, capacity=limits)
 
     @checked_value
     def with_empty_windows(
@@ -322,8 +321,8 @@ class WindowedBolt(ConfiguredBolt):
     ) -> Self:
         """Policies of one's own, and whether ``window.expired`` is needed.
 
-        ``eviction``: which events a window holds (``policies.EvictionPolicy``). ``trigger``: when windows fire
-        (``policies.TriggerPolicy``).
+        ``eviction``: which events a window holds (``windbolt.policies.EvictionPolicy``). ``trigger``: when windows fire
+        (``windbolt.policies.TriggerPolicy``).
 
         ``expired``: whether ``window.expired`` is asked for (ST-21); not needed where the code of the bolt names it.
         Storm's windows of a task have it anyway. All other windows then keep the events of each key's last window until
@@ -401,11 +400,12 @@ class WindowedBolt(ConfiguredBolt):
     ) -> Self:
         """Where watermarks come from and how they move; what is not named stays as it is.
 
-        ``every``: a watermark at every so many events, or every so much event time, of each input (SI-5); 1 is each
-        event. It then depends on the events in their order of arrival, and not on how they are cut into batches.
+        ``every``: a number of events, or a length of event time, after which each input has another watermark (SI-5);
+        1: at each event. It then depends on the events in their order of arrival, and not on how they are cut into
+        batches.
         ``field``: the source puts watermarks in: a row with a time in this column is one, and no event (SI-4, SI-11).
         ``per_key``: each key of ``with_key`` has a watermark of its own (AZ-15): a slow key makes no other one late.
-        ``ahead``: the watermark is so far past the latest event (SI-9).
+        ``ahead``: the watermark is this far past the latest event (SI-9).
 
         ``partition``: each partition of an input has a mark of its own, and the watermark is the least of all of them
         (AT-21, AZ-18): a column, whose values are the partitions; or ``SOURCE`` (``windbolt.SOURCE``): those that the
@@ -451,13 +451,14 @@ class WindowedBolt(ConfiguredBolt):
     ) -> Self:
         """When an event is late or early, and what happens to it; what is not named stays as it is.
 
-        ``by``: late is what is behind the ``"watermark"``, or whose ``"window"`` has closed (AT-16). For sessions:
-        what is before the watermark less ``allowed``, and no open session takes it (AT-7); with ``by_session``, what
-        would open or join a session that has closed, as in Flink and Kafka Streams. For sliding logs: what no open
-        window holds when the one that ends with it has closed (Kafka Streams). ``allowed``: windows close so long
-        after the watermark has reached their end (AT-14). ``action``: ``"divert"`` late events to the late stream,
-        ``"drop"`` them, ``"adjust"`` their time, ``"cut"`` their lifetime, or ``"error"``. ``per_input``: late is
-        measured against the mark of the event's own input or partition (SI-2, AZ-4).
+        ``by``: an event is late if it is behind the ``"watermark"``, or if its ``"window"`` has closed (AT-16). For
+        sessions, an event is then late if it is more than ``allowed`` behind the watermark and fits no open session
+        (AT-7); with ``by_session``, if the session that it would open or join has closed, as in Flink and Kafka
+        Streams. For sliding logs, an event is then late if the window that ends at its time has closed and no open
+        window holds it (Kafka Streams). ``allowed``: windows close this long after the watermark has reached their end
+        (AT-14). ``action``: ``"divert"`` late events to the late stream, ``"drop"`` them, ``"adjust"`` their time,
+        ``"cut"`` their lifetime, or ``"error"``. ``per_input``: lateness is measured against the mark of the event's
+        own input or partition (SI-2, AZ-4).
 
         ``arrival``: ``Arrival(field, early=..., late=..., action=...)``: how far an event may be from its arrival, the
         column ``field`` or the clock of the batch (AZ-8, AZ-12). ``early`` guards against timestamps from the future:
@@ -491,10 +492,10 @@ class WindowedBolt(ConfiguredBolt):
 
         ``bounds``: which end belongs to a window: ``"(start, end]"``, Storm's (ST-10), or ``"[start, end)"``.
         ``aligned``: which edge is a multiple of the slide (AT-3). ``offset``: shifts the aligned ends of a time slide
-        from its multiples by so much, by less than a slide; ``"-8h"`` shifts them back. ``anchor``: counts aligned
-        windows from a moment (a datetime, or milliseconds since the epoch), or from ``"start"``, the run's first clock;
-        no window begins before it (AT-3).
-        ``closes_after_end``: a window that holds its end closes when the watermark is past it, not at it.
+        from its multiples by this much, which is less than a slide; ``"-8h"`` shifts them back. ``anchor``: counts
+        aligned windows from a moment (a datetime, or milliseconds since the epoch), or from ``"start"``, the run's
+        first clock; no window begins before it (AT-3).
+        ``closes_after_end``: a window with an inclusive end closes when the watermark is past its end, not at it.
         ``longest_window``: no window may be longer (AZ-19); None: there is no bound.
         """
         return self._give(
@@ -532,9 +533,10 @@ class StatefulWindowedBolt(WindowedBolt):
 
     state_types: ClassVar[Mapping[str, StateType]] = {}
     state_keys: ClassVar[Mapping[str, str | Sequence[str] | Mapping[str, str]]] = {}
-    """Which states are kept by key, so that they can be moved when the bolt is given more or fewer tasks: for a table
-    its columns that are the fields by which the bolt's input is grouped (``{"user": "name"}`` where a column is called
-    otherwise), for a dict the one such field whose texts are its keys; ``()`` for what is the same in all tasks."""
+    """Which states are kept by key, so that they can be moved when the bolt is given more or fewer tasks. For a table:
+    the columns that hold the grouping fields of the bolt's input (``{"user": "name"}`` where the column for ``user`` is
+    called ``name``). For a dict: the one grouping field whose values are its keys, as texts. ``()`` for a state that is
+    the same in all tasks."""
     state: dict[str, Any]
 
     def initial_state(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ def cut(text: str, most: int = LONGEST) -> str:
     return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """An exception as ``ValueError: its message``, cut; also one that cannot say what it is."""
     try:
         message = str(error)

@@ -212,7 +212,7 @@ def _check_instants(touching: bool, max_duration: Time | None, gap_field: str | 
     if not touching:
         raise ConfigError(
             "a session gap of zero",
-            why="no two events are less than nothing apart, not even at the same time",
+            why="with a gap of zero no two events could share a session, not even at the same time",
             do="give a longer gap, or Session('0s', touching=True) for the events of one instant",
         )
     if max_duration is not None or gap_field is not None:

@@ -229,8 +229,9 @@ class Panes:
         the lateness is over if late events have come that no firing has shown.
 
         ``closes``: the first firing ends the window, be it early or the one at the end, which then does not wait for
-        the allowed lateness (Beam's AfterFirst). ``at_end``: at the end a window fires only if it holds so many events,
-        or with ``late`` as soon as it does (Beam's AfterAll); the events of one that never fires are ``unwindowed``.
+        the allowed lateness (Beam's AfterFirst). ``at_end``: at the end a window fires only if it holds this many
+        events; with ``late``, as soon as it holds that many (Beam's AfterAll). The events of a window that never fires
+        are ``unwindowed``.
 
         ConfigError where none of ``early``, ``late`` and ``at_end`` is given, and for what contradicts itself.
         """
@@ -286,7 +287,7 @@ def after_count(count: int | Count) -> PaneTrigger:
 
 @checked_value
 def after_clock(wait: Time, *, even_unchanged: bool = False) -> PaneTrigger:
-    """Fire a window that has new events when so much of the clock has passed since it fired last.
+    """Fire a window that has new events when the clock has advanced by ``wait`` since it fired last.
 
     ``even_unchanged``: also one that has none, again and again until its end (Flink's continuous triggers).
     """

@@ -89,10 +89,11 @@ def atlas(
 ) -> Preset:
     """MongoDB Atlas Stream Processing (AT-1 to AT-21).
 
-    ``[start, end)``; the watermark is the latest event time, at every event; an event is late when its window has
-    closed, which is the allowed lateness (3 seconds unless said otherwise, AT-14) behind the watermark. The watermark
-    is the least over the partitions of the source, where it has some (AT-21): ``with_watermark(partition=...)``. A bolt
-    that names no time goes by that of the broker's records, on Kafka; elsewhere ``build()`` asks for one (AT-10).
+    ``[start, end)``; the watermark is the latest event time, at every event. A window closes once the watermark is
+    ``allowed_lateness`` (3 seconds unless you say otherwise, AT-14) past its end; after that its events are late. The
+    watermark is the least over the partitions of the source, where it has some (AT-21):
+    ``with_watermark(partition=...)``. A bolt that names no time goes by that of the broker's records, on Kafka;
+    elsewhere ``build()`` asks for one (AT-10).
     """
     return Preset(
         "atlas",
@@ -133,8 +134,8 @@ def streaminsight(
 ) -> Preset:
     """StreamInsight's AdvanceTimeSettings (SI-4 to SI-16, SI-24).
 
-    A mark (CTI) for each input every so many events, or every so much application time, ``delay`` behind the event
-    that completes it, or ahead of it where it is below zero: ``delay="-1us"`` puts it just after (SI-9, SI-21).
+    Each input has a mark (CTI) after ``every`` events, or after ``every`` of application time. It is ``delay`` behind
+    the event that completes it; a delay below zero puts it ahead: ``delay="-1us"``, just after it (SI-9, SI-21).
     ``every=None`` generates none: the source puts them in, in the column ``field``, or ``imports`` names the input to
     take them from (SI-11). ``policy``: ``drop`` or ``adjust``; ``error`` stops the run (SI-14). ``to_infinity``: the
     end of the streams releases everything (SI-7). There is no time but the events' own: the bolt must name one (SI-1).

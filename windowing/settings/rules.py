@@ -163,7 +163,7 @@ class Arrival:
     early: Duration | None
     """An event from further in the future is early: turned away, and the watermark does not see it. None: never."""
     late: Duration | None
-    """An event whose arrival is later than this after its time is late. None: however late it arrives."""
+    """An event that arrives more than this after its time is late. None: no limit."""
     action: LateAction
     """What happens to an event that is late by its arrival."""
 

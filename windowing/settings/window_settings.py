@@ -538,8 +538,8 @@ class WindowSettings:
         admits=Admits.TASK,
         words=lambda *_: "a window closes when the watermark is past its end, not at it",
     )
-    """A window that holds its end closes when the watermark is past that end, not at it, because events of that instant
-    may still come (AZ-11)."""
+    """A window with an inclusive end closes when the watermark is past that end, not at it, because events of that
+    instant may still come (AZ-11)."""
     longest_window: Duration | None = setting(
         None,
         ABOVE_ZERO,

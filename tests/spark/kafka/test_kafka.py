@@ -398,7 +398,9 @@ except EnvironmentMissing as error:
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, env=_paths(), capture_output=True, text=True, timeout=60, check=False
     )
-    assert done.stdout.startswith("Spark's Kafka connector cannot be had: org.apache.spark:spark-sql-kafka-0-10_2.13:")
+    assert done.stdout.startswith(
+        "Spark's Kafka connector cannot be downloaded: org.apache.spark:spark-sql-kafka-0-10_2.13:"
+    )
     assert "spark.jars.repositories" in done.stdout
     assert done.stderr == ""
 

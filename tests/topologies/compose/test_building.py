@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -514,3 +516,14 @@ def test_configuring_gives_a_copy() -> None:
     assert first.settings.lag is None
     assert second.settings.length == first.settings.length
     assert WindowedBolt.settings.length is None
+
+
+def test_two_sinks_on_one_folder_under_two_names_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    os.symlink(tmp_path / "out", tmp_path / "link")
+    builder = TopologyBuilder("twice")
+    builder.set_spout("events", spouts.memory("ts timestamp"))
+    for name in ("out", "link"):
+        builder.set_sink(name, sinks.files(tmp_path / name)).from_("events")
+    with pytest.raises(TopologyError, match="write to"):
+        builder.build()

@@ -123,9 +123,9 @@ def test_a_trigger_needs_a_key_and_the_clock(trigger: Any) -> None:
         a_topology(Shown().with_key("key").with_trigger(trigger).with_timestamp_field("ts"))
     with pytest.raises(TopologyError, match=r"with_trigger\(Panes"):
         a_topology(Shown().with_key("key").with_trigger(trigger).with_trigger(Panes(early=1)))
-    with pytest.raises(ConfigError, match="has windows already"):
+    with pytest.raises(ConfigError, match="with_trigger on a bolt that has windows already"):
         Shown().with_tumbling_window("1s").with_trigger(trigger)
-    with pytest.raises(ConfigError, match="has windows already"):
+    with pytest.raises(ConfigError, match="with_window on a bolt that has a trigger already"):
         Shown().with_trigger(trigger).with_window(Session("1s"))
 
 

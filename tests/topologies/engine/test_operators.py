@@ -201,7 +201,7 @@ def test_operators_that_cannot_be_are_refused_where_they_are_made(make: Any, wha
         (join(outputs="k array<long>"), "was declared"),
         (join(start="k"), "two columns 'k'"),
         (join().with_time(streaminsight(1, imports={"right": "lfet"})), "but has no input 'lfet'"),
-        (TemporalJoin("left", "right", on="k").with_lifetime("until"), "it has no event time"),
+        (TemporalJoin("left", "right", on="k").with_lifetime("until"), "there is no event time"),
     ],
 )
 def test_joins_that_do_not_fit_their_streams_are_refused_when_they_are_built(bolt: Any, what: str) -> None:

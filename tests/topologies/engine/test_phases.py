@@ -1,4 +1,4 @@
-"""How long the phases of a batch took."""
+"""The phases of a batch: how long each took, and who is called as it begins."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ import pytest
 
 from manager.storage.batch_keys import batch_key
 from manager.storage.checkpoint import MemoryCheckpoint
+from topologies import TopologyBuilder, sinks, spouts
+from topologies.engine.batch.executor import InProcess
+from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.phases import PHASES, Phases
+from topologies.engine.rehearsal import Crash
+from topologies.run.observer import Observers, RunObserver
 
 
 @pytest.fixture
@@ -32,3 +38,28 @@ def test_the_phases_add_up_to_the_total_with_what_is_done_between_them(clock: li
     assert seconds == {"ingest": 11, "tick": 22, "fire": 22, "compact": 11, "sinks": 11, "commit": 11, "publish": 11}
     assert sum(seconds.values()) == total == 99
     assert set(begun) == set(PHASES)
+
+
+class Noting(RunObserver):
+    def __init__(self) -> None:
+        self.phases: list[str] = []
+
+    def phase(self, name: str) -> None:
+        self.phases.append(name)
+
+
+def test_a_run_that_is_watched_crashes_where_it_is_to_and_those_who_watch_hear_of_it() -> None:
+    builder, noting = TopologyBuilder("watched"), Noting()
+    builder.set_spout("events", spouts.memory("n long"))
+    builder.set_sink("out", sinks.memory()).from_("events")
+    micro_batch = MicroBatch(builder.build(), MemoryCheckpoint(), InProcess())
+
+    def crash(phase: str) -> None:
+        if phase == "sinks":
+            raise Crash
+
+    micro_batch.hook = crash
+    Observers([noting]).begin(micro_batch, list)
+    with pytest.raises(Crash):
+        micro_batch.run(BatchPlan(0, TimeAdvance(0), []))
+    assert noting.phases == ["ingest", "compact", "sinks"]

@@ -184,7 +184,7 @@ def test_behind_a_windowed_bolt_they_go_by_the_time_of_its_rows() -> None:
         (lambda: Deduplicate(None, within="1m"), "name the columns of the id"),  # type: ignore[arg-type]
         (lambda: Deduplicate(5, within="1m"), "columns, each named once"),  # type: ignore[arg-type]
         (lambda: Deduplicate(["id", "id"], within="1m"), "each named once"),
-        (lambda: Deduplicate("id", within="0s"), "no time"),
+        (lambda: Deduplicate("id", within="0s"), "the duration is zero"),
         (lambda: Deduplicate("id", within=10), r"Deduplicate\(within=10\).*bare number has no unit"),  # type: ignore[arg-type]
         (lambda: Deduplicate("id", within=None), "repeats of any age"),  # type: ignore[arg-type]
         (lambda: Deduplicate("id", within="1m", rest="default"), "stream of the events that pass"),
@@ -196,7 +196,7 @@ def test_behind_a_windowed_bolt_they_go_by_the_time_of_its_rows() -> None:
         (lambda: RateLimit(1, per=None), "a rate is a number in a time"),  # type: ignore[arg-type]
         (lambda: Changes("id", of=["id"]), "its columns never change"),
         (lambda: Changes("id", of=[]), "nothing ever changes"),
-        (lambda: Changes("id", within=seconds(0)), "no time"),
+        (lambda: Changes("id", within=seconds(0)), "the duration is zero"),
         (lambda: Deduplicate("id", within="1m").with_tumbling_window("1m"), "forms its windows itself"),
         (lambda: Deduplicate("id", within="1m").with_window(Session("1m")), "forms its windows itself"),
         (lambda: Deduplicate("id", within="1m").with_key("id"), "forms its windows itself"),
@@ -227,7 +227,7 @@ def test_ids_that_cannot_be_compared_are_refused() -> None:
 
 
 def test_processing_time_is_refused() -> None:
-    with pytest.raises(TopologyError, match=r"it has no event time.*RateLimit"):
+    with pytest.raises(TopologyError, match=r"there is no event time.*RateLimit"):
         run_bolt(Deduplicate("id", within="1m"), [], SCHEMA)
 
 

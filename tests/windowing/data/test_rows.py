@@ -159,3 +159,9 @@ def test_a_cast_that_would_lose_something_is_refused() -> None:
         conform(lost, parse_schema("at timestamp"))
     with pytest.raises(SchemaError):
         conform(pa.table({"n": [300]}), parse_schema("n tinyint"))
+
+
+@pytest.mark.parametrize("value", [Decimal("1.9"), 1.5])
+def test_a_fraction_is_not_cut_off(value: Any) -> None:
+    with pytest.raises(SchemaError):
+        list(tables((value,), {"default": parse_schema("n long")}))

@@ -27,6 +27,7 @@ from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, S
 from windowing.settings.panes import Panes
 from windowing.settings.presets import RULES, Preset
 from windowing.settings.rules import Arrival, LateAction, LateBy, OutputTimeName
+from windowing.settings.triggers import CountTrigger
 from windowing.time.durations import parse_duration
 
 NUMBER: Any = 5
@@ -481,11 +482,44 @@ def test_by_time_of_arrival_azures_policies_do_nothing(late: str | None) -> None
     assert run(*AT_10_12_9, bolt=bolt) == {"bolt": [["a", "b", "c", "d"]]}
 
 
-def test_a_bolt_has_windows_once_and_one_key() -> None:
-    with pytest.raises(ConfigError, match="has windows already"):
-        Ids().with_tumbling_window("1m").with_window(Session("5m"))
-    with pytest.raises(ConfigError, match="has windows already"):
-        Ids().with_window(Session("5m")).with_window(3)
+HAS_WINDOWS = "on a bolt that has windows already. the first windows would be lost. keep one of the two"
+IN_ONE_CALL = "or give both to one with_window(...) if each event belongs to both"
+HAS_A_TRIGGER = (
+    "already. a trigger of keys opens windows of its own. keep one of the two; Panes(...) is the trigger that fires "
+    "windows of a length or kind early or again"
+)
+TRIGGERED = Ids().with_trigger(CountTrigger(Count(3)))
+
+
+@pytest.mark.parametrize(
+    ("bolt", "call", "argument", "told"),
+    [
+        (Ids().with_tumbling_window("1m"), "with_window", Session("5m"), f"{HAS_WINDOWS}, {IN_ONE_CALL}; a length "),
+        (Ids().with_window(Session("5m")), "with_tumbling_window", "1m", f"{HAS_WINDOWS}, {IN_ONE_CALL}; a length and"),
+        (Ids().with_window(Session("5m")), "with_window", Session("6m"), f"{HAS_WINDOWS}, {IN_ONE_CALL}"),
+        (Ids().with_window(Session("5m")), "with_window", 3, HAS_WINDOWS),
+        (Ids().with_tumbling_window(3), "with_tumbling_window", 4, HAS_WINDOWS),
+        (Ids().with_tumbling_window("1m"), "with_trigger", CountTrigger(Count(3)), f"has windows {HAS_A_TRIGGER}"),
+        (TRIGGERED, "with_tumbling_window", "1m", f"has a trigger {HAS_A_TRIGGER}"),
+        (TRIGGERED, "with_window", Session("5m"), f"has a trigger {HAS_A_TRIGGER}"),
+        (
+            TRIGGERED,
+            "with_trigger",
+            CountTrigger(Count(4)),
+            "has a trigger already. the first trigger would be lost. keep one of the two",
+        ),
+    ],
+)
+def test_a_bolt_has_windows_once(bolt: Ids, call: str, argument: object, told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        getattr(bolt, call)(argument)
+    text = str(caught.value)
+    assert text.startswith(f"{call} on a bolt that has ")
+    assert told in text
+    assert ("give both" in text) == (IN_ONE_CALL in told)
+
+
+def test_the_same_windows_may_be_given_twice_and_one_key() -> None:
     assert Ids().with_tumbling_window("1m").with_window("1m", "1m").settings.length == minutes(1)
     with pytest.raises(ConfigError, match="whose key is user"):
         tumbling().with_key("user").with_watermark(per_key=True).with_key("device")

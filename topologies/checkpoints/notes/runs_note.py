@@ -12,7 +12,7 @@ from manager.storage.sealed_folder import SealedFolder
 from topologies.run.attempts import Attempts
 from topologies.run.clock import system_clock
 from topologies.run.summary import Summary
-from windowing.data.printable import told
+from windowing.data.printable import error_text
 
 RUNS = "runs"
 KEPT_RUNS = 20
@@ -57,7 +57,7 @@ def noted_run(files: SealedFolder, began: RunNote, summary: Summary, attempts: A
         yield
     except BaseException as error:
         how = "restarting" if attempts.restarts_after(error) else "failed"
-        _write(files, replace(note, ended=system_clock(), how=how, error=told(error)))
+        _write(files, replace(note, ended=system_clock(), how=how, error=error_text(error)))
         raise
     how = "stopped" if summary.stopped else "finished"
     _write(files, replace(note, ended=system_clock(), how=how, error=None))

@@ -181,5 +181,5 @@ def _grouped(node: WindowedNode) -> list[list[str]] | None:
 
 def _past_end(node: WindowedNode) -> int:
     if node.assigners:
-        return -int(node.closed_until(np.zeros(1, np.int64))[0])
+        return -int(node.closes_until(np.zeros(1, np.int64))[0])
     return node.trigger.due_at(0) + node.bolt.settings.allowed_lateness.micros

@@ -75,9 +75,9 @@ class Route:
         if unknown:
             raise CheckpointError(
                 f"bolt {self.bolt!r} cannot have {self.parallelism} tasks",
-                why=f"of {unknown} keys without events only the hash of {', '.join(self.movable.keys[0])} is kept, and "
-                f"events are grouped by {', '.join(self.movable.fields[0])}",
-                do="try again when they have been forgotten, or group its inputs by the whole key from the start",
+                why=f"for {unknown} keys without events only a hash of {', '.join(self.movable.keys[0])} is stored, so "
+                f"their {', '.join(self.movable.fields[0])}, and with it their new task, is unknown",
+                do="try again when these keys have been forgotten, or group its inputs by the whole key from the start",
             )
         return np.array([self._known[each] for each in hashes.tolist()], np.int64)
 

@@ -40,13 +40,13 @@ def missing_method(name: str, bolt: Component) -> ConfigError | None:
     if kind is WindowedBolt and hasattr(bolt, "execute_all"):
         return ConfigError(
             f"bolt {name!r}: {own} has execute_all, and is no BatchWindowedBolt",
-            why=f"execute is what it is called with, {when}",
+            why=f"windbolt calls execute {when}",
             do=f"subclass BatchWindowedBolt, or {do}",
         )
     added = {each for each in dir(type(bolt)) if not each.startswith("_")} - set(dir(kind))
     close = nearest(method, sorted(added))
     what = f"has a method {close[0]!r}; did you mean {method!r}?" if close else f"has no method {method!r}"
-    return ConfigError(f"bolt {name!r}: {own} {what}", why=f"{method} is what it is called with, {when}", do=do)
+    return ConfigError(f"bolt {name!r}: {own} {what}", why=f"windbolt calls {method} {when}", do=do)
 
 
 def _defines(bolt: Component, kind: type[Component], method: str) -> bool:

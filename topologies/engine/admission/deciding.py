@@ -132,7 +132,7 @@ def _by_rules(node: WindowedNode, events: Incoming, admission_context: Admission
     times, codes, evaluate_before = events.times, events.codes, list[int]()
     closed_until = np.broadcast_to(np.int64(NONE), len(times))
     if node.event_time and joins_windows(node):
-        closed_until = _closed_until(node, events)
+        closed_until = _closes_until(node, events)
         late, evaluate_before = _late_for_windows(node, events, admission_context, closed_until)
         codes = np.where(late, np.int8(Decision.OUT_OF_ORDER), codes)
     elif node.event_time:
@@ -219,9 +219,9 @@ def gaps_of_sessions(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
     return gaps_of_events(events.gaps, node.session.gap.micros, len(events.times))
 
 
-def _closed_until(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
+def _closes_until(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
     """Up to when windows are closed as each event comes."""
-    closed_until = node.admission.closed_until(events.marks.bolt)
+    closed_until = node.admission.closes_until(events.marks.bolt)
     return closed_until if events.closed_until == NONE else np.maximum(closed_until, events.closed_until)
 
 

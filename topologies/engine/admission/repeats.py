@@ -101,7 +101,7 @@ class Repeats:
         new = incoming.held
         times = new.times if old is None else np.concatenate([old.times, new.times])
         marks = incoming.marks if node.event_time else new.times
-        closed_until = node.closed_until(marks)
+        closed_until = node.closes_until(marks)
         if node.event_time:
             closed_until = np.maximum(closed_until, self.item.admit.closed_until)
         if node.last_end is not None:

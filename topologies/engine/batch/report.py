@@ -54,7 +54,7 @@ class BoltReport:
     """The watermark, in microseconds, that each input alone would allow, or each partition where these are told apart;
     without those that have delivered nothing. The least of them holds the bolt's watermark back."""
     idle: tuple[str, ...] = ()
-    """The inputs or partitions that do not hold the watermark back, because they have been silent for so long."""
+    """The inputs or partitions that do not hold the watermark back, since they have been silent longer than allowed."""
 
     def __repr__(self) -> str:
         time = "no watermark" if self.watermark is None else f"watermark {show(self.watermark)}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from traceback import TracebackException
 
-from windowing.data.printable import cut, printable, told
+from windowing.data.printable import cut, error_text, printable
 from windowing.errors import WindboltError
 
 _LONGEST = 10_000
@@ -47,7 +47,7 @@ class TaskFailure:
             error, original = (
                 WindboltError(
                     "a task failed with an unexpected error",
-                    why=told(error),
+                    why=error_text(error),
                     do=f"see the chained error (--debug); {committed} was not committed, and runs again",
                 ),
                 error,

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from manager.outside.transient import is_transient
 from manager.storage.file_systems.storage_errors import UNREADABLE
-from windowing.data.printable import told
+from windowing.data.printable import error_text
 from windowing.errors import BoltError
 from windowing.suggestions import did_you_mean_column
 
@@ -59,7 +59,7 @@ def failed(
 
 def _cause(error: BaseException, columns: Sequence[str]) -> str:
     """The exception with the line of the user's code that raised it."""
-    return f"{told(error)}{_meant(error, columns)}{line_of(error)}"
+    return f"{error_text(error)}{_meant(error, columns)}{line_of(error)}"
 
 
 def line_of(error: BaseException) -> str:

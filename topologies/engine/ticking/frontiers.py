@@ -34,7 +34,7 @@ def frontiers_of(
 
 def _by_clock(node: WindowedNode, clock: int) -> int | None:
     if node.assigners:
-        return int(node.closed_until(np.array([clock]))[0])
+        return int(node.closes_until(np.array([clock]))[0])
     return clock if node.holds else node.trigger.frontier(clock, None)
 
 
@@ -48,7 +48,7 @@ def _by_watermark(node: WindowedNode, bolt_state: BoltState) -> int | None:
     if watermark is None:
         return None
     if node.assigners:
-        closed_until = int(node.closed_until(np.array([watermark]))[0])
+        closed_until = int(node.closes_until(np.array([watermark]))[0])
         return closed_until if forced is None else max(closed_until, forced)
     frontier = watermark - settings.allowed_lateness.micros
     if forced is not None:

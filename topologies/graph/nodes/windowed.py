@@ -177,7 +177,11 @@ class WindowedNode:
 
     @property
     def admission(self) -> Admission:
-        """Which events are admitted, and with which time."""
+        """Which events are admitted, and with which time.
+
+        It is made at each access, and not kept as other properties are: it holds functions, which are not to be sent to
+        workers with the node.
+        """
         settings = self.bolt.settings
         ends_known = self.deferred or fires_on_columns(self.trigger)  # not so with a trigger of the user's
         return Admission(
@@ -238,9 +242,9 @@ class WindowedNode:
         """Whether its windows close only when time is past their end."""
         return closes_after_end(self.bolt.settings, event_time=self.event_time)
 
-    def closed_until(self, marks: NDArray[np.int64]) -> NDArray[np.int64]:
+    def closes_until(self, marks: NDArray[np.int64]) -> NDArray[np.int64]:
         """At each watermark, or mark of a key, in microseconds: windows that end up to here have closed."""
-        return self.admission.closed_until(marks)
+        return self.admission.closes_until(marks)
 
     @property
     def last_end(self) -> LastEnd | None:

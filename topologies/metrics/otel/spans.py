@@ -10,7 +10,7 @@ from topologies.run.clock import Clock
 from topologies.run.observer import RunObserver
 from topologies.run.restart import ComingRestart
 from topologies.topology import Topology
-from windowing.data.printable import told
+from windowing.data.printable import error_text
 from windowing.time.timestamps import show
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class BatchSpans(RunObserver):
         """A batch that is not done failed."""
         if self._batch is not None and error is not None:
             self._batch.record_exception(error, timestamp=self._now())
-        self._fail(self._now(), "the run ended" if error is None else told(error))
+        self._fail(self._now(), "the run ended" if error is None else error_text(error))
 
     def _begin(
         self, name: str, at: int, attributes: Attributes, *, parent: Span | None, links: Sequence[Link] = ()

@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from topologies.io.times import told
+from topologies.io.times import readable_time
 from topologies.scenarios.draw.terminal import in_its_characters
 from topologies.scenarios.run.scenario_answer import plain
 from windowing.time.timestamps import from_datetime
@@ -47,4 +47,4 @@ def sink_rows(rows: Sequence[dict[str, Any]], options: ConsoleOptions) -> Render
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    return str(told(from_datetime(value)) if isinstance(value, datetime) else plain(value))
+    return str(readable_time(from_datetime(value)) if isinstance(value, datetime) else plain(value))

@@ -10,7 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from topologies.io.times import parse_end, told
+from topologies.io.times import parse_end, readable_time
 from topologies.scenarios.run.scenario_answer import (
     AnswerEvent,
     AnswerWindow,
@@ -279,11 +279,11 @@ def _event(event: AnswerEvent) -> dict[str, Any]:
 def _with_times(values: dict[str, Any]) -> dict[str, Any]:
     """The values, with those that are times as they are told."""
     times = [name for name in ("start", "end", "time", "watermark", "mark") if values.get(name) is not None]
-    return {**values, **{name: told(values[name]) for name in times}}
+    return {**values, **{name: readable_time(values[name]) for name in times}}
 
 
 def _times(times: Sequence[int | None]) -> list[int | float | str | None]:
-    return [None if time is None else told(time) for time in times]
+    return [None if time is None else readable_time(time) for time in times]
 
 
 def _row(row: dict[str, Any]) -> str:
@@ -291,7 +291,7 @@ def _row(row: dict[str, Any]) -> str:
 
 
 def _cell(value: Any) -> Any:
-    return told(from_datetime(value)) if isinstance(value, datetime) else value
+    return readable_time(from_datetime(value)) if isinstance(value, datetime) else value
 
 
 def _rows(number: int) -> str:

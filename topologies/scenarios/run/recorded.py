@@ -18,7 +18,7 @@ from topologies.io.formats import FileSplit
 from topologies.io.formats.access import reached
 from topologies.io.paths import locate
 from topologies.io.spouts import MemorySpout, files
-from topologies.io.times import told
+from topologies.io.times import readable_time
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.run.scenario_answer import AnswerWindow, Replayed, plain
 from topologies.scenarios.schema.scenario_files import read_scenario
@@ -162,7 +162,7 @@ def _value(value: Any) -> Any:
     """A value as a scenario has it, with times in ISO 8601."""
     match value:
         case datetime():
-            return told(from_datetime(value))
+            return readable_time(from_datetime(value))
         case dict():
             return {str(key): _value(item) for key, item in value.items()}
         case list():
@@ -188,7 +188,7 @@ def _window(window: AnswerWindow) -> dict[str, Any]:
     shown: dict[str, Any] = {**window}
     known_by: tuple[str, ...] = ("bolt", "step", "key", "kind")
     named = {name: plain(shown[name]) for name in known_by if name in shown}
-    times = {name: told(shown[name]) for name in ("start", "end") if shown[name] is not None}
+    times = {name: readable_time(shown[name]) for name in ("start", "end") if shown[name] is not None}
     ids = window["events"]
     return {**named, **times} if ids is None or None in ids else {**named, **times, "events": ids}
 

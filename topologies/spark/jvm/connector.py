@@ -94,7 +94,8 @@ def _older() -> list[str]:
         files = jars(CONNECTOR)
     except OSError as error:
         raise EnvironmentMissing(
-            f"Spark's Kafka connector cannot be had: Maven Central has none for {spark}, nor gives {match[1]}",
+            f"Spark's Kafka connector cannot be downloaded: Maven Central has none for {spark}, and did not give that "
+            f"for {match[1]}",
             why=str(error),
             do=_REMEDY,
         ) from error
@@ -132,8 +133,8 @@ def start_java(settings: Mapping[str, str], *, fetches: bool) -> None:
                 raise java_not_started() from error
             reason = next(group for group in match.groups() if group)
             raise EnvironmentMissing(
-                f"Spark's Kafka connector cannot be had: {settings.get(_PACKAGES, coordinates())}",
-                why=f"Maven Central, or what stands in for it, does not give it ({reason})",
+                f"Spark's Kafka connector cannot be downloaded: {settings.get(_PACKAGES, coordinates())}",
+                why=f"neither Maven Central nor a mirror gives it ({reason})",
                 do=_REMEDY,
             ) from error
         _ready(gateway)

@@ -14,14 +14,14 @@ from typing import Any
 from pyspark import daemon
 
 
-def said(*words: object, **options: Any) -> None:
+def quiet_print(*words: object, **options: Any) -> None:
     """The daemon's ``print``, without messages about broken pipes."""
     text = " ".join(map(str, words))
     if "BrokenPipeError" not in text and "ConnectionResetError" not in text:
         sys.stderr.write(f"{text}\n")
 
 
-daemon.print = said  # type: ignore[attr-defined]
+daemon.print = quiet_print  # type: ignore[attr-defined]
 
 if __name__ == "__main__":
     daemon.manager()

@@ -41,7 +41,7 @@ def line_in(error: BaseException, file: str) -> int | None:
     return line
 
 
-def said(error: BaseException) -> str:
+def error_on_one_line(error: BaseException) -> str:
     """An exception on one line."""
     try:
         text = " ".join(str(error).split())
@@ -84,4 +84,6 @@ def broken(file: str, error: BaseException) -> ConfigError:
     do = "fix it, then try again"
     if isinstance(error, ModuleNotFoundError):
         do = "install it, or put it beside the rules, where Spark's workers run too (--py-files)"
-    return ConfigError(f"{file}, line {line_in(error, file)}: the rules cannot be loaded", why=said(error), do=do)
+    return ConfigError(
+        f"{file}, line {line_in(error, file)}: the rules cannot be loaded", why=error_on_one_line(error), do=do
+    )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from topologies.engine.failures.limit import TooLong, call, in_call
-from topologies.step.rules.compiled_rules import line_in, module_of, said
+from topologies.step.rules.compiled_rules import error_on_one_line, line_in, module_of
 from topologies.step.rules.outputs import collected
 from topologies.step.rules.rule_errors import RuleError
 from windowing.errors import ConfigError
@@ -89,7 +89,9 @@ class Rule:
             return importlib.import_module(self.place)
         except Exception as error:
             raise ConfigError(
-                f"{self} cannot be imported", why=said(error), do="install its module wherever the rule is called"
+                f"{self} cannot be imported",
+                why=error_on_one_line(error),
+                do="install its module wherever the rule is called",
             ) from error
 
     def _found(self) -> Callable[..., Any]:
@@ -112,7 +114,7 @@ class Rule:
             long = f"{place}: it took more than {self.limit_seconds:g} s"
             return RuleError(long, do="fix its loop, or raise the limit", brief=long)
         try:
-            reason = call(said, (error,), self.limit_seconds)
+            reason = call(error_on_one_line, (error,), self.limit_seconds)
         except KeyboardInterrupt:
             raise
         except BaseException:

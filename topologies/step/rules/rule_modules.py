@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
-from topologies.step.rules.compiled_rules import module_of, said
+from topologies.step.rules.compiled_rules import error_on_one_line, module_of
 from topologies.step.rules.forms import FORMS, unclear_error, unfit_error
 from topologies.step.rules.named_rule import NamedRule, find_rule
 from topologies.step.rules.rule import Kind, Rule
@@ -39,7 +39,7 @@ def text_of(file: str) -> str:
             return importlib.util.decode_source(opened.read())
     except (OSError, SyntaxError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"{file} cannot be read", why=said(error), do="save it as UTF-8, readable for this user"
+            f"{file} cannot be read", why=error_on_one_line(error), do="save it as UTF-8, readable for this user"
         ) from error
 
 
@@ -51,7 +51,7 @@ def _of_module(kind: Kind, place: str, name: str | None, limit: float) -> Rule:
     except BaseException as error:
         raise ConfigError(
             f"the {kind} rule {place!r} cannot be imported",
-            why=said(error),
+            why=error_on_one_line(error),
             do="write it like package.module:function, or folder/file.py, and install what it needs",
         ) from error
     return Rule(kind, place, _function(kind, place, module, name), None, limit)

@@ -73,8 +73,8 @@ def read_keys(on: On, left: str, right: str) -> JoinKeys:
     if len(keys.left) != len(keys.right):
         raise ConfigError(
             f"a join on {len(keys.left)} columns of {left!r} and {len(keys.right)} of {right!r}",
-            why="the first is compared with the first, the second with the second",
-            do="name as many of the one as of the other",
+            why="key columns are paired by position",
+            do="name the same number on both sides",
         )
     return keys
 

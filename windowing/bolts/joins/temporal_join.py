@@ -44,26 +44,25 @@ class TemporalJoin(Join, Operator):
       that met none.
 
     A row has the keys that have one name on both sides, then the columns of the left stream and those of the right,
-    their keys first, and the overlap: ``overlap_start``,
-    and ``overlap_end``, which does not belong to it; null where no end was known at the time. Of an event without a
-    partner these are its own start and end; of a row of a semi join the moment at which its event met its first
-    partner, and its own end. ``start`` and ``end`` give these two other names. A column that both streams have is named
-    by ``rename``: ``"{stream}_{column}"``, or ``"{column}_{stream}"``. ``outputs`` keeps some of the columns only, by
-    their names: ``"item string, price double"``.
+    their keys first, and the overlap: ``overlap_start`` and ``overlap_end``, which is exclusive, and null where no end
+    was known at the time. For an event without a partner these are its own start and end; for a row of a semi join, the
+    moment at which its event met its first partner, and its own end. ``start`` and ``end`` give these two other names.
+    A column that both streams have is named by ``rename``: ``"{stream}_{column}"``, or ``"{column}_{stream}"``.
+    ``outputs`` keeps some of the columns only, by their names: ``"item string, price double"``.
 
     A pair is emitted when the watermark, the least of the marks of both inputs, is past the start of its overlap,
     which is also its time; it does not wait for the end. A row of a semi join is emitted when its event met its first
     partner, with that time. An event without a partner is emitted once, when the watermark is past its end, which is
-    its time; one that never ends at the end of the streams, after all else of its task. Pairs of one key and moment
-    come in order of (left, right), before the events of this key and moment without a partner.
+    its time. An event without an end is emitted when the streams end, after everything else of its task. Pairs of one
+    key and moment come in order of (left, right), before the events of this key and moment without a partner.
 
     A stream without the column of ``with_lifetime`` consists of points; ``AlterLifetime`` gives events a duration. The
-    state is what may still overlap: start edges stay until their end edges come. Where events without a partner have
-    rows, one ended event of a key stays too: it tells which others have met a partner. ``semi`` and ``anti`` keep left
-    events until they have met one.
+    state is the events that may still overlap others: start edges stay until their end edges come. Where events without
+    a partner have rows, one ended event per key may be kept too, to know which waiting events have met a partner.
+    ``semi`` and ``anti`` keep left events until they have met one.
 
-    Late events are in no row: all events of a side are the rows of an outer join and its late stream together. A life
-    does not hold its end: an event of the other side at that very moment is no partner; see ``AlterLifetime``.
+    Late events are in no row. An outer join's rows plus its late stream contain every event of its outer side. The end
+    of a lifetime is exclusive: an event of the other side at that very moment is no partner; see ``AlterLifetime``.
 
     ConfigError for a join without keys, of a stream with itself, for a ``how`` that is none of these, or with a
     ``rename`` that names no column; other mistakes are reported when the topology is built.

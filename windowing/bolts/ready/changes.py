@@ -27,14 +27,15 @@ class Changes(Passing):
 
     ``by``: the columns of the key; with none, all events have the same. ``of``: the columns that are compared, all
     others unless they are named; a null equals a null, NaN equals NaN, and 0.0 equals -0.0. ``within``: an event that
-    has not changed passes nevertheless if the last one that passed is so long ago, or longer; a key without events for
-    so long is forgotten. Without it, the last values of each key are kept forever.
+    has not changed passes nevertheless if it is ``within`` or more after the last one that passed; a key without events
+    for that long is forgotten. Without it, the last values of each key are kept forever.
 
     Events are looked at in order of time, then of arrival, on all inputs, when the watermark has passed them. Their
     columns and times stay what they are. What is held back is counted as ``unchanged`` in the counters of the run, and
     goes to the output stream ``rest`` if one is named. With several tasks, group the inputs by fields among ``by``.
 
-    ConfigError for a ``within`` of zero, for columns that are none or in both lists, and for what is not a stream.
+    ConfigError for a ``within`` of zero, for an unknown column, for one that is in both lists, and for a ``rest`` that
+    cannot name a stream.
     """
 
     held_back = "unchanged"

@@ -23,10 +23,11 @@ class Deduplicate(Passing):
 
         Deduplicate("id", within="10m").with_timestamp_field("ts")
 
-    ``by``: the columns of the id. An event with a null in one of them has no id, and passes. ``within``: how long after
-    an event that has passed events with its id are repeats. A repeat does not prolong it; an event exactly so much
-    later passes, and the time starts over. First is the least time, then what arrives first, on all inputs, so an
-    event is passed on when the watermark has passed it. Its columns and its time stay what they are.
+    ``by``: the columns of the id. An event with a null in one of them has no id, and passes. ``within``: after an event
+    has passed, events with the same id are repeats for this long. A repeat does not prolong it; an event exactly
+    ``within`` later passes, and the time starts over. The first event is the one with the earliest time, on all inputs;
+    among equal times, the first to arrive. So an event is passed on when the watermark has passed it. Its columns and
+    its time stay what they are.
 
     Repeats are counted as ``repeats`` in the counters of the run, and go to the output stream ``rest`` if one is named.
     An id is forgotten once its time is over. With several tasks, group the inputs by fields among ``by``.

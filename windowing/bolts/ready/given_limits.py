@@ -20,5 +20,5 @@ def read_length_of_time(bolt: str, argument: str, given: Time) -> Duration:
     except ConfigError as error:
         raise ConfigError(f"{bolt}({argument}={given!r:.60}): {error.what}", why=error.why, do=error.do) from None
     if not length.micros:
-        raise ConfigError(f"{bolt}({argument}={given!r})", why="nothing lies within no time", do="give it a length")
+        raise ConfigError(f"{bolt}({argument}={given!r})", why="the duration is zero", do="give one above zero")
     return length

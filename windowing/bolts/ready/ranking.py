@@ -53,7 +53,7 @@ class Rank(BatchWindowedBolt):
     arrival. With several tasks, group the input by fields among ``by``. The events of a window are kept until it has
     passed; for long windows that overlap, ``top`` of an ``AggregateBolt`` keeps less.
 
-    ConfigError for another ``method``, and for columns that are none or are there already.
+    ConfigError for another ``method``, for an unknown column, and for a new name that is taken.
     """
 
     @checked_value
@@ -159,10 +159,10 @@ class TopN(Rank):
 
         TopN(3, "price", by="item").with_tumbling_window("1h").with_timestamp_field("ts")
 
-    ``by``: the best rows for each value of these columns. Of rows with equal values those that come first by time, then
-    by arrival, are better, so there are never more than ``n``; ``method="rank"`` takes all that equal the last one,
-    ``method="dense_rank"`` all with one of the ``n`` best values. ``descending=False``: the least values. A null is
-    worse than every value. All else is as for ``Rank``, but rows of a window come in order of (by, rank), null last.
+    ``by``: the best rows for each value of these columns. Among rows with equal values those that come first by time,
+    then by arrival, are better, so there are never more than ``n``; ``method="rank"`` takes all that equal the last
+    one, ``method="dense_rank"`` all with one of the ``n`` best values. ``descending=False``: the least values. A null
+    is worse than every value. All else is as for ``Rank``, but rows of a window come in order of (by, rank), null last.
 
     ConfigError for an ``n`` that is not a whole number above 0, and for what ``Rank`` refuses.
     """

@@ -55,11 +55,11 @@ class ShiftTime(BatchBolt):
 class AlterLifetime(BatchBolt):
     """Changes how long events last: the column of their ends, and their starts with it if asked (SI-25).
 
-    ``end`` is the column that ``with_lifetime`` names. ``duration``: events end so long after the time in the column
-    ``start``, whatever their end was; the column is added where there is none. ``extend``: the time in it is
-    moved so far; events that never end (null, 9999-12-31) still do not. One of the two.
+    ``end`` is the column that ``with_lifetime`` names. Give one of two: ``duration``, and events end this long after
+    the time in the column ``start``, whatever their end was (the column ``end`` is added where it is missing); or
+    ``extend``, and the time in ``end`` is moved by this much. Events that never end (null, 9999-12-31) still do not.
 
-    A life does not hold its end: an event exactly a ``duration`` after another's start does not meet it. With
+    The end of a lifetime is exclusive: an event exactly a ``duration`` after another's start does not meet it. With
     ``inclusive`` it does: lives of a ``duration`` end a microsecond later.
 
     ``shift`` moves their starts: the time that they have from a windowed bolt before it, the column ``start`` if one
@@ -97,7 +97,7 @@ class AlterLifetime(BatchBolt):
         if inclusive and self._duration is None:
             raise ConfigError(
                 "AlterLifetime(inclusive=True) without duration=",
-                why="it says whether a life of that duration holds its end",
+                why="it says whether the end of a lifetime of that duration is inclusive",
                 do="give duration=, or leave inclusive out",
             )
         self._last = int(inclusive)

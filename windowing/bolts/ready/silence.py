@@ -37,24 +37,24 @@ if TYPE_CHECKING:
 
 
 class Silence(BatchWindowedBolt, Operator):
-    """The last event of a key before each silence: no other of its key follows it within a time, by event time.
+    """Emits the last event of a key when no other has followed within ``after``, by event time.
 
         Silence("3m", by="symbol", end="silent_at").with_timestamp_field("ts")
 
-    ``after``: how long nothing has come, counted from an event of the key; one exactly so much later comes after a
-    silence. ``by``: the columns of the key; without them all events have the same. A null is a key like any other. A
-    key that has never sent anything is not known.
+    ``after``: how long nothing has come, counted from an event of the key. An event exactly ``after`` later is too
+    late: the silence has happened. ``by``: the columns of the key; without them all events have the same. A null is a
+    key like any other. A key that has never sent anything is not known.
 
-    A row has the columns of that event, and its time is when the silence had lasted so long; ``end`` names a column
-    for that moment. It is emitted when the watermark reaches this moment, once for each silence, on all inputs. Of
-    events of one time, the one that arrived last is the last. The end of the streams is no silence:
-    ``with_time(close_fires=True)`` makes it one of every key. Where the whole source may fall silent,
-    ``with_watermark(idle_timeout=)`` has the clock end the silences.
+    A row has the columns of that event, and its time is ``after`` later; ``end`` names a column for that moment. It is
+    emitted when the watermark reaches this moment, once for each silence, on all inputs. Among events of equal time,
+    the one that arrived last is the last. The end of the streams is no silence: ``with_time(close_fires=True)`` makes
+    it one of every key. Where the whole source may fall silent, ``with_watermark(idle_timeout=)`` has the clock end the
+    silences.
 
     One event of each key is kept behind the watermark, until it has been emitted. In the accounts it is then windowed;
     events that others follow are unwindowed. With several tasks, group the inputs by fields among ``by``.
 
-    ConfigError for an ``after`` of zero, for lifetimes, and for columns that are none or are there already.
+    ConfigError for an ``after`` of zero, for lifetimes, for an unknown column, and for a new name that is taken.
     """
 
     settings: WindowSettings = WindowSettings(

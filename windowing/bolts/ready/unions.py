@@ -20,8 +20,8 @@ class Union(Operator):
     """The events of all its input streams, in order of time, their columns unchanged (SI-23).
 
     An event is released when the watermark, the least of the marks of all inputs, is past its time, which is also the
-    time that it is emitted with. A stream that lacks a column of another has nulls there. What begins at one moment
-    comes in order of arrival.
+    time that it is emitted with. A stream that lacks a column of another has nulls there. Events of equal time come in
+    order of arrival.
 
         builder.set_bolt("all", Union().with_timestamp_field("ts")).global_grouping("web").global_grouping("shop")
 
@@ -32,7 +32,7 @@ class Union(Operator):
 
     @checked_value
     def __init__(self) -> None:
-        """It takes nothing: its inputs say what it is of."""
+        """It takes no arguments; its columns come from its inputs."""
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
         """Its columns are those of its inputs; where types differ, ``build`` says so."""

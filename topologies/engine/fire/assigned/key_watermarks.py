@@ -53,7 +53,7 @@ class KeyWatermarks:
         """For each event, by the hash of its key: the windows to evaluate end after the first time, and up to the
         second. ``upto`` is the current frontier."""
         previous, current = self.substreams.limits(keys)
-        return self.node.closed_until(previous), FOREVER if upto == FOREVER else self.node.closed_until(current)
+        return self.node.closes_until(previous), FOREVER if upto == FOREVER else self.node.closes_until(current)
 
     def write(self, writer: SegmentWriter) -> Ref | None:
         """Write them; None where there is nothing to write."""

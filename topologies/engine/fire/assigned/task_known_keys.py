@@ -68,7 +68,7 @@ class TaskKnownKeys:
         watermark has closed windows, and those in which the latest event of the bolt may be."""
         end, until = self._end, NONE
         if self._node.event_time and end.watermark is not None:
-            until = int(self._node.closed_until(np.array([end.watermark]))[0])
+            until = int(self._node.closes_until(np.array([end.watermark]))[0])
         if end.latest == NONE:
             return until
         assert grid.last_end is not None

@@ -1,7 +1,8 @@
 """Makes of an object what fastavro is to write by an Avro schema, or says why it is not a value of that.
 
 fastavro writes some values that do not fit: it drops entries that are not fields, takes missing fields as None, and
-rounds whole numbers to doubles. Here nothing is dropped, filled in (except by the schema's own default) or rounded.
+rounds whole numbers to doubles. Here nothing is dropped or filled in (except by the schema's own default), and no whole
+number is rounded. A Python float becomes the nearest ``float`` of 32 bits where the schema says ``float``.
 
 A fit is called with the value and how many levels may still nest. It returns what fastavro is to write, with the
 branches of unions chosen, and raises Misfit.

@@ -1,0 +1,33 @@
+"""Events whose times lie at the edge of the years that can be written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from topologies import TopologyBuilder, run_local, sinks, spouts
+from windowing import TupleWindow, WindowedBolt
+from windowing.data.returned_rows import EmittedRows
+
+
+class Ends(WindowedBolt):
+    outputs = "n long, until timestamp"
+
+    def execute(self, window: TupleWindow) -> EmittedRows:
+        return len(window), window.end
+
+
+@pytest.mark.parametrize("extreme", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z"])
+def test_a_time_at_the_edge_of_time_is_invalid_and_does_not_stop_the_query(extreme: str, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text(f'{{"ts": "{extreme}"}}\n{{"ts": "2024-01-01T00:00:05Z"}}\n')
+    builder, out, errors = TopologyBuilder("edge"), sinks.memory(), sinks.memory()
+    builder.set_spout("events", spouts.files(tmp_path / "in.jsonl", "ts timestamp"))
+    builder.set_bolt("ends", Ends().with_tumbling_window("1h").with_timestamp_field("ts")).global_grouping("events")
+    builder.set_sink("out", out).from_("ends")
+    builder.set_sink("errors", errors).from_("ends", stream="errors")
+    last = run_local(builder.build()).last
+    assert last is not None
+    assert (last.bolts["ends"].accounts["invalid"], last.bolts["ends"].accounts["windowed"]) == (1, 1)
+    assert "year 1 or 9999" in errors.rows[0]["_reason"]
+    assert [row["n"] for row in out.rows] == [1]
