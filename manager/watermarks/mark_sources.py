@@ -102,7 +102,8 @@ class MarkSources:
         along = floor.copy()  # the floor moves it on while other sources deliver, and its own events do
         along[places] = own_marks
         if new:
-            along[: places[0]] = NONE  # the floor does not apply to an unknown source
+            known = places[0] if source == input_of(source) else arrivals.joins(places)
+            along[:known] = NONE  # the floor does not apply to an unknown source
         along[0] = max(int(along[0]), before)
         np.maximum.accumulate(along, out=along)
         state.mark = max(state.mark, int(along[-1]))

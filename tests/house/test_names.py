@@ -30,8 +30,8 @@ SHARED_FUNCTIONS = {
     "as_mermaid summary to_json": "of a topology and of a step; of a run in its two places",
     "main": "how a process begins",
     "plain": "to plain JSON values, of one format each",
-    "as_given call columns_of flag in_words joined key_of listed load messages_of moment_of one_of readable runs said "
-    "schema_of source_of text_of time_text told typed unreachable": "older than this list; each of two subjects",
+    "as_given call columns_of flag in_words joined key_of listed load messages_of moment_of one_of readable runs "
+    "schema_of source_of text_of time_text typed unreachable": "older than this list; each of two subjects",
 }
 """Names that two functions share, and why. New ones take a name of their own."""
 
