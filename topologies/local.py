@@ -122,8 +122,9 @@ class LocalRun(CheckpointedRun):
         """By spout, the files that no batch has read yet, cut into batches. None for the first batch of a spout whose
         part of it is in the journal already."""
         cut = {name: spout.cut(spout.listed(self.journal.seen[name])) for name, spout in self.spouts.items()}
-        begun: list[list[FoundFile]] = [[]]
-        return {name: chain(begun if name in self.journal.begun else [], batches) for name, batches in cut.items()}
+        nothing: list[list[FoundFile]] = [[]]
+        begun = self.journal.begun
+        return {name: chain(nothing if name in begun else [], batches) for name, batches in cut.items()}
 
     def _run_and_note(self, number: int) -> None:
         """Run a batch, and note in the journal that it is done."""

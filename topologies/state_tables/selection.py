@@ -62,8 +62,14 @@ class Selection:
     def _of_key(self, table: pa.Table, columns: Sequence[str]) -> NDArray[np.bool_]:
         if not columns or not set(columns) <= set(table.column_names):
             return np.ones(table.num_rows, np.bool_)
-        texts = [[str(value) for value in table.column(name).to_pylist()] for name in columns]
-        return np.array([",".join(values) == self.key for values in zip(*texts, strict=True)], np.bool_)
+        assert self.key is not None
+        return has_key(table, columns, self.key)
+
+
+def has_key(table: pa.Table, columns: Sequence[str], key: str) -> NDArray[np.bool_]:
+    """Which rows have a key in these columns: the text of its only value, or of several with commas between them."""
+    texts = [[str(value) for value in table.column(name).to_pylist()] for name in columns]
+    return np.array([",".join(values) == key for values in zip(*texts, strict=True)], np.bool_)
 
 
 def _those(table: pa.Table, wanted: NDArray[np.bool_]) -> pa.Table:

@@ -16,6 +16,7 @@ from manager.storage.segments.event_segments import read_events
 from manager.storage.segments.ref import Ref
 from manager.storage.segments.segments import SegmentStore
 from topologies.checkpoints.notes.timing_note import BoltTiming
+from topologies.state_tables.selection import has_key
 from topologies.state_tables.task_reader import TaskReader
 
 if TYPE_CHECKING:
@@ -117,8 +118,7 @@ def _of_key(payload: pa.Table, streams: NDArray[np.int8] | None, timing: BoltTim
     found = np.zeros(payload.num_rows, np.bool_)
     for number, names in enumerate(keys):
         if set(names) <= set(payload.column_names):
-            columns = [[str(value) for value in payload.column(name).to_pylist()] for name in names]
-            of_key = np.array([",".join(values) == wanted for values in zip(*columns, strict=True)], np.bool_)
+            of_key = has_key(payload, names, wanted)
             if streams is not None and len(keys) > 1:
                 of_key &= streams == number
             found |= of_key

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from windowing.errors import ConfigError
@@ -24,7 +25,7 @@ class ListedKeys:
     since: int
     """The moment, in microseconds since the epoch."""
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """A text that tells one list from another."""
         return hashlib.sha256(repr((self.values, self.since)).encode()).hexdigest()[:16]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ListedRows:
-    """A row for each listed key."""
+    """A row for each listed key, of all tasks or of one."""
 
     table: pa.Table
     """The columns of the key."""
@@ -42,17 +43,18 @@ class ListedRows:
         columns = {name: _column(name, [row[at] for row in rows], schema) for at, name in enumerate(key)}
         return ListedRows(pa.table(columns), listed.since)
 
-    @property
+    @cached_property
     def hashes(self) -> NDArray[np.int64]:
         """The hash of each key, as events of it have."""
         return hash_rows(self.table, self.table.column_names).view(np.int64)
 
-    def of_task(self, task: int, grouping: Grouping, parallelism: int) -> ListedRows:
-        """Those whose events go to one task."""
+    def by_task(self, grouping: Grouping, parallelism: int) -> tuple[ListedRows, ...]:
+        """Those whose events go to each task."""
         if isinstance(grouping, AllGrouping):
-            return self
-        rows = np.flatnonzero(grouping.tasks(self.table, None, parallelism) == task)
-        return ListedRows(self.table.take(pa.array(rows)), self.since)
+            return (self,) * parallelism
+        tasks = grouping.tasks(self.table, None, parallelism)
+        parts = [self.table.filter(pa.array(tasks == task)) for task in range(parallelism)]
+        return tuple(ListedRows(part, self.since) for part in parts)
 
 
 def _column(name: str, values: Sequence[object], schema: pa.Schema) -> pa.Array:

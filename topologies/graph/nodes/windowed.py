@@ -131,10 +131,13 @@ class WindowedNode:
         return (bolt.settings.key,) * len(self.inputs)
 
     @cached_property
-    def listed(self) -> ListedRows | None:
-        """The keys that the user lists, whose windows fire without events (``with_empty_windows``)."""
+    def listed(self) -> tuple[ListedRows, ...] | None:
+        """By task, the keys that the user lists, whose windows fire without events (``with_empty_windows``)."""
         listed = self.bolt.settings.listed_keys
-        return None if listed is None else ListedRows.of(listed, self.bolt.settings.key, self.schema)
+        if listed is None:
+            return None
+        rows = ListedRows.of(listed, self.bolt.settings.key, self.schema)
+        return rows.by_task(self.inputs[0].grouping, self.parallelism)
 
     @property
     def list_of_keys(self) -> str | None:

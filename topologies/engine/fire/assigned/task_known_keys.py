@@ -38,7 +38,7 @@ class TaskKnownKeys:
         )
         self._listed: NDArray[np.int64] | None = None
         if node.listed is not None:
-            self._add_listed(node.listed.of_task(item.task, node.inputs[0].grouping, node.parallelism))
+            self._add_listed(node.listed[item.task])
 
     def _add_listed(self, rows: ListedRows) -> None:
         """Those of the listed keys that are not known are known from a moment on."""
