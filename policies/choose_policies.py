@@ -88,7 +88,7 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
     if settings.key_trigger is not None:
         return ()
     past = closes_after_end(settings, event_time=event_time)
-    if any(isinstance(kind, Onset | Lull | Meeting) for kind in settings.kinds) and not event_time:
+    if any(kind.of_moments for kind in settings.kinds) and not event_time:
         raise ConfigError(
             "there is no event time",
             why="joins by lifetime, unions, Deduplicate, RateLimit, Changes and Silence look at events in order of "
@@ -131,11 +131,11 @@ def placeholder_lengths(settings: WindowSettings) -> WindowSettings:
 def closes_after_end(settings: WindowSettings, *, event_time: bool) -> bool:
     """Whether a window closes only when time is past its end, so that all events of that instant are in it."""
     holds_end = settings.bounds is Bounds.END
-    if settings.kinds and all(isinstance(kind, CountByStart) for kind in settings.kinds):
+    if settings.kinds and all(kind.counts for kind in settings.kinds):
         return False  # they end just after their last event: an event of that moment is in the next
     if _counted(settings, event_time) is not None:
         return False  # full is full: an event of that moment counts for the next
-    if any(_changes_at_its_end(kind, holds_end=holds_end) for kind in settings.kinds):
+    if any(kind.changes_at_its_end(settings.bounds) for kind in settings.kinds):
         return True
     counted = isinstance(settings.length, Count) and isinstance(settings.slide, Duration) and not settings.kinds
     if holds_end and counted and event_time and settings.watermark_every is not None:
@@ -182,18 +182,6 @@ def _no_length() -> ConfigError:
     return ConfigError("the window has no length", do="call with_window(length, slide) or with_tumbling_window(length)")
 
 
-def _changes_at_its_end(kind: WindowKind, *, holds_end: bool) -> bool:
-    """Whether an event exactly at the end of a window changes it, whatever the other settings are."""
-    match kind:
-        case SlidingLog():
-            return True
-        case Snapshot():
-            return holds_end
-        case Session(touching=touching, max_duration=max_duration):
-            return touching or max_duration is not None
-    return False
-
-
 def _assigner(settings: WindowSettings, kind: WindowKind) -> WindowAssigner:  # noqa: PLR0911 - one for each kind
     match kind:
         case Hopping(length, slide):
@@ -219,6 +207,7 @@ def _assigner(settings: WindowSettings, kind: WindowKind) -> WindowAssigner:  # 
         case Meeting(how, left):
             edges = settings.lifetime is not None and settings.lifetime.shape_field is not None
             return MeetingWindows(how, left, edges)
+    raise NotImplementedError(f"no assigner forms the windows of {kind!r}")
 
 
 def _eviction(settings: WindowSettings, event_time: bool) -> EvictionPolicy:

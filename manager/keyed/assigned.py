@@ -16,7 +16,7 @@ from manager.keyed.pane_states import PaneDecisions, PaneStates
 from manager.keyed.released import ReleasedEnds
 from manager.keyed.sorted_events import SortedEvents
 from manager.keyed.tuple_windows import TupleWindows
-from policies.assigners import Assigned, SessionWindows, WindowAssigner
+from policies.assigners import Assigned, WindowAssigner
 from policies.assigners.assigner import limit_at
 from windowing.settings.panes import PaneMode
 from windowing.time.timestamps import FOREVER
@@ -134,7 +134,7 @@ class AssignedWindows:
     def _panes_of(self, piece: Assigned, kind: int, decisions: PaneDecisions) -> Iterator[TupleWindow]:
         """Yield the due firings of the open windows of one kind."""
         events = self._events
-        merging = isinstance(self.assigners[kind], SessionWindows)
+        merging = self.assigners[kind].merges
         firsts = piece.members[piece.offsets[:-1]]
         keys = events.key_hashes(firsts)
         states = decisions.remembered(kind, keys, piece.starts, piece.ends, merging)

@@ -97,6 +97,10 @@ class AlignedWindows(GridWindows):
         return ends - self.length.micros
 
     @property
+    def longest(self) -> int:
+        return self.length.micros
+
+    @property
     def last_end(self) -> LastEnd:
         return self._last_end
 

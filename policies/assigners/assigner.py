@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -76,6 +76,16 @@ class Assigned:
 class WindowAssigner(ABC):
     """Forms windows from live events. Immutable and stateless: results depend on the arguments alone."""
 
+    merges: ClassVar[bool] = False
+    """Whether one more event may extend a window, or make one of two. An event is then in one window only."""
+    independent: ClassVar[bool] = False
+    """Whether no other event decides which windows hold an event."""
+
+    @property
+    def longest(self) -> int | None:
+        """How long a window is at most, in microseconds; None where events may extend it without limit."""
+        return None
+
     @property
     def last_end(self) -> LastEnd | None:
         """Maps events (starts, ends of lifetimes) to the end of the last window that can hold each, in microseconds.
@@ -138,6 +148,8 @@ class WindowAssigner(ABC):
 
 class GridWindows(WindowAssigner):
     """Windows whose edges are known without any event. All arguments and results are in microseconds."""
+
+    independent = True
 
     @abstractmethod
     def following(self, times: NDArray[np.int64]) -> NDArray[np.int64]:

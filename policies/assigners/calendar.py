@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 Unit = Literal["hour", "day", "week", "month"]
 
 _HOUR, _DAY = 3_600_000_000, 86_400_000_000
+_LONGEST = {"hour": _HOUR, "day": _DAY + _HOUR, "week": 7 * _DAY + _HOUR, "month": 31 * _DAY + _HOUR}
+"""In microseconds: a day has 25 hours when clocks go back."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,10 @@ class CalendarWindows(GridWindows):
             return ends
         edges = self._edges(ends - 1, ends - 1)
         return edges[_places(edges, ends - 1)]
+
+    @property
+    def longest(self) -> int:
+        return _LONGEST[self.unit]
 
     @property
     def last_end(self) -> LastEnd:

@@ -46,6 +46,10 @@ class LullWindows(WindowAssigner):
         return int(moments.min()) if len(moments) else None
 
     @property
+    def longest(self) -> int:
+        return self.length.micros
+
+    @property
     def last_end(self) -> LastEnd:
         """The end of the one window that an event may have."""
         return lambda starts, ends: starts + self.length.micros

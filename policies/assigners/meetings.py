@@ -63,6 +63,10 @@ class MeetingWindows(WindowAssigner):
         return self._slices(live, after, _NEVER).next_end(after)
 
     @property
+    def longest(self) -> int:
+        return 1
+
+    @property
     def last_end(self) -> LastEnd:
         """As ``OnsetWindows``: how a join treats events without a partner does not change which are late for it."""
         return OnsetWindows().last_end

@@ -31,6 +31,8 @@ class OnsetWindows(WindowAssigner):
     A lifetime without length is in none. ``Live.closed_until`` is ignored.
     """
 
+    independent = True
+
     def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
         if live.ends is None:
             return _POINTS.assign(live, after, upto)
@@ -44,6 +46,10 @@ class OnsetWindows(WindowAssigner):
         if live.ends is None:
             return _POINTS.next_end(live, after)
         return onset_slices(live, live.ends).next_end(after)
+
+    @property
+    def longest(self) -> int:
+        return 1
 
     @property
     def last_end(self) -> LastEnd:

@@ -79,6 +79,8 @@ class SessionWindows(WindowAssigner):
     their own gaps together with a maximum.
     """
 
+    merges = True
+
     gap: Duration
     touching: bool = False
     max_duration: Duration | None = None
@@ -88,6 +90,10 @@ class SessionWindows(WindowAssigner):
             raise ConfigError(
                 "a session gap or maximum duration of zero", why="no event could join", do="make it longer"
             )
+
+    @property
+    def longest(self) -> int | None:
+        return None if self.max_duration is None else 2 * self.max_duration.micros  # checked at multiples of it
 
     @property
     def takes_events_at_the_watermark(self) -> bool:

@@ -59,6 +59,10 @@ class SlidingLogWindows(WindowAssigner):
         return upto + 1 - self.length.micros
 
     @property
+    def longest(self) -> int:
+        return self.length.micros
+
+    @property
     def last_end(self) -> LastEnd:
         return lambda starts, ends: starts + (self.length.micros - 1)  # when it leaves, it is in the window no more
 

@@ -70,6 +70,11 @@ class SnapshotWindows(WindowAssigner):
         return self._slices(live, live.ends).next_end(after)
 
     @property
+    def longest(self) -> int:
+        """Of points, which last a microsecond, before or after their time; one that lasts has no limit."""
+        return int(self.bounds is Bounds.START)
+
+    @property
     def last_end(self) -> LastEnd:
         return lambda starts, ends: self._ends(Live(starts)) if ends is None else ends
 

@@ -632,6 +632,11 @@ OF_ITS_PARTS = {
     "FileSpout.cut", "FileSpout.batches", "KafkaSpout.outputs", "MemorySpout.outputs", "MemorySpout.tables",
     "FrameSpout.outputs", "EvictionPolicy.window_start",
     "Events.slice", "Events.take", "Events.sorted", "Events.by_stream", "Events.concat",
+    *(
+        f"{kind}.{question}"
+        for kind in ("Calendar", "CountByStart", "Hopping", "Session", "SlidingLog", "Snapshot")
+        for question in ("bounds", "changes_at_its_end", "in_words")
+    ),
 }  # fmt: skip
 """Methods that windbolt's parts have for each other."""
 

@@ -15,7 +15,6 @@ from policies.choose_policies import choose_assigners, choose_policies, closes_a
 from windowing.errors import ConfigError
 from windowing.settings import DECLARED, SOURCE_ONLY
 from windowing.settings.bounds import Bounds
-from windowing.settings.kinds import Calendar, Hopping, Session, Snapshot, longest_of
 from windowing.settings.rules import Aligned, DefaultTime, LateBy, Partition, WatermarkCombiner
 from windowing.time.durations import Count, Duration, Shift
 
@@ -135,7 +134,7 @@ def _shape(situation: Situation, settings: WindowSettings) -> Any:
 
 def _has_lengths(situation: Situation) -> bool:
     settings = situation.settings
-    lengths = [settings.length, *map(longest_of, settings.kinds)]
+    lengths = [settings.length, *(kind.longest for kind in settings.kinds)]
     return settings.key_trigger is None and any(isinstance(each, Duration) for each in lengths)
 
 
@@ -162,10 +161,6 @@ def _opens_behind(situation: Situation) -> bool:
         return True  # others report it
 
 
-_PERIODS = {"hour": Duration(3_600_000_000), "week": Duration(604_800_000_000), "month": Duration(28 * 86_400_000_000)}
-"""How long the periods of a calendar are at least, except for clock changes."""
-
-
 def shortest_slide(settings: WindowSettings) -> Duration | None:
     """From the end of a window to the end of the next, at least; None where that depends on the events."""
     if settings.key_trigger is not None:
@@ -174,12 +169,8 @@ def shortest_slide(settings: WindowSettings) -> Duration | None:
         case ():
             by_time = isinstance(settings.length, Duration) and isinstance(settings.slide, Duration)
             return settings.slide if by_time and isinstance(settings.slide, Duration) else None
-        case (Hopping(slide=slide),):
-            return slide
-        case (Calendar(unit="day") as days,):
-            return Duration(min(days.shift_lengths))
-        case (Calendar(unit=unit),):
-            return _PERIODS[unit]
+        case (only,):
+            return only.period
     return None
 
 
@@ -191,7 +182,7 @@ def _empty_fits(situation: Situation) -> bool:
 def _instants(settings: WindowSettings) -> bool:
     """Whether every window is one instant, which is over when the watermark is past it."""
     points = settings.lifetime is None and not settings.allowed_lateness.micros
-    return points and bool(settings.kinds) and all(isinstance(kind, Snapshot) for kind in settings.kinds)
+    return points and bool(settings.kinds) and all(kind.between_edges for kind in settings.kinds)
 
 
 EVENT_TIME = Need(
@@ -225,7 +216,7 @@ BY_WATERMARK = Need(
     "use with_lateness(by='watermark'), or remove it",
 )
 LATE_SESSIONS = Need(
-    lambda s: s.settings.late_by is LateBy.WINDOW and any(isinstance(kind, Session) for kind in s.settings.kinds),
+    lambda s: s.settings.late_by is LateBy.WINDOW and any(kind.merges for kind in s.settings.kinds),
     "without sessions whose events are late by their windows",
     "it applies only to such sessions",
     "use sessions with with_lateness(by='window'), or remove it",

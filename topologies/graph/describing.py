@@ -16,7 +16,6 @@ from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.rules_in_words import (
     capacity_in_words,
     key_trigger_in_words,
-    kind_in_words,
     late_in_words,
     policies_in_words,
     rules_in_words,
@@ -36,7 +35,6 @@ from windowing.bolts.windowed_bolt import StatefulWindowedBolt
 from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.data.schema import SchemaLike, format_schema, parse_schema
 from windowing.settings.bounds import Bounds
-from windowing.settings.kinds import Calendar, Hopping
 from windowing.time.durations import Count, Duration
 
 BoltNode = PlainNode | WindowedNode
@@ -87,12 +85,8 @@ def window_in_words(node: WindowedNode) -> str:
     if settings.eviction is not None or settings.trigger is not None:
         return policies_in_words(node.eviction, node.trigger)
     if settings.kinds:
-        bounds = (
-            f", {settings.bounds.value}"
-            if any(isinstance(kind, (Hopping, Calendar)) for kind in settings.kinds)
-            else ""
-        )
-        return "; ".join(kind_in_words(kind) for kind in settings.kinds) + bounds
+        bounds = f", {settings.bounds.value}" if any(kind.edges_known for kind in settings.kinds) else ""
+        return "; ".join(kind.in_words() for kind in settings.kinds) + bounds
     length, slide = settings.length, settings.slide
     words = _window(length, slide)
     if isinstance(length, Duration) or (isinstance(slide, Duration) and settings.bounds is not Bounds.END):

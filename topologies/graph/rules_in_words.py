@@ -13,19 +13,7 @@ from topologies.graph.nodes.windowed import WindowedNode
 from windowing.bolts.ready.unions import Union
 from windowing.settings import DECLARED, WindowSettings
 from windowing.settings.declaration import SaidBy
-from windowing.settings.joins import How
-from windowing.settings.kinds import (
-    Calendar,
-    CountByStart,
-    Hopping,
-    Lull,
-    Meeting,
-    Onset,
-    Session,
-    SlidingLog,
-    Snapshot,
-    WindowKind,
-)
+from windowing.settings.kinds import WindowKind
 from windowing.settings.panes import PaneTrigger
 from windowing.settings.rules import LateAction
 from windowing.settings.triggers import CountTrigger, DailyByRule, DailyTrigger, KeyTrigger, RuleTrigger
@@ -46,43 +34,6 @@ def changed(settings: WindowSettings) -> dict[str, Any]:
         for each in fields(settings)
         if each.compare and each.name not in _BESIDE_RULES and getattr(settings, each.name) != each.default
     }
-
-
-_ONSET = "each moment at which an event begins, with all that live then"
-_ALONE = "each moment at which {} event ends that met no partner"
-_MEETINGS: dict[How, str] = {
-    "semi": "each moment at which a left event meets its first partner",
-    "anti": _ALONE.format("a left"),
-    "left": f"{_ONSET}; {_ALONE.format('a left')}",
-    "right": f"{_ONSET}; {_ALONE.format('a right')}",
-    "full": f"{_ONSET}; {_ALONE.format('an')}",
-}
-
-
-def kind_in_words(kind: WindowKind) -> str:  # noqa: PLR0911 - one for each kind
-    """A kind of window: ``sessions with a gap of 5m``."""
-    match kind:
-        case Hopping(length, slide):
-            return f"{length} long, one every {slide}" if slide != length else f"{length} long, one after the other"
-        case Session(gap, touching, longest, field):
-            words = f"sessions with a gap of {gap}" + (f", or that in {field}" if field else "")
-            words += ", those that touch are one" if touching else ""
-            return words + (f", closed by the clock when longer than {longest}" if longest else "")
-        case Snapshot():
-            return "snapshots: one window between each two moments at which an event begins or ends"
-        case SlidingLog(length):
-            return f"the last {length}, at each moment at which an event enters or leaves"
-        case CountByStart(count):
-            return f"each run of {count.value} distinct start times"
-        case Onset():
-            return _ONSET
-        case Lull(length):
-            return f"the last event before each {length} without one"
-        case Meeting(how):
-            return _MEETINGS[how]
-        case Calendar(unit, zone, at):
-            begin = f", from {' and from '.join(at)} on" if at else ""
-            return f"each {unit} of the calendar in {zone}{begin}"
 
 
 def key_trigger_in_words(trigger: KeyTrigger) -> str:
@@ -203,18 +154,8 @@ def _plain(value: Any) -> Any:  # noqa: PLR0911 - one for each type
             return trigger_in_words(value)
         case CountTrigger() | RuleTrigger() | DailyTrigger() | DailyByRule():
             return key_trigger_in_words(value)
-        case (
-            Hopping()
-            | Session()
-            | Snapshot()
-            | SlidingLog()
-            | CountByStart()
-            | Onset()
-            | Lull()
-            | Meeting()
-            | Calendar()
-        ):
-            return kind_in_words(value)
+        case WindowKind():
+            return value.in_words()
         case None | bool() | int() | str():
             return value
     if is_dataclass(value):

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.topology import Topology
 from windowing.settings.bounds import Bounds
-from windowing.settings.kinds import Calendar, Hopping
 from windowing.settings.rules import OutputTime
 from windowing.time.durations import Duration
 
@@ -41,5 +40,5 @@ def _leaves_out_its_end(node: WindowedNode) -> bool:
     if settings.key_trigger is not None or settings.bounds is not Bounds.START:
         return False
     if settings.kinds:
-        return all(isinstance(kind, Hopping | Calendar) for kind in settings.kinds)
+        return all(kind.edges_known for kind in settings.kinds)
     return isinstance(settings.length, Duration) and isinstance(settings.slide, Duration)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -49,14 +50,22 @@ _MASTER = "local[2]"
 
 
 def replay_on_spark(
-    scenarios: Sequence[Scenario], topology: Topology | None = None, *, spark: SparkSession | None = None
+    scenarios: Sequence[Scenario],
+    topology: Topology | None = None,
+    *,
+    spark: SparkSession | None = None,
+    checkpoints: str | None = None,
 ) -> list[Replayed]:
-    """The answers to scenarios, in their order, from real Spark queries."""
+    """The answers to scenarios, in their order, from real Spark queries.
+
+    Batches and checkpoints are in temporary folders, which all machines have to see (``TMPDIR``); ``checkpoints`` is
+    another place for the latter, such as one in an object store.
+    """
     with shared_session(spark, _MASTER, {}) as session:
         check_session(session)
         midway = [list(scenario.midway.items()) for scenario in scenarios]
         prefixes = [prefix for found in midway for _, prefix in found]
-        replays = _Replays(session, [*scenarios, *prefixes], topology)
+        replays = _Replays(session, [*scenarios, *prefixes], topology, checkpoints)
         try:
             answers = replays.answers()
             ending = iter(answers[len(scenarios) :])
@@ -78,8 +87,10 @@ class _Member:
 
 
 class _Replays:
-    def __init__(self, spark: SparkSession, scenarios: Sequence[Scenario], topology: Topology | None) -> None:
-        self.spark, self.scenarios, self.topology = spark, scenarios, topology
+    def __init__(
+        self, spark: SparkSession, scenarios: Sequence[Scenario], topology: Topology | None, checkpoints: str | None
+    ) -> None:
+        self.spark, self.scenarios, self.topology, self.checkpoints = spark, scenarios, topology, checkpoints
         self.executor = executor_for(spark)
 
     def answers(self) -> list[Replayed]:
@@ -108,7 +119,8 @@ class _Replays:
 
     def _group(self, topology: Topology, members: list[_Member]) -> list[Replayed]:
         self.executor.load(topology)
-        return _Group(self.spark, self.executor, topology, members).run()
+        place = None if self.checkpoints is None else f"{self.checkpoints}/{uuid.uuid4().hex}"
+        return _Group(self.spark, self.executor, topology, members).run(place)
 
     def _member(self, index: int, prefix: str) -> _Member:
         return _Member(self.scenarios[index], prefix, script(self.scenarios[index], prefix))
@@ -123,7 +135,8 @@ class _Group:
         self.recording = Recording()
         self.crashed: set[int] = set()
 
-    def run(self) -> list[Replayed]:
+    def run(self, checkpoint_place: str | None) -> list[Replayed]:
+        """The answers; the checkpoint is beside the batches where no place is given."""
         with tempfile.TemporaryDirectory(prefix="windbolt-replay-") as folder:
             count = max((len(member.batches) for member in self.members), default=0)
             os.mkdir(f"{folder}/batches")
@@ -131,7 +144,7 @@ class _Group:
                 self._write(f"{folder}/batches/{number:08d}.jsonl", number)
             while True:
                 # Everything in the previous query's memory is lost; this one starts from the checkpoint.
-                halves = PairedCheckpoint(f"{folder}/checkpoint")
+                halves = PairedCheckpoint(checkpoint_place or f"{folder}/checkpoint")
                 checkpoint = open_checkpoint(halves, self.topology).files
                 micro_batch = self.recording.watch(MicroBatch(self.topology, checkpoint, self.executor))
                 if micro_batch.manifest.batch + 1 >= count or self._query(folder, halves, micro_batch):

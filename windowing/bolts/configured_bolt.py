@@ -13,7 +13,7 @@ from windowing.data.reprs import one_line
 from windowing.errors import ConfigError, together
 from windowing.settings import ARGUMENTS, DECLARED, SOURCE_ONLY, WindowSettings, presets
 from windowing.settings.bounds import Bounds
-from windowing.settings.kinds import Calendar, WindowKind
+from windowing.settings.kinds import WindowKind
 from windowing.settings.presets import Preset
 from windowing.time.durations import Count
 
@@ -136,7 +136,7 @@ class ConfiguredBolt(Component):
     def _calendar_bounds(self) -> Self:
         """Calendar windows, where there are no others, hold their start, unless bounds were asked for by name."""
         settings = self.settings
-        by_calendar = bool(settings.kinds) and all(isinstance(kind, Calendar) for kind in settings.kinds)
+        by_calendar = bool(settings.kinds) and all(kind.by_calendar for kind in settings.kinds)
         return self._with(bounds=Bounds.START) if by_calendar and "bounds" not in dict(settings.asked) else self
 
     def _windows(self, call: str, **windows: Any) -> Self:

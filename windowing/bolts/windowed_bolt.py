@@ -132,7 +132,7 @@ class WindowedBolt(ConfiguredBolt):
         Kinds are those of ``windowing.settings.kinds``. Of several (AZ-26) each event is in the windows of all, and
         ``window.kind`` is the place of a window's kind among them. Raises ConfigError for a second call.
         """
-        if windows and all(isinstance(kind, get_args(WindowKind)) for kind in windows):
+        if windows and all(isinstance(kind, WindowKind) for kind in windows):
             if length is not None or slide is not None:
                 raise ConfigError(
                     "with_window with both a kind of window and a length or a slide",
@@ -143,7 +143,7 @@ class WindowedBolt(ConfiguredBolt):
         named = {"length": length, "slide": slide}
         both = [name for name, _ in zip(named, windows, strict=False) if named[name] is not None]
         given = {**named, **dict(zip(named, windows, strict=False))}
-        no_extent = (*get_args(WindowKind), type, list, tuple, Panes)
+        no_extent = (WindowKind, type, list, tuple, Panes)
         strange = any(isinstance(each, no_extent) for each in given.values())
         if len(windows) > 2 or both or strange or given["length"] is None:
             shown = ", ".join(f"{each!r:.60}" for each in windows) or ", ".join(f"{n}={v!r}" for n, v in named.items())

@@ -26,7 +26,6 @@ from topologies.engine.batch.report import BatchReport, BoltReport
 from topologies.graph.as_json import to_json
 from topologies.graph.describing import topology_text
 from topologies.graph.mermaid import as_mermaid
-from topologies.graph.rules_in_words import kind_in_words
 from topologies.run.readable import spoken
 from windowing import (
     Changes,
@@ -572,7 +571,7 @@ KINDS: tuple[WindowKind, ...] = (
 def test_every_kind_of_window_is_put_in_words() -> None:
     assert {type(kind) for kind in KINDS} == set(get_args(WindowKind))
     for kind in KINDS:
-        words = kind_in_words(kind)
+        words = kind.in_words()
         assert words
         assert "(" not in words, words
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from windowing.errors import ConfigError
-from windowing.settings.kinds import Calendar, longest_of
+from windowing.settings.kinds import Calendar
 
 HOUR = 3_600_000_000
 
@@ -25,7 +25,7 @@ def test_shifts_are_as_long_as_it_is_to_the_next(at: Any, lengths: tuple[float, 
     kind = Calendar("day", "Europe/Berlin", at=at)
     assert list(kind.at) == sorted(at)
     assert tuple(micros / HOUR for micros in kind.shift_lengths) == lengths
-    longest = longest_of(kind)
+    longest = kind.longest
     assert longest is not None
     assert longest.micros == max(lengths) * HOUR
 

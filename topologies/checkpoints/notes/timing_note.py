@@ -14,7 +14,7 @@ from topologies.checkpoints.notes.assigners_note import assigner_values
 from topologies.checkpoints.notes.graph_note import graph_from, graph_values
 from topologies.graph.groupings import FieldsGrouping
 from topologies.graph.nodes.windowed import WindowedNode
-from topologies.graph.rules_in_words import key_trigger_in_words, kind_in_words, policies_in_words
+from topologies.graph.rules_in_words import key_trigger_in_words, policies_in_words
 from topologies.html.graph_svg import Arrow, Box
 from topologies.topology import Topology
 from windowing.settings.rules import START, IdleRule, WatermarkCombiner
@@ -161,7 +161,7 @@ def _windows(node: WindowedNode) -> str:
     if settings.key_trigger is not None:
         return key_trigger_in_words(settings.key_trigger)
     if settings.kinds:
-        return "; ".join(map(kind_in_words, settings.kinds))
+        return "; ".join(kind.in_words() for kind in settings.kinds)
     return policies_in_words(node.eviction, node.trigger)
 
 

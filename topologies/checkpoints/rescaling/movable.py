@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from manager.storage.file_systems.storage_errors import UNREADABLE
 from manager.storage.sealed_folder import SealedFolder
-from policies.assigners import AlignedWindows, CalendarWindows, OnsetWindows
 from policies.eviction import TimeEvictionPolicy
 from policies.trigger import TimeTriggerPolicy
 from topologies.graph.groupings import FieldsGrouping, GlobalGrouping, ShuffleGrouping
@@ -161,7 +160,7 @@ def _queued(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[st
 
 def _held(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]:
     settings = node.bolt.settings
-    on_grid = all(isinstance(each, AlignedWindows | CalendarWindows | OnsetWindows) for each in node.assigners)
+    on_grid = all(each.independent for each in node.assigners)
     if not node.keys[0]:
         if not (node.assigners and on_grid):
             yield "its windows depend on all the events of a task, and not on those of a key (with_key)"

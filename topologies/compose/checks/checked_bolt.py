@@ -11,7 +11,6 @@ import pyarrow as pa
 from topologies.compose.effects import Situation
 from topologies.graph.streams import Input, stream_label
 from windowing.errors import ConfigError
-from windowing.settings.kinds import Meeting, Onset
 from windowing.suggestions import did_you_mean_column
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ class CheckedBolt:
     @property
     def temporal(self) -> bool:
         """Whether the bolt is a temporal join, whose key is that of the join."""
-        return self.joined is not None and any(isinstance(kind, Onset | Meeting) for kind in self.settings.kinds)
+        return self.joined is not None and any(kind.of_lifetimes for kind in self.settings.kinds)
 
     @property
     def situation(self) -> Situation:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from topologies.compose.checks.checked_bolt import CheckedBolt
 from topologies.graph.inner_columns import RECORDED, RETRACTED
 from windowing.errors import ConfigError
-from windowing.settings.kinds import Calendar, Hopping, Session
 from windowing.settings.panes import RETRACT, PaneMode
 from windowing.settings.rules import LateAction, LateBy
 
@@ -17,13 +16,13 @@ def panes(bolt: CheckedBolt) -> Iterator[ConfigError]:
     settings, panes = bolt.settings, bolt.settings.panes
     if panes is None:
         return
-    if any(not isinstance(kind, (Hopping, Calendar, Session)) for kind in settings.kinds):
+    if any(not (kind.edges_known or kind.merges) for kind in settings.kinds):
         yield bolt.fault(
             "has panes on windows that change with every event",
             "snapshots, sliding logs and counts fire when they are complete",
             "use hopping, calendar or session windows with with_trigger(Panes(...))",
         )
-    if len(settings.kinds) > 1 and any(isinstance(kind, Session) for kind in settings.kinds):
+    if len(settings.kinds) > 1 and any(kind.merges for kind in settings.kinds):
         yield bolt.fault(
             "has panes, and sessions besides other windows",
             "which events are new to a session would depend on the firings of the others",
@@ -56,7 +55,7 @@ def _closing(bolt: CheckedBolt) -> Iterator[ConfigError]:
             "what comes to a closed window is late, and in processing time no event is",
             "call with_timestamp_field, or use with_key and with_trigger(CountTrigger(...)) for windows by the clock",
         )
-    if any(isinstance(kind, Session) for kind in settings.kinds):
+    if any(kind.merges for kind in settings.kinds):
         yield bolt.fault(
             "has panes that close their windows, and sessions",
             "a later event would extend a session that has been closed, or merge it with another",

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from topologies.compose.checks.checked_bolt import CheckedBolt
 from windowing.errors import ConfigError
-from windowing.settings.kinds import Calendar, CountByStart, Hopping, Snapshot
 from windowing.settings.rules import LateAction, LateBy
 from windowing.time.durations import Count, Duration
 
@@ -55,7 +54,7 @@ def lateness(bolt: CheckedBolt) -> Iterator[ConfigError]:
             "by window there is no earliest time that is in time, to which an event could be moved",
             "use with_lateness(by='watermark'), or divert or drop them",
         )
-    others = [kind for kind in settings.kinds if not isinstance(kind, (Hopping, Calendar))]
+    others = [kind for kind in settings.kinds if not kind.edges_known]
     if others and len(settings.kinds) > 1:
         yield bolt.fault(
             f"has {type(others[0]).__name__} besides other windows, and judges lateness by window",
@@ -63,7 +62,7 @@ def lateness(bolt: CheckedBolt) -> Iterator[ConfigError]:
             "use with_lateness(by='watermark'), or a bolt for each kind",
         )
     lasting = settings.lifetime is not None
-    if lasting and any(isinstance(kind, Snapshot) for kind in settings.kinds):
+    if lasting and any(kind.between_edges for kind in settings.kinds):
         yield bolt.fault(
             "judges lateness by window, but its windows are snapshots of events that last",
             "a late event would divide windows that have fired",
@@ -72,7 +71,7 @@ def lateness(bolt: CheckedBolt) -> Iterator[ConfigError]:
     by_count = not settings.kinds and not (
         isinstance(settings.length, Duration) and isinstance(settings.slide, Duration)
     )
-    if by_count or any(isinstance(kind, CountByStart) for kind in settings.kinds):
+    if by_count or any(kind.counts for kind in settings.kinds):
         yield bolt.fault(
             "judges lateness by window, but its windows are counts of events",
             "the window of a late event would depend on the other events",

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from windowing.errors import ConfigError
-from windowing.settings.kinds import CountByStart, Hopping, longest_of
 from windowing.time.durations import Count, Duration
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def _lengths(settings: WindowSettings) -> list[Duration | Count]:
         return []  # its rules say when its windows end
     if not settings.kinds:
         return [each for each in (settings.length, settings.slide) if each is not None]
-    aligned = [kind.length.micros + kind.slide.micros for kind in settings.kinds if isinstance(kind, Hopping)]
-    others = [longest.micros for kind in settings.kinds if (longest := longest_of(kind)) is not None]
-    counts = [kind.count for kind in settings.kinds if isinstance(kind, CountByStart)]
-    return [Duration(max([0, *aligned, *others])), *counts[:1]]
+    held = [kind.holds for kind in settings.kinds]
+    spans = [each for each in held if isinstance(each, Duration)]
+    counts = [each for each in held if isinstance(each, Count)]
+    return [max([Duration(0), *spans]), *counts[:1]]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from topologies.compose.checks.checked_bolt import CheckedBolt
 from windowing.errors import ConfigError
 from windowing.settings.bounds import Bounds
-from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot, longest_of
+from windowing.settings.kinds import Session
 from windowing.settings.rules import LateAction, LateBy, OutputTime
 from windowing.time.durations import Duration
 
@@ -21,12 +21,7 @@ def _leaves_out_its_end(settings: WindowSettings) -> bool:
     if settings.key_trigger is not None:
         return False
     if settings.kinds:
-        return all(
-            isinstance(kind, (Session, CountByStart)) or (
-                isinstance(kind, (Hopping, Calendar, Snapshot)) and settings.bounds is Bounds.START
-            )
-            for kind in settings.kinds
-        )  # fmt: skip
+        return all(kind.bounds(settings.bounds) is Bounds.START and not kind.of_moments for kind in settings.kinds)
     return settings.bounds is Bounds.START and isinstance(settings.slide, Duration)
 
 
@@ -63,7 +58,7 @@ def _starts_that_move(bolt: CheckedBolt) -> Iterator[ConfigError]:
     """Rows at the start of windows whose start late events move."""
     settings = bolt.settings
     by_start = settings.output_time is OutputTime.START and settings.late_by is LateBy.WINDOW and bolt.event_time
-    if by_start and any(isinstance(kind, (Session, Snapshot)) for kind in settings.kinds):
+    if by_start and any(kind.merges or kind.between_edges for kind in settings.kinds):
         yield bolt.fault(
             "emits rows at the start of windows that late events can still extend backwards",
             "the next bolt could get no watermark, or the rows would be late there",
@@ -98,7 +93,7 @@ def _adjusted_lifetimes(bolt: CheckedBolt) -> Iterator[ConfigError]:
 def _too_long(bolt: CheckedBolt) -> Iterator[ConfigError]:
     """Windows longer than the system has that the preset stands for (AZ-19)."""
     settings, most = bolt.settings, bolt.settings.longest_window
-    lengths = [settings.length, *map(longest_of, settings.kinds)]
+    lengths = [settings.length, *(kind.longest for kind in settings.kinds)]
     for length in dict.fromkeys(each for each in lengths if isinstance(each, Duration)):
         if most is not None and length > most:
             yield bolt.fault(
@@ -111,7 +106,7 @@ def _too_long(bolt: CheckedBolt) -> Iterator[ConfigError]:
 def _offset(bolt: CheckedBolt) -> Iterator[ConfigError]:
     """An offset of a slide or more."""
     settings = bolt.settings
-    slides = [kind.slide for kind in settings.kinds if isinstance(kind, Hopping)] + [settings.slide]
+    slides = [kind.period for kind in settings.kinds if kind.takes_offset] + [settings.slide]
     longest = max((slide.micros for slide in slides if isinstance(slide, Duration)), default=None)
     if longest is not None and abs(settings.offset.micros) >= longest:
         yield bolt.fault(
@@ -125,13 +120,13 @@ def _each_kind(bolt: CheckedBolt) -> Iterator[ConfigError]:
     """What one kind of window asks of its events."""
     settings = bolt.settings
     for kind in settings.kinds:
-        if settings.lifetime is not None and isinstance(kind, (SlidingLog, Session, CountByStart)):
+        if settings.lifetime is not None and kind.of_points:
             yield bolt.fault(
                 f"has events that last, and {type(kind).__name__} windows",
                 "these windows need points in time",
                 "leave with_lifetime out, or use snapshot, hopping or calendar windows",
             )
-        if settings.lifetime is not None and isinstance(kind, Snapshot) and settings.bounds is Bounds.END:
+        if settings.lifetime is not None and kind.between_edges and settings.bounds is Bounds.END:
             yield bolt.fault(
                 "has snapshots of events that last, with bounds (start, end]",
                 "a lifetime holds its start and not its end",
@@ -148,7 +143,7 @@ def _each_kind(bolt: CheckedBolt) -> Iterator[ConfigError]:
 def _anchor(bolt: CheckedBolt) -> Iterator[ConfigError]:
     """An anchor of windows that are not counted from one."""
     kinds = bolt.settings.kinds
-    if bolt.settings.anchor is not None and kinds and not any(isinstance(kind, Hopping) for kind in kinds):
+    if bolt.settings.anchor is not None and kinds and not any(kind.takes_offset for kind in kinds):
         yield bolt.fault(
             "has an anchor, and no aligned windows", "only aligned windows are counted from an anchor", "remove it"
         )

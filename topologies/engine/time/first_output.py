@@ -10,31 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from policies.assigners import (
-    AlignedWindows,
-    CalendarWindows,
-    LullWindows,
-    MeetingWindows,
-    OnsetWindows,
-    SessionWindows,
-    SlidingLogWindows,
-    SnapshotWindows,
-    WindowAssigner,
-)
 from topologies.engine.time.read_times import read_times
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.io.times import parse_time
 from topologies.topology import Topology
 from windowing.errors import ConfigError, ScenarioError
-from windowing.settings.bounds import Bounds
 from windowing.time.timestamps import from_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-_HOUR = 3_600_000_000
-_LONGEST_UNITS = {"hour": _HOUR, "day": 25 * _HOUR, "week": (7 * 24 + 1) * _HOUR, "month": (31 * 24 + 1) * _HOUR}
-"""Longest duration of each unit in microseconds: a day has 25 hours when clocks go back."""
 
 
 def as_moment(given: datetime | str) -> int:
@@ -134,23 +118,8 @@ def _reach(node: WindowedNode) -> int | None:
         return None  # a lifetime that began long ago may reach into the window
     early = settings.arrival.early if settings.arrival is not None and node.event_time else None
     if node.assigners:
-        lengths = [_longest(assigner) for assigner in node.assigners]
+        lengths = [assigner.longest for assigner in node.assigners]
     else:
         lengths = [None if node.eviction.reach is None else node.eviction.reach.micros]
     known = [length for length in lengths if length is not None]
     return None if len(known) < len(lengths) else max(known) + (0 if early is None else early.micros)
-
-
-def _longest(assigner: WindowAssigner) -> int | None:
-    match assigner:
-        case AlignedWindows() | SlidingLogWindows() | LullWindows():
-            return assigner.length.micros
-        case SessionWindows(max_duration=longest) if longest is not None:
-            return 2 * longest.micros  # it is checked when the clock shows a multiple
-        case CalendarWindows():
-            return _LONGEST_UNITS[assigner.unit]
-        case OnsetWindows() | MeetingWindows():
-            return 1
-        case SnapshotWindows():
-            return int(assigner.bounds is Bounds.START)  # points last a microsecond, before or after their time
-    return None

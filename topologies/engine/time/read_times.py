@@ -12,7 +12,6 @@ from topologies.engine.time.reasons import Reasons, first_reasons, reasons_of
 from topologies.graph.nodes.windowed import WindowedNode
 from windowing.data.tuples import Tuple
 from windowing.errors import ConfigError
-from windowing.settings.kinds import kind_reach
 from windowing.time.durations import Duration
 from windowing.time.timestamps import EARLIEST, LATEST, from_column, from_datetime, is_time
 
@@ -58,7 +57,7 @@ def _inside(node: WindowedNode, times: NDArray[np.int64], reasons: Reasons) -> t
     """Mark as invalid the times so close to the year 1 or 9999 that a window holding them would exceed the range."""
     settings = node.bolt.settings
     margin = sum(extent.micros for extent in (settings.length, settings.slide) if isinstance(extent, Duration))
-    margin = max([margin, *(kind_reach(kind) for kind in settings.kinds)])
+    margin = max([margin, *(kind.reach for kind in settings.kinds)])
     outside = (times < EARLIEST + margin) | (times > LATEST - margin)
     if not margin or not outside.any():
         return times, reasons

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from topologies.engine.time.reasons import Reasons, reasons_of
-from windowing.settings.kinds import WindowKind
+from windowing.settings.kinds import Session, WindowKind
 from windowing.time.timestamps import LATEST
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ def session_gaps(
 ) -> tuple[NDArray[np.int64] | None, list[Reasons]]:
     """The session gap of each event in microseconds; None where all events share one gap. ``kinds`` are the windows of
     the bolt."""
-    kinds = [kind for kind in kinds if getattr(kind, "gap_field", None)]
-    if not kinds:
+    own_gaps = next((kind for kind in kinds if isinstance(kind, Session) and kind.gap_field is not None), None)
+    if own_gaps is None or own_gaps.gap_field is None:
         return None, []
-    name, usual = kinds[0].gap_field, kinds[0].gap.micros  # type: ignore[union-attr]
+    name, usual = own_gaps.gap_field, own_gaps.gap.micros
     if name not in table.column_names:
         return np.full(table.num_rows, usual, np.int64), []
     column = table.column(name).combine_chunks()

@@ -13,9 +13,7 @@ import pyarrow as pa
 from manager.slices.slicing import Slicing
 from policies.admission import Admission, LastEnd
 from policies.assigners import (
-    AlignedWindows,
-    CalendarWindows,
-    CountedWindows,
+    GridWindows,
     SessionWindows,
     SlidingLogWindows,
     WindowAssigner,
@@ -156,7 +154,7 @@ class WindowedNode:
         settings = self.bolt.settings
         if not self.event_time:
             if self.assigners:
-                return not all(isinstance(each, CountedWindows) for each in self.assigners)
+                return any(each.has_start for each in self.assigners)  # those of a count end with an event
             by_count = isinstance(self.trigger, CountTriggerPolicy) and self.eviction.reach is None
             return self.holds or not by_count
         timeouts = settings.idle_timeout or settings.partition_idle_timeout
@@ -208,7 +206,7 @@ class WindowedNode:
         if not self.event_time or not settings.overtakes or settings.lifetime is not None:
             return False
         if self.assigners:
-            return all(isinstance(each, AlignedWindows | CalendarWindows) for each in self.assigners)
+            return all(isinstance(each, GridWindows) for each in self.assigners)
         eviction, trigger = self.eviction, self.trigger
         if not isinstance(eviction, TimeEvictionPolicy) or not isinstance(trigger, TimeTriggerPolicy):
             return False

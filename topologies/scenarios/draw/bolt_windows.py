@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 from topologies.scenarios.run.scenario_answer import AnswerWindow, BoltTrace, Replayed
-from windowing.settings.kinds import Lull, Meeting, Onset, Session
 from windowing.settings.panes import PaneMode
 
 
@@ -33,7 +32,7 @@ def taken_back(answer: Replayed) -> dict[int, list[int]]:
 
 def _of_bolt(trace: BoltTrace) -> Iterator[tuple[int, list[int]]]:
     standing: dict[int, AnswerWindow] = {}
-    sessions = any(isinstance(kind, Session) for kind in trace.settings.kinds)
+    sessions = any(kind.merges for kind in trace.settings.kinds)
     for place, window in sorted(trace.windows.items()):
         before = [each for each, other in standing.items() if _is_same(other, window, sessions=sessions)]
         for each in before:
@@ -56,4 +55,4 @@ def _is_same(earlier: AnswerWindow, later: AnswerWindow, *, sessions: bool) -> b
 
 
 def _by_moments(trace: BoltTrace) -> bool:
-    return any(isinstance(kind, Onset | Lull | Meeting) for kind in trace.settings.kinds)
+    return any(kind.of_moments for kind in trace.settings.kinds)

@@ -12,7 +12,6 @@ from topologies.scenarios.run.scenario_answer import (
 )
 from topologies.topology import Topology
 from windowing.settings import WindowSettings
-from windowing.settings.kinds import CountByStart, Lull, Meeting, Onset, Session, SlidingLog
 from windowing.time.durations import Count
 
 
@@ -60,9 +59,6 @@ def answer_window(
 def _brackets(settings: WindowSettings, row: Mapping[str, Any]) -> tuple[str, str]:
     if row.get("by") is not None:
         return "[", "]"  # from its first event to what fired it
-    match settings.kinds[row["kind"] or 0] if settings.kinds else None:
-        case Session() | Onset() | Lull() | Meeting() | CountByStart():
-            return "[", ")"
-        case SlidingLog():
-            return "(", "]"
-    return settings.bounds.value[0], settings.bounds.value[-1]
+    declared = settings.bounds
+    bounds = settings.kinds[row["kind"] or 0].bounds(declared) if settings.kinds else declared
+    return bounds.value[0], bounds.value[-1]

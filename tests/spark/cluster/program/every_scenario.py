@@ -1,0 +1,35 @@
+"""Scenarios on the cluster: ``every_scenario.py MASTER CHECKPOINTS FILE ...``.
+
+Prints how many there were, and what is wrong with those that came out otherwise than they expect. CHECKPOINTS is a
+place, or ``-`` for the folder of temporary files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from topologies.scenarios.schema.scenario_files import Loaded, load
+from topologies.spark.jvm.session import open_session
+from topologies.spark.spark_replay import replay_on_spark
+
+
+def main(master: str, checkpoints: str, *files: str) -> None:
+    spark, _ = open_session(master, {})
+    wrong: dict[str, list[str]] = {}
+    count = 0
+    for folder in sorted({str(Path(file).parent) for file in files}):
+        os.chdir(folder)  # where their topologies are
+        loaded = [item for file in files if str(Path(file).parent) == folder for item in load(Path(file))]
+        chosen = [item.scenario for item in loaded if isinstance(item, Loaded)]
+        answers = replay_on_spark(chosen, spark=spark, checkpoints=None if checkpoints == "-" else checkpoints)
+        wrong |= {answer.name: answer.differences for answer in answers if not answer.ok}
+        count += len(answers)
+    spark.stop()
+    print(json.dumps({"scenarios": count, "wrong": wrong}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,113 @@
+"""Windows by the clocks and the calendar of a time zone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import time
+from itertools import pairwise
+from typing import Literal, get_args
+
+from windowing.calls.checked import checked_value
+from windowing.errors import ConfigError
+from windowing.settings.kinds.window_kind import WindowKind
+from windowing.time.durations import Duration
+
+CalendarUnit = Literal["hour", "day", "week", "month"]
+
+_HOUR = 3_600_000_000
+_DAY = 24 * _HOUR
+_TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d)?")
+
+_SHORTEST = {"hour": 1, "week": 7 * 24, "month": 28 * 24}
+_LONGEST = {"hour": 1, "week": 7 * 24, "month": 31 * 24}
+"""In hours, by clocks that do not change."""
+
+_LONGEST_PERIOD = {"hour": 3, "day": 3 * 24, "week": 9 * 24, "month": 33 * 24}
+"""In hours, with a margin for clocks that change."""
+
+
+@dataclass(frozen=True, init=False)
+class Calendar(WindowKind):
+    """Hours, days, weeks (from Monday) or months by the clocks of a zone: ``Calendar("day", "Europe/Berlin")``.
+
+    A day has 23 or 25 hours where clocks change. ``at`` divides days into shifts that begin at local times:
+    ``Calendar("day", "Europe/Berlin", at=["06:00", "14:00", "22:00"])``, of which the one of the night has 7 or 9 hours
+    then. A time that the clocks skip is the moment of the skip, and one that they show twice is the first.
+
+    Where a bolt has no other kind of window beside them they hold their start and not their end, unless
+    ``with_alignment(bounds=...)`` says otherwise.
+    """
+
+    edges_known = True
+    by_calendar = True
+
+    unit: CalendarUnit
+    """``hour``, ``day``, ``week`` or ``month``."""
+    zone: str
+    """The name of a time zone: ``Europe/Berlin``."""
+    at: tuple[str, ...]
+    """The local times at which windows begin, for ``day``: ``["06:00", "14:00", "22:00"]``; midnight by default."""
+
+    @checked_value
+    def __init__(self, unit: CalendarUnit, zone: str, *, at: Sequence[str] = ()) -> None:
+        """ConfigError for other units, for times of other units than days, and for texts that are no time of day."""
+        if unit not in get_args(CalendarUnit):
+            raise ConfigError(f"Calendar({unit!r})", do=f"use one of {', '.join(get_args(CalendarUnit))}")
+        if at and unit != "day":
+            raise ConfigError(
+                f"Calendar({unit!r}, at={list(at)})",
+                why="times of day divide days",
+                do=f"write Calendar('day', {zone!r}, at=...), or leave at out",
+            )
+        object.__setattr__(self, "unit", unit)
+        object.__setattr__(self, "zone", zone)
+        object.__setattr__(self, "at", _times_of_day(at))
+
+    @property
+    def begins(self) -> tuple[int, ...]:
+        """The times of ``at``, in microseconds after midnight."""
+        return tuple(_after_midnight(text) for text in self.at)
+
+    @property
+    def shift_lengths(self) -> tuple[int, ...]:
+        """How long each of the windows of a day is, in microseconds, by clocks that do not change; one day without
+        ``at``."""
+        begins = self.begins or (0,)
+        return tuple(end - begin for begin, end in zip(begins, [*begins[1:], begins[0] + _DAY], strict=True))
+
+    def in_words(self) -> str:
+        begin = f", from {' and from '.join(self.at)} on" if self.at else ""
+        return f"each {self.unit} of the calendar in {self.zone}{begin}"
+
+    @property
+    def reach(self) -> int:
+        return _LONGEST_PERIOD[self.unit] * _HOUR
+
+    @property
+    def longest(self) -> Duration:
+        return Duration(max(self.shift_lengths) if self.unit == "day" else _LONGEST[self.unit] * _HOUR)
+
+    @property
+    def period(self) -> Duration:
+        return Duration(min(self.shift_lengths) if self.unit == "day" else _SHORTEST[self.unit] * _HOUR)
+
+
+def _times_of_day(texts: Sequence[str]) -> tuple[str, ...]:
+    """The times in order. Raises ConfigError for an invalid time, and for one given twice."""
+    if isinstance(texts, str):
+        raise ConfigError(f"at={texts!r}", why="it is a list of times", do=f"write at=[{texts!r}]")
+    for text in texts:
+        if _TIME_OF_DAY.fullmatch(text) is None:
+            raise ConfigError(f"at={text!r} is not a time of day", do="write it like '06:00', from 00:00 to 23:59:59")
+    times = sorted(texts, key=_after_midnight)
+    for one, other in pairwise(times):
+        if _after_midnight(one) == _after_midnight(other):
+            raise ConfigError(f"at={list(texts)} has {one} twice", do="name each time once")
+    return tuple(times)
+
+
+def _after_midnight(text: str) -> int:
+    shown = time.fromisoformat(text)
+    return (shown.hour * 3600 + shown.minute * 60 + shown.second) * 1_000_000
