@@ -634,7 +634,7 @@ OF_ITS_PARTS = {
     "Events.slice", "Events.take", "Events.sorted", "Events.by_stream", "Events.concat",
     *(
         f"{kind}.{question}"
-        for kind in ("Calendar", "CountByStart", "Hopping", "Session", "SlidingLog", "Snapshot")
+        for kind in ("WindowKind", "Calendar", "CountByStart", "Hopping", "Session", "SlidingLog", "Snapshot")
         for question in ("bounds", "changes_at_its_end", "in_words")
     ),
 }  # fmt: skip

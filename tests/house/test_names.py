@@ -37,7 +37,7 @@ SHARED_FUNCTIONS = {
 
 
 SHARED_FILES = {
-    "kinds panes presets sinks spouts state triggers": "of the front door `windbolt/`, and what it re-exports",
+    "panes presets sinks spouts state triggers": "of the front door `windbolt/`, and what it re-exports",
     "checkpoint replay rescale savepoint state why": "of the command, and of what it calls",
     "messages": "of each format",
 }
