@@ -207,7 +207,11 @@ def _assigner(settings: WindowSettings, kind: WindowKind) -> WindowAssigner:  # 
         case Meeting(how, left):
             edges = settings.lifetime is not None and settings.lifetime.shape_field is not None
             return MeetingWindows(how, left, edges)
-    raise NotImplementedError(f"no assigner forms the windows of {kind!r}")
+    raise ConfigError(
+        f"{kind!r} is no kind of window that windbolt forms",
+        why="each kind has an assigner, and this one has none",
+        do="use Hopping, Session, Calendar, SlidingLog, Snapshot or CountByStart",
+    )
 
 
 def _eviction(settings: WindowSettings, event_time: bool) -> EvictionPolicy:

@@ -72,7 +72,7 @@ class AssignedWindows:
         self._events = SortedEvents(events, streams, keys, by_side=by_side)
         self._tuple_windows = TupleWindows(
             self._events, task, several_kinds=len(self.assigners) > 1, last=last,
-            timed=all(assigner.has_start for assigner in self.assigners),
+            timed=all(assigner.ends_by_time for assigner in self.assigners),
         )  # fmt: skip
         self._finished = np.zeros(len(events), np.bool_)
 

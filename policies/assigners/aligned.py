@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -96,8 +96,11 @@ class AlignedWindows(GridWindows):
     def starts_of(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
         return ends - self.length.micros
 
+    def anchored(self, origin: int) -> AlignedWindows:
+        return replace(self, origin=origin, offset=Duration(0))
+
     @property
-    def longest(self) -> int:
+    def looks_back(self) -> int:
         return self.length.micros
 
     @property

@@ -78,13 +78,20 @@ class WindowAssigner(ABC):
 
     merges: ClassVar[bool] = False
     """Whether one more event may extend a window, or make one of two. An event is then in one window only."""
-    independent: ClassVar[bool] = False
-    """Whether no other event decides which windows hold an event."""
+    by_time_alone: ClassVar[bool] = False
+    """Whether the time of an event alone decides which windows hold it; of events that last, others may decide too."""
+    ends_by_time: ClassVar[bool] = True
+    """Whether time may end a window. One of a number of events ends with an event, and has no start in time."""
 
     @property
-    def longest(self) -> int | None:
-        """How long a window is at most, in microseconds; None where events may extend it without limit."""
+    def looks_back(self) -> int | None:
+        """How long before the end of a window its events may lie, in microseconds, of points in time; None where that
+        is not bounded."""
         return None
+
+    def anchored(self, origin: int) -> WindowAssigner:
+        """The same windows, counted from a moment in microseconds; those that are not counted are left as they are."""
+        return self
 
     @property
     def last_end(self) -> LastEnd | None:
@@ -109,11 +116,6 @@ class WindowAssigner(ABC):
     def by_side(self) -> bool:
         """Whether it asks for ``Live.sides``. Each event whose key has a null then has a key of its own."""
         return False
-
-    @property
-    def has_start(self) -> bool:
-        """Whether its windows have a start in time; those of a count have none."""
-        return True
 
     @abstractmethod
     def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
@@ -149,7 +151,7 @@ class WindowAssigner(ABC):
 class GridWindows(WindowAssigner):
     """Windows whose edges are known without any event. All arguments and results are in microseconds."""
 
-    independent = True
+    by_time_alone = True
 
     @abstractmethod
     def following(self, times: NDArray[np.int64]) -> NDArray[np.int64]:

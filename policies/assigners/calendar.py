@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Unit = Literal["hour", "day", "week", "month"]
 
 _HOUR, _DAY = 3_600_000_000, 86_400_000_000
-_LONGEST = {"hour": _HOUR, "day": _DAY + _HOUR, "week": 7 * _DAY + _HOUR, "month": 31 * _DAY + _HOUR}
+_LONGEST_UNIT = {"hour": _HOUR, "day": _DAY + _HOUR, "week": 7 * _DAY + _HOUR, "month": 31 * _DAY + _HOUR}
 """In microseconds: a day has 25 hours when clocks go back."""
 
 
@@ -117,8 +117,8 @@ class CalendarWindows(GridWindows):
         return edges[_places(edges, ends - 1)]
 
     @property
-    def longest(self) -> int:
-        return _LONGEST[self.unit]
+    def looks_back(self) -> int:
+        return _LONGEST_UNIT[self.unit]
 
     @property
     def last_end(self) -> LastEnd:

@@ -41,10 +41,6 @@ class CountedWindows(WindowAssigner):
     event counts in the batch in which it arrives, in processing time: of earlier events the order is not known."""
 
     @property
-    def has_start(self) -> bool:
-        return False
-
-    @property
     def _leaves_gaps(self) -> bool:
         """Whether there are events between two windows, in none."""
         return self.slide.value > self.length.value

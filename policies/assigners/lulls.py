@@ -46,7 +46,7 @@ class LullWindows(WindowAssigner):
         return int(moments.min()) if len(moments) else None
 
     @property
-    def longest(self) -> int:
+    def looks_back(self) -> int:
         return self.length.micros
 
     @property

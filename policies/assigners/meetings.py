@@ -63,7 +63,7 @@ class MeetingWindows(WindowAssigner):
         return self._slices(live, after, _NEVER).next_end(after)
 
     @property
-    def longest(self) -> int:
+    def looks_back(self) -> int:
         return 1
 
     @property

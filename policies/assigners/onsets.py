@@ -31,7 +31,7 @@ class OnsetWindows(WindowAssigner):
     A lifetime without length is in none. ``Live.closed_until`` is ignored.
     """
 
-    independent = True
+    by_time_alone = True
 
     def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
         if live.ends is None:
@@ -48,7 +48,7 @@ class OnsetWindows(WindowAssigner):
         return onset_slices(live, live.ends).next_end(after)
 
     @property
-    def longest(self) -> int:
+    def looks_back(self) -> int:
         return 1
 
     @property

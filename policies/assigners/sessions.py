@@ -92,7 +92,7 @@ class SessionWindows(WindowAssigner):
             )
 
     @property
-    def longest(self) -> int | None:
+    def looks_back(self) -> int | None:
         return None if self.max_duration is None else 2 * self.max_duration.micros  # checked at multiples of it
 
     @property

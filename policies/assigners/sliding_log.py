@@ -59,7 +59,7 @@ class SlidingLogWindows(WindowAssigner):
         return upto + 1 - self.length.micros
 
     @property
-    def longest(self) -> int:
+    def looks_back(self) -> int:
         return self.length.micros
 
     @property

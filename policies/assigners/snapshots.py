@@ -70,7 +70,7 @@ class SnapshotWindows(WindowAssigner):
         return self._slices(live, live.ends).next_end(after)
 
     @property
-    def longest(self) -> int:
+    def looks_back(self) -> int:
         """Of points, which last a microsecond, before or after their time; one that lasts has no limit."""
         return int(self.bounds is Bounds.START)
 

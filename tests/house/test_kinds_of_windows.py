@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-import windowing.settings.kinds as kinds
-from windowing.settings.kinds import WindowKind
+from policies.assigners import GridWindows
+from policies.choose_policies import choose_assigners
+from windowing.settings import WindowSettings, kinds
+from windowing.settings.kinds import (
+    Calendar,
+    CountByStart,
+    Hopping,
+    Lull,
+    Meeting,
+    Onset,
+    Session,
+    SlidingLog,
+    Snapshot,
+    WindowKind,
+)
+from windowing.time.durations import Duration
 
 ROOT = Path(__file__).parents[2]
 KINDS = {
@@ -17,6 +32,11 @@ KINDS = {
     for kind in [getattr(kinds, name)]
     if isinstance(kind, type) and issubclass(kind, WindowKind) and kind is not WindowKind
 }
+
+EXAMPLES = (
+    Hopping("5m", "1m"), Session("5m"), Session("5m", max_duration="1h"), Snapshot(), SlidingLog("5m"), CountByStart(3),
+    Calendar("day", "Europe/Berlin"), Onset(), Lull(Duration(3)), Meeting("left", 0),
+)  # fmt: skip
 
 ANY_KIND = {"policies/choose_policies.py", "topologies/scenarios/schema/settings.py"}
 """Where a new kind gets a line: its assigner, and its spelling in scenarios."""
@@ -38,7 +58,7 @@ def naming(folder: str) -> dict[str, set[str]]:
         named = {
             alias.name
             for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("windowing.settings.kinds")
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in ("windowing", "windbolt")
             for alias in node.names
         }
         if named & KINDS:
@@ -56,3 +76,15 @@ def test_few_files_name_a_kind_of_window(folder: str) -> None:
 def test_the_files_that_may_name_one_do() -> None:
     named = naming("policies") | naming("topologies")
     assert set(named) == ANY_KIND | SESSIONS
+
+
+@pytest.mark.parametrize("kind", EXAMPLES, ids=repr)
+def test_a_kind_and_its_assigner_give_the_same_answers(kind: WindowKind) -> None:
+    (assigner,) = choose_assigners(replace(WindowSettings(), kinds=(kind,)), event_time=True)
+    assert assigner.merges == kind.merges
+    assert isinstance(assigner, GridWindows) == kind.edges_known
+    assert (assigner.anchored(7) != assigner) == kind.takes_offset
+
+
+def test_there_is_an_example_of_each_kind() -> None:
+    assert {type(kind).__name__ for kind in EXAMPLES} == KINDS

@@ -37,7 +37,8 @@ def test_files_that_a_page_names_by_their_last_part_are_there(page: Path) -> Non
 
 def missing(text: str, home: Path) -> Iterator[str]:
     """Names of Python files such as ``due.py`` that are neither in ``home``, the folder of the page, nor in one named
-    before them in the same cell or line, nor the only ones of their name in the house."""
+    before them in the same cell or line; nor, where none is named before them, the only ones of their name in the
+    house."""
     for line in text.splitlines():
         for cell in line.split("|"):
             folders = [home]
@@ -45,7 +46,7 @@ def missing(text: str, home: Path) -> Iterator[str]:
                 place = found_in_house(name)
                 beside = [folder / name for folder in folders if (folder / name).is_file()]
                 if place is None and name.endswith(".py"):
-                    place = beside[-1] if beside else _only(name)
+                    place = beside[-1] if beside else None if len(folders) > 1 else _only(name)
                     if place is None:
                         yield name
                 if place is not None:
@@ -84,6 +85,7 @@ def _only(name: str) -> Path | None:
         ("`topologies/engine/ticking/`: `due.py`", []),
         ("| `topologies/engine/ticking/tick.py` | `messages.py` |", ["messages.py"]),
         ("the pool (`pool.py`)", []),
+        ("`topologies/engine/ticking/tick.py`, the pool `pool.py`", ["pool.py"]),
         ("`avro/logical.py`", []),
         ("`xml/logical.py`", ["xml/logical.py"]),
     ],

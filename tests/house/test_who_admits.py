@@ -33,7 +33,7 @@ def _alone(name: str) -> list[WindowedNode]:
     return [
         now
         for was, now, _ in pairs()[name]
-        if not was.deferred and not now.holds and _changed(was.bolt.settings, now.bolt.settings) == [name]
+        if not was.deferred and not now.holds_events and _changed(was.bolt.settings, now.bolt.settings) == [name]
     ]
 
 

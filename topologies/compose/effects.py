@@ -134,7 +134,7 @@ def _shape(situation: Situation, settings: WindowSettings) -> Any:
 
 def _has_lengths(situation: Situation) -> bool:
     settings = situation.settings
-    lengths = [settings.length, *(kind.longest for kind in settings.kinds)]
+    lengths = [settings.length, *(kind.declared_length for kind in settings.kinds)]
     return settings.key_trigger is None and any(isinstance(each, Duration) for each in lengths)
 
 

@@ -15,7 +15,7 @@ def shifted_chains(topology: Topology) -> Iterator[str]:
     """A sentence for each bolt with windows ``[start, end)`` that reads rows with the ends of such windows as times:
     each end is the start of the next window there."""
     for node in topology.windowed.values():
-        if not (node.event_time and _leaves_out_its_end(node)):
+        if not (node.event_time and _has_regular_starts(node)):
             continue
         before = {
             origin.bolt
@@ -31,10 +31,10 @@ def shifted_chains(topology: Topology) -> Iterator[str]:
 
 
 def _has_its_end_as_time(node: WindowedNode) -> bool:
-    return node.bolt.settings.output_time is OutputTime.END and _leaves_out_its_end(node)
+    return node.bolt.settings.output_time is OutputTime.END and _has_regular_starts(node)
 
 
-def _leaves_out_its_end(node: WindowedNode) -> bool:
+def _has_regular_starts(node: WindowedNode) -> bool:
     """Whether its windows are ``[start, end)``, one after the other at regular times."""
     settings = node.bolt.settings
     if settings.key_trigger is not None or settings.bounds is not Bounds.START:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,12 +15,11 @@ from manager.queue.queue_state import QueueState
 from manager.storage.segments.take_rows import take_rows
 from manager.storage.task_state import AssignedState
 from manager.watermarks.substreams import Substreams
-from policies.assigners import AlignedWindows, WindowAssigner
+from policies.assigners import WindowAssigner
 from policies.marks import NONE
 from topologies.checkpoints.notes.assigners_note import assigner_from
 from topologies.state_tables.state_columns import TIME, beside, beside_none, joined, time_column
 from topologies.state_tables.task_reader import TaskReader, key_columns
-from windowing.time.durations import Duration
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -105,7 +103,7 @@ def _assigned(task: TaskReader, state: AssignedState, live: Held) -> Iterator[pa
         hashes = np.zeros(len(piece), np.int64) if live.keys is None else live.keys[firsts]
         keys = _keys(task, live, firsts)
         kinds = np.full(len(piece), kind, np.int32)
-        starts = piece.starts if assigners[kind].has_start else np.full(len(piece), NONE, np.int64)
+        starts = piece.starts if assigners[kind].ends_by_time else np.full(len(piece), NONE, np.int64)
         fired = _firings(panes, kind, hashes, piece.starts, piece.ends)
         yield _rows(task, kinds, starts, piece.ends, np.diff(piece.offsets), keys, fired)
 
@@ -123,9 +121,9 @@ def _triggered(task: TaskReader, live: Held) -> pa.Table:
 
 def _anchored(assigner: WindowAssigner, task: TaskReader) -> WindowAssigner:
     anchor = task.bolt.anchor
-    if not task.timing.from_first_clock or anchor is None or not isinstance(assigner, AlignedWindows):
+    if not task.timing.from_first_clock or anchor is None:
         return assigner
-    return replace(assigner, origin=anchor + task.timing.offset, offset=Duration(0))
+    return assigner.anchored(anchor + task.timing.offset)
 
 
 def _span(task: TaskReader, state: AssignedState, live: Held, windows: AssignedWindows) -> Span:

@@ -136,7 +136,7 @@ class ConfiguredBolt(Component):
     def _calendar_bounds(self) -> Self:
         """Calendar windows, where there are no others, hold their start, unless bounds were asked for by name."""
         settings = self.settings
-        by_calendar = bool(settings.kinds) and all(kind.by_calendar for kind in settings.kinds)
+        by_calendar = bool(settings.kinds) and all(kind.usually_holds_start for kind in settings.kinds)
         return self._with(bounds=Bounds.START) if by_calendar and "bounds" not in dict(settings.asked) else self
 
     def _windows(self, call: str, **windows: Any) -> Self:

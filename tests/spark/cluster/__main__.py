@@ -1,7 +1,8 @@
 """What the tests play a little of: whatever may die on a cluster, in each phase of a batch.
 
 ``python -m tests.spark.cluster`` plays all of it; ``python -m tests.spark.cluster executor@commit master@fire``
-plays what is named. Exit status 1: rows differ from those of a local run.
+plays what is named, and ``scenarios`` all scenarios. Exit status 1: rows differ from those of a local run, or a
+scenario comes out otherwise than it expects.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.spark.cluster.playing import app, crashed, prepared, rows
+from tests.spark.cluster.playing import app, crashed, prepared, rows, scenario_folders, scenarios
 from tests.spark.cluster.standalone import standalone
 from topologies.engine.phases import PHASES
 
@@ -20,13 +21,18 @@ WHO = ("executor", "worker", "master", "driver")
 
 def main() -> int:
     """Play what the arguments name, or all, and print a line for each."""
-    wanted = sys.argv[1:] or [f"{who}@{phase}" for phase in PHASES if phase != "committed" for who in WHO]
+    deaths = [f"{who}@{phase}" for phase in PHASES if phase != "committed" for who in WHO]
+    wanted = sys.argv[1:] or ["scenarios", *deaths]
     wrong = 0
     with tempfile.TemporaryDirectory() as folder, standalone(Path(folder)) as cluster:
         prepared(cluster)
         app(cluster, "expected", "local")
         expected = rows(cluster, "expected")
-        for what in wanted:
+        for folder_name in scenario_folders() if "scenarios" in wanted else ():
+            began = time.monotonic()
+            count = scenarios(cluster, folder_name)
+            print(f"{folder_name}: {count} scenarios, {time.monotonic() - began:.0f} s", flush=True)
+        for what in [each for each in wanted if each != "scenarios"]:
             began = time.monotonic()
             right = crashed(cluster, what) == expected
             wrong += not right

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import sysconfig
 import threading
 import time
+from collections.abc import Sequence
+from pathlib import Path
 
+from tests.helpers.places import TESTS
 from tests.spark.cluster.standalone import Standalone
 from tests.spark.shop import write_orders
 from tests.spark.tools import drafts, file_rows
@@ -38,6 +42,25 @@ def rows(cluster: Standalone, name: str) -> dict[str, list[str]]:
     folder = cluster.shared / name
     assert not any(drafts(folder / sink) for sink in SINKS)
     return {sink: file_rows(folder / sink) for sink in SINKS}
+
+
+def scenarios(
+    cluster: Standalone, folder: str, checkpoints: str = "-", by: Sequence[str] = (sys.executable,), **settings: str
+) -> int:
+    """Play the scenarios of a folder on a cluster, and return how many there are. Their checkpoints are in the folder
+    that all machines see, or in another place; ``by`` runs the program."""
+    (cluster.shared / "tmp").mkdir(exist_ok=True)
+    found = sorted(path for path in (TESTS / "scenarios" / folder).iterdir() if path.suffix in (".yaml", ".jsonl"))
+    command = [*by, "every_scenario.py", cluster.url, checkpoints, *map(str, found)]
+    played = ended(cluster.run(*command, TMPDIR=f"{cluster.shared}/tmp", **settings))
+    said = json.loads(played.stdout.splitlines()[-1])
+    assert said["wrong"] == {}
+    return int(said["scenarios"])
+
+
+def scenario_folders() -> list[str]:
+    """The folders of all scenarios."""
+    return sorted(path.name for path in Path(TESTS / "scenarios").iterdir() if path.is_dir() and path.name[0] != "_")
 
 
 def hosts(cluster: Standalone) -> set[str]:

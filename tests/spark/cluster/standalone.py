@@ -77,6 +77,8 @@ class Standalone:
     pages: int = 0
     memory: str = "1g"
     """Of a worker."""
+    patience: float = 600
+    """Seconds that a command may take."""
     workers: list[Worker] = field(default_factory=list)
     master: subprocess.Popen[bytes] | None = None
 
@@ -149,7 +151,7 @@ class Standalone:
         known = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "PYTHONPATH"))}
         settings = {**known, **own, **environment}
         return subprocess.run(
-            command, cwd=self.driver, env=settings, capture_output=True, text=True, timeout=300, check=False
+            command, cwd=self.driver, env=settings, capture_output=True, text=True, timeout=self.patience, check=False
         )
 
     def _within(self) -> list[str]:

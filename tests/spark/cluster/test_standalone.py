@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.spark.cluster.playing import FILES, WINDBOLT, app, crashed, ended, hosts, rows
+from tests.spark.cluster.playing import FILES, WINDBOLT, app, crashed, ended, hosts, rows, scenarios
 from tests.spark.cluster.standalone import SPARK, Standalone
 
 pytestmark = [
@@ -107,6 +107,10 @@ def test_whatever_dies_between_jobs_the_rows_are_the_same(
 ) -> None:
     """All that may die, in all phases: ``python -m tests.spark.cluster``."""
     assert crashed(cluster, what) == expected
+
+
+def test_the_worked_scenarios_hold(cluster: Standalone) -> None:
+    assert scenarios(cluster, "worked") > 30
 
 
 def test_a_bolt_gets_more_tasks_and_fewer(cluster: Standalone, expected: dict[str, list[str]]) -> None:

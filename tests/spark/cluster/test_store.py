@@ -13,7 +13,7 @@ import pytest
 
 from tests.helpers.hadoop_aws import spark_jars
 from tests.helpers.s3 import ENVIRONMENT, S3, s3_server
-from tests.spark.cluster.playing import FILES, SINKS, ended
+from tests.spark.cluster.playing import FILES, SINKS, ended, scenarios
 from tests.spark.cluster.standalone import SPARK, Standalone
 from tests.spark.tools import in_order
 
@@ -36,13 +36,18 @@ def store(cluster: Standalone) -> Iterator[S3]:
 
 def submitted(cluster: Standalone, store: S3, name: str, what: str = "", *, status: int = 0) -> Mapping[str, int]:
     """Send the program to the cluster; the numbers that it prints at its end."""
-    aws = {**ENVIRONMENT, "AWS_ENDPOINT_URL_S3": f"http://{store.address}"}
-    settings = {"spark.jars": spark_jars(), **{f"spark.executorEnv.{key}": value for key, value in aws.items()}}
-    command = [str(SPARK / "bin" / "spark-submit"), "--master", cluster.url]
-    command += [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
+    command, aws = submitting(cluster, store)
     program = ["app.py", str(cluster.shared), name, what]
     said = ended(cluster.run(*command, *program, PLACE="s3://bucket", **aws), status).stdout
     return {} if status else dict(json.loads(said.splitlines()[-1]))
+
+
+def submitting(cluster: Standalone, store: S3) -> tuple[list[str], dict[str, str]]:
+    """The command that sends a program to the cluster, whose machines all reach the store; and its environment."""
+    aws = {**ENVIRONMENT, "AWS_ENDPOINT_URL_S3": f"http://{store.address}"}
+    settings = {"spark.jars": spark_jars(), **{f"spark.executorEnv.{key}": value for key, value in aws.items()}}
+    command = [str(SPARK / "bin" / "spark-submit"), "--master", cluster.url]
+    return command + [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")], aws
 
 
 def rows(store: S3, name: str) -> dict[str, list[str]]:
@@ -69,6 +74,15 @@ def test_every_tenth_request_fails(cluster: Standalone, store: S3, expected: dic
     finally:
         store.fail()
     assert rows(store, how) == expected
+
+
+def test_the_worked_scenarios_hold_with_checkpoints_in_the_store(cluster: Standalone, store: S3) -> None:
+    command, aws = submitting(cluster, store)
+    store.fail(EVERY, "503")
+    try:
+        assert scenarios(cluster, "worked", "s3://bucket/scenarios", command, **aws) > 30
+    finally:
+        store.fail()
 
 
 def test_an_executor_and_then_the_driver_die_while_requests_fail(

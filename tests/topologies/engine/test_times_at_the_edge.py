@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from topologies import TopologyBuilder, run_local, sinks, spouts
-from windowing import TupleWindow, WindowedBolt
+from windowing import Silence, TupleWindow, WindowedBolt
 from windowing.data.returned_rows import EmittedRows
 
 
@@ -31,3 +31,14 @@ def test_a_time_at_the_edge_of_time_is_invalid_and_does_not_stop_the_query(extre
     assert (last.bolts["ends"].accounts["invalid"], last.bolts["ends"].accounts["windowed"]) == (1, 1)
     assert "year 1 or 9999" in errors.rows[0]["_reason"]
     assert [row["n"] for row in out.rows] == [1]
+
+
+def test_a_silence_that_would_begin_after_the_last_year_is_invalid(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"ts": "9999-12-31T23:59:30Z"}\n{"ts": "2024-01-01T00:00:05Z"}\n')
+    builder, errors = TopologyBuilder("edge"), sinks.memory()
+    builder.set_spout("events", spouts.files(tmp_path / "in.jsonl", "ts timestamp"))
+    builder.set_bolt("quiet", Silence("3m").with_timestamp_field("ts")).global_grouping("events")
+    builder.set_sink("out", sinks.discard()).from_("quiet")
+    builder.set_sink("errors", errors).from_("quiet", stream="errors")
+    run_local(builder.build())
+    assert "year 1 or 9999" in errors.rows[0]["_reason"]

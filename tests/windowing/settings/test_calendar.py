@@ -25,7 +25,7 @@ def test_shifts_are_as_long_as_it_is_to_the_next(at: Any, lengths: tuple[float, 
     kind = Calendar("day", "Europe/Berlin", at=at)
     assert list(kind.at) == sorted(at)
     assert tuple(micros / HOUR for micros in kind.shift_lengths) == lengths
-    longest = kind.longest
+    longest = kind.declared_length
     assert longest is not None
     assert longest.micros == max(lengths) * HOUR
 

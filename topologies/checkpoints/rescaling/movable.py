@@ -125,7 +125,7 @@ def _fixed(topology: Topology, node: WindowedNode, grouped: Sequence[Sequence[st
             yield f"it reads {label!r} by {grouping} grouping, and only fields tell which task has an event"
             return
     yield from _shuffled_after(topology, node)
-    if node.holds:
+    if node.holds_events:
         yield from _held(node, grouped)
     else:
         yield from _queued(node, grouped)
@@ -160,9 +160,9 @@ def _queued(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[st
 
 def _held(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]:
     settings = node.bolt.settings
-    on_grid = all(each.independent for each in node.assigners)
+    by_time_alone = all(each.by_time_alone for each in node.assigners)
     if not node.keys[0]:
-        if not (node.assigners and on_grid):
+        if not (node.assigners and by_time_alone):
             yield "its windows depend on all the events of a task, and not on those of a key (with_key)"
         extras = {
             "panes": settings.panes,
@@ -182,7 +182,7 @@ def _held(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]
         places.add(tuple(key.index(name) for name in fields_of))
     if len(places) > 1:
         yield "its inputs are grouped by different parts of the key"
-    if settings.idle_timeout is not None and not on_grid:
+    if settings.idle_timeout is not None and not by_time_alone:
         yield "its windows end with their events, and an idle timeout may close them"
 
 
@@ -190,7 +190,7 @@ def _whole(node: WindowedNode) -> Iterator[str]:
     """Reasons that do not hold where whole tasks are joined."""
     settings = node.bolt.settings
     asks = asks_for_expired(node.bolt) if settings.expired is None else settings.expired
-    if not node.holds and node.slicing is None and asks:
+    if not node.holds_events and node.slicing is None and asks:
         yield "it asks what has expired since the window before, and a task keeps that of its last window only"
 
 

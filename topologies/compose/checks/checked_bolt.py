@@ -49,7 +49,7 @@ class CheckedBolt:
     @property
     def temporal(self) -> bool:
         """Whether the bolt is a temporal join, whose key is that of the join."""
-        return self.joined is not None and any(kind.of_lifetimes for kind in self.settings.kinds)
+        return self.joined is not None and any(kind.of_temporal_join for kind in self.settings.kinds)
 
     @property
     def situation(self) -> Situation:

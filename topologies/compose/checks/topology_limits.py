@@ -45,7 +45,7 @@ def _lengths(settings: WindowSettings) -> list[Duration | Count]:
         return []  # its rules say when its windows end
     if not settings.kinds:
         return [each for each in (settings.length, settings.slide) if each is not None]
-    held = [kind.holds for kind in settings.kinds]
+    held = [kind.least_held for kind in settings.kinds]
     spans = [each for each in held if isinstance(each, Duration)]
     counts = [each for each in held if isinstance(each, Count)]
     return [max([Duration(0), *spans]), *counts[:1]]

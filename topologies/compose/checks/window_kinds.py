@@ -21,6 +21,7 @@ def _leaves_out_its_end(settings: WindowSettings) -> bool:
     if settings.key_trigger is not None:
         return False
     if settings.kinds:
+        # The times of what ready bolts emit at moments are theirs to choose.
         return all(kind.bounds(settings.bounds) is Bounds.START and not kind.of_moments for kind in settings.kinds)
     return settings.bounds is Bounds.START and isinstance(settings.slide, Duration)
 
@@ -93,7 +94,7 @@ def _adjusted_lifetimes(bolt: CheckedBolt) -> Iterator[ConfigError]:
 def _too_long(bolt: CheckedBolt) -> Iterator[ConfigError]:
     """Windows longer than the system has that the preset stands for (AZ-19)."""
     settings, most = bolt.settings, bolt.settings.longest_window
-    lengths = [settings.length, *(kind.longest for kind in settings.kinds)]
+    lengths = [settings.length, *(kind.declared_length for kind in settings.kinds)]
     for length in dict.fromkeys(each for each in lengths if isinstance(each, Duration)):
         if most is not None and length > most:
             yield bolt.fault(

@@ -147,7 +147,7 @@ def _by_rules(node: WindowedNode, events: Incoming, admission_context: Admission
         moved = codes == Decision.ADJUSTED_OUT_OF_ORDER
         adjusted, out_of_order = (codes == Decision.ADJUSTED_LATE) | moved, (codes == Decision.OUT_OF_ORDER) | moved
     # Assigners account for gaps when the event is finished.
-    gap = None if node.holds else in_gap(node.eviction, node.trigger, times)
+    gap = None if node.holds_events else in_gap(node.eviction, node.trigger, times)
     if gap is not None:
         codes = np.where(gap & accepted(codes), np.int8(Decision.UNWINDOWED), codes)
     marks = events.marks.own if node.admission.per_input else events.marks.bolt

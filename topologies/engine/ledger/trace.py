@@ -95,7 +95,9 @@ def due_at(node: WindowedNode, window: TupleWindow) -> int:
         return shifted(window.end_timestamp, int(window.fired_by is FiredBy.TIMEOUT and after_last))
     waits = node.event_time and (pane is None or pane.last)
     allowed = settings.allowed_lateness.micros if waits else 0
-    return shifted(window.end_timestamp, allowed + (node.closes_after_end if node.holds else node.trigger.due_at(0)))
+    return shifted(
+        window.end_timestamp, allowed + (node.closes_after_end if node.holds_events else node.trigger.due_at(0))
+    )
 
 
 def window_row(node: WindowedNode, batch: int, window: TupleWindow) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def frontiers_of(
 def _by_clock(node: WindowedNode, clock: int) -> int | None:
     if node.assigners:
         return int(node.closes_until(np.array([clock]))[0])
-    return clock if node.holds else node.trigger.frontier(clock, None)
+    return clock if node.holds_events else node.trigger.frontier(clock, None)
 
 
 def _by_watermark(node: WindowedNode, bolt_state: BoltState) -> int | None:

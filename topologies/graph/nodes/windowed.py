@@ -77,7 +77,7 @@ class WindowedNode:
         return self.inputs[input_index].copies(self.parallelism)
 
     @property
-    def holds(self) -> bool:
+    def holds_events(self) -> bool:
         """Whether its tasks hold events until no window needs them, and not a queue that is in order of time."""
         return bool(self.assigners) or self.bolt.settings.key_trigger is not None
 
@@ -85,7 +85,7 @@ class WindowedNode:
     def can_share_windows(self) -> bool:
         """Whether windows of one of its tasks can be fired at the same time: they are independent, runs of a queue of
         events, and what came in has been admitted by those who read it."""
-        return self.bolt.parallel_windows and not self.holds and not self.deferred and self.slicing is None
+        return self.bolt.parallel_windows and not self.holds_events and not self.deferred and self.slicing is None
 
     @cached_property
     def slicing(self) -> Slicing | None:
@@ -103,7 +103,7 @@ class WindowedNode:
         return self.traced_slicing if traced else self.slicing
 
     def _slicing(self, watched: tuple[str, Accumulator] | None) -> Slicing | None:
-        bolt, slices = self.bolt, None if self.holds else SliceGrid.of(self.eviction, self.trigger)
+        bolt, slices = self.bolt, None if self.holds_events else SliceGrid.of(self.eviction, self.trigger)
         if bolt.settings.message_id_field is not None:
             return None  # sums do not know which ids are in them
         if slices is None or not isinstance(bolt, AggregateBolt) or not bolt.is_as_declared:
@@ -154,9 +154,9 @@ class WindowedNode:
         settings = self.bolt.settings
         if not self.event_time:
             if self.assigners:
-                return any(each.has_start for each in self.assigners)  # those of a count end with an event
+                return any(each.ends_by_time for each in self.assigners)
             by_count = isinstance(self.trigger, CountTriggerPolicy) and self.eviction.reach is None
-            return self.holds or not by_count
+            return self.holds_events or not by_count
         timeouts = settings.idle_timeout or settings.partition_idle_timeout
         early = settings.panes is not None and settings.panes.uses_clock
         return timeouts is not None or settings.estimate_arrival or early
@@ -167,7 +167,7 @@ class WindowedNode:
 
         Tasks that hold events do; else it follows from the declarations of the settings (``Admits``).
         """
-        return self.holds or self.bolt.settings.admitted_by_tasks(event_time=self.event_time)
+        return self.holds_events or self.bolt.settings.admitted_by_tasks(event_time=self.event_time)
 
     @cached_property
     def sequenced(self) -> bool:

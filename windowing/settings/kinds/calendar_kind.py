@@ -20,11 +20,11 @@ _HOUR = 3_600_000_000
 _DAY = 24 * _HOUR
 _TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d)?")
 
-_SHORTEST = {"hour": 1, "week": 7 * 24, "month": 28 * 24}
-_LONGEST = {"hour": 1, "week": 7 * 24, "month": 31 * 24}
-"""In hours, by clocks that do not change."""
+_SHORTEST_UNIT = {"hour": 1, "week": 7 * 24, "month": 28 * 24}
+_LONGEST_UNIT = {"hour": 1, "week": 7 * 24, "month": 31 * 24}
+"""In hours, by clocks that do not change; of days ``shift_lengths`` tells."""
 
-_LONGEST_PERIOD = {"hour": 3, "day": 3 * 24, "week": 9 * 24, "month": 33 * 24}
+_REACH = {"hour": 3, "day": 3 * 24, "week": 9 * 24, "month": 33 * 24}
 """In hours, with a margin for clocks that change."""
 
 
@@ -41,7 +41,7 @@ class Calendar(WindowKind):
     """
 
     edges_known = True
-    by_calendar = True
+    usually_holds_start = True
 
     unit: CalendarUnit
     """``hour``, ``day``, ``week`` or ``month``."""
@@ -83,15 +83,15 @@ class Calendar(WindowKind):
 
     @property
     def reach(self) -> int:
-        return _LONGEST_PERIOD[self.unit] * _HOUR
+        return _REACH[self.unit] * _HOUR
 
     @property
-    def longest(self) -> Duration:
-        return Duration(max(self.shift_lengths) if self.unit == "day" else _LONGEST[self.unit] * _HOUR)
+    def declared_length(self) -> Duration:
+        return Duration(max(self.shift_lengths) if self.unit == "day" else _LONGEST_UNIT[self.unit] * _HOUR)
 
     @property
     def period(self) -> Duration:
-        return Duration(min(self.shift_lengths) if self.unit == "day" else _SHORTEST[self.unit] * _HOUR)
+        return Duration(min(self.shift_lengths) if self.unit == "day" else _SHORTEST_UNIT[self.unit] * _HOUR)
 
 
 def _times_of_day(texts: Sequence[str]) -> tuple[str, ...]:

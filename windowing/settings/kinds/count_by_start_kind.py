@@ -29,7 +29,7 @@ class CountByStart(WindowKind):
         return f"each run of {self.count.value} distinct start times"
 
     @property
-    def holds(self) -> Count:
+    def least_held(self) -> Count:
         return self.count
 
     def bounds(self, declared: Bounds) -> Bounds:

@@ -36,7 +36,7 @@ class Hopping(WindowKind):
         return self.length.micros + self.slide.micros
 
     @property
-    def longest(self) -> Duration:
+    def declared_length(self) -> Duration:
         return self.length
 
     @property
@@ -44,5 +44,5 @@ class Hopping(WindowKind):
         return self.slide
 
     @property
-    def holds(self) -> Duration:
+    def least_held(self) -> Duration:
         return Duration(self.length.micros + self.slide.micros)

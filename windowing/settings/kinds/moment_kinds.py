@@ -36,7 +36,7 @@ class Onset(_Moments):
     It is due as soon as the watermark is past that moment, however long its events last.
     """
 
-    of_lifetimes = True
+    of_temporal_join = True
 
     def in_words(self) -> str:
         return _ONSET
@@ -52,6 +52,10 @@ class Lull(_Moments):
     def in_words(self) -> str:
         return f"the last event before each {self.length} without one"
 
+    @property
+    def reach(self) -> int:
+        return self.length.micros
+
 
 @dataclass(frozen=True)
 class Meeting(_Moments):
@@ -62,7 +66,7 @@ class Meeting(_Moments):
     which left events meet their first partner, with these events.
     """
 
-    of_lifetimes = True
+    of_temporal_join = True
 
     how: How
     left: int

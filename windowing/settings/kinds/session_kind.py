@@ -58,7 +58,7 @@ class Session(WindowKind):
         return self.gap.micros + (self.max_duration.micros if self.max_duration else 0)
 
     @property
-    def longest(self) -> Duration:
+    def declared_length(self) -> Duration:
         """The gap, or the longest duration: what Azure bounds as well (AZ-22)."""
         return self.gap if self.max_duration is None else max(self.gap, self.max_duration)
 

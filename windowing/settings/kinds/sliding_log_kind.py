@@ -32,7 +32,7 @@ class SlidingLog(WindowKind):
         return self.length.micros
 
     @property
-    def longest(self) -> Duration:
+    def declared_length(self) -> Duration:
         return self.length
 
     def bounds(self, declared: Bounds) -> Bounds:

@@ -13,16 +13,15 @@ from windowing.time.durations import Count, Duration, Time, as_duration
 class WindowKind(ABC):
     """A kind of window, as a bolt declares it; ``policies.assigners`` form the windows.
 
-    A new kind is a subclass that answers where these defaults are wrong, an assigner, and the line of
-    ``policies/choose_policies.py`` that brings the two together.
+    A new kind is a subclass that answers where these defaults are wrong; decision 83 lists the other files.
     """
 
     edges_known: ClassVar[bool] = False
     """Whether its windows begin and end at times that are known without any event."""
     takes_offset: ClassVar[bool] = False
     """Whether these times are counted from an offset or an anchor."""
-    by_calendar: ClassVar[bool] = False
-    """Whether these times are those of a calendar, whose windows usually hold their start."""
+    usually_holds_start: ClassVar[bool] = False
+    """Whether its windows hold their start, and not their end, unless a bolt declares bounds."""
     merges: ClassVar[bool] = False
     """Whether one more event may extend a window, or make one of two."""
     between_edges: ClassVar[bool] = False
@@ -33,8 +32,8 @@ class WindowKind(ABC):
     """Whether its events must be points in time, and may not last."""
     of_moments: ClassVar[bool] = False
     """Whether its windows are moments at which a ready bolt is called, and no windows of a user's."""
-    of_lifetimes: ClassVar[bool] = False
-    """Whether it shows which events live at the same time, as joins by lifetime need."""
+    of_temporal_join: ClassVar[bool] = False
+    """Whether it is what a temporal join is called at."""
 
     @abstractmethod
     def in_words(self) -> str:
@@ -46,19 +45,25 @@ class WindowKind(ABC):
         return 1
 
     @property
-    def longest(self) -> Duration | None:
-        """How long a window is by what is declared, at most; None where nothing bounds it, or no time is set."""
+    def declared_length(self) -> Duration | None:
+        """How long a window is by what is declared, at most; None where nothing bounds it, or the user sets no time.
+
+        Clock changes aside: of a day, 24 hours. How long windows may be in fact, assigners say (``looks_back``).
+        """
         return None
 
     @property
     def period(self) -> Duration | None:
-        """From the end of a window to the end of the next, at least; None where that depends on the events."""
+        """From the end of a window to the end of the next, at least, clock changes aside.
+
+        None where that depends on the events.
+        """
         return None
 
     @property
-    def holds(self) -> Duration | Count | None:
+    def least_held(self) -> Duration | Count | None:
         """How much of the stream a task holds, at least, before it lets go of events; None where nothing says."""
-        return self.longest
+        return self.declared_length
 
     def bounds(self, declared: Bounds) -> Bounds:
         """Which of its ends a window holds, where the bolt declares these bounds (``with_alignment(bounds=...)``)."""

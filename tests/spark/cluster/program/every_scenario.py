@@ -13,18 +13,22 @@ from pathlib import Path
 
 from topologies.scenarios.schema.scenario_files import Loaded, load
 from topologies.spark.jvm.session import open_session
+from topologies.spark.jvm.stores import reach_stores
 from topologies.spark.spark_replay import replay_on_spark
 
 
 def main(master: str, checkpoints: str, *files: str) -> None:
     spark, _ = open_session(master, {})
+    place = None if checkpoints == "-" else checkpoints
+    if place is not None:
+        reach_stores(spark, [place])
     wrong: dict[str, list[str]] = {}
     count = 0
     for folder in sorted({str(Path(file).parent) for file in files}):
         os.chdir(folder)  # where their topologies are
         loaded = [item for file in files if str(Path(file).parent) == folder for item in load(Path(file))]
         chosen = [item.scenario for item in loaded if isinstance(item, Loaded)]
-        answers = replay_on_spark(chosen, spark=spark, checkpoints=None if checkpoints == "-" else checkpoints)
+        answers = replay_on_spark(chosen, spark=spark, checkpoints=place)
         wrong |= {answer.name: answer.differences for answer in answers if not answer.ok}
         count += len(answers)
     spark.stop()
