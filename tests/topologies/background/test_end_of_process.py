@@ -65,7 +65,7 @@ except Exception:
 """
 )
 INTERRUPTED = """
-import _thread
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it, and hand that on
 
 def interrupt(report):
     os.kill(os.getpid(), signal.SIGINT)
