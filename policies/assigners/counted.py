@@ -34,6 +34,8 @@ class CountedWindows(WindowAssigner):
     an event at the very time of the last window counts for the next.
     """
 
+    ends_by_time = False
+
     length: Count
     slide: Count
     by_arrival: bool = False

@@ -84,6 +84,7 @@ def test_a_kind_and_its_assigner_give_the_same_answers(kind: WindowKind) -> None
     assert assigner.merges == kind.merges
     assert isinstance(assigner, GridWindows) == kind.edges_known
     assert (assigner.anchored(7) != assigner) == kind.takes_offset
+    assert assigner.ends_by_time
 
 
 def test_there_is_an_example_of_each_kind() -> None:
