@@ -66,6 +66,7 @@ def fire(item: FireItem, context: Context) -> FireOutcome:
     what the bolt emits."""
     node, router = anchored(context.topology.windowed[item.bolt], item.anchor), Router(context)
     with naming_owner(f"bolt {item.bolt!r}, task {item.task}"):
+        context.store.expect(item.needed_refs())
         windows = family_of(node).restore(item, node, router)
         admitted = admit(item, node, router, windows.admission_context)
         if admitted is not None:
@@ -91,6 +92,7 @@ def compact(item: CompactItem, context: Context) -> Ref:
     """Merge adjacent segments of one task into one segment, in order of time."""
     node = context.topology.windowed[item.bolt]
     with naming_owner(f"bolt {item.bolt!r}, task {item.task}"):
+        context.store.expect(item.refs)
         return family_of(node).compact(item, node, context)
 
 

@@ -18,7 +18,7 @@ from manager.storage.file_systems.checksums import crc32
 from manager.storage.file_systems.files import delete, private_stream, sync_file, sync_names
 from manager.storage.file_systems.object_store import is_object_store, open_uri
 from manager.storage.file_systems.storage_errors import as_storage_error
-from manager.storage.segments.read_ahead import read_section
+from manager.storage.segments.read_ahead import expect_sections, read_section
 from manager.storage.segments.ref import Ref
 from windowing.errors import DamagedCheckpoint, StorageError
 
@@ -61,6 +61,13 @@ class FileSegments:
     def writer(self, folder: str) -> _FileWriter:
         """A writer of a new segment in a folder; its name belongs to this attempt alone."""
         return _FileWriter(self, f"{folder}/{epoch_prefix(self.epoch)}{uuid.uuid4().hex}.arrow")
+
+    def expect(self, refs: Iterable[Ref]) -> None:
+        """Called before several are read: of a store that is not on this machine they are fetched several at a time.
+
+        What cannot be fetched is told when it is read."""
+        if self.uri is not None and is_object_store(self.uri):
+            expect_sections(self.uri, ((f"{self.root}/{ref.segment}", ref.offset, ref.length) for ref in refs))
 
     def read(self, ref: Ref) -> pa.Table:
         """The rows of a reference that are still needed; mapped into memory where the file is local.

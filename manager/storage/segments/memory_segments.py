@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -21,6 +22,9 @@ class MemorySegments:
     def writer(self, folder: str) -> _MemoryWriter:
         """A writer of a new segment."""
         return _MemoryWriter(self, f"{folder}/{uuid.uuid4().hex}")
+
+    def expect(self, refs: Iterable[Ref]) -> None:
+        """Nothing is far away."""
 
     def read(self, ref: Ref) -> pa.Table:
         """The rows of a reference that are still needed."""

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from manager.storage.file_systems import object_store
 
@@ -16,6 +19,10 @@ _PIECE = 1 << 18
 """Bytes that are read at once."""
 _KEPT = 1 << 28
 """Bytes that a process keeps, at most."""
+
+
+_AT_ONCE = 16
+"""Requests that are under way at the same time."""
 
 
 class _Pieces:
@@ -41,15 +48,45 @@ class _Pieces:
                 self._size -= len(self._pieces.popitem(last=False)[1])
         return found
 
+    def fetch(self, uri: str, wanted: Iterable[tuple[str, int]]) -> None:
+        """Read the pieces, by (path, number), that are not there yet, several at a time; half of what is kept, at most.
+
+        What cannot be read is left out."""
+        with self._lock:
+            missing = [each for each in dict.fromkeys(wanted) if (uri, *each) not in self._pieces]
+        if len(missing) < 2:
+            return
+
+        def read(piece: tuple[str, int]) -> None:
+            with suppress(OSError):
+                self.get(uri, *piece)
+
+        with ThreadPoolExecutor(min(_AT_ONCE, len(missing))) as threads:
+            list(threads.map(read, missing[: _KEPT // _PIECE // 2]))
+
 
 _READ = _Pieces()
+
+
+def expect_sections(uri: str, sections: Iterable[tuple[str, int, int]]) -> None:
+    """Fetch sections that are about to be read, by (path, offset, length), several at a time; large ones are read when
+    they are asked for."""
+    _READ.fetch(
+        uri,
+        ((path, number) for path, offset, length in sections if length < _PIECE for number in _numbers(offset, length)),
+    )
 
 
 def read_section(uri: str, path: str, offset: int, length: int) -> bytes:
     """Some bytes of an object; fewer where it is cut short. FileNotFoundError where there is none."""
     if length >= _PIECE:
         return object_store.read_range(uri, path, offset, length)
-    first = offset // _PIECE
-    pieces = [_READ.get(uri, path, number) for number in range(first, (offset + length - 1) // _PIECE + 1)]
-    start = offset - first * _PIECE
+    numbers = _numbers(offset, length)
+    pieces = [_READ.get(uri, path, number) for number in numbers]
+    start = offset - numbers[0] * _PIECE
     return b"".join(pieces)[start : start + length] if len(pieces) > 1 else pieces[0][start : start + length]
+
+
+def _numbers(offset: int, length: int) -> range:
+    """The pieces of an object in which a section lies."""
+    return range(offset // _PIECE, (offset + length - 1) // _PIECE + 1)

@@ -6,6 +6,7 @@ and checksum of each are not in the file but in the references to it, which the 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Protocol
 
@@ -34,4 +35,5 @@ class SegmentStore(Protocol):
     """Where segments are kept."""
 
     def writer(self, folder: str) -> SegmentDraft: ...
+    def expect(self, refs: Iterable[Ref]) -> None: ...
     def read(self, ref: Ref) -> pa.Table: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -82,6 +82,17 @@ class FireItem:
     anchor: int | None = None
     """Time in microseconds from which aligned windows are counted, where that is the first clock of the run."""
     share: Share = Share()
+
+    def needed_refs(self) -> Iterator[Ref]:
+        """The sections that the task will read: of its state, and of the events that it has yet to admit."""
+        for ref in self.state.all_refs():
+            if ref.needed:
+                flags = ref.to_flags()
+                yield from [ref] if flags is None else [ref, flags]
+        if self.admit.sections is not None:
+            yield from self.admit.sections.refs
+        if self.admit.marks is not None:
+            yield self.admit.marks
 
 
 @dataclass(frozen=True)
