@@ -32,7 +32,7 @@ def is_hdfs(uri: str | None) -> bool:
 
 def is_hdfs_itself(filesystem: pafs.FileSystem) -> bool:
     """Whether a file system is one of ``open_hdfs``, also where it is asked again."""
-    return bool(filesystem.type_name.endswith("hdfs"))
+    return isinstance(filesystem, pafs.PyFileSystem) and bool(filesystem.type_name.endswith("hdfs"))
 
 
 def open_hdfs(root: str) -> pafs.FileSystem:
