@@ -43,7 +43,7 @@ def open_uri(uri: str) -> tuple[pafs.FileSystem, str]:
             do="name a folder on this machine, or a place in s3://, gs://, abfss:// or hdfs://; or mount it here",
         )
     root, inside = root_and_path(uri)
-    plain, path = _opened(root, os.getpid())
+    plain, path = (open_hdfs(root), "/") if is_hdfs(uri) else _opened(root, os.getpid())
     if inside:
         path = f"{path.removesuffix('/')}/{inside}"
     return (_patient(plain) if is_object_store(uri) or is_hdfs(uri) else plain), path
@@ -142,8 +142,6 @@ def _patient(plain: pafs.FileSystem) -> pafs.FileSystem:
 
 @lru_cache(maxsize=256)
 def _opened(uri: str, process: int) -> tuple[pafs.FileSystem, str]:
-    if is_hdfs(uri):
-        return open_hdfs(uri), "/"
     filesystem, path = pafs.FileSystem.from_uri(_as_pyarrow_names_it(uri))
     return filesystem, path
 
