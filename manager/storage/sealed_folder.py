@@ -12,12 +12,13 @@ from urllib.parse import urlsplit
 
 import pyarrow.fs as pafs
 
-from manager.storage.file_systems import files, object_store
+from manager.storage.file_systems import files, hdfs, object_store
 from manager.storage.file_systems.files import sync_file, sync_folder, sync_names
+from manager.storage.file_systems.hdfs import is_hdfs
 from manager.storage.file_systems.object_store import is_object_store
 from manager.storage.file_systems.storage_errors import as_storage_error
 from manager.storage.sealed import seal, unseal
-from windowing.errors import DamagedCheckpoint, StorageError
+from windowing.errors import DamagedCheckpoint
 
 _DRAFT = re.compile(r"\..+\.json\.[0-9a-f]{32}")
 
@@ -80,22 +81,15 @@ class SealedFolder:
         The values have something of their own, such as a random id: a document that is there with the same values
         counts as written by this call. For object stores and HDFS; on a local file system a lock keeps others off.
         """
+        assert self.uri is not None, "on this machine a lock keeps others off"
         path, data = self.path(name), seal(json.dumps(values))
-        if self.uri is not None and is_object_store(self.uri):
-            with as_storage_error(path, "written"):
-                return object_store.create_object(self.uri, path, data)
-        draft = self._draft(path, data)
-        try:
-            files.move(self.filesystem, draft, path)  # HDFS does not rename onto an existing file
-        except StorageError:
-            if not self.has(name):
-                raise
-            files.delete(self.filesystem, draft, missing=True)
-            return bool(self.read(name) == values)
-        return True
+        with as_storage_error(path, "written"):
+            if is_hdfs(self.uri):
+                return hdfs.create_file(self.uri, _draft_of(path), path, data)
+            return object_store.create_object(self.uri, path, data)
 
     def delete(self, *names: str) -> None:
-        """Delete documents; on an object store they may have been deleted already."""
+        """Delete documents; elsewhere than on this machine they may have been deleted already."""
         delete_all(self.filesystem, self.uri, [self.path(name) for name in names])
 
     def names(self, folder: str) -> list[str]:
@@ -114,8 +108,7 @@ class SealedFolder:
         return files.read_bytes(self.filesystem, path) if files.is_there(self.filesystem, path) else None
 
     def _draft(self, path: str, data: bytes) -> str:
-        folder, base = path.rsplit("/", 1)
-        draft = f"{folder}/.{base}.{uuid.uuid4().hex}"
+        draft = _draft_of(path)
         files.write_private(self.filesystem, draft, data)
         if self.uri is None:
             sync_file(draft)
@@ -125,11 +118,18 @@ class SealedFolder:
         """Delete the drafts left by processes that died while writing."""
         for base in self.entries(folder):
             if _DRAFT.fullmatch(base):
-                files.delete(self.filesystem, "/".join(filter(None, [self.root, folder, base])))
+                delete_all(self.filesystem, self.uri, ["/".join(filter(None, [self.root, folder, base]))])
+
+
+def _draft_of(path: str) -> str:
+    """A new hidden name for what is to be the file at a path."""
+    folder, base = path.rsplit("/", 1)
+    return f"{folder}/.{base}.{uuid.uuid4().hex}"
 
 
 def delete_all(filesystem: pafs.FileSystem, uri: str | None, paths: Iterable[str], *, missing: bool = False) -> None:
-    """Delete files; on an object store together, and whether they are there or not. ``missing``: likewise elsewhere."""
+    """Delete files; on an object store together. Elsewhere than on this machine they may have been deleted already;
+    ``missing``: here too."""
     if uri is not None and is_object_store(uri):
         doomed = sorted(paths)
         if doomed:
@@ -137,7 +137,7 @@ def delete_all(filesystem: pafs.FileSystem, uri: str | None, paths: Iterable[str
                 object_store.delete_objects(uri, doomed)
         return
     for path in paths:
-        files.delete(filesystem, path, missing=missing)
+        files.delete(filesystem, path, missing=missing or is_hdfs(uri))
 
 
 def required(found: Any, path: str, why: str) -> Any:

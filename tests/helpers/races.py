@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from manager.storage.batch_keys import batch_key
 from tests.helpers.s3 import S3, s3_server
@@ -31,6 +32,14 @@ from windbolt.aggregates import count, sum, window_end
 from windowing.errors import CheckpointError
 
 FILES, ROWS = 3, 12
+
+
+class Store(Protocol):
+    """Where the runs keep their checkpoints and write their files."""
+
+    def uri(self, key: str, /) -> str: ...
+    def names(self) -> list[str]: ...
+    def body(self, key: str, /) -> bytes: ...
 
 
 def topology(files: str, out: str) -> Topology:
@@ -80,13 +89,13 @@ class Driver:
         return self.error is not None and "has been taken over by process" in self.error.what
 
 
-def published(store: S3, folder: str) -> dict[str, bytes]:
+def published(store: Store, folder: str) -> dict[str, bytes]:
     """The files of a sink; drafts, which a run that was stopped leaves for the next one to delete, are hidden."""
     found = (name for name in store.names() if name.startswith(f"{folder}/batch-"))
     return {name.removeprefix(f"{folder}/"): store.body(name) for name in found}
 
 
-def judge(store: S3, name: str, drivers: list[Driver], expected: dict[str, bytes]) -> None:
+def judge(store: Store, name: str, drivers: list[Driver], expected: dict[str, bytes]) -> None:
     """That the runs together have done what one alone does."""
     for driver in drivers:
         assert driver.error is None or driver.taken_over, driver.error
@@ -102,7 +111,7 @@ def judge(store: S3, name: str, drivers: list[Driver], expected: dict[str, bytes
     assert list(whole_batches(halves)) == kept[::-1]
 
 
-def race(store: S3, name: str, files: str, expected: dict[str, bytes], chance: random.Random) -> list[Driver]:
+def race(store: Store, name: str, files: str, expected: dict[str, bytes], chance: random.Random) -> list[Driver]:
     """One race; returns the drivers."""
     made = topology(files, store.uri(f"{name}/out"))
     drivers = [Driver(made, store.uri(f"{name}/ck")) for _ in range(2)]
@@ -119,7 +128,7 @@ def race(store: S3, name: str, files: str, expected: dict[str, bytes], chance: r
     return drivers
 
 
-def alone(store: S3, files: str, name: str = "alone") -> dict[str, bytes]:
+def alone(store: Store, files: str, name: str = "alone") -> dict[str, bytes]:
     """What a run without another one publishes."""
     driver = Driver(topology(files, store.uri(f"{name}/out")), store.uri(f"{name}/ck"))
     driver.run()

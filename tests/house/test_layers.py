@@ -51,7 +51,9 @@ class Layer:
 LAYERS = {
     "windowing": Layer(frozenset({"windowing"}), ARRAYS, lazily=frozenset({"datasketches", "pandas"})),
     "policies": Layer(frozenset({"windowing", "policies"}), ARRAYS),
-    "manager": Layer(frozenset({"windowing", "policies", "manager"}), ARRAYS, lazily=frozenset({"isal", "obstore"})),
+    "manager": Layer(
+        frozenset({"windowing", "policies", "manager"}), ARRAYS, lazily=frozenset({"hdfs_native", "isal", "obstore"})
+    ),
     "topologies": Layer(frozenset({"windowing", "policies", "manager", "topologies"}), None),
     "windbolt": Layer(frozenset({"windowing", "policies", "topologies", "windbolt"}), frozenset()),
 }

@@ -10,6 +10,8 @@ from dataclasses import KW_ONLY, dataclass
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from manager.outside.place_names import root_and_path
+from manager.storage.file_systems.hdfs import is_hdfs, matches
 from topologies.io.file_metadata import with_file_metadata
 from topologies.io.formats import FileFormat, infer_schema
 from topologies.io.formats.access import reached
@@ -99,10 +101,12 @@ class FileSpout:
         Files whose names are not UTF-8 are not input (topologies/sources/unnameable.py reports them).
         """
         path = shown_path(self.path)
+        if is_hdfs(path):
+            return _in_order(_in_hdfs(path, passed))
         names = [name for name in candidates(path) if not hidden(name) and _is_text(name)]
         with reached(path):
             files = [_listing_entry(name) for name in names if name not in passed]
-        return sorted((file for file in files if file is not None), key=lambda file: (file.changed, file.path))
+        return _in_order(file for file in files if file is not None)
 
     def cut(self, files: Iterable[FoundFile]) -> Iterator[list[FoundFile]]:
         """Cut files, in their order, into micro-batches as Spark does."""
@@ -161,3 +165,18 @@ def _listing_entry(name: str) -> FoundFile | None:
     except FileNotFoundError:
         return None
     return FoundFile(name, status.st_mtime_ns // 1_000_000, status.st_size) if stat.S_ISREG(status.st_mode) else None
+
+
+def _in_hdfs(path: str, passed: Container[str]) -> Iterator[FoundFile]:
+    """The files of a folder or a pattern in HDFS. UnreachableError where it cannot be listed."""
+    root = root_and_path(path)[0].rstrip("/")
+    with reached(path):
+        found = matches(path)
+    for entry in found:
+        name = f"{root}{entry.path}"
+        if entry.type == pafs.FileType.File and not hidden(name) and name not in passed:
+            yield FoundFile(name, entry.mtime_ns // 1_000_000, entry.size)
+
+
+def _in_order(files: Iterable[FoundFile]) -> list[FoundFile]:
+    return sorted(files, key=lambda file: (file.changed, file.path))

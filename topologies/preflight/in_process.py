@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import os
+from urllib.parse import urlsplit
 
+from manager.outside.place_names import root_and_path
+from manager.storage.file_systems.files import is_there
+from manager.storage.file_systems.hdfs import is_hdfs
+from manager.storage.file_systems.object_store import open_uri
+from manager.storage.file_systems.storage_errors import naming_owner
 from topologies.io.file_spout import FileSpout
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.paths import shown_path
@@ -33,6 +39,8 @@ def _refuse_spark(topology: Topology) -> None:
                     why="a local run has no Spark",
                     do="run on Spark, or replay scenarios of the topology",
                 )
+            case FileSpout(path) if is_hdfs(shown_path(path)):
+                _refuse_unmatched_in_hdfs(name, shown_path(path))
             case FileSpout(path) if "://" in shown_path(path):
                 raise ConfigError(
                     f"spout {name!r} reads {path!r}",
@@ -80,6 +88,30 @@ def _refuse_unmatched(name: str, path: str) -> None:
             why="the run would end successfully without having read anything",
             do="make the folder before the run, or correct the path",
         )
+
+
+def _refuse_unmatched_in_hdfs(name: str, place: str) -> None:
+    """A folder or a pattern in HDFS has to name its NameNode, and its folder has to be there.
+
+    StorageError where that cannot be seen.
+    """
+    root, inside = root_and_path(place)
+    if not urlsplit(root).netloc:
+        raise ConfigError(
+            f"spout {name!r} reads {place!r}, which names no host",
+            why="Spark notes files by the name of their host; a run on Spark that continued would read them again",
+            do="name it as fs.defaultFS in core-site.xml does, such as hdfs://shop/in",
+        )
+    folder = f"/{inside}"
+    with naming_owner(f"spout {name!r}"):
+        filesystem, _ = open_uri(place)
+        if not is_there(filesystem, folder):
+            folder = leading_folder(folder)
+            if folder == f"/{inside}" or not is_there(filesystem, folder):
+                raise ConfigError(
+                    f"spout {name!r}: {root.rstrip('/')}{folder} is not there",
+                    do="make the folder before the run, or correct the path",
+                )
 
 
 def _refuse_kafka(topology: Topology) -> None:

@@ -21,18 +21,19 @@ import pyarrow.fs as pafs
 
 from manager.outside.asking_again import RETRIES, AskingAgain
 from manager.outside.place_names import KNOWN, root_and_path
+from manager.storage.file_systems.hdfs import is_hdfs, open_hdfs
 from windowing.errors import ConfigError, EnvironmentMissing
 
 _AT_ONCE = 16
 """Requests that are under way at the same time."""
 _RETRIES = {"max_retries": RETRIES, "retry_timeout": timedelta(seconds=60)}
-_HDFS = ("hdfs", "viewfs")
 
 
 def open_uri(uri: str) -> tuple[pafs.FileSystem, str]:
     """The file system of a URI, named as ``place_name`` does, opened once per process; and the path inside it.
 
-    Raises ConfigError for a scheme that is not known, EnvironmentMissing where HDFS's own library is not there.
+    Raises ConfigError for a scheme that is not known, EnvironmentMissing where the package that reaches HDFS is not
+    there.
     """
     scheme = urlsplit(uri).scheme
     if scheme not in KNOWN:
@@ -42,10 +43,10 @@ def open_uri(uri: str) -> tuple[pafs.FileSystem, str]:
             do="name a folder on this machine, or a place in s3://, gs://, abfss:// or hdfs://; or mount it here",
         )
     root, inside = root_and_path(uri)
-    plain, path = _opened(root, os.getpid())
+    plain, path = (open_hdfs(root), "/") if is_hdfs(uri) else _opened(root, os.getpid())
     if inside:
         path = f"{path.removesuffix('/')}/{inside}"
-    return (_patient(plain) if is_object_store(uri) else plain), path
+    return (_patient(plain) if is_object_store(uri) or is_hdfs(uri) else plain), path
 
 
 def create_object(uri: str, path: str, data: bytes) -> bool:
@@ -132,7 +133,7 @@ def rename_objects(uri: str, names: Sequence[tuple[str, str]]) -> None:
 
 def is_object_store(uri: str | None) -> bool:
     """Whether a file system, by its URI, is an object store; not this machine's (None), nor HDFS."""
-    return uri is not None and urlsplit(uri).scheme not in (*_HDFS, "file")
+    return uri is not None and not is_hdfs(uri) and urlsplit(uri).scheme != "file"
 
 
 def _patient(plain: pafs.FileSystem) -> pafs.FileSystem:
@@ -141,22 +142,8 @@ def _patient(plain: pafs.FileSystem) -> pafs.FileSystem:
 
 @lru_cache(maxsize=256)
 def _opened(uri: str, process: int) -> tuple[pafs.FileSystem, str]:
-    try:
-        filesystem, path = pafs.FileSystem.from_uri(_as_pyarrow_names_it(uri))
-    except OSError as error:
-        if urlsplit(uri).scheme in _HDFS and any(name in str(error) for name in ("libjvm", "libhdfs")):
-            raise _without_libhdfs(uri, error) from error
-        raise
+    filesystem, path = pafs.FileSystem.from_uri(_as_pyarrow_names_it(uri))
     return filesystem, path
-
-
-def _without_libhdfs(uri: str, error: OSError) -> EnvironmentMissing:
-    return EnvironmentMissing(
-        f"{uri} is in HDFS, and libhdfs cannot be loaded",
-        why=f"windbolt reaches HDFS through Arrow, which uses Hadoop's own client ({str(error).split(chr(10), 1)[0]})",
-        do="on all machines, unpack the Hadoop of your cluster, and set JAVA_HOME, HADOOP_HOME, "
-        "ARROW_LIBHDFS_DIR=$HADOOP_HOME/lib/native and CLASSPATH=$($HADOOP_HOME/bin/hadoop classpath --glob)",
-    )
 
 
 def _as_pyarrow_names_it(uri: str) -> str:

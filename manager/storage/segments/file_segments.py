@@ -16,7 +16,7 @@ import pyarrow.fs as pafs
 
 from manager.storage.file_systems.checksums import crc32
 from manager.storage.file_systems.files import delete, private_stream, sync_file, sync_names
-from manager.storage.file_systems.object_store import is_object_store, open_uri
+from manager.storage.file_systems.object_store import open_uri
 from manager.storage.file_systems.storage_errors import as_storage_error
 from manager.storage.segments.read_ahead import expect_sections, read_section
 from manager.storage.segments.ref import Ref
@@ -66,7 +66,7 @@ class FileSegments:
         """Called before several are read: of a store that is not on this machine they are fetched several at a time.
 
         What cannot be fetched is told when it is read."""
-        if self.uri is not None and is_object_store(self.uri):
+        if self.uri is not None:
             expect_sections(self.uri, ((f"{self.root}/{ref.segment}", ref.offset, ref.length) for ref in refs))
 
     def read(self, ref: Ref) -> pa.Table:
@@ -114,11 +114,8 @@ class FileSegments:
 
     def _section(self, path: str, ref: Ref) -> tuple[pa.Buffer, tuple[object, ...] | None]:
         """The bytes of a section, too few where the file is cut short; and its key in ``_CHECKED``, None for none."""
-        if self.uri is not None and is_object_store(self.uri):
-            return pa.py_buffer(read_section(self.uri, path, ref.offset, ref.length)), None
         if self.uri is not None:
-            with self.filesystem.open_input_file(path) as source:
-                return source.read_at(ref.length, ref.offset), None
+            return pa.py_buffer(read_section(self.uri, path, ref.offset, ref.length)), None
         found = os.stat(path)
         if found.st_size < ref.offset + ref.length:
             return pa.py_buffer(b""), None

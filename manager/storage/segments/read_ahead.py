@@ -1,4 +1,4 @@
-"""Sections of segments in object stores: read in pieces of a quarter of a megabyte, which a process keeps for a while.
+"""Sections of segments in stores and in HDFS: read in pieces of a quarter of a megabyte, which a process keeps a while.
 
 A request takes as long for a hundred kilobytes as for one. The sections of a segment lie one behind the other, a task
 after the task before it, and a process fires many tasks: where segments are small it reads each once, and not once for
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from manager.storage.file_systems import object_store
+from manager.storage.file_systems import hdfs, object_store
 
 _PIECE = 1 << 18
 """Bytes that are read at once."""
@@ -39,7 +39,7 @@ class _Pieces:
             if key in self._pieces:
                 self._pieces.move_to_end(key)
                 return self._pieces[key]
-        found = object_store.read_range(uri, path, number * _PIECE, _PIECE)
+        found = _read_range(uri, path, number * _PIECE, _PIECE)
         with self._lock:
             if key not in self._pieces:
                 self._pieces[key] = found
@@ -77,10 +77,16 @@ def expect_sections(uri: str, sections: Iterable[tuple[str, int, int]]) -> None:
     )
 
 
+def _read_range(uri: str, path: str, start: int, length: int) -> bytes:
+    if hdfs.is_hdfs(uri):
+        return hdfs.read_part(uri, path, start, length)
+    return object_store.read_range(uri, path, start, length)
+
+
 def read_section(uri: str, path: str, offset: int, length: int) -> bytes:
-    """Some bytes of an object; fewer where it is cut short. FileNotFoundError where there is none."""
+    """Some bytes of an object or a file; fewer where it is cut short. FileNotFoundError where there is none."""
     if length >= _PIECE:
-        return object_store.read_range(uri, path, offset, length)
+        return _read_range(uri, path, offset, length)
     numbers = _numbers(offset, length)
     pieces = [_READ.get(uri, path, number) for number in numbers]
     start = offset - numbers[0] * _PIECE

@@ -8,7 +8,7 @@ from manager.outside.place_names import hadoop_name, has_query, place_name, root
 from manager.storage.file_systems import object_store
 from manager.storage.file_systems.object_store import is_object_store, open_uri
 from topologies.io.paths import locate, shown_path
-from windowing.errors import ConfigError, EnvironmentMissing
+from windowing.errors import ConfigError
 
 NAMES = [
     ("s3://bucket/ck", "s3://bucket/ck", "s3a://bucket/ck"),
@@ -73,15 +73,6 @@ def test_two_names_of_a_place_are_one_file_system(monkeypatch: pytest.MonkeyPatc
 def test_a_scheme_that_nobody_knows_is_told_at_once() -> None:
     with pytest.raises(ConfigError, match=r"windbolt does not know oss://"):
         open_uri("oss://bucket/ck")
-
-
-def test_hdfs_without_its_library_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("JAVA_HOME", "HADOOP_HOME", "ARROW_LIBHDFS_DIR", "CLASSPATH"):
-        monkeypatch.delenv(name, raising=False)
-    with pytest.raises(EnvironmentMissing, match=r"libhdfs cannot be loaded") as raised:
-        open_uri("hdfs://nobody:8020/ck")
-    assert "ARROW_LIBHDFS_DIR" in raised.value.do
-    assert "classpath --glob" in raised.value.do
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from manager.storage.file_systems.hdfs_client import client
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.run.masters import is_cluster, local_cores, on_this_machine
 from topologies.spark.cluster.faults import faults_of, refused
@@ -119,6 +120,13 @@ def test_a_package_that_is_missing_is_told_before_windbolt_is_imported(tmp_path:
         "'pyarrow'; 1 executor was asked. install it there, or give all of them the driver's environment: "
         "spark.pyspark.python, or --archives with PYSPARK_PYTHON."
     )
+
+
+def test_hdfs_without_its_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hdfs_native", None)
+    client.cache_clear()
+    place = ProbedPlace("the checkpoint", "hdfs://nn/ck", True)
+    assert place.look("p", 0) == "hdfs://nn/ is in HDFS, and the package hdfs-native is missing"
 
 
 def test_what_cannot_be_loaded_is_told_with_its_error() -> None:

@@ -59,11 +59,5 @@ class Relocation:
         found = self.path(unquote(entry["path"]))
         if found is None:
             return line
-        entry["path"] = _quoted(found)
+        entry["path"] = as_uri(found)
         return json.dumps(entry, ensure_ascii=False, separators=(",", ":"))
-
-
-def _quoted(path: str) -> str:
-    """A path or URI as Spark notes it."""
-    scheme, sign, rest = path.partition("://")
-    return f"{scheme}://{as_uri(rest).removeprefix(_LOCAL)}" if sign else as_uri(path)

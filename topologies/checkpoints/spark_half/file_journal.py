@@ -159,7 +159,7 @@ class FileJournal:
         """Write a file that another run may be about to write, where no lock keeps it off."""
         if self._uri is None:
             self._write(name, text)
-        elif not create_spark_file(self._half.filesystem, self._uri, f"{self._half.root}/{name}", text):
+        elif not create_spark_file(self._uri, f"{self._half.root}/{name}", text):
             raise JournalMoved
 
     def _write(self, name: str, text: str) -> None:
@@ -175,13 +175,17 @@ def path_of(entry: Mapping[str, Any]) -> str:
 
 
 def as_uri(path: str) -> str:
-    """A local path as Spark notes it, to the letter: by it Spark knows which files it has read.
+    """A local path, or a URI with nothing quoted, as Spark notes it, to the letter: by it Spark knows what files it has
+    read.
 
     Java's URIs keep letters of all alphabets as they are, and quote spaces and controls, wherever they are from.
     """
-    if path.isascii():
-        return f"file://{quote(path, safe=_NOT_QUOTED)}"
-    return "file://" + "".join(quote(char, safe=_NOT_QUOTED) if char.isascii() else _other(char) for char in path)
+    scheme, sign, rest = path.partition("://")
+    if not sign or path.startswith("/"):
+        scheme, rest = "file", path
+    if rest.isascii():
+        return f"{scheme}://{quote(rest, safe=_NOT_QUOTED)}"
+    return f"{scheme}://" + "".join(quote(char, safe=_NOT_QUOTED) if char.isascii() else _other(char) for char in rest)
 
 
 def _other(char: str) -> str:

@@ -8,9 +8,9 @@ import zlib
 
 import pyarrow.fs as pafs
 
-from manager.storage.file_systems import files, object_store
+from manager.storage.file_systems import files, hdfs, object_store
 from manager.storage.file_systems.files import sync_file, sync_names
-from manager.storage.file_systems.object_store import is_object_store
+from manager.storage.file_systems.hdfs import is_hdfs
 from manager.storage.file_systems.storage_errors import as_storage_error
 from windowing.errors import DamagedCheckpoint
 
@@ -61,15 +61,12 @@ def write_spark_file(filesystem: pafs.FileSystem, path: str, text: str, *, summe
         _write(filesystem, sums, _MAGIC + struct.pack(f">i{len(parts)}I", _SUMMED, *map(zlib.crc32, parts)))
 
 
-def create_spark_file(filesystem: pafs.FileSystem, uri: str, path: str, text: str) -> bool:
+def create_spark_file(uri: str, path: str, text: str) -> bool:
     """Write a file where there is none yet, without a checksum; False where there is one with another text."""
-    if is_object_store(uri):
-        with as_storage_error(path, "written"):
-            return object_store.create_object(uri, path, text.encode())
-    if files.is_there(filesystem, path):
-        return read_spark_file(filesystem, path) == text
-    write_spark_file(filesystem, path, text, summed=False)
-    return True
+    with as_storage_error(path, "written"):
+        if is_hdfs(uri):
+            return hdfs.create_file(uri, _draft_of(path), path, text.encode())
+        return object_store.create_object(uri, path, text.encode())
 
 
 def delete_spark_file(filesystem: pafs.FileSystem, path: str) -> None:
@@ -80,17 +77,22 @@ def delete_spark_file(filesystem: pafs.FileSystem, path: str) -> None:
 
 
 def _write(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
-    if not isinstance(filesystem, pafs.LocalFileSystem | pafs.HadoopFileSystem):
+    if not (isinstance(filesystem, pafs.LocalFileSystem) or hdfs.is_hdfs_itself(filesystem)):
         files.write_shown_whole(filesystem, path, data)
         return
-    folder, base = path.rsplit("/", 1)
-    draft = f"{folder}/.{base.removeprefix('.')}.{uuid.uuid4()}.tmp"
+    folder, draft = path.rsplit("/", 1)[0], _draft_of(path)
     files.write_private(filesystem, draft, data)
     if isinstance(filesystem, pafs.LocalFileSystem):
         sync_file(draft)
     files.move(filesystem, draft, path)
     if isinstance(filesystem, pafs.LocalFileSystem):
         sync_names(folder)
+
+
+def _draft_of(path: str) -> str:
+    """A new name as Spark gives it to what is to be the file at a path."""
+    folder, base = path.rsplit("/", 1)
+    return f"{folder}/.{base.removeprefix('.')}.{uuid.uuid4()}.tmp"
 
 
 def _fits(data: bytes, sums: bytes) -> bool:

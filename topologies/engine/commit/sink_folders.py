@@ -10,8 +10,9 @@ from functools import partial
 import pyarrow.fs as pafs
 
 from manager.storage.batch_keys import batch_key, batch_name, batch_of
-from manager.storage.file_systems import object_store
+from manager.storage.file_systems import hdfs, object_store
 from manager.storage.file_systems.files import entries, list_anew, make_folder, move, sync_file, sync_folder, sync_names
+from manager.storage.file_systems.hdfs import is_hdfs
 from manager.storage.file_systems.object_store import is_object_store
 from manager.storage.file_systems.storage_errors import as_storage_error, naming_owner
 from manager.storage.manifest import Manifest, SinkFiles
@@ -143,6 +144,10 @@ def _publish(key: str, files: SinkFiles, *, again: bool) -> None:
     if uri is not None and is_object_store(uri):
         with as_storage_error(folder, "written to"):
             object_store.rename_objects(uri, names)
+        return
+    if uri is not None and is_hdfs(uri):
+        with as_storage_error(folder, "written to"):
+            hdfs.rename_files(uri, names)
         return
     for hidden, target in names:
         move(filesystem, hidden, target)

@@ -17,7 +17,7 @@ from topologies.io.paths import locate, shown_path
 from topologies.io.patterns import is_pattern, leading_folder
 from topologies.io.sinks import FileSink
 from topologies.topology import Topology
-from windowing.errors import StorageError, WindboltError
+from windowing.errors import EnvironmentMissing, StorageError, WindboltError
 
 _FOLDER = ".windbolt-probe"
 """In each folder that is written to; it is gone before the first batch."""
@@ -58,7 +58,7 @@ class ProbedPlace:
             if not is_there(filesystem, note) or read_bytes(filesystem, note) != probe.encode():
                 return "what the driver has written is not there: it is another folder of the same name"
             write_private(filesystem, f"{path}/{_FOLDER}/{task}", f"{probe}{task}".encode())
-        except (StorageError, OSError, ValueError) as error:
+        except (StorageError, EnvironmentMissing, OSError, ValueError) as error:
             return _reason(error)
         return None
 
@@ -105,4 +105,6 @@ def _inputs(spout: FileSpout) -> Iterator[str]:
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, EnvironmentMissing):  # its reason is not what is missing
+        return error.what
     return str(error.why or error.what if isinstance(error, WindboltError) else error)

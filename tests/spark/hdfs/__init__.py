@@ -1,0 +1,1 @@
+"""On a real HDFS: checkpoints, input and sinks, in one process and on Spark."""
