@@ -9,6 +9,7 @@ import pytest
 
 from tests.spark.cluster.playing import FILES, WINDBOLT, app, crashed, ended, hosts, rows, scenarios
 from tests.spark.cluster.standalone import SPARK, Standalone
+from tests.spark.tools import file_rows
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a machine has one address of its own only"),
@@ -111,6 +112,16 @@ def test_whatever_dies_between_jobs_the_rows_are_the_same(
 
 def test_the_worked_scenarios_hold(cluster: Standalone) -> None:
     assert scenarios(cluster, "worked") > 30
+
+
+def test_the_demo_writes_what_a_local_one_writes(cluster: Standalone) -> None:
+    written = []
+    for name, engine in (("demo", ["--master", cluster.url]), ("local-demo", ["--engine", "local"])):
+        folder = cluster.shared / name
+        ended(cluster.run(WINDBOLT, "demo", *engine, "--output", str(folder)))
+        written.append({sink.name: file_rows(sink) for sink in (folder / "output").iterdir()})
+    assert written[0] == written[1]
+    assert min(len(written[0]["hourly"]), len(written[0]["worst_hour"])) > 300
 
 
 def test_a_bolt_gets_more_tasks_and_fewer(cluster: Standalone, expected: dict[str, list[str]]) -> None:
