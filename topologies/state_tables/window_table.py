@@ -20,6 +20,7 @@ from policies.marks import NONE
 from topologies.checkpoints.notes.assigners_note import assigner_from
 from topologies.state_tables.state_columns import TIME, beside, beside_none, joined, time_column
 from topologies.state_tables.task_reader import TaskReader, key_columns
+from windowing.settings.bounds import Bounds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,12 +81,11 @@ def _of_queue(task: TaskReader, state: QueueState, clock: int | None) -> Iterato
     )
     offset = timing.offset % timing.slide
     first = int(times[0]) - timing.slide if over == NONE else max(over, int(times[0]) - timing.slide)
-    first = (first - offset) // timing.slide * timing.slide + offset + timing.slide
-    side = "right" if timing.end_belongs else "left"
+    first = int(Bounds.START.first_end(np.array([first]), timing.slide, offset)[0])  # the first end after it
     for begin in range(first, int(times[-1]) + timing.length + 1, _AT_MOST * timing.slide):
         stop = min(begin + _AT_MOST * timing.slide, int(times[-1]) + timing.length + 1)
         ends = np.arange(begin, stop, timing.slide)
-        held = so_far[np.searchsorted(times, ends, side)] - so_far[np.searchsorted(times, ends - timing.length, side)]  # type: ignore[call-overload]
+        held = so_far[timing.bounds.up_to(times, ends)] - so_far[timing.bounds.up_to(times, ends - timing.length)]
         ends, held = ends[held > 0], held[held > 0]
         yield _rows(task, np.zeros(len(ends), np.int32), ends - timing.length, ends, held, None)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from manager.storage.segments.segments import SegmentStore
 from topologies.checkpoints.notes.timing_note import BoltTiming
 from topologies.state_tables.selection import has_key
 from topologies.state_tables.task_reader import TaskReader
+from windowing.settings.bounds import Bounds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,9 +35,10 @@ class StoredEvents:
     def within(self, timing: BoltTiming, end: int) -> int:
         """Number of events in the window that ends at a time."""
         assert timing.length is not None
-        start, times = end - timing.length, self.times
-        inside = (times > start) & (times <= end) if timing.end_belongs else (times >= start) & (times < end)
-        return int(self.counts[inside].sum())
+        edges = np.array([end - timing.length, end])
+        order = np.argsort(self.times, kind="stable")
+        first, stop = timing.bounds.up_to(self.times[order], edges)
+        return int(self.counts[order][first:stop].sum())
 
     def windows(self, timing: BoltTiming, first: int, most: int) -> list[tuple[int, int]]:
         """The ends of the windows that hold events, from the one that ends at ``first`` on, with how many they hold;
@@ -49,8 +51,7 @@ class StoredEvents:
         times, so_far = self.times[order], np.concatenate([[0], np.cumsum(self.counts[order])])
         last = int(times[-1]) + timing.length
         ends = np.arange(first, min(last, first + most * timing.slide) + 1, timing.slide)[:most]
-        side: Literal["left", "right"] = "right" if timing.end_belongs else "left"
-        held = so_far[np.searchsorted(times, ends, side)] - so_far[np.searchsorted(times, ends - timing.length, side)]
+        held = so_far[timing.bounds.up_to(times, ends)] - so_far[timing.bounds.up_to(times, ends - timing.length)]
         return [(int(end), int(count)) for end, count in zip(ends, held, strict=True) if count]
 
     def next_end(self, timing: BoltTiming, offset: int, over: int | None) -> int | None:
@@ -59,13 +60,10 @@ class StoredEvents:
         assert timing.length is not None
         if not len(self.times):
             return None
-        after = 0 if timing.end_belongs else 1
-        ends = -((-(self.times + after - offset)) // timing.slide) * timing.slide + offset
+        ends = timing.bounds.first_end(self.times, timing.slide, offset)
         if over is not None:
-            last = (over - offset) // timing.slide * timing.slide + offset
-            ends = np.maximum(ends, last + timing.slide)
-        reach = self.times + timing.length - (1 if timing.end_belongs else 0)
-        ends = ends[ends <= reach]
+            ends = np.maximum(ends, Bounds.START.first_end(np.array([over]), timing.slide, offset))
+        ends = ends[ends <= timing.bounds.last_end(self.times, timing.length, timing.slide, offset)]
         return int(ends.min()) if len(ends) else None
 
 

@@ -17,6 +17,7 @@ from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.rules_in_words import key_trigger_in_words, policies_in_words
 from topologies.html.graph_svg import Arrow, Box
 from topologies.topology import Topology
+from windowing.settings.bounds import Bounds
 from windowing.settings.rules import START, IdleRule, WatermarkCombiner
 from windowing.time.durations import Duration
 
@@ -76,6 +77,11 @@ class BoltTiming:
     """Per input: the columns by which it is grouped, where its bolt has no key but groups each input by fields."""
     imports: dict[str, str] | None = None
     """Per input that takes the watermarks of another, and makes none by its own events: that one."""
+
+    @property
+    def bounds(self) -> Bounds:
+        """Which of its ends a window holds."""
+        return Bounds.END if self.end_belongs else Bounds.START
 
     @property
     def columns_of_keys(self) -> list[list[str]]:

@@ -213,7 +213,7 @@ class PanesSetting(Listed):
         return Panes(early, late, self.mode or PaneMode.ACCUMULATING, closes=self.closes, at_end=self.at_end)
 
 
-KINDS = ("length", "session", "snapshot", "sliding_log", "count_by_start", "calendar", "windows")
+KINDS = ("length", *(name for name in _MAKERS if name not in ("hopping", "tumbling")), "windows")
 """The settings that say what the windows are: a bolt has exactly one of them."""
 
 
