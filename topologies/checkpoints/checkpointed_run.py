@@ -13,6 +13,7 @@ from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.file_systems.files import sync_folders_below
 from manager.storage.file_systems.storage_errors import during
 from topologies.checkpoints.memory import as_files
+from topologies.checkpoints.new_columns import add_columns
 from topologies.checkpoints.notes.runs_note import RunNote, noted_run
 from topologies.checkpoints.opening import open_checkpoint
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
@@ -110,6 +111,7 @@ class CheckpointedRun(ABC):
     def _open(self) -> None:
         if self.options.allow_rescale:
             self.summary.rescaled = rescale_for(self.halves, self.given)
+        self.summary.new_columns = add_columns(self.halves, self.given)
         opened = open_checkpoint(
             self.halves, self.given, self.options.first_output_at, self.options.keep_batches, self.attempts
         )

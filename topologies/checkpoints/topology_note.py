@@ -8,6 +8,7 @@ from typing import Any
 from manager.storage.manifest import Manifest
 from manager.storage.verified_reads import read_manifest
 from topologies.checkpoints.fingerprint import differences, fingerprint, parallelism_in, with_parallelism
+from topologies.checkpoints.new_columns import NewColumns
 from topologies.checkpoints.note_names import START, TOPOLOGY
 from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
 from topologies.topology import Topology
@@ -35,7 +36,7 @@ def check_topology(
     halves: PairedCheckpoint, topology: Topology, note: dict[str, Any], *, allow_rescale: bool = False
 ) -> None:
     """CheckpointError, with all that differs, where a topology is not the one that was noted."""
-    now = fingerprint(topology)
+    now, note = fingerprint(topology), NewColumns.of(note, topology).note
     known = with_parallelism(note, parallelism_in(now) if allow_rescale else noted_tasks(halves))
     changed = differences(known, now)
     if changed:

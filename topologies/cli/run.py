@@ -139,6 +139,8 @@ def run(
         if not as_json:
             for name, (before, now) in summary.rescaled.items():
                 say(out(), Text(f"{name}: its state was moved from {before} to {now} tasks"))
+            for name, columns in summary.new_columns.items():
+                say(out(), Text(f"{name}: events from before have nulls in {', '.join(columns)}, which are new"))
             print_summary(out(), topology, summary, checkpoint)
         _tell_doubts(topology, strict=strict, told=doubts)
 

@@ -38,6 +38,10 @@ class Summary:
     rescaled: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Per bolt whose state was moved to other tasks (``allow_rescale``): how many tasks it had before, and has."""
 
+    new_columns: dict[str, list[str]] = field(default_factory=dict)
+    """Per bolt, the columns that its spouts have now and had not in the run before; events from before have nulls
+    there."""
+
     restarts: int = 0
     """How often the run was started again after a failure (``RunOptions.restart``)."""
 
@@ -105,6 +109,7 @@ class Summary:
                 for name, bolt in self.this_run().items()
             },
             **({"restarts": self.restarts} if self.restarts else {}),
+            **({"new_columns": self.new_columns} if self.new_columns else {}),
             **({"rescaled": {name: list(tasks) for name, tasks in self.rescaled.items()}} if self.rescaled else {}),
         }
 

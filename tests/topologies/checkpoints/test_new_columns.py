@@ -1,0 +1,229 @@
+"""Columns that are added to a spout between two runs on a checkpoint: the events from before have nulls in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from manager.storage.segments.file_segments import FileSegments
+from tests.helpers.s3 import s3_server
+from topologies.checkpoints.note_names import TOPOLOGY
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.topology import Topology
+from windbolt import (
+    AggregateBolt,
+    Bolt,
+    Count,
+    Hopping,
+    Panes,
+    Session,
+    SlidingLog,
+    Snapshot,
+    TopologyBuilder,
+    Tuple,
+    TupleWindow,
+    WindowedBolt,
+    aggregates,
+    presets,
+    sinks,
+    spouts,
+    state,
+)
+from windbolt.panes import after_count
+from windbolt.triggers import CountTrigger
+from windowing.errors import CheckpointError, StorageError
+
+BEFORE = "id string, user string, ts timestamp, until timestamp"
+AFTER = "id string, note string, user string, ts timestamp, until timestamp, discount double"
+"""One new column is the last, another is between those that were there."""
+NEW = ("note", "discount")
+MIXED = {"tumbling", "sliding", "several kinds", "sliding logs", "atlas"}
+"""Kinds of windows of which some hold events of before and of after."""
+ROWS = 60
+
+
+class Seen(WindowedBolt):
+    """All that a window holds, and the columns that it has once there are new ones."""
+
+    outputs = "first timestamp, until timestamp, rows string"
+
+    def execute(self, window: TupleWindow) -> Any:
+        rows = [[row[name] for name in ("id", "user")] + [row.get(name) for name in NEW] for row in _rows(window)]
+        return window.start, window.end, json.dumps(sorted(rows, key=str))
+
+
+def _rows(window: TupleWindow) -> list[dict[str, Any]]:
+    return list(window.table.to_pylist())
+
+
+BOLTS: dict[str, Callable[[], WindowedBolt]] = {
+    "tumbling": lambda: Seen().with_tumbling_window("10s"),
+    "sliding": lambda: Seen().with_window("20s", "5s"),
+    "the last events": lambda: Seen().with_window(5, 2),
+    "sums": lambda: AggregateBolt(by="user", n=aggregates.count()).with_window("20s", "5s"),
+    "of keys": lambda: Seen().with_tumbling_window("10s").with_key("user"),
+    "counts of keys": lambda: Seen().with_window(4, 2).with_key("user"),
+    "sessions": lambda: Seen().with_window(Session("3s")).with_key("user"),
+    "several kinds": lambda: Seen().with_window(Session("3s"), Hopping("20s", "10s")).with_key("user"),
+    "sliding logs": lambda: Seen().with_window(SlidingLog("5s")),
+    "lifetimes": lambda: (
+        Seen().with_window(Snapshot()).with_lifetime("until").with_alignment(bounds="[start, end)").with_key("user")
+    ),
+    "panes": lambda: Seen().with_tumbling_window("20s").with_key("user").with_trigger(Panes(early=after_count(2))),
+    "triggers": lambda: Seen().with_key("user").with_trigger(CountTrigger(Count(7))),
+    "atlas": lambda: Seen().with_time(presets.atlas()).with_window("20s", "10s"),
+}
+
+
+def topology(folder: Path, out: str, schema: str, bolt: WindowedBolt) -> Topology:
+    builder = TopologyBuilder("shop")
+    builder.set_spout("orders", spouts.files(folder / "in" / "*.jsonl", schema, files_per_batch=1))
+    if bolt.settings.key_trigger is None:  # those of keys go by the clock
+        bolt = bolt.with_timestamp_field("ts").with_lag("2s")
+    builder.set_bolt("seen", bolt, parallelism=2).fields_grouping("orders", "user")
+    builder.set_sink("out", sinks.files(folder / out, format="jsonl")).from_("seen")
+    return builder.build()
+
+
+def write(folder: Path, number: int) -> None:
+    """A file of events; those of the first two have no new column."""
+    (folder / "in").mkdir(exist_ok=True)
+    rows = []
+    for place in range(ROWS):
+        ts = datetime(2024, 1, 1, tzinfo=UTC) + timedelta(seconds=(number * ROWS + place + place % 3 * 2) / 2)
+        row = {"id": f"{number}-{place}", "user": f"u{place * place % 5}", "ts": ts.isoformat()}
+        row["until"] = (ts + timedelta(seconds=1 + place % 4)).isoformat()
+        rows.append(row if number < 2 else {**row, "note": f"n{place}", "discount": place / 4})
+    (folder / "in" / f"{number}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def rows(folder: Path) -> list[str]:
+    return sorted(line for file in folder.glob("*.jsonl") for line in file.read_text().splitlines())
+
+
+@pytest.mark.parametrize("kind", BOLTS)
+def test_the_rows_are_those_of_a_run_that_always_had_them(kind: str, tmp_path: Path) -> None:
+    bolt = BOLTS[kind]
+    for number in (0, 1):
+        write(tmp_path, number)
+    topology(tmp_path, "out", BEFORE, bolt()).run(tmp_path / "ck", engine="local", flush=False)
+    topology(tmp_path, "expected", AFTER, bolt()).run(tmp_path / "other", engine="local", flush=False)
+    write(tmp_path, 2)
+    ended = topology(tmp_path, "out", AFTER, bolt()).run(tmp_path / "ck", engine="local")
+    assert ended.new_columns == {"seen": ["note", "discount"]}
+    again = topology(tmp_path, "expected", AFTER, bolt()).run(tmp_path / "other", engine="local")
+    assert again.new_columns == {}
+    found, expected = rows(tmp_path / "out"), rows(tmp_path / "expected")
+    if kind == "triggers":  # whose windows begin and end by the clock
+        found, expected = (sorted(json.loads(row)["rows"] for row in lines) for lines in (found, expected))
+    assert found == expected
+    mixed = any(", null" in row and "n7" in row for row in rows(tmp_path / "out"))
+    assert mixed or kind not in MIXED
+
+
+def test_state_shows_them(tmp_path: Path) -> None:
+    write(tmp_path, 0)
+    bolt = BOLTS["sessions"]
+    topology(tmp_path, "out", BEFORE, bolt()).run(tmp_path / "ck", engine="local", flush=False)
+    write(tmp_path, 2)
+    topology(tmp_path, "out", AFTER, bolt()).run(tmp_path / "ck", engine="local", flush=False)
+    held = state.read(tmp_path / "ck", "seen").to_pandas()
+    assert len(held)
+    assert {"note", "discount"} <= set(held.columns)
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ("id string, user string, ts timestamp", "is 'id string, user string, ts timestamp'"),
+        ("id string, user string, ts timestamp, until string, more long", "until string, more long"),
+        ("id string, user string, ts timestamp, till timestamp", "till timestamp"),
+    ],
+    ids=["gone", "of another type", "renamed"],
+)
+def test_others_are_refused(schema: str, said: str, tmp_path: Path) -> None:
+    write(tmp_path, 0)
+    topology(tmp_path, "out", BEFORE, BOLTS["tumbling"]()).run(tmp_path / "ck", engine="local", flush=False)
+    with pytest.raises(CheckpointError, match="belongs to another topology") as refused:
+        topology(tmp_path, "out", schema, BOLTS["tumbling"]()).run(tmp_path / "ck", engine="local")
+    assert said in str(refused.value)
+    topology(tmp_path, "out", BEFORE, BOLTS["tumbling"]()).run(tmp_path / "ck", engine="local")
+
+
+class Passing(Bolt):
+    """A bolt between, of whose columns nothing is noted."""
+
+    outputs = BEFORE
+
+    def execute(self, tuple: Tuple) -> Any:
+        return {name: tuple[name] for name in ("id", "user", "ts", "until")}
+
+
+class PassingMore(Passing):
+    """The same, with one more."""
+
+    outputs = f"{BEFORE}, discount double"
+
+    def execute(self, tuple: Tuple) -> Any:
+        return {**super().execute(tuple), "discount": tuple["discount"]}
+
+
+def test_a_column_that_comes_from_another_bolt_is_refused(tmp_path: Path) -> None:
+    """It may have been there, and was not kept."""
+
+    def behind(bolt: Bolt) -> Topology:
+        builder = TopologyBuilder("shop")
+        builder.set_spout("orders", spouts.files(tmp_path / "in" / "*.jsonl", AFTER))
+        builder.set_bolt("passing", bolt).shuffle_grouping("orders")
+        seen = Seen().with_tumbling_window("10s").with_timestamp_field("ts").with_lag("2s")
+        builder.set_bolt("seen", seen).fields_grouping("passing", "user")
+        builder.set_sink("out", sinks.discard()).from_("seen")
+        return builder.build()
+
+    write(tmp_path, 2)
+    behind(Passing()).run(tmp_path / "ck", engine="local", flush=False)
+    with pytest.raises(CheckpointError, match="belongs to another topology"):
+        behind(PassingMore()).run(tmp_path / "ck", engine="local")
+
+
+@pytest.mark.parametrize("when", ["while it is written", "before it is noted"])
+def test_whoever_dies_meanwhile_leaves_it_whole(when: str, tmp_path: Path) -> None:
+    write(tmp_path, 0)
+    bolt = BOLTS["of keys"]
+    topology(tmp_path, "out", BEFORE, bolt()).run(tmp_path / "ck", engine="local", flush=False)
+    write(tmp_path, 2)
+    known = PairedCheckpoint(str(tmp_path / "ck")).files
+    failing: AbstractContextManager[Any] = patch.object(type(known), "write", _refusing(type(known).write))
+    if when == "while it is written":
+        failing = patch.object(FileSegments, "writer", side_effect=StorageError("the disk is full"))
+    with failing, pytest.raises(StorageError):
+        topology(tmp_path, "out", AFTER, bolt()).run(tmp_path / "ck", engine="local")
+    topology(tmp_path, "out", AFTER, bolt()).run(tmp_path / "ck", engine="local")
+    topology(tmp_path, "expected", AFTER, bolt()).run(tmp_path / "other", engine="local")
+    assert len(rows(tmp_path / "out")) == len(rows(tmp_path / "expected"))
+
+
+def _refusing(write: Callable[..., None]) -> Callable[..., None]:
+    def refusing(self: Any, name: str, values: Any) -> None:
+        if name == TOPOLOGY:
+            raise StorageError("the disk is full")
+        write(self, name, values)
+
+    return refusing
+
+
+def test_in_a_store_it_is_refused_before_anything_is_touched(tmp_path: Path) -> None:
+    write(tmp_path, 0)
+    with s3_server() as store:
+        topology(tmp_path, "out", BEFORE, BOLTS["tumbling"]()).run(store.uri("ck"), engine="local", flush=False)
+        before = {name: store.body(name) for name in store.names()}
+        with pytest.raises(CheckpointError, match="cannot be given new columns"):
+            topology(tmp_path, "out", AFTER, BOLTS["tumbling"]()).run(store.uri("ck"), engine="local")
+        assert {name: store.body(name) for name in store.names()} == before
