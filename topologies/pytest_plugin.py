@@ -248,6 +248,6 @@ def _text_of(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException], st
 
 def _picture(item: ScenarioItem, outcome: Outcome) -> str:
     """The timeline in plain text; the differences are its last part."""
-    from topologies.scenarios.draw.plain_text import picture
+    from topologies.scenarios.terminal_drawing.plain_text import picture
 
     return f"{item.place}: {item.scenario.name} is not as expected\n\n{picture(item.scenario, outcome.answer)}"

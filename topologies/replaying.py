@@ -52,7 +52,7 @@ def replay(
 
 
 def _drawn(scenario: Scenario, replayed: Replayed) -> str:
-    from topologies.scenarios.draw.plain_text import picture
+    from topologies.scenarios.terminal_drawing.plain_text import picture
 
     return picture(scenario, replayed)
 

@@ -78,7 +78,7 @@ ORDER = {
     "topologies.engine": "time failures rows work ledger batch admission ingest fire commit ticking tasks"
     " compaction phases reporting micro_batch rehearsal",
     "topologies.step": "classpath config finding formatting missing rules bolts checking describe_step compile_step",
-    "topologies.scenarios": "schema run draw picture",
+    "topologies.scenarios": "schema run terminal_drawing picture",
     "topologies.metrics": "logged_once instruments distributions sample health run_metrics source_lag prometheus server"
     " otel",
     "topologies.metrics.otel": "providers meters spans",

@@ -20,9 +20,9 @@ from topologies.cli.terminal.consoles import err, only_json, out, say
 from topologies.cli.terminal.failing import FAILED, UNUSABLE, Debug, readable_errors
 from topologies.cli.watching import folders_of, replay_at_every_save
 from topologies.run.engine import Engine
-from topologies.scenarios.draw.table.arrival_table import arrival_table
-from topologies.scenarios.draw.timeline import timeline
 from topologies.scenarios.schema.scenario_files import Loaded, Problem, ScenarioPlace, load, located, scenario_files
+from topologies.scenarios.terminal_drawing.table.arrival_table import arrival_table
+from topologies.scenarios.terminal_drawing.timeline import timeline
 from topologies.topology import Topology
 from windowing.errors import ConfigError
 

@@ -14,12 +14,12 @@ from rich.console import Console
 
 from topologies import replay
 from topologies.io.times import parse_end, parse_time, written
-from topologies.scenarios.draw.timeline import timeline
 from topologies.scenarios.run.comparing import compare, judge
 from topologies.scenarios.run.scenario_answer import AnswerEvent, AnswerPane, AnswerWindow, Replayed
 from topologies.scenarios.schema.scenario_files import Loaded, Problem, load, read_scenario
 from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.scenarios.schema.steps import EventStep
+from topologies.scenarios.terminal_drawing.timeline import timeline
 from windowing.errors import ScenarioError
 from windowing.settings.bounds import Bounds
 from windowing.time.durations import Count, Duration

@@ -11,9 +11,9 @@ from rich.console import Console
 
 from tests.topologies.scenarios.test_drawn_windows import Sizes
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.scenarios.draw.timeline import timeline
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.schema.scenario_files import read_scenario
+from topologies.scenarios.terminal_drawing.timeline import timeline
 from topologies.topology import Topology
 
 STEPS: list[dict[str, Any]] = [

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from topologies.scenarios.draw.plain_text import picture
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.schema.scenario_files import read_scenario
+from topologies.scenarios.terminal_drawing.plain_text import picture
 from topologies.topology import Topology
 from windbolt import Bolt, ScenarioError, TopologyBuilder, WindowedBolt, replay, sinks, spouts
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from topologies.scenarios.draw.window_grid import WindowGrid
 from topologies.scenarios.run.fates import Fate
 from topologies.scenarios.run.moments import RunMoment, known_ids
 from topologies.scenarios.run.scenario_answer import AnswerWindow, BoltTrace
+from topologies.scenarios.terminal_drawing.window_grid import WindowGrid
 from windowing.settings.kinds import Session
 from windowing.time.timestamps import FOREVER
 

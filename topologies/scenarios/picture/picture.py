@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from topologies.scenarios.draw.axis_times import AxisTimes
 from topologies.scenarios.picture.boxes import WindowBox, boxes_of
 from topologies.scenarios.picture.lines import Line, ideal_line, source_lines, watermark_line
 from topologies.scenarios.picture.scale import Scale
@@ -14,6 +13,7 @@ from topologies.scenarios.picture.story import Stories
 from topologies.scenarios.run.moments import RunMoment, RunMoments, goes_by_arrival
 from topologies.scenarios.run.scenario_answer import BoltTrace, Replayed
 from topologies.scenarios.schema.scenario_model import Scenario
+from topologies.scenarios.terminal_drawing.axis_times import AxisTimes
 from windowing.time.timestamps import FOREVER
 
 

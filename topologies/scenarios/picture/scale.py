@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
-from topologies.scenarios.draw.axis_cuts import cuts_of
-from topologies.scenarios.draw.axis_times import AxisTimes
+from topologies.scenarios.terminal_drawing.axis_cuts import cuts_of
+from topologies.scenarios.terminal_drawing.axis_times import AxisTimes
 from windowing.time.timestamps import FOREVER
 
 BREAK, MARGIN, LABEL = 26, 18, 92

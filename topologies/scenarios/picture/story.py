@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from topologies.scenarios.draw.axis_times import AxisTimes
-from topologies.scenarios.draw.window_grid import WindowGrid
 from topologies.scenarios.run.fates import Fate
 from topologies.scenarios.run.moments import RunMoment, known_ids
 from topologies.scenarios.run.scenario_answer import AnswerWindow, BoltTrace
+from topologies.scenarios.terminal_drawing.axis_times import AxisTimes
+from topologies.scenarios.terminal_drawing.window_grid import WindowGrid
 from windowing.settings.rules import LateBy
 from windowing.time.durations import Duration
 from windowing.time.timestamps import FOREVER

@@ -9,7 +9,7 @@ from typing import Any
 from fastavro import schemaless_reader, schemaless_writer
 
 from topologies.io.messages.avro.byte_check import Check, check_of
-from topologies.io.messages.avro.fit import Fit, fit_of
+from topologies.io.messages.avro.numbers_and_unions import Fit, fit_of
 from topologies.io.messages.avro.parsing import parsed
 from topologies.io.messages.message_errors import Unreadable, Unwritable
 from topologies.io.messages.misfit import Misfit

@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from topologies.io.times import readable_time
-from topologies.scenarios.draw.terminal import in_its_characters
 from topologies.scenarios.run.scenario_answer import plain
+from topologies.scenarios.terminal_drawing.terminal_characters import in_its_characters
 from windowing.time.timestamps import from_datetime
 
 MOST_ROWS = 20

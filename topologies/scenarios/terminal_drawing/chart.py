@@ -9,17 +9,17 @@ from itertools import zip_longest
 from rich.console import Console
 from rich.text import Text
 
-from topologies.scenarios.draw.axis import Axis
-from topologies.scenarios.draw.axis_times import AxisTimes
-from topologies.scenarios.draw.bolt_windows import at_moments, taken_back
-from topologies.scenarios.draw.chart_row import EXPIRED, ChartRow
-from topologies.scenarios.draw.eliding import elided
-from topologies.scenarios.draw.event_places import event_places
-from topologies.scenarios.draw.label_lines import label_lines
 from topologies.scenarios.run.scenario_answer import AnswerWindow, Replayed
 from topologies.scenarios.run.window_places import placed
 from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.scenarios.schema.steps import ClockStep, CrashStep, EventStep, ExpectStep, ScenarioStep, TickStep
+from topologies.scenarios.terminal_drawing.axis import Axis
+from topologies.scenarios.terminal_drawing.axis_times import AxisTimes
+from topologies.scenarios.terminal_drawing.bolt_windows import at_moments, taken_back
+from topologies.scenarios.terminal_drawing.chart_row import EXPIRED, ChartRow
+from topologies.scenarios.terminal_drawing.eliding import elided
+from topologies.scenarios.terminal_drawing.event_places import event_places
+from topologies.scenarios.terminal_drawing.label_lines import label_lines
 from windowing.suggestions import nearest
 from windowing.time.timestamps import FOREVER
 

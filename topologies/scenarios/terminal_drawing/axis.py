@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
 
-from topologies.scenarios.draw.axis_cuts import cuts_of
-from topologies.scenarios.draw.axis_times import AxisTimes
-from topologies.scenarios.draw.chart_row import EXPIRED, ChartRow
+from topologies.scenarios.terminal_drawing.axis_cuts import cuts_of
+from topologies.scenarios.terminal_drawing.axis_times import AxisTimes
+from topologies.scenarios.terminal_drawing.chart_row import EXPIRED, ChartRow
 from windowing.time.timestamps import FOREVER
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from topologies.scenarios.draw.time_text import DAY, SECOND, are_of_a_clock, time_text
 from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.scenarios.schema.steps import ClockStep, EventStep
+from topologies.scenarios.terminal_drawing.time_text import DAY, SECOND, are_of_a_clock, time_text
 from windowing.time.timestamps import EARLIEST, LATEST
 
 _STEPS_OF_TIME = [

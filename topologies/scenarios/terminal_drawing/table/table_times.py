@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from topologies.scenarios.draw.time_text import DAY, SECOND, are_of_a_clock, time_text
+from topologies.scenarios.terminal_drawing.time_text import DAY, SECOND, are_of_a_clock, time_text
 from windowing.time.timestamps import EARLIEST, LATEST
 
 FEW = 3

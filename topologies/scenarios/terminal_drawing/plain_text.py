@@ -6,9 +6,9 @@ from io import StringIO
 
 from rich.console import Console
 
-from topologies.scenarios.draw.timeline import timeline
 from topologies.scenarios.run.scenario_answer import Replayed
 from topologies.scenarios.schema.scenario_model import Scenario
+from topologies.scenarios.terminal_drawing.timeline import timeline
 
 _WIDTH = 110
 

@@ -10,15 +10,15 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.panel import Panel
 from rich.text import Text
 
-from topologies.scenarios.draw.bolt_windows import moments
-from topologies.scenarios.draw.chart import AGAIN, LATE, NEW, PENDING, WINDOWED, Chart
-from topologies.scenarios.draw.chart_row import EXPIRED
-from topologies.scenarios.draw.sink_table import sink_rows, sink_title
-from topologies.scenarios.draw.terminal import fit, in_its_characters
 from topologies.scenarios.run.scenario_answer import Replayed
 from topologies.scenarios.schema.expected import WHEREABOUTS
 from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.scenarios.schema.scenario_values import Strict
+from topologies.scenarios.terminal_drawing.bolt_windows import moments
+from topologies.scenarios.terminal_drawing.chart import AGAIN, LATE, NEW, PENDING, WINDOWED, Chart
+from topologies.scenarios.terminal_drawing.chart_row import EXPIRED
+from topologies.scenarios.terminal_drawing.sink_table import sink_rows, sink_title
+from topologies.scenarios.terminal_drawing.terminal_characters import fit, in_its_characters
 
 
 def timeline(scenario: Scenario, answer: Replayed) -> Timeline:

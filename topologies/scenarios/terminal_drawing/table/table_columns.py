@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from topologies.scenarios.draw.table.table_line import TableLine
-from topologies.scenarios.draw.table.table_times import TableTimes
 from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.scenarios.schema.steps import ClockStep
+from topologies.scenarios.terminal_drawing.table.table_line import TableLine
+from topologies.scenarios.terminal_drawing.table.table_times import TableTimes
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,15 @@ from itertools import chain
 from rich.table import Table
 from rich.text import Text
 
-from topologies.scenarios.draw.eliding import elided
-from topologies.scenarios.draw.table.table_columns import columns_shown
-from topologies.scenarios.draw.table.table_line import TableLine
-from topologies.scenarios.draw.table.table_times import TableTimes
-from topologies.scenarios.draw.window_grid import WindowGrid
 from topologies.scenarios.run.scenario_answer import AnswerEvent, Replayed
 from topologies.scenarios.schema.bare_columns import columns_of, moment_of
 from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.scenarios.schema.steps import ClockStep, EventStep
+from topologies.scenarios.terminal_drawing.eliding import elided
+from topologies.scenarios.terminal_drawing.table.table_columns import columns_shown
+from topologies.scenarios.terminal_drawing.table.table_line import TableLine
+from topologies.scenarios.terminal_drawing.table.table_times import TableTimes
+from topologies.scenarios.terminal_drawing.window_grid import WindowGrid
 from windowing.errors import ScenarioError
 
 
