@@ -5,7 +5,7 @@ from __future__ import annotations
 from manager.storage.file_systems.hdfs import is_hdfs
 from manager.storage.file_systems.storage_errors import during
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.checkpoints.topology_note import check_fit
+from topologies.checkpoints.topology_fit.topology_note import check_fit
 from topologies.checkpoints.way_back import naming_a_way_back
 from topologies.io.file_spout import FileSpout
 from topologies.io.paths import locate, shown_path

@@ -13,7 +13,7 @@ from tests.helpers.drawn_bolts import BOLTS, Case, played
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescaling.rescale import move_tasks
-from topologies.checkpoints.topology_note import noted_tasks
+from topologies.checkpoints.topology_fit.topology_note import noted_tasks
 from topologies.topology import Topology
 from windowing.errors import ConfigError, TopologyError
 

@@ -14,7 +14,7 @@ from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescaling.rescale import move_tasks
-from topologies.checkpoints.topology_note import noted_tasks
+from topologies.checkpoints.topology_fit.topology_note import noted_tasks
 from topologies.cli.app import app
 from topologies.run.summary import Summary
 from topologies.topology import Topology

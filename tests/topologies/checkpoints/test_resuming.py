@@ -12,7 +12,7 @@ import pytest
 from policies.choose_policies import closes_after_end
 from tests.topologies.compose import test_every_setting as walk
 from topologies import TopologyBuilder, spouts
-from topologies.checkpoints.fingerprint import differences, fingerprint
+from topologies.checkpoints.topology_fit.fingerprint import differences, fingerprint
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.topology import Topology
 from windowing import AggregateBolt, Count, TopologyError, WindowedBolt, seconds

@@ -15,7 +15,7 @@ from tests.helpers.examples import examples
 from tests.helpers.lives import EVENTS, GIVEN, Json, Life, cti, cut, event, joining, late, play, rename_right_key
 from tests.oracles import temporal_join_oracle as oracle
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.checkpoints.fingerprint import differences, fingerprint
+from topologies.checkpoints.topology_fit.fingerprint import differences, fingerprint
 from topologies.testing.driver import TopologyDriver
 from topologies.topology import Topology
 from windowing import ConfigError, TemporalJoin, TopologyError, TupleWindow, WindowedBolt, millis

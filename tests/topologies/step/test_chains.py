@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from topologies.checkpoints.fingerprint import differences, fingerprint
+from topologies.checkpoints.topology_fit.fingerprint import differences, fingerprint
 from topologies.io.kafka import KafkaSink
 from topologies.local import run_local
 from topologies.run.options import RunOptions

@@ -25,7 +25,7 @@ from topologies.checkpoints.rescaling.move_bolt_states import move_bolt_states
 from topologies.checkpoints.rescaling.move_held import HeldMove
 from topologies.checkpoints.rescaling.move_queues import move_queues
 from topologies.checkpoints.rescaling.routes import Route
-from topologies.checkpoints.topology_note import check_fit, note_parallelism, noted_tasks, wanted_tasks
+from topologies.checkpoints.topology_fit.topology_note import check_fit, note_parallelism, noted_tasks, wanted_tasks
 from topologies.checkpoints.way_back import naming_a_way_back
 from topologies.topology import Topology
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt

@@ -7,10 +7,10 @@ from typing import Any
 
 from manager.storage.manifest import Manifest
 from manager.storage.verified_reads import read_manifest
-from topologies.checkpoints.fingerprint import differences, fingerprint, parallelism_in, with_parallelism
-from topologies.checkpoints.new_columns import NewColumns
 from topologies.checkpoints.note_names import START, TOPOLOGY
 from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
+from topologies.checkpoints.topology_fit.fingerprint import differences, fingerprint, parallelism_in, with_parallelism
+from topologies.checkpoints.topology_fit.new_columns import NewColumns
 from topologies.topology import Topology
 from windowing.errors import CheckpointError, DamagedCheckpoint
 from windowing.time.timestamps import show

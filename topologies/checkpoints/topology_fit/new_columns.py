@@ -19,10 +19,10 @@ from manager.storage.segments.ref import Ref
 from manager.storage.segments.refs import Refs
 from manager.storage.segments.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState, TaskState
-from topologies.checkpoints.fingerprint import fingerprint
 from topologies.checkpoints.matching_halves import check_halves
 from topologies.checkpoints.note_names import TOPOLOGY
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.topology_fit.fingerprint import fingerprint
 from topologies.checkpoints.way_back import naming_a_way_back
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.topology import Topology
