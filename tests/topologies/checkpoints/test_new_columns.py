@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from manager.storage.segments.file_segments import FileSegments
@@ -26,6 +28,7 @@ from windbolt import (
     Session,
     SlidingLog,
     Snapshot,
+    TopN,
     TopologyBuilder,
     Tuple,
     TupleWindow,
@@ -157,6 +160,81 @@ def test_others_are_refused(schema: str, said: str, tmp_path: Path) -> None:
     topology(tmp_path, "out", BEFORE, BOLTS["tumbling"]()).run(tmp_path / "ck", engine="local")
 
 
+def test_rows_that_may_be_taken_back_are_not_given_columns(tmp_path: Path) -> None:
+    def bolt() -> WindowedBolt:
+        retracting = Panes(early=after_count(2), mode="retracting")
+        return TopN(2, order_by="ts", by="user").with_tumbling_window("20s").with_trigger(retracting)
+
+    write(tmp_path, 0)
+    topology(tmp_path, "out", BEFORE, bolt()).run(tmp_path / "ck", engine="local", flush=False)
+    with pytest.raises(CheckpointError, match="belongs to another topology"):
+        topology(tmp_path, "out", AFTER, bolt()).run(tmp_path / "ck", engine="local")
+
+
+def typed(folder: Path, *more: pa.Field) -> Topology:
+    schema = pa.schema([("user", pa.string()), ("ts", pa.timestamp("us", "UTC")), *more])
+    builder = TopologyBuilder("shop")
+    builder.set_spout("orders", spouts.files(folder / "in" / "*.parquet", schema, files_per_batch=1))
+    bolt = AllOf().with_tumbling_window("10s").with_timestamp_field("ts").with_lag("2s")
+    builder.set_bolt("seen", bolt).fields_grouping("orders", "user")
+    builder.set_sink("out", sinks.files(folder / "out", format="jsonl")).from_("seen")
+    return builder.build()
+
+
+def write_typed(folder: Path, number: int, kind: pa.DataType) -> None:
+    (folder / "in").mkdir(exist_ok=True)
+    ts = pa.array([datetime(2024, 1, 1, tzinfo=UTC)], pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({"user": ["a"], "ts": ts, "value": pa.nulls(1, kind)}), folder / "in" / f"{number}.parquet")
+
+
+@pytest.mark.parametrize("kind", [pa.uint32(), pa.large_string(), pa.time64("us"), pa.timestamp("ns")], ids=str)
+def test_columns_of_any_type_that_stay_as_they_were_continue(kind: pa.DataType, tmp_path: Path) -> None:
+    for number in range(2):
+        write_typed(tmp_path, number, kind)
+        typed(tmp_path, pa.field("value", kind)).run(tmp_path / "ck", engine="local", flush=number == 1)
+    assert rows(tmp_path / "out") == ['{"n":2}']
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("ns"), pa.large_list(pa.int64()), pa.decimal128(9, 2)], ids=str)
+def test_new_columns_have_the_type_that_is_declared(kind: pa.DataType, tmp_path: Path) -> None:
+    write_typed(tmp_path, 0, kind)
+    typed(tmp_path).run(tmp_path / "ck", engine="local", flush=False)
+    write_typed(tmp_path, 1, kind)
+    typed(tmp_path, pa.field("value", kind)).run(tmp_path / "ck", engine="local")
+    assert rows(tmp_path / "out") == ['{"n":2}']
+
+
+class AllOf(WindowedBolt):
+    """How many events a window holds."""
+
+    outputs = "n long"
+
+    def execute(self, window: TupleWindow) -> Any:
+        return {"n": len(window.table)}
+
+
+def test_a_column_that_another_spout_had_already(tmp_path: Path) -> None:
+    """The order of the columns of the bolt changes, too."""
+
+    def two(orders: str) -> Topology:
+        builder = TopologyBuilder("shop")
+        builder.set_spout("orders", spouts.files(tmp_path / "in" / "*.jsonl", orders))
+        builder.set_spout("others", spouts.files(tmp_path / "others" / "*.jsonl", f"note string, {BEFORE}"))
+        bolt = Seen().with_window("20s", "5s").with_timestamp_field("ts").with_lag("2s")
+        declared = builder.set_bolt("seen", bolt)
+        declared.fields_grouping("orders", "user").fields_grouping("others", "user")
+        builder.set_sink("out", sinks.files(tmp_path / "out", format="jsonl")).from_("seen")
+        return builder.build()
+
+    write(tmp_path, 0)
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others" / "0.jsonl").write_text((tmp_path / "in" / "0.jsonl").read_text().replace("u0", "u9"))
+    two(BEFORE).run(tmp_path / "ck", engine="local", flush=False)
+    write(tmp_path, 2)
+    assert two(AFTER).run(tmp_path / "ck", engine="local").new_columns == {"seen": ["discount"]}
+    assert rows(tmp_path / "out")
+
+
 class Passing(Bolt):
     """A bolt between, of whose columns nothing is noted."""
 
@@ -205,6 +283,10 @@ def test_whoever_dies_meanwhile_leaves_it_whole(when: str, tmp_path: Path) -> No
         failing = patch.object(FileSegments, "writer", side_effect=StorageError("the disk is full"))
     with failing, pytest.raises(StorageError):
         topology(tmp_path, "out", AFTER, bolt()).run(tmp_path / "ck", engine="local")
+    if when == "before it is noted":
+        for other in (BEFORE, f"{AFTER}, more long"):
+            with pytest.raises(CheckpointError, match="was being given new columns when a run died"):
+                topology(tmp_path, "out", other, bolt()).run(tmp_path / "ck", engine="local")
     topology(tmp_path, "out", AFTER, bolt()).run(tmp_path / "ck", engine="local")
     topology(tmp_path, "expected", AFTER, bolt()).run(tmp_path / "other", engine="local")
     assert len(rows(tmp_path / "out")) == len(rows(tmp_path / "expected"))
