@@ -7,7 +7,6 @@ through this one door, so that no caller need think of it (decision 79).
 
 from __future__ import annotations
 
-import io
 import random
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from manager.outside.positioned import Positioned
 from manager.outside.transient import is_transient
 
 Reply = TypeVar("Reply")
@@ -120,28 +120,12 @@ class AskingAgain(pafs.FileSystemHandler):  # type: ignore[misc]
         asking_again(delete, again)
 
 
-class _Source(io.RawIOBase):
+class _Source(Positioned):
     """The bytes of an object, read from where the reader is; a read that failed begins there again."""
 
     def __init__(self, file: pa.NativeFile) -> None:
-        super().__init__()
+        super().__init__(int(file.size()))
         self._file = file
-        self._size = int(file.size())
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        self._at = max(start + offset, 0)
-        return self._at
 
     def read(self, size: int | None = -1) -> bytes:
         return bytes(self.read_buffer(size))

@@ -295,14 +295,17 @@ class FileCheckpoint:
         make_folder(self._fs, f"{self.root}/segments/{key}")
         return key
 
-    def replace(self, manifest: Manifest) -> None:
+    def replace(self, manifest: Manifest, *, alone: bool = False) -> None:
         """Make the manifest the state after its batch, which has been committed: the same state, laid out again.
 
         In one step; whoever calls this keeps runs off the checkpoint. Segments that nothing names any more are deleted
-        by the next run.
+        by the next run. ``alone``: there is no way back to earlier batches any more.
         """
+        key = batch_key(manifest.batch, manifest.closing)
+        if alone:
+            self.files.delete(*(f"manifests/{each}" for each in self.batches() if each != key))
         self.segments.sync(manifest.segments())
-        self.files.write(f"manifests/{batch_key(manifest.batch, manifest.closing)}", manifest.to_values())
+        self.files.write(f"manifests/{key}", manifest.to_values())
 
     def tidy(self) -> None:
         """Delete what a process left that died while it deleted; at the end of a run that has committed nothing."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from policies.assigners import GridWindows
 from policies.choose_policies import choose_assigners
 from windowing.settings import WindowSettings, kinds
+from windowing.settings.joins import How
 from windowing.settings.kinds import (
     Calendar,
     CountByStart,
@@ -23,7 +25,7 @@ from windowing.settings.kinds import (
     Snapshot,
     WindowKind,
 )
-from windowing.time.durations import Duration
+from windowing.time.durations import seconds
 
 ROOT = Path(__file__).parents[2]
 KINDS = {
@@ -35,7 +37,8 @@ KINDS = {
 
 EXAMPLES = (
     Hopping("5m", "1m"), Session("5m"), Session("5m", max_duration="1h"), Snapshot(), SlidingLog("5m"), CountByStart(3),
-    Calendar("day", "Europe/Berlin"), Onset(), Lull(Duration(3)), Meeting("left", 0),
+    Calendar("day", "Europe/Berlin"), Onset(), Lull(seconds(3)),
+    *(Meeting(how, 0) for how in get_args(How) if how != "inner"),
 )  # fmt: skip
 
 ANY_KIND = {"policies/choose_policies.py", "topologies/scenarios/schema/settings.py"}
@@ -89,3 +92,10 @@ def test_a_kind_and_its_assigner_give_the_same_answers(kind: WindowKind) -> None
 
 def test_there_is_an_example_of_each_kind() -> None:
     assert {type(kind).__name__ for kind in EXAMPLES} == KINDS
+
+
+@pytest.mark.parametrize("kind", EXAMPLES, ids=repr)
+def test_every_kind_of_window_is_put_in_words(kind: WindowKind) -> None:
+    words = kind.in_words()
+    assert words
+    assert "(" not in words, words

@@ -80,10 +80,8 @@ def _reset(
             if name in topology.windowed:
                 after.bolts[name] = _started_over(topology.windowed[name], before)
         after.bolts = {name: after.bolts[name] for name in topology.windowed}
-        key = batch_key(manifest.batch, manifest.closing)
-        # Their bolts have states of the topology as it was: there is no way back to them.
-        halves.files.delete(*(f"manifests/{each}" for each in halves.files.names("manifests") if each != key))
-        FileCheckpoint(halves.files.root, halves.uri).replace(after)
+        # The bolts of earlier batches have states of the topology as it was.
+        FileCheckpoint(halves.files.root, halves.uri).replace(after, alone=True)
     halves.files.write(TOPOLOGY, now)
     note_timing(halves.files, topology)
     note_movable(halves.files, topology)

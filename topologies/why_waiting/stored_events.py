@@ -35,10 +35,7 @@ class StoredEvents:
     def within(self, timing: BoltTiming, end: int) -> int:
         """Number of events in the window that ends at a time."""
         assert timing.length is not None
-        edges = np.array([end - timing.length, end])
-        order = np.argsort(self.times, kind="stable")
-        first, stop = timing.bounds.up_to(self.times[order], edges)
-        return int(self.counts[order][first:stop].sum())
+        return int(self.counts[timing.bounds.among(self.times, end - timing.length, end)].sum())
 
     def windows(self, timing: BoltTiming, first: int, most: int) -> list[tuple[int, int]]:
         """The ends of the windows that hold events, from the one that ends at ``first`` on, with how many they hold;

@@ -24,6 +24,12 @@ class Bounds(Enum):
         """Whether the window from ``start`` to ``end`` holds an event of this time (all in microseconds)."""
         return start < timestamp <= end if self is Bounds.END else start <= timestamp < end
 
+    def among(self, timestamps: NDArray[np.int64], start: int, end: int) -> NDArray[np.bool_]:
+        """Which of these events the window from ``start`` to ``end`` holds."""
+        if self is Bounds.END:
+            return (timestamps > start) & (timestamps <= end)
+        return (timestamps >= start) & (timestamps < end)
+
     def first_end(self, timestamps: NDArray[np.int64], slide: int, offset: int) -> NDArray[np.int64]:
         """The earliest aligned end whose window may hold each event: the first multiple of the slide not before it."""
         shifted = timestamps - offset

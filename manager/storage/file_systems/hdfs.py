@@ -18,6 +18,7 @@ import pyarrow.fs as pafs
 
 from manager.outside.asking_again import AskingAgain, asking_again
 from manager.outside.place_names import root_and_path
+from manager.outside.positioned import Positioned
 from manager.storage.file_systems.hdfs_client import as_os_error, client
 
 _SCHEMES = ("hdfs", "viewfs")
@@ -242,28 +243,12 @@ def _file_info(status: Any) -> pafs.FileInfo:
     return pafs.FileInfo(status.path, pafs.FileType.File, size=status.length, mtime_ns=changed)
 
 
-class _Source(io.RawIOBase):
+class _Source(Positioned):
     """The bytes of a file. FileNotFoundError where there is none."""
 
     def __init__(self, handler: _Handler, path: str) -> None:
-        super().__init__()
         self._handler, self._reader = handler, handler.opened(path)
-        self._size = int(self._reader.size)
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        self._at = max(start + offset, 0)
-        return self._at
+        super().__init__(int(self._reader.size))
 
     def read(self, size: int | None = -1) -> bytes:
         left = max(self._size - self._at, 0)

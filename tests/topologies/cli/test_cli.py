@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -29,32 +29,16 @@ from topologies.graph.mermaid import as_mermaid
 from topologies.run.readable import spoken
 from windowing import (
     Changes,
-    Count,
     Deduplicate,
     StatefulWindowedBolt,
     TemporalJoin,
     TupleWindow,
     Union,
     WindowedBolt,
-    minutes,
     presets,
     seconds,
 )
 from windowing.errors import BoltError, ConfigError, EnvironmentMissing
-from windowing.settings import kinds
-from windowing.settings.joins import How
-from windowing.settings.kinds import (
-    Calendar,
-    CountByStart,
-    Hopping,
-    Lull,
-    Meeting,
-    Onset,
-    Session,
-    SlidingLog,
-    Snapshot,
-    WindowKind,
-)
 from windowing.settings.panes import Panes, PaneTrigger, after_clock, after_count, after_event_time
 from windowing.settings.words import trigger_in_words
 
@@ -560,21 +544,6 @@ def test_a_topology_is_described_in_words() -> None:
         "sink out\n  takes    second\n  to       function print (arrow)",
     ):
         assert line in text
-
-
-KINDS: tuple[WindowKind, ...] = (
-    Hopping(minutes(5), minutes(1)), Session(minutes(5)), Snapshot(), SlidingLog(minutes(5)), CountByStart(Count(3)),
-    Calendar("day", "Europe/Berlin"), Onset(), Lull(seconds(3)),
-    *(Meeting(how, 0) for how in get_args(How) if how != "inner"),
-)  # fmt: skip
-
-
-def test_every_kind_of_window_is_put_in_words() -> None:
-    assert {type(kind).__name__ for kind in KINDS} == set(kinds.__all__) - {"CalendarUnit", "WindowKind"}
-    for kind in KINDS:
-        words = kind.in_words()
-        assert words
-        assert "(" not in words, words
 
 
 @pytest.mark.parametrize(
