@@ -19,7 +19,7 @@ from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescaling.rescale import rescale_for
 from topologies.checkpoints.spark_half.source_log import Partitions, SourceLog
 from topologies.checkpoints.taken_over import telling_who_took_over
-from topologies.checkpoints.topology_fit.new_columns import add_columns
+from topologies.checkpoints.topology_fit.adding_columns import add_columns
 from topologies.checkpoints.way_back import naming_a_way_back
 from topologies.compose.needed_columns import with_needed_columns
 from topologies.engine.batch.context import Context
@@ -111,7 +111,7 @@ class CheckpointedRun(ABC):
     def _open(self) -> None:
         if self.options.allow_rescale:
             self.summary.rescaled = rescale_for(self.halves, self.given)
-        self.summary.new_columns = add_columns(self.halves, self.given)
+        self.summary.new_columns = add_columns(self.halves, self.given, self.options.first_output_at)
         opened = open_checkpoint(
             self.halves, self.given, self.options.first_output_at, self.options.keep_batches, self.attempts
         )

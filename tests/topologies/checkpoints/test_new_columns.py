@@ -235,6 +235,18 @@ def test_a_column_that_another_spout_had_already(tmp_path: Path) -> None:
     assert rows(tmp_path / "out")
 
 
+def test_a_topology_that_is_refused_for_something_else_leaves_it_as_it_was(tmp_path: Path) -> None:
+    write(tmp_path, 0)
+    topology(tmp_path, "out", BEFORE, BOLTS["tumbling"]()).run(tmp_path / "ck", engine="local", flush=False)
+    with pytest.raises(CheckpointError, match="belongs to another topology") as refused:
+        topology(tmp_path, "out", AFTER, BOLTS["sliding"]()).run(tmp_path / "ck", engine="local")
+    assert "discount" not in str(refused.value), "what may be new is no reason"
+    changed = topology(tmp_path, "out", AFTER, BOLTS["tumbling"]())
+    with pytest.raises(CheckpointError, match="cannot have its first output"):
+        changed.run(tmp_path / "ck", engine="local", first_output="2024-01-01T00:00:10Z")
+    topology(tmp_path, "out", BEFORE, BOLTS["tumbling"]()).run(tmp_path / "ck", engine="local")
+
+
 class Passing(Bolt):
     """A bolt between, of whose columns nothing is noted."""
 

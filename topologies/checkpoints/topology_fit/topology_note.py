@@ -36,7 +36,8 @@ def check_topology(
     halves: PairedCheckpoint, topology: Topology, note: dict[str, Any], *, allow_rescale: bool = False
 ) -> None:
     """CheckpointError, with all that differs, where a topology is not the one that was noted."""
-    now, note = fingerprint(topology), NewColumns.of(note, topology).note
+    now = fingerprint(topology)
+    note = NewColumns.of(note, now, topology).note
     known = with_parallelism(note, parallelism_in(now) if allow_rescale else noted_tasks(halves))
     changed = differences(known, now)
     if changed:

@@ -1,0 +1,102 @@
+"""Gives the events that a checkpoint keeps the columns that are new to their bolts, with nulls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from manager.storage.checkpoint import FileCheckpoint
+from manager.storage.file_systems.storage_errors import during
+from manager.storage.manifest import BoltState, Manifest
+from manager.storage.segments.ref import Ref
+from manager.storage.segments.refs import Refs
+from manager.storage.segments.segments import SegmentStore, SegmentWriter
+from manager.storage.task_state import AssignedState, TaskState
+from topologies.checkpoints.matching_halves import check_halves
+from topologies.checkpoints.note_names import ADDING_COLUMNS, TOPOLOGY
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.topology_fit.fingerprint import fingerprint
+from topologies.checkpoints.topology_fit.new_columns import NewColumns
+from topologies.checkpoints.topology_fit.topology_note import check_fit
+from topologies.checkpoints.way_back import naming_a_way_back
+from topologies.topology import Topology
+from windowing.errors import CheckpointError
+
+
+def add_columns(halves: PairedCheckpoint, topology: Topology, first_output: int | None = None) -> dict[str, list[str]]:
+    """Give the events that a checkpoint keeps the new columns of a topology, with nulls; the caller has locked it.
+
+    Returns them per windowed bolt. CheckpointError, before anything is written, where the topology does not fit
+    otherwise (``check_fit``), and where the checkpoint is not on this machine. Of a process that dies meanwhile a run
+    of the same topology does the rest, and no other begins.
+    """
+    with naming_a_way_back(halves):
+        note, begun = halves.files.read(TOPOLOGY), halves.files.read(ADDING_COLUMNS)
+        new = None if note is None else NewColumns.of(note, fingerprint(topology), topology)
+        if new is not None and begun is not None and new.note != begun["topology"]:
+            raise _begun_for_another(halves)
+        if new is None or (new.note == note and begun is None):
+            return {}
+        check_fit(halves, topology, first_output)
+        _check_place(halves)
+        manifest = check_halves(halves)
+        with during("adding columns to the events that are kept", "run the same topology again, which does the rest"):
+            halves.files.write(ADDING_COLUMNS, {"topology": new.note})
+            if manifest is not None:
+                _rewrite(halves, manifest, topology, new)
+            halves.files.write(TOPOLOGY, new.note)
+            halves.files.delete(ADDING_COLUMNS)
+            halves.files.sync()
+    return {name: [field.name for field in fields] for name, fields in new.of_bolts.items()}
+
+
+def _check_place(halves: PairedCheckpoint) -> None:
+    if halves.uri is not None:
+        raise CheckpointError(
+            f"the events in checkpoint {halves.path!r} cannot be given new columns",
+            why="it is not on this machine: no lock keeps a run off it while its manifest is replaced",
+            do="leave the columns as they were; or take a savepoint of it to a folder on this machine, run once from "
+            "that, and take a savepoint back",
+        )
+
+
+def _begun_for_another(halves: PairedCheckpoint) -> CheckpointError:
+    return CheckpointError(
+        f"checkpoint {halves.path!r} was being given new columns when a run died",
+        why="some of the events that it keeps may have them already",
+        do="run the topology that has these columns once more; after that run, others are compared with it",
+    )
+
+
+def _rewrite(halves: PairedCheckpoint, manifest: Manifest, topology: Topology, new: NewColumns) -> None:
+    checkpoint = FileCheckpoint(halves.files.root, halves.uri)
+    after = Manifest.from_values(manifest.to_values())
+    for name, fields in new.of_bolts.items():
+        node = topology.windowed[name]
+        if name in after.bolts and node.slicing is None:  # sums have the columns of the key and the aggregates alone
+            with checkpoint.segments.writer(checkpoint.folder(manifest)) as writer:
+                after.bolts[name] = _widened(after.bolts[name], fields, node.schema, checkpoint.segments, writer)
+    checkpoint.replace(after, alone=True)  # earlier batches are of the topology as it was
+
+
+def _widened(
+    bolt: BoltState, fields: Sequence[pa.Field], schema: pa.Schema, store: SegmentStore, writer: SegmentWriter
+) -> BoltState:
+    def widened(ref: Ref) -> Ref:
+        table = store.read(replace(ref, start=0))  # flags are of all rows
+        for field in fields:
+            if field.name not in table.column_names:  # else a run that died has done it
+                table = table.append_column(field, pa.nulls(len(table), field.type))
+        rest = [name for name in table.column_names if name not in schema.names]
+        there = writer.add(table.select([name for name in schema.names if name in table.column_names] + rest))
+        return replace(ref, segment=there.segment, offset=there.offset, length=there.length, checksum=there.checksum)
+
+    def of_task(task: TaskState) -> TaskState:
+        windows = task.windows
+        if isinstance(windows, AssignedState) and windows.end_edges is not None:
+            windows = replace(windows, end_edges=widened(windows.end_edges))
+        return replace(task, windows=windows, refs=Refs.packed(widened(ref) for ref in task.refs))
+
+    return replace(bolt, tasks=[of_task(task) for task in bolt.tasks])
