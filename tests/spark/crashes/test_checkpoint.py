@@ -110,15 +110,27 @@ def used(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"length": 30}, "bolt 'revenue': window length was '20s', and is '30s'"),
         ({"grouping": "amount"}, r"grouping of 'taxed' was 'fields\(user\)', and is 'fields\(amount\)'"),
         ({"best": False}, "bolt 'best' is gone"),
-        ({"schema": f"{SCHEMA}, note string"}, "spout 'orders': columns of 'default' was .*note string"),
+        ({"schema": SCHEMA.replace("double", "float")}, "spout 'orders': columns of 'default' was .*float"),
     ],
-    ids=["parallelism", "length", "grouping", "a bolt is gone", "columns"],
+    ids=["parallelism", "length", "grouping", "a bolt is gone", "type of a column"],
 )
-def test_a_changed_topology_is_refused(used: Path, changed: dict[str, Any], said: str) -> None:
+def test_a_changed_topology_is_refused(used: Path, changed: dict[str, Any], said: str, tmp_path: Path) -> None:
+    shutil.copytree(used / "checkpoint", tmp_path / "checkpoint")
     topology, _ = shop_in_memory(used / "orders", **changed)
     with pytest.raises(CheckpointError, match=said) as raised:
-        run(topology, used / "checkpoint")
+        run(topology, tmp_path / "checkpoint")
     assert "start with a new checkpoint folder" in str(raised.value)
+
+
+def test_a_spout_may_gain_columns(used: Path, tmp_path: Path) -> None:
+    for name in ("as before", "with a note"):
+        shutil.copytree(used / "checkpoint", tmp_path / name)
+    before, as_before = shop_in_memory(used / "orders")
+    run(before, tmp_path / "as before")
+    with_note, out = shop_in_memory(used / "orders", schema=f"{SCHEMA}, note string")
+    run(with_note, tmp_path / "with a note")
+    assert memory_rows(out) == memory_rows(as_before)
+    assert any(memory_rows(out).values())
 
 
 def test_a_spout_that_became_a_dataframe_is_refused(spark: SparkSession, tmp_path: Path) -> None:
