@@ -162,11 +162,17 @@ class SparkRun(CheckpointedRun):
             if every is None
             else {"processingTime": f"{max(every.micros // 1000, 1)} milliseconds"}
         )
-        with Cleaning(self.checkpoint.clean) as self.cleaning, listening(self.spark, self.metrics):
+        path = self.halves.path if self.halves.uri is None else None
+        with (
+            Cleaning(self.checkpoint.clean) as self.cleaning,
+            listening(self.spark, self.metrics),
+            ExitStack() as opening,
+        ):
             self.micro_batch.clean = self.cleaning.begin
+            opening.enter_context(simple_checkpoints(self.spark, path))
+            self.logs_are_open = opening.close
             try:
-                with simple_checkpoints(self.spark, self.halves.path if self.halves.uri is None else None):
-                    query = self.query = writer.trigger(**trigger).start()
+                query = self.query = writer.trigger(**trigger).start()
             except (Py4JJavaError, PySparkException) as error:
                 raise storage_error_in(str(error)) or passing_error_in(str(error)) or error from error
             try:
@@ -179,6 +185,7 @@ class SparkRun(CheckpointedRun):
 
     def _spark_batch(self, batch: DataFrame, number: int) -> None:
         """Called by Spark for each micro-batch, and again with the same rows if it was not committed."""
+        self.logs_are_open()
         self.cleaning.wait()
 
         def rows(slots: int, there: Mapping[str, Partitions]) -> Callable[[Context], list[Output]] | None:

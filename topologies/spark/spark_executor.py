@@ -30,6 +30,7 @@ from topologies.spark.code.shipping import forget_others, ship
 from topologies.spark.near import is_near
 from topologies.spark.spark_errors import kafka_error_in, passing_error_in, storage_error_in
 from topologies.spark.through_java import failure_in, run_for_java
+from topologies.spark.workers.process_memory import tasks_ended, topology_came
 from topologies.topology import Topology
 from windowing.errors import WindboltError
 
@@ -112,7 +113,9 @@ class SparkExecutor:
 
         def run(items: Iterable[Any]) -> Iterator[Any]:
             whole = run_for_java(complete, bare, bare)
-            return iter([run_for_java(function, item, whole) for item in items])
+            results = [run_for_java(function, item, whole) for item in items]
+            tasks_ended()
+            return iter(results)
 
         return run
 
@@ -224,6 +227,7 @@ def unpacked(name: str, broadcast: Broadcast[bytes], paths: Sequence[str], sent:
         forget_others(sent)
         sys.path.extend(path for path in paths if path not in sys.path and os.path.isdir(path))
         _TOPOLOGIES.clear()
+        topology_came()
         _TOPOLOGIES[name] = pickle.loads(broadcast.value)
     return _TOPOLOGIES[name]
 

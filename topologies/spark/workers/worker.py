@@ -12,7 +12,6 @@ another process id, and does not answer. ``NOTE`` is a file in which the worker 
 from __future__ import annotations
 
 import ctypes
-import gc
 import os
 import pickle
 import signal
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from topologies.engine.failures.forks import in_this_process
 from topologies.engine.failures.task_failure import TaskFailure
+from topologies.spark.workers.process_memory import use_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,7 +92,7 @@ def main() -> None:
     from topologies.engine.failures.whereabouts import share
 
     share(note)
-    _collect_rarely()
+    use_again()
 
     worker = Worker()
     while True:
@@ -101,15 +101,6 @@ def main() -> None:
             connection.send_bytes(answer)
         except OSError:
             os._exit(0)
-
-
-def _collect_rarely() -> None:
-    """Have the garbage collector look at new objects less often: rows are objects that are soon gone, without cycles.
-
-    By default each would be looked at several times, which costs a tenth of what is done with it.
-    """
-    gc.freeze()
-    gc.set_threshold(20_000)
 
 
 def _listen(connection: Connection, asked: SimpleQueue[bytes]) -> None:
