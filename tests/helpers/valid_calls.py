@@ -383,6 +383,7 @@ CALLS: dict[str, Valid] = {
     "report_of": Valid({"progress": _progress()}),
     "why": Valid({"checkpoint": "ck", "bolt": "count", "key": "ada", "window": "2024-01-01T06:00:00Z"}),
     "WhyAnswer.to_json": Valid(on=_why),
+    "state.begin": Valid({"checkpoint": "ck", "topology": topology(), "events": {}}),
     "state.bolts": Valid({"checkpoint": "ck", "batch": None}, fine={"batch": (7,)}),
     "state.read": Valid(
         {"checkpoint": "ck", "bolt": "count", "task": 0, "key": "ada", "since": None, "until": None, "batch": "7"},

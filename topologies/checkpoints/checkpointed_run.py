@@ -20,6 +20,7 @@ from topologies.checkpoints.rescaling.rescale import rescale_for
 from topologies.checkpoints.spark_half.source_log import Partitions, SourceLog
 from topologies.checkpoints.taken_over import telling_who_took_over
 from topologies.checkpoints.topology_fit.adding_columns import add_columns
+from topologies.checkpoints.unfinished import check_beginning_complete
 from topologies.checkpoints.way_back import naming_a_way_back
 from topologies.compose.needed_columns import with_needed_columns
 from topologies.engine.batch.context import Context
@@ -109,6 +110,10 @@ class CheckpointedRun(ABC):
         self.claims.take()
 
     def _open(self) -> None:
+        check_beginning_complete(self.halves)
+        self._open_complete()
+
+    def _open_complete(self) -> None:
         if self.options.allow_rescale:
             self.summary.rescaled = rescale_for(self.halves, self.given)
         self.summary.new_columns = add_columns(self.halves, self.given, self.options.first_output_at)
@@ -124,15 +129,19 @@ class CheckpointedRun(ABC):
         """The tasks get the topology, and the micro-batch the state after the last batch."""
         if self.halves.uri is None:
             sync_folders_below(self.halves.root)
-        self.topology = as_files(with_needed_columns(self.given), self.halves.path)
+        self.topology = self._in_this_run(as_files(with_needed_columns(self.given), self.halves.path))
         self.executor.load(self.topology)
         first = FirstOutput.of(self.topology, first_output)
         self.micro_batch = MicroBatch(self.topology, self.checkpoint, self.executor, self._frames(), first)
         self.summary.before = {
             name: BoltTotals(bolt.accounts.totals(0), bolt.fired, bolt.emitted)
             for name, bolt in self.micro_batch.manifest.bolts.items()
-            if self.micro_batch.manifest.batch >= 0
+            if self.micro_batch.manifest.batch >= 0 or self.micro_batch.manifest.spouts
         }
+
+    def _in_this_run(self, topology: Topology) -> Topology:
+        """The topology as this run has it: of what is given, with the columns that are needed."""
+        return topology
 
     def _open_log(self) -> None:
         """What belongs to which batch, without what a run that died has left half written."""

@@ -58,7 +58,7 @@ def open_checkpoint(
             opened = OpenCheckpoint(files, _noted(halves, files, topology, first_output))
             _note_for_others(halves, topology, manifest)
     if is_new:
-        _make_private(halves)
+        make_halves(halves)
     return opened
 
 
@@ -107,8 +107,9 @@ def _note_for_others(halves: PairedCheckpoint, topology: Topology, manifest: Man
     note_sinks(halves.files, topology, -1 if manifest is None else manifest.batch)
 
 
-def _make_private(halves: PairedCheckpoint) -> None:
-    """Nobody else comes past the folders of a new checkpoint, whatever the files in them allow."""
+def make_halves(halves: PairedCheckpoint) -> None:
+    """Make the folders of a new checkpoint on this machine: nobody else comes past them, whatever the files in them
+    allow."""
     for half in ("windbolt", "spark"):
         with as_storage_error(f"{halves.root}/{half}", "made"):
             os.makedirs(f"{halves.root}/{half}", exist_ok=True)

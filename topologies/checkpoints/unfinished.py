@@ -1,11 +1,12 @@
-"""What was begun on a checkpoint and is not complete: a reset, going back, a savepoint. No run begins before it is."""
+"""What was begun on a checkpoint and is not complete: a reset, going back, a savepoint, a beginning with events. No run
+begins before it is."""
 
 from __future__ import annotations
 
 import shlex
 
 from manager.storage.batch_keys import batch_name
-from topologies.checkpoints.note_names import GOING_BACK, RESETTING, SAVEPOINT
+from topologies.checkpoints.note_names import BEGINNING, GOING_BACK, RESETTING, SAVEPOINT
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from windowing.errors import CheckpointError
 
@@ -41,6 +42,16 @@ def check_savepoint_complete(halves: PairedCheckpoint) -> None:
             f"{halves.path!r} is a savepoint that is not complete",
             why="taking it was interrupted, and some of the state may be missing",
             do=f"take it once more, which starts over: windbolt savepoint CHECKPOINT {shlex.quote(halves.path)}",
+        )
+
+
+def check_beginning_complete(halves: PairedCheckpoint) -> None:
+    """CheckpointError where a checkpoint was to begin with events, and does not have them all."""
+    if halves.files.read(BEGINNING) is not None:
+        raise CheckpointError(
+            f"checkpoint {halves.path!r} does not have the events yet that it is to begin with",
+            why="they were being given to it, and that did not complete",
+            do="call windbolt.state.begin once more, which starts over; or delete the checkpoint to begin without them",
         )
 
 

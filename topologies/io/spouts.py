@@ -63,7 +63,7 @@ class MemorySpout:
     def tables(self) -> list[pa.Table]:
         """The batches as tables of the declared columns."""
         schema = parse_schema(self.declared)
-        return [_one_table(batch, schema) for batch in self.batches]
+        return [one_table(batch, schema) for batch in self.batches]
 
 
 Spout = FileSpout | FrameSpout | KafkaSpout | MemorySpout
@@ -257,7 +257,8 @@ def _schema_of_frame(frame: Any) -> pa.Schema:
     return pa.schema(list(parse_schema(f"row {frame.schema.simpleString()}").field(0).type))
 
 
-def _one_table(batch: EmittedRows, schema: pa.Schema) -> pa.Table:
+def one_table(batch: EmittedRows, schema: pa.Schema) -> pa.Table:
+    """Rows as a table of these columns; an error as of the rows of a bolt where they are not of these."""
     outputs: Mapping[str, pa.Schema] = {DEFAULT_STREAM: schema}
     parts = [table for _, table in tables(batch, outputs)]
     return pa.concat_tables(parts) if parts else schema.empty_table()

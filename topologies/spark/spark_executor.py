@@ -28,12 +28,14 @@ from topologies.spark.code.module_owner import is_users, own_paths
 from topologies.spark.code.needed_modules import Reached, reached_by
 from topologies.spark.code.shipping import forget_others, ship
 from topologies.spark.near import is_near
+from topologies.spark.process_memory import tasks_ended, topology_came
 from topologies.spark.spark_errors import kafka_error_in, passing_error_in, storage_error_in
 from topologies.spark.through_java import failure_in, run_for_java
-from topologies.spark.workers.process_memory import tasks_ended, topology_came
 from topologies.topology import Topology
 from windowing.errors import WindboltError
 
+_FEW = 2
+"""So many items are a task each, however few slots there are."""
 _TOPOLOGIES: dict[str, Topology] = {}
 """In a worker: the unpacked topology, by a name that its run chose."""
 
@@ -90,7 +92,8 @@ class SparkExecutor:
         if is_near(function, items, context):
             return self._here.map(function, items, context)
         run = self.task(function, context)
-        hands = in_hands(list(enumerate(items)), self.slots)
+        # As many tasks as items need no look at the slots, which is a question to Java.
+        hands = in_hands(list(enumerate(items)), self.slots if len(items) > _FEW else _FEW)
 
         def run_hand(dealt: Iterable[list[tuple[int, Any]]]) -> Iterator[tuple[int, Any]]:
             for hand in dealt:

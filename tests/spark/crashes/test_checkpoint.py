@@ -15,6 +15,7 @@ from tests.spark.shop import SCHEMA, Revenue, Spans, at, shop_in_files, shop_in_
 from tests.spark.tools import at_phase, file_rows, memory_rows, published, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.state_tables import begin_state as state
 from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt
 from windowing.data.returned_rows import EmittedRows
@@ -265,3 +266,16 @@ def test_a_folder_that_cannot_be_made_is_told(orders: Path, tmp_path: Path) -> N
     topology, _ = shop_in_memory(orders)
     with pytest.raises(CheckpointError, match="cannot be made or written to"):
         run(topology, tmp_path / "file" / "checkpoint")
+
+
+def test_a_checkpoint_that_begins_with_events(tmp_path: Path) -> None:
+    """A run on Spark goes on from what was given; and dies, and goes on, before its first batch is done."""
+    given = [("a", 1.0, at(1)), ("a", 1.0, at(2)), ("a", 1.0, at(13))]
+    _write(tmp_path / "orders/1.jsonl", 14, 3, 21)
+    state.begin(tmp_path / "checkpoint", _events(tmp_path / "orders")[0], {"orders": given})
+    run_until(_events(tmp_path / "orders")[0], tmp_path / "checkpoint", at_phase(0, "commit"))
+    topology, sink = _events(tmp_path / "orders")
+    last = run(topology, tmp_path / "checkpoint").last
+    assert [(row["events"], row["until"]) for row in sink.rows] == [(3, at(10)), (2, at(20)), (1, at(30))]
+    assert last is not None
+    assert last.bolts["spans"].accounts["received"] == 6

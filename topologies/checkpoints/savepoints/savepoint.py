@@ -16,9 +16,7 @@ import pyarrow.fs as pafs
 
 from manager.storage.batch_keys import batch_key, batch_name
 from manager.storage.file_systems.files import (
-    delete_folder,
     entries,
-    is_there,
     make_folder,
     private_stream,
     sync_folders_below,
@@ -28,6 +26,7 @@ from manager.storage.file_systems.storage_errors import as_storage_error, during
 from manager.storage.manifest import Manifest
 from manager.storage.segments.file_segments import FileSegments
 from manager.storage.verified_reads import check_batch
+from topologies.checkpoints.free_place import check_empty, empty_out
 from topologies.checkpoints.matching_halves import check_halves
 from topologies.checkpoints.note_names import SAVEPOINT, START, TOPOLOGY
 from topologies.checkpoints.notes.timing_note import TIMING
@@ -94,24 +93,8 @@ def _check_place(source: PairedCheckpoint, target: PairedCheckpoint) -> None:
             do="name another folder",
         )
     note = target.files.read(SAVEPOINT)
-    names = _files_in(target)
-    if names and (note is None or note["complete"]):
-        what = "a checkpoint" if target.found else "files"
-        raise CheckpointError(
-            f"a savepoint cannot be taken in {target.path!r}",
-            why=f"it holds {what} already, such as {min(names)}",
-            do="name a folder that is empty, or not there yet",
-        )
-
-
-def _files_in(target: PairedCheckpoint) -> list[str]:
-    """The files of a folder by their paths in it; not the hidden ones, among them what an attempt died with that had
-    written nothing else."""
-    selector = pafs.FileSelector(target.root, recursive=True, allow_not_found=True)
-    with as_storage_error(target.root, "listed"):
-        found = target.filesystem.get_file_info(selector)
-    files = [entry for entry in found if entry.type == pafs.FileType.File and not entry.base_name.startswith(".")]
-    return sorted(entry.path.removeprefix(f"{target.root}/") for entry in files)
+    if note is None or note["complete"]:
+        check_empty(target, "a savepoint cannot be taken")
 
 
 def _publish(source: PairedCheckpoint, manifest: Manifest) -> None:
@@ -164,9 +147,7 @@ class _Taking:
             for folder in ("windbolt", "spark"):
                 make_folder(target.filesystem, f"{target.root}/{folder}")
         target.files.write(SAVEPOINT, self._note(complete=False))
-        for folder in ("windbolt/manifests", "windbolt/plans", "windbolt/deadly", "windbolt/segments", "spark"):
-            if is_there(target.filesystem, f"{target.root}/{folder}"):
-                delete_folder(target.filesystem, f"{target.root}/{folder}")
+        empty_out(target)
         for folder in () if is_object_store(target.uri) else ("windbolt/manifests", "windbolt/plans", "spark"):
             make_folder(target.filesystem, f"{target.root}/{folder}")
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from topologies.engine.failures.forks import in_this_process
 from topologies.engine.failures.task_failure import TaskFailure
-from topologies.spark.workers.process_memory import use_again
+from topologies.spark.process_memory import use_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable

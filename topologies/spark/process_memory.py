@@ -14,7 +14,7 @@ import ctypes
 import gc
 
 _SETTLING = 3
-"""Number of tasks after which a worker has imported what it needs: some modules are imported by those that need them."""
+"""Number of tasks after which a worker has imported what it needs: some modules come with the first use."""
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """Parameters of mallopt(3)."""
 _KEPT, _LARGE = 2**26, 2**25
@@ -41,8 +41,10 @@ def collect_rarely() -> None:
 
 
 def topology_came() -> None:
-    """In a worker of Spark's, which outlives runs: what the run before has left is collected; what this one needs is set
-    aside after its first tasks."""
+    """In a worker of Spark's, which outlives runs: what the run before has left is collected.
+
+    What this one needs is set aside after its first tasks.
+    """
     global _left  # noqa: PLW0603
     gc.unfreeze()
     gc.collect()

@@ -1,0 +1,151 @@
+"""Makes a checkpoint that begins with events that are given: with the windows of yesterday, or repaired ones.
+
+The events are batch -1 of the topology: they take the way of all events but into sinks. A note is written first, and
+deleted last: while it is there no run begins, and a second attempt starts over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+
+import pyarrow as pa
+
+from topologies.checkpoints.checkpointed_run import CheckpointedRun
+from topologies.checkpoints.free_place import check_empty, empty_out
+from topologies.checkpoints.note_names import BEGINNING
+from topologies.checkpoints.opening import make_halves
+from topologies.engine.batch.executor import InProcess
+from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.commit.claims import Claims
+from topologies.io.kafka import KafkaSpout
+from topologies.io.spouts import one_table
+from topologies.run.engine import Engine
+from topologies.run.options import RunOptions
+from topologies.sources.splits import TableSource
+from topologies.topology import Topology
+from windowing.data.returned_rows import DEFAULT_STREAM, EmittedRows
+from windowing.errors import ConfigError, DataError, SchemaError
+from windowing.settings.rules import SOURCE
+from windowing.suggestions import did_you_mean
+
+
+def begin_with(
+    checkpoint: str, topology: Topology, events: Mapping[str, EmittedRows], clock: Callable[[], int]
+) -> dict[str, dict[str, int]]:
+    """Make a checkpoint at a place that is empty; ``events`` are rows of spouts, in order of arrival.
+
+    Returns the accounts of each windowed bolt. ConfigError for other spouts, and for windows that need to know the
+    partitions of events; DataError for rows without a time that can be used; CheckpointError where something is at that
+    place.
+    """
+    given = {name: _rows(topology, name, rows) for name, rows in events.items()}
+    tables = {name: given[name] for name in topology.spouts if name in given}
+    _check_partitions(topology)
+    options = RunOptions(checkpoint=checkpoint, flush=False, clock=clock)
+    with _Beginning(topology, options, tables) as run:
+        run.run()
+        run.complete()
+        return {name: bolt.accounts.totals(sum(bolt.pending)) for name, bolt in run.micro_batch.manifest.bolts.items()}
+
+
+def _rows(topology: Topology, spout: str, given: EmittedRows) -> pa.Table:
+    if spout not in topology.spouts:
+        raise ConfigError(
+            f"there is no spout {spout!r}{did_you_mean(spout, topology.spouts)}",
+            why=f"events are given as those of a spout, and the topology has {', '.join(topology.spouts)}",
+            do="name one of these",
+        )
+    columns = topology.spouts[spout].outputs[DEFAULT_STREAM]
+    named = given.column_names if isinstance(given, pa.Table) else getattr(given, "columns", ())
+    if set(columns.names) <= set(named):  # a table of state.read has others too
+        given = given.select(columns.names) if isinstance(given, pa.Table) else given[columns.names]
+    try:
+        return one_table(given, columns)
+    except SchemaError as error:
+        raise DataError(
+            f"the events for spout {spout!r} are not of its columns, {', '.join(columns.names)}",
+            why=f"{error.what}{f': {error.why}' if error.why else ''}",
+            do="give a table with these columns and types",
+        ) from error
+
+
+def _check_partitions(topology: Topology) -> None:
+    """ConfigError where a watermark follows the partitions of Kafka: given events are of none, which would hold it
+    back."""
+    for node in topology.windowed.values():
+        kafka = [
+            spout
+            for spouts in topology.spouts_before(node)
+            for spout in spouts
+            if isinstance(topology.spouts[spout].spout, KafkaSpout)
+        ]
+        if kafka and node.bolt.settings.watermark_partition is SOURCE:
+            raise ConfigError(
+                f"bolt {node.name!r} cannot begin with events",
+                why=f"its watermark follows the partitions of {kafka[0]!r}, and given events are of no partition",
+                do="let its watermark follow a column: with_watermarks(partition=...)",
+            )
+
+
+class _Beginning(CheckpointedRun):
+    """The run that consists of the events alone, in this process."""
+
+    engine = Engine.LOCAL
+
+    def __init__(self, topology: Topology, options: RunOptions, tables: Mapping[str, pa.Table]) -> None:
+        super().__init__(topology, options)
+        self.tables = tables
+        self.claims = Claims(replace(topology, sinks={}, takers={}))
+
+    def _begin(self, held: ExitStack) -> None:
+        self.executor = _Here()
+
+    def _frames(self) -> None:
+        return None
+
+    def _open(self) -> None:
+        halves = self.halves
+        if halves.files.read(BEGINNING) is None:
+            check_empty(halves, "a checkpoint that begins with events cannot be made")
+        if halves.uri is None:
+            make_halves(halves)
+        halves.files.write(BEGINNING, {"spouts": sorted(self.tables)})
+        empty_out(halves)
+        self._open_complete()
+
+    def _in_this_run(self, topology: Topology) -> Topology:
+        """Nothing goes to sinks."""
+        return replace(topology, sinks={}, takers={})
+
+    def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return (), ()
+
+    def _batches(self) -> None:
+        splits = [TableSource(name, table) for name, table in self.tables.items()]
+        self._run(BatchPlan(-1, TimeAdvance(self._now()), splits))
+        for name, bolt in self.micro_batch.manifest.bolts.items():
+            if bolt.accounts["invalid"]:
+                raise DataError(
+                    f"{bolt.accounts['invalid']:,} of the events for bolt {name!r} cannot be used",
+                    why="their time, their lifetime or their key is missing, or cannot be used",
+                    do="correct them, or leave them out; windbolt.state.begin starts over",
+                )
+
+    def complete(self) -> None:
+        """Let runs begin."""
+        self.halves.files.delete(BEGINNING)
+        self.halves.files.sync()
+
+
+class _Here(InProcess):
+    """Runs the tasks, one at a time."""
+
+    slots = 1
+
+    def load(self, topology: Topology) -> None:
+        """They have the topology."""
+
+    def close(self) -> None:
+        """There is nothing to free."""
