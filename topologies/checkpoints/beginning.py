@@ -6,7 +6,7 @@ deleted last: while it is there no run begins, and a second attempt starts over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -16,6 +16,7 @@ from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.checkpoints.free_place import check_empty, empty_out
 from topologies.checkpoints.note_names import BEGINNING
 from topologies.checkpoints.opening import make_halves
+from topologies.compose.needed_columns import with_needed_columns
 from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.commit.claims import Claims
@@ -26,9 +27,11 @@ from topologies.run.options import RunOptions
 from topologies.sources.splits import TableSource
 from topologies.topology import Topology
 from windowing.data.returned_rows import DEFAULT_STREAM, EmittedRows
-from windowing.errors import ConfigError, DataError, SchemaError
+from windowing.errors import BoltError, ConfigError, DataError, SchemaError
 from windowing.settings.rules import SOURCE
 from windowing.suggestions import did_you_mean
+
+_ONCE_MORE = "call windbolt.state.begin once more, which starts over; until then no run begins"
 
 
 def begin_with(
@@ -45,7 +48,11 @@ def begin_with(
     _check_partitions(topology)
     options = RunOptions(checkpoint=checkpoint, flush=False, clock=clock)
     with _Beginning(topology, options, tables) as run:
-        run.run()
+        try:
+            run.run()
+        except BoltError as error:
+            error.do = f"correct the bolt; {_ONCE_MORE}"
+            raise
         run.complete()
         return {name: bolt.accounts.totals(sum(bolt.pending)) for name, bolt in run.micro_batch.manifest.bolts.items()}
 
@@ -58,9 +65,12 @@ def _rows(topology: Topology, spout: str, given: EmittedRows) -> pa.Table:
             do="name one of these",
         )
     columns = topology.spouts[spout].outputs[DEFAULT_STREAM]
-    named = given.column_names if isinstance(given, pa.Table) else getattr(given, "columns", ())
-    if set(columns.names) <= set(named):  # a table of state.read has others too
-        given = given.select(columns.names) if isinstance(given, pa.Table) else given[columns.names]
+    if isinstance(given, pa.RecordBatch):
+        given = pa.Table.from_batches([given])
+    if hasattr(given, "iloc"):
+        given = pa.Table.from_pandas(given, preserve_index=False)
+    if isinstance(given, pa.Table) and len(set(given.column_names)) == given.num_columns:
+        given = _as_in_a_run(given, columns, with_needed_columns(topology).spouts[spout].schema.names)
     try:
         return one_table(given, columns)
     except SchemaError as error:
@@ -69,6 +79,14 @@ def _rows(topology: Topology, spout: str, given: EmittedRows) -> pa.Table:
             why=f"{error.what}{f': {error.why}' if error.why else ''}",
             do="give a table with these columns and types",
         ) from error
+
+
+def _as_in_a_run(given: pa.Table, columns: pa.Schema, needed: Collection[str]) -> pa.Table:
+    """A table of ``state.read`` has other columns too, and lacks those that no bolt asks for."""
+    for field in columns:
+        if field.name not in given.column_names and field.name not in needed:
+            given = given.append_column(field, pa.nulls(len(given), field.type))
+    return given.select([name for name in columns.names if name in given.column_names])
 
 
 def _check_partitions(topology: Topology) -> None:
@@ -112,8 +130,9 @@ class _Beginning(CheckpointedRun):
         if halves.uri is None:
             make_halves(halves)
         halves.files.write(BEGINNING, {"spouts": sorted(self.tables)})
-        empty_out(halves)
-        self._open_complete()
+        empty_out(halves, BEGINNING)
+        halves.is_beginning = True
+        super()._open()
 
     def _in_this_run(self, topology: Topology) -> Topology:
         """Nothing goes to sinks."""
@@ -126,11 +145,13 @@ class _Beginning(CheckpointedRun):
         splits = [TableSource(name, table) for name, table in self.tables.items()]
         self._run(BatchPlan(-1, TimeAdvance(self._now()), splits))
         for name, bolt in self.micro_batch.manifest.bolts.items():
-            if bolt.accounts["invalid"]:
+            counts = zip(bolt.accounts.streams, bolt.accounts.by_stream("invalid"), strict=True)
+            wrong = sum(count for stream, count in counts if stream in self.tables)
+            if wrong:  # what a bolt in between makes of them is that bolt's, and counted as in every run
                 raise DataError(
-                    f"{bolt.accounts['invalid']:,} of the events for bolt {name!r} cannot be used",
-                    why="their time, their lifetime or their key is missing, or cannot be used",
-                    do="correct them, or leave them out; windbolt.state.begin starts over",
+                    f"{wrong:,} of the events for bolt {name!r} cannot be used",
+                    why="their time or their lifetime is missing, or none that can be used",
+                    do=f"correct them, or leave them out; {_ONCE_MORE}",
                 )
 
     def complete(self) -> None:

@@ -111,9 +111,6 @@ class CheckpointedRun(ABC):
 
     def _open(self) -> None:
         check_beginning_complete(self.halves)
-        self._open_complete()
-
-    def _open_complete(self) -> None:
         if self.options.allow_rescale:
             self.summary.rescaled = rescale_for(self.halves, self.given)
         self.summary.new_columns = add_columns(self.halves, self.given, self.options.first_output_at)

@@ -24,8 +24,9 @@ def check_empty(target: PairedCheckpoint, what: str) -> None:
         )
 
 
-def empty_out(target: PairedCheckpoint) -> None:
-    """Delete the state that an attempt before has left, and keep its notes."""
+def empty_out(target: PairedCheckpoint, keep: str) -> None:
+    """Delete what an attempt before has left; the note ``keep`` says meanwhile that it is not complete."""
+    target.files.delete(*(name for name in target.files.names("") if name != keep))
     for folder in [*(f"windbolt/{name}" for name in _STATE), "spark"]:
         if is_there(target.filesystem, f"{target.root}/{folder}"):
             delete_folder(target.filesystem, f"{target.root}/{folder}")

@@ -28,7 +28,7 @@ from topologies.checkpoints.note_names import GOING_BACK
 from topologies.checkpoints.notes.sinks_note import SINKS, SinkNote, read_sinks
 from topologies.checkpoints.opening import claim
 from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
-from topologies.checkpoints.unfinished import back_to_command
+from topologies.checkpoints.unfinished import back_to_command, check_beginning_complete
 from topologies.checkpoints.way_back import whole_batches
 from topologies.engine.commit.sink_folders import batch_of_file, later_files
 from topologies.io.paths import locate
@@ -83,6 +83,7 @@ def _go_back(halves: PairedCheckpoint, key: str) -> Rollback:
 
 
 def _check(halves: PairedCheckpoint, key: str) -> None:
+    check_beginning_complete(halves)
     keys = halves.files.names("manifests")
     try:
         check_whole(halves, key)

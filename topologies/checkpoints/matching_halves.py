@@ -13,7 +13,12 @@ from manager.storage.segments.file_segments import FileSegments
 from manager.storage.verified_reads import check_batch, check_not_begun, read_manifest
 from topologies.checkpoints.note_names import START, TOPOLOGY
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.checkpoints.unfinished import check_gone_back, check_reset_complete, check_savepoint_complete
+from topologies.checkpoints.unfinished import (
+    check_beginning_complete,
+    check_gone_back,
+    check_reset_complete,
+    check_savepoint_complete,
+)
 from topologies.engine.commit.sink_folders import next_batches
 from windowing.errors import CheckpointError, DamagedCheckpoint
 
@@ -56,9 +61,10 @@ def check_halves(halves: PairedCheckpoint, *, resetting: bool = False) -> Manife
 
 
 def check_ours_is_there(halves: PairedCheckpoint) -> SparkBatches:
-    """What Spark's half has; CheckpointError where it has batches and our half is missing, or this is a savepoint that
-    is not complete."""
+    """What Spark's half has; CheckpointError where it has batches and our half is missing, or this is a savepoint, or
+    one that is to begin with events, that is not complete."""
     check_savepoint_complete(halves)
+    check_beginning_complete(halves)
     half = halves.spark_half
     spark = SparkBatches(half.query(), half.offsets(), half.commits())
     if not halves.has_our_half and spark.planned + spark.committed:

@@ -42,6 +42,8 @@ class PairedCheckpoint:
         self.lock = FolderLock(self.path, self.filesystem, None if self.uri else self.root)
         self.files = SealedFolder(f"{self.root}/windbolt", self.filesystem, self.uri)
         self.spark_half = SparkHalf(self.filesystem, f"{self.root}/spark")
+        self.is_beginning = False
+        """Whether who has this object is giving the checkpoint the events that it begins with (``beginning.py``)."""
 
     @contextmanager
     def _reached(self) -> Iterator[None]:

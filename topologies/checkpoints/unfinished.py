@@ -47,7 +47,7 @@ def check_savepoint_complete(halves: PairedCheckpoint) -> None:
 
 def check_beginning_complete(halves: PairedCheckpoint) -> None:
     """CheckpointError where a checkpoint was to begin with events, and does not have them all."""
-    if halves.files.read(BEGINNING) is not None:
+    if not halves.is_beginning and halves.files.read(BEGINNING) is not None:
         raise CheckpointError(
             f"checkpoint {halves.path!r} does not have the events yet that it is to begin with",
             why="they were being given to it, and that did not complete",

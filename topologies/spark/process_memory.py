@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
+import time
 
 _SETTLING = 3
 """Number of tasks after which a worker has imported what it needs: some modules come with the first use."""
@@ -21,23 +23,21 @@ _KEPT, _LARGE = 2**26, 2**25
 """Bytes: of freed memory so much is kept at the end of the heap; larger pieces are returned at once, by themselves. The
 latter is the most that the GNU C library comes to by itself."""
 
-_left = 0
-"""Number of tasks of this topology after which what is there is still to be set aside."""
+_PAUSE = 60.0
+"""Seconds in which what runs leave is not collected twice: two runs at the same time may share a worker."""
+
+_left, _not_before = 0, 0.0
+"""Number of tasks after which what is there is still to be set aside; when it may be looked at once more."""
 
 
 def use_again() -> None:
     """At the start of a worker: let it keep what stays, and what it has freed."""
-    collect_rarely()
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # of Linux's C libraries, musl's does nothing
-    if mallopt is not None:
-        mallopt(_MMAP_THRESHOLD, _LARGE)
-        mallopt(_TRIM_THRESHOLD, _KEPT)
-
-
-def collect_rarely() -> None:
-    """Set all objects of now aside, and look at new ones less often."""
     gc.freeze()
     gc.set_threshold(20_000)
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # Linux has it
+    if mallopt is not None and not any(name.startswith("MALLOC_") for name in os.environ):
+        mallopt(_MMAP_THRESHOLD, _LARGE)
+        mallopt(_TRIM_THRESHOLD, _KEPT)
 
 
 def topology_came() -> None:
@@ -45,11 +45,13 @@ def topology_came() -> None:
 
     What this one needs is set aside after its first tasks.
     """
-    global _left  # noqa: PLW0603
+    global _left, _not_before
+    if time.monotonic() < _not_before:
+        return
     gc.unfreeze()
     gc.collect()
     use_again()
-    _left = _SETTLING
+    _left, _not_before = _SETTLING, time.monotonic() + _PAUSE
 
 
 def tasks_ended() -> None:
@@ -57,4 +59,5 @@ def tasks_ended() -> None:
     global _left  # noqa: PLW0603
     if _left:
         _left -= 1
-        collect_rarely()
+        gc.collect()
+        gc.freeze()

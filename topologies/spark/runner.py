@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -59,6 +60,8 @@ _MAX_RESTARTS = 3
 """Number of times a batch is restarted after the death of a worker that does not recur."""
 _POLL_SECONDS = 0.1
 """Seconds between checks whether the query has ended or is to be stopped."""
+_LOOK_SECONDS = 0.01
+"""Seconds between looks whether it has opened its sources."""
 
 
 class StopRequested(Exception):
@@ -170,12 +173,13 @@ class SparkRun(CheckpointedRun):
         ):
             self.micro_batch.clean = self.cleaning.begin
             opening.enter_context(simple_checkpoints(self.spark, path))
-            self.logs_are_open = opening.close
             try:
                 query = self.query = writer.trigger(**trigger).start()
             except (Py4JJavaError, PySparkException) as error:
                 raise storage_error_in(str(error)) or passing_error_in(str(error)) or error from error
             try:
+                _wait_for_sources(query)
+                opening.close()
                 guarded.wait(query)
             finally:
                 self.source.close()
@@ -185,7 +189,6 @@ class SparkRun(CheckpointedRun):
 
     def _spark_batch(self, batch: DataFrame, number: int) -> None:
         """Called by Spark for each micro-batch, and again with the same rows if it was not committed."""
-        self.logs_are_open()
         self.cleaning.wait()
 
         def rows(slots: int, there: Mapping[str, Partitions]) -> Callable[[Context], list[Output]] | None:
@@ -273,6 +276,14 @@ class Guarded:
             raise
         if self.failure is not None and not isinstance(self.failure, StopRequested):
             raise self.failure
+
+
+def _wait_for_sources(query: StreamingQuery) -> None:
+    """Return once the query has opened its sources, or has ended; or after a minute, whatever it waits for."""
+    for _ in range(int(60 / _LOOK_SECONDS)):
+        if not query.isActive or not str(query.status["message"]).startswith("Initializing"):
+            return
+        time.sleep(_LOOK_SECONDS)
 
 
 def _explained(error: StreamingQueryException) -> WindboltError:

@@ -47,7 +47,7 @@ def why(
     bolt = the_only_bolt(halves, timings) if bolt is None else bolt
     timing_of(timings, bolt, key)
     kept = kept_manifests(halves)
-    if not kept or kept[-1].batch < 0:
+    if not kept or (kept[-1].batch < 0 and not kept[-1].spouts):
         return not_started(bolt, key)
     start = halves.files.read(START) or {}
     question = Question(bolt, key, None if window is None else moment_of(window, kept[-1], bolt))

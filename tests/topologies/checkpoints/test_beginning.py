@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import random
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -14,7 +15,9 @@ from types import NoneType
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute
 import pytest
+from typer.testing import CliRunner
 
 from tests.helpers.drawn_bolts import BOLTS, Case
 from tests.helpers.s3 import s3_server
@@ -23,8 +26,12 @@ from tests.simulation.faults import WRITES
 from tests.simulation.world.bolts import COLUMNS
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING
 from topologies.checkpoints.beginning import begin_with
+from topologies.checkpoints.inspecting import inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.cli.app import app
 from windbolt import (
+    BatchBolt,
+    BoltError,
     CheckpointError,
     ConfigError,
     DataError,
@@ -38,6 +45,7 @@ from windbolt import (
     sinks,
     spouts,
     state,
+    why,
 )
 from windowing.data.schema import parse_schema
 
@@ -137,12 +145,12 @@ class Total(WindowedBolt):
         return window.key, len(window), float(sum(window.column("amount")))
 
 
-def shop(folder: Path, **more: Any) -> tuple[Topology, Any]:
+def shop(folder: Path, parallelism: int = 2, bolt: WindowedBolt | None = None) -> tuple[Topology, Any]:
     builder, sink = TopologyBuilder("shop"), sinks.memory()
-    source = spouts.files(folder / "in", "user string, amount double, ts timestamp", format="jsonl", **more)
+    source = spouts.files(folder / "in", "user string, amount double, ts timestamp", format="jsonl")
     builder.set_spout("orders", source)
-    bolt = Total().with_tumbling_window("10s").with_key("user").with_timestamp_field("ts").with_lag("2s")
-    builder.set_bolt("total", bolt, 2).fields_grouping("orders", "user")
+    bolt = (bolt or Total()).with_tumbling_window("10s").with_key("user").with_timestamp_field("ts").with_lag("2s")
+    builder.set_bolt("total", bolt, parallelism).fields_grouping("orders", "user")
     builder.set_sink("out", sink).from_("total")
     return builder.build(), sink
 
@@ -249,6 +257,7 @@ def test_partitions_of_kafka_are_refused(tmp_path: Path) -> None:
 
 class Users(WindowedBolt):
     outputs = "n long"
+    reads = ("user",)
 
     def execute(self, window: Any) -> Any:
         return (len(window),)
@@ -295,3 +304,76 @@ def test_a_death_at_any_moment_leaves_what_is_refused_and_the_next_attempt_start
     assert refused > 20
     run_local(topology, RunOptions(f"{disk.data}/ck"))
     assert sorted(row["total"] for row in sink.rows) == [12.0, 32.0]
+
+
+def test_what_is_not_complete_is_refused_by_all_who_work_on_checkpoints(tmp_path: Path) -> None:
+    topology, _ = shop(tmp_path)
+    checkpoint = str(tmp_path / "ck")
+    with pytest.raises(DataError):
+        state.begin(checkpoint, topology, {"orders": [*YESTERDAY, {"user": "ann", "amount": 1.0, "ts": None}]})
+    for command in (
+        ["savepoint", f"{checkpoint}1", str(tmp_path / "saved")],
+        ["rescale", f"{checkpoint}2", "--parallelism", "total=3"],
+        ["checkpoint", f"{checkpoint}3", "--back-to=-1"],
+    ):
+        shutil.copytree(checkpoint, command[1])
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == 2, (command, done.output)
+        assert "does not have the events yet" in " ".join(done.output.split()), command
+    assert "does not have the events yet" in inspect(PairedCheckpoint(checkpoint)).refused
+    assert not (tmp_path / "saved").exists()
+
+
+def test_to_begin_once_more_may_be_with_another_topology(tmp_path: Path) -> None:
+    with pytest.raises(BoltError, match=r"windbolt\.state\.begin once more"):
+        state.begin(tmp_path / "ck", shop(tmp_path, bolt=Failing())[0], {"orders": YESTERDAY})
+    write_today(tmp_path)
+    topology, sink = shop(tmp_path, parallelism=5)
+    state.begin(tmp_path / "ck", topology, {"orders": YESTERDAY})
+    run_local(topology, RunOptions(str(tmp_path / "ck")))
+    assert sorted(row["total"] for row in sink.rows) == [12.0, 32.0]
+
+
+def test_why_a_window_of_yesterday_is_open(tmp_path: Path) -> None:
+    state.begin(tmp_path / "ck", shop(tmp_path)[0], {"orders": YESTERDAY})
+    assert why(tmp_path / "ck", "total", key="ann").reason != "no batch has been committed"
+
+
+def test_rows_that_a_bolt_in_between_makes_invalid_are_counted_as_in_every_run(tmp_path: Path) -> None:
+    builder = TopologyBuilder("shop")
+    builder.set_spout(
+        "orders", spouts.files(tmp_path / "in", "user string, amount double, ts timestamp", format="jsonl")
+    )
+    builder.set_bolt("without", WithoutTime()).shuffle_grouping("orders")
+    bolt = Total().with_tumbling_window("10s").with_key("user").with_timestamp_field("ts").with_lag("2s")
+    builder.set_bolt("total", bolt).fields_grouping("without", "user")
+    builder.set_sink("out", sinks.memory()).from_("total")
+    (row,) = state.begin(tmp_path / "ck", builder.build(), {"orders": YESTERDAY}).to_pylist()
+    assert (row["received"], row["invalid"]) == (3, 1)
+
+
+def test_a_table_without_columns_that_no_bolt_reads(tmp_path: Path) -> None:
+    builder = TopologyBuilder("users")
+    builder.set_spout(
+        "orders", spouts.files(tmp_path / "in", "user string, amount double, ts timestamp", format="jsonl")
+    )
+    builder.set_bolt("users", Users().with_tumbling_window("10s").with_timestamp_field("ts")).global_grouping("orders")
+    builder.set_sink("out", sinks.memory()).from_("users")
+    batch = pa.RecordBatch.from_pylist([{"user": "ann", "ts": at(1)}])
+    (row,) = state.begin(tmp_path / "ck", builder.build(), {"orders": batch}).to_pylist()
+    assert row["pending"] == 1
+    with pytest.raises(DataError, match="not of its columns"):
+        state.begin(tmp_path / "ck2", builder.build(), {"orders": batch.select(["user"])})
+
+
+class Failing(Total):
+    def execute(self, window: Any) -> Any:
+        raise ValueError("boom")
+
+
+class WithoutTime(BatchBolt):
+    outputs = "user string, amount double, ts timestamp"
+
+    def execute(self, batch: pa.Table) -> pa.Table:
+        late = pa.compute.less(batch.column("ts"), pa.scalar(at(2), batch.schema.field("ts").type))
+        return batch.set_column(2, "ts", pa.compute.if_else(late, None, batch.column("ts")))

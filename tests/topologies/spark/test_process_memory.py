@@ -13,8 +13,10 @@ from topologies.spark import process_memory
 
 
 @pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
+def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     threshold = gc.get_threshold()
+    monkeypatch.setattr(process_memory, "_PAUSE", 0.0)
+    monkeypatch.setattr(process_memory, "_not_before", 0.0)
     yield
     gc.unfreeze()
     gc.set_threshold(*threshold)
@@ -53,3 +55,20 @@ def test_what_the_run_before_has_left_is_collected() -> None:
     assert gone() is not None, "it was set aside"
     process_memory.topology_came()
     assert gone() is None
+
+
+def test_what_a_task_leaves_is_collected_before_the_rest_is_set_aside() -> None:
+    process_memory.topology_came()
+    gone = weakref.ref(Node())
+    process_memory.tasks_ended()
+    assert gone() is None
+
+
+def test_topologies_that_take_turns_in_a_worker_do_not_make_it_collect_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(process_memory, "_PAUSE", 60.0)
+    process_memory.topology_came()
+    frozen = gc.get_freeze_count()
+    process_memory.topology_came()
+    assert gc.get_freeze_count() == frozen > 0

@@ -147,7 +147,7 @@ class _Taking:
             for folder in ("windbolt", "spark"):
                 make_folder(target.filesystem, f"{target.root}/{folder}")
         target.files.write(SAVEPOINT, self._note(complete=False))
-        empty_out(target)
+        empty_out(target, SAVEPOINT)
         for folder in () if is_object_store(target.uri) else ("windbolt/manifests", "windbolt/plans", "spark"):
             make_folder(target.filesystem, f"{target.root}/{folder}")
 

@@ -138,16 +138,17 @@ def simple_checkpoints(spark: SparkSession, path: str | None) -> Iterator[None]:
     """Within the block a query that starts writes its logs more simply if its checkpoint is in a folder, ``path``; None
     for one in a store. What somebody has set for the session stays.
 
-    The block lasts until the first batch: Spark reads the setting for the log of a source when it opens that, in a
-    thread of the query, some time after ``start`` has returned.
+    The block lasts until the query has its sources: Spark reads the setting for the log of a source when it opens that,
+    in a thread of the query, some time after ``start`` has returned.
     """
     ours = path is not None and spark.conf.get(_FILE_MANAGER, None) is None
     if ours:
         _write_checkpoints_simply(spark)
+    written = spark.conf.get(_FILE_MANAGER, None)
     try:
         yield
     finally:
-        if ours:
+        if ours and spark.conf.get(_FILE_MANAGER, None) == written:
             spark.conf.unset(_FILE_MANAGER)
 
 
