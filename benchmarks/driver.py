@@ -19,9 +19,8 @@ from unittest.mock import patch
 
 from benchmarks.requests import topology, write_pieces
 from manager.storage.checkpoint import FileCheckpoint
-from topologies import local
 from topologies.engine.batch.context import Context
-from topologies.engine.batch.executor import InProcess
+from topologies.engine.batch.executor import InProcess, RunInProcess
 from topologies.engine.batch.report import BatchReport
 from topologies.local import run_local
 from topologies.run.options import RunOptions
@@ -52,7 +51,7 @@ def measure(tasks: int, pieces: int) -> list[tuple[float, float]]:
     with tempfile.TemporaryDirectory() as folder:
         write_pieces(f"{folder}/in", BATCHES, pieces)
         made = topology(f"{folder}/in", f"{folder}/out", tasks, pieces)
-        slots, tasks_timed = patch.object(local._Here, "slots", pieces), patch.object(InProcess, "map", timed)
+        slots, tasks_timed = patch.object(RunInProcess, "slots", pieces), patch.object(InProcess, "map", timed)
         with slots, tasks_timed, patch.object(FileCheckpoint, "clean", cleaned):
             run_local(made, RunOptions(checkpoint=f"{folder}/ck", on_report=note, flush=False))
     spent = [(1000 * (end[0] - before[0]), 1000 * (end[1] - before[1])) for before, end in pairwise(ends)]

@@ -17,7 +17,7 @@ from collections import Counter
 from unittest.mock import patch
 
 from tests.helpers.s3 import S3, s3_server
-from topologies import local
+from topologies.engine.batch.executor import RunInProcess
 from topologies.engine.batch.report import BatchReport
 from topologies.local import run_local
 from topologies.run.options import RunOptions
@@ -69,7 +69,7 @@ def measure(store: S3, tasks: int, pieces: int) -> tuple[Counter[str], float]:
         write_pieces(files, 3, pieces)
         name = f"{tasks}x{pieces}"
         made = topology(files, store.uri(f"{name}/out"), tasks, pieces)
-        with patch.object(local._Here, "slots", pieces):  # as many pieces as a cluster of so many slots cuts
+        with patch.object(RunInProcess, "slots", pieces):  # as many pieces as a cluster of so many slots cuts
             run_local(made, RunOptions(checkpoint=store.uri(f"{name}/ck"), on_report=note, flush=False))
     return reports[1][0], reports[1][1] - reports[0][1]
 

@@ -13,7 +13,7 @@ from manager.storage.file_systems.storage_errors import during
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.checkpoints.spark_half.file_journal import FileJournal, JournalMoved
 from topologies.compose.needed_columns import with_needed_columns
-from topologies.engine.batch.executor import InProcess
+from topologies.engine.batch.executor import InProcess, RunInProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.commit.claims import Claims
 from topologies.engine.micro_batch import MicroBatch
@@ -75,7 +75,7 @@ class LocalRun(CheckpointedRun):
     engine = Engine.LOCAL
 
     def _begin(self, held: ExitStack) -> None:
-        self.executor = _Here()
+        self.executor = RunInProcess()
 
     def _frames(self) -> None:
         return None
@@ -138,18 +138,6 @@ class LocalRun(CheckpointedRun):
             number = self.journal.plan(found, self._now(), heartbeat=heartbeat)
             self.checkpoint.check_owner()
             return number
-
-
-class _Here(InProcess):
-    """Runs the tasks of a run, one at a time."""
-
-    slots = 1
-
-    def load(self, topology: Topology) -> None:
-        """They have the topology."""
-
-    def close(self) -> None:
-        """There is nothing to free."""
 
 
 def _run(topology: Topology, options: RunOptions, observers: Observers) -> Summary:

@@ -17,7 +17,7 @@ from topologies.checkpoints.free_place import check_empty, empty_out
 from topologies.checkpoints.note_names import BEGINNING
 from topologies.checkpoints.opening import make_halves
 from topologies.compose.needed_columns import with_needed_columns
-from topologies.engine.batch.executor import InProcess
+from topologies.engine.batch.executor import RunInProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.commit.claims import Claims
 from topologies.io.kafka import KafkaSpout
@@ -36,10 +36,10 @@ _ONCE_MORE = "call windbolt.state.begin once more, which starts over; until then
 
 def begin_with(
     checkpoint: str, topology: Topology, events: Mapping[str, EmittedRows], clock: Callable[[], int]
-) -> dict[str, dict[str, int]]:
+) -> None:
     """Make a checkpoint at a place that is empty; ``events`` are rows of spouts, in order of arrival.
 
-    Returns the accounts of each windowed bolt. ConfigError for other spouts, and for windows that need to know the
+    ConfigError for other spouts, and for windows that need to know the
     partitions of events; DataError for rows without a time that can be used; CheckpointError where something is at that
     place.
     """
@@ -54,7 +54,6 @@ def begin_with(
             error.do = f"correct the bolt; {_ONCE_MORE}"
             raise
         run.complete()
-        return {name: bolt.accounts.totals(sum(bolt.pending)) for name, bolt in run.micro_batch.manifest.bolts.items()}
 
 
 def _rows(topology: Topology, spout: str, given: EmittedRows) -> pa.Table:
@@ -118,7 +117,7 @@ class _Beginning(CheckpointedRun):
         self.claims = Claims(replace(topology, sinks={}, takers={}))
 
     def _begin(self, held: ExitStack) -> None:
-        self.executor = _Here()
+        self.executor = RunInProcess()
 
     def _frames(self) -> None:
         return None
@@ -158,15 +157,3 @@ class _Beginning(CheckpointedRun):
         """Let runs begin."""
         self.halves.files.delete(BEGINNING)
         self.halves.files.sync()
-
-
-class _Here(InProcess):
-    """Runs the tasks, one at a time."""
-
-    slots = 1
-
-    def load(self, topology: Topology) -> None:
-        """They have the topology."""
-
-    def close(self) -> None:
-        """There is nothing to free."""

@@ -8,7 +8,7 @@ import os
 import random
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import NoneType
@@ -19,10 +19,10 @@ import pyarrow.compute
 import pytest
 from typer.testing import CliRunner
 
+from tests.helpers.deaths import deaths
 from tests.helpers.drawn_bolts import BOLTS, Case
 from tests.helpers.s3 import s3_server
-from tests.simulation.disk import Crash, Disk
-from tests.simulation.faults import WRITES
+from tests.simulation.disk import Disk
 from tests.simulation.world.bolts import COLUMNS
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING
 from topologies.checkpoints.beginning import begin_with
@@ -263,33 +263,14 @@ class Users(WindowedBolt):
         return (len(window),)
 
 
-def deaths(topology: Topology, disk: Disk, events: Mapping[str, Any]) -> Iterator[int]:
-    """Begin, and die before each operation in turn."""
-    for number in itertools.count(1):
-        count = itertools.count(1)
-
-        def before(operation: str, path: str) -> None:
-            if operation in WRITES and next(count) == number:  # noqa: B023 - called within this turn
-                disk.dead = True
-                raise Crash
-
-        disk.before = before
-        disk.start()
-        try:
-            begin_with(f"{disk.data}/ck", topology, events, lambda: 0)
-        except Crash:
-            yield number
-            continue
-        return
-
-
 def test_a_death_at_any_moment_leaves_what_is_refused_and_the_next_attempt_starts_over(tmp_path: Path) -> None:
     write_today(tmp_path)
     disk = Disk(str(tmp_path / "disk"), random.Random(1))
     refused = 0
     with disk.mounted():
         topology, sink = shop(tmp_path)
-        for _ in deaths(topology, disk, {"orders": YESTERDAY}):
+        place = f"{disk.data}/ck"
+        for _ in deaths(disk, lambda: begin_with(place, topology, {"orders": YESTERDAY}, lambda: 0)):
             disk.before = lambda operation, path: None
             disk.start()
             halves = PairedCheckpoint(f"{disk.data}/ck")

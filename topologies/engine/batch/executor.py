@@ -36,3 +36,15 @@ class InProcess:
 
     def map(self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> list[Any]:
         return [in_this_process(partial(function, item, context)) for item in items]
+
+
+class RunInProcess(InProcess):
+    """Runs the tasks of a run, one at a time."""
+
+    slots = 1
+
+    def load(self, topology: Topology) -> None:
+        """They have the topology."""
+
+    def close(self) -> None:
+        """There is nothing to free."""

@@ -8,17 +8,16 @@ import os
 import random
 import shutil
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from tests.helpers.deaths import deaths
 from tests.helpers.drawn_bolts import BOLTS, Case, played
 from tests.helpers.s3 import s3_server
-from tests.simulation.disk import Crash, Disk
-from tests.simulation.faults import WRITES
+from tests.simulation.disk import Disk
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.inspecting import inspect
@@ -237,32 +236,12 @@ def test_the_command(begun: Path) -> None:
     assert CliRunner().invoke(app, [*given[:2], str(begun / "third")]).exit_code == 0
 
 
-def deaths(begun: Path, disk: Disk) -> Iterator[int]:
-    """Take a savepoint that dies before each of its operations in turn."""
-    for number in itertools.count(1):
-        count = itertools.count(1)
-
-        def before(operation: str, path: str) -> None:
-            if operation in WRITES and next(count) == number:  # noqa: B023 - called within this turn
-                disk.dead = True
-                raise Crash
-
-        disk.before = before
-        disk.start()
-        try:
-            taken(str(begun / "ck"), f"{disk.data}/saved")
-        except Crash:
-            yield number
-            continue
-        return
-
-
 def test_a_death_at_any_moment_leaves_what_is_refused_and_the_next_attempt_starts_over(begun: Path) -> None:
     disk = Disk(str(begun / "disk"), random.Random(1))
     write(begun / "in", range(3, 5))
     refused = 0
     with disk.mounted():
-        for _ in deaths(begun, disk):
+        for _ in deaths(disk, lambda: taken(str(begun / "ck"), f"{disk.data}/saved")):
             disk.before = lambda operation, path: None
             disk.start()
             halves = PairedCheckpoint(f"{disk.data}/saved")
