@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -18,9 +19,9 @@ from manager.storage.sealed_folder import SealedFolder, delete_all, required
 from manager.storage.segments.file_segments import FileSegments, epoch_of
 from manager.storage.segments.memory_segments import MemorySegments
 from manager.storage.segments.segments import SegmentStore
-from manager.storage.turns import Owner, Turn, Turns
-from manager.storage.verified_reads import check_not_begun, read_manifest, read_plan
-from windowing.errors import CheckpointError
+from manager.storage.turns import Committed, Owner, Turns
+from manager.storage.verified_reads import check_not_begun, manifest_of, read_copy, read_manifest, read_note, read_plan
+from windowing.errors import CheckpointError, DamagedCheckpoint
 
 KEPT_BATCHES = 3
 """Default number of latest batches whose manifests are kept. With three, a run can go back by up to two batches."""
@@ -100,8 +101,8 @@ class FileCheckpoint:
     atomically; ``segments/`` the rows, in one folder per batch. The manifests of the last ``keep`` batches are kept,
     with all segments that they refer to.
 
-    On other file systems than the local one there is no lock, and ``turns/`` says whose the checkpoint is: a run claims
-    it, and commits there first; ``manifests/`` holds copies of what is committed (decision 67).
+    On other file systems than the local one there is no lock, and ``turns/`` says whose the checkpoint is, and what is
+    committed: a run claims it, and commits there first; ``manifests/`` holds copies (decisions 67 and 87).
 
     Everything that is read is verified; DamagedCheckpoint is raised where a checksum differs (decision 30).
     """
@@ -112,6 +113,8 @@ class FileCheckpoint:
         self._fs = self.segments.filesystem
         self.files = SealedFolder(self.root, self._fs, uri)
         self._turns = None if uri is None else Turns(self.files)
+        self._committed = Committed()
+        """What this run has committed last, and what it has found committed; nothing before the claim."""
         self._kept: list[Manifest] = []
         self._superfluous: tuple[str, str, set[str]] | None = None
         """What the last commit has left to delete, as ``_clean`` takes it; None once that is done."""
@@ -133,10 +136,10 @@ class FileCheckpoint:
         ``back_to``: the checkpoint is to be what it was after this batch. ``again``: from the same run only.
         """
         if self._turns is not None:
-            batch = self._turns.claim(owner, lambda before: back_to or self._settle(before), again=again)
+            self._committed = self._turns.claim(owner, lambda before: self._settle(before, back_to), again=again)
             self.segments = replace(self.segments, epoch=self.epoch)
             if back_to is None:
-                self._refuse_uncommitted(batch)
+                self._refuse_uncommitted(self._committed.batch)
 
     def check_owner(self) -> None:
         """Raise TakenOver where another run has taken the checkpoint over; not before the claim."""
@@ -149,7 +152,7 @@ class FileCheckpoint:
         self._kept = []
         for key in kept[:-1]:
             with suppress(*UNREADABLE):
-                self._kept.append(self.manifest(key))
+                self._kept.append(read_copy(self.files, key))
         self._kept.extend(self.manifest(key) for key in kept[-1:])
         self._all_readable = len(self._kept) == len(kept)
         return self._kept[-1] if self._kept else None
@@ -160,6 +163,8 @@ class FileCheckpoint:
 
     def manifest(self, key: str) -> Manifest:
         """The manifest of a batch."""
+        if self._committed.batch == key and self._committed.manifest is not None:
+            return manifest_of(self._committed.manifest, self.files, key)
         return read_manifest(self.files, key)
 
     def plan(self, key: str, plan: dict[str, Any]) -> tuple[dict[str, Any], bool]:
@@ -252,9 +257,11 @@ class FileCheckpoint:
     def _commit(self, key: str, manifest: Manifest, before: set[str]) -> None:
         values = manifest.to_values()
         if self._turns is not None:
-            self._turns.commit(key, values)
+            committed = replace(self._committed, batch=key, manifest=values)
+            self._turns.commit(committed)
+            self._committed = committed
             with during(f"noting that {batch_in_words(key)} is committed", f"{batch_in_words(key)} is committed"):
-                self.files.write(f"manifests/{key}", values)
+                self.files.create(f"manifests/{key}", values)  # whoever has claimed it since may have written it, too
             return
         if self.files.has(f"manifests/{key}"):
             raise CheckpointError(
@@ -265,15 +272,35 @@ class FileCheckpoint:
         self.segments.sync(manifest.segments() - before)
         self.files.write(f"manifests/{key}", values)
 
-    def _settle(self, before: Turn | None) -> str | None:
-        """See to it that the manifest of the last commit is there; returns the key of its batch."""
-        there = self.batches()
+    def _settle(self, before: Committed | None, back_to: str | None = None) -> Committed:
+        """See to it that the copies of what is committed are there; returns what is committed by a claim after that:
+        the same, or the state after the batch ``back_to``."""
         if before is None:
-            return there[-1] if there else None
-        key: str | None = before["batch"]
-        if before["manifest"] is not None and key not in there:
-            self.files.write(f"manifests/{key}", before["manifest"])
-        return key
+            there = self.batches()
+            before = Committed(there[-1] if there else None)
+        else:
+            self._copy(before)
+        if back_to is None or back_to == before.batch:
+            return before
+        return replace(before, batch=back_to, manifest=self.files.read(f"manifests/{back_to}"))
+
+    def _copy(self, committed: Committed) -> None:
+        """Write the copies of what is committed, and delete those of batches that cannot be gone back to any more."""
+        if committed.manifest is not None:
+            self._copy_one(f"manifests/{committed.batch}", committed.manifest)
+        for name, note in committed.notes.items():
+            self._copy_one(name, note)
+        if committed.first is not None:
+            self.files.delete(*(f"manifests/{key}" for key in self.batches() if key < committed.first))
+
+    def _copy_one(self, name: str, values: Any) -> None:
+        there = None
+        with suppress(DamagedCheckpoint):
+            there = self.files.read(name)
+        if there is None and self.files.create(name, values):
+            return
+        if there != values:
+            self.files.write(name, values)
 
     def _refuse_uncommitted(self, last: str | None) -> None:
         """Raise CheckpointError for a manifest of a batch after the last one.
@@ -292,20 +319,35 @@ class FileCheckpoint:
     def folder(self, manifest: Manifest) -> str:
         """The folder for segments that belong to the batch of a manifest, in which others may be already."""
         key = batch_key(manifest.batch, manifest.closing)
-        make_folder(self._fs, f"{self.root}/segments/{key}")
+        if not is_object_store(self.uri):
+            make_folder(self._fs, f"{self.root}/segments/{key}")
         return key
 
-    def replace(self, manifest: Manifest, *, alone: bool = False) -> None:
-        """Make the manifest the state after its batch, which has been committed: the same state, laid out again.
+    def replace(self, manifest: Manifest | None, notes: Mapping[str, Any], *, alone: bool = False) -> None:
+        """Make the manifest the state after its batch, which has been committed: the same state, laid out again; None
+        before the first batch. ``notes``, by their names, belong to it. ``alone``: there is no way back to earlier
+        batches any more.
 
-        In one step; whoever calls this keeps runs off the checkpoint. Segments that nothing names any more are deleted
-        by the next run. ``alone``: there is no way back to earlier batches any more.
+        Where there are turns, all of it is one step. On this machine each document is one: whoever calls this keeps
+        runs off the checkpoint. Segments that nothing names any more are deleted by the next run.
         """
-        key = batch_key(manifest.batch, manifest.closing)
-        if alone:
-            self.files.delete(*(f"manifests/{each}" for each in self.batches() if each != key))
-        self.segments.sync(manifest.segments())
-        self.files.write(f"manifests/{key}", manifest.to_values())
+        key = None if manifest is None else batch_key(manifest.batch, manifest.closing)
+        if self._turns is not None:
+            before = self._committed
+            values = None if manifest is None else manifest.to_values()
+            committed = Committed(key, values, {**before.notes, **notes}, key if alone else before.first)
+            self._turns.commit(committed)
+            self._committed = committed
+            with during("copying what is committed", "it is committed, and the next run copies the rest"):
+                self._copy(committed)
+            return
+        if manifest is not None:
+            if alone:
+                self.files.delete(*(f"manifests/{each}" for each in self.batches() if each != key))
+            self.segments.sync(manifest.segments())
+            self.files.write(f"manifests/{key}", manifest.to_values())
+        for name, note in notes.items():
+            self.files.write(name, note)
 
     def tidy(self) -> None:
         """Delete what a process left that died while it deleted; at the end of a run that has committed nothing."""
@@ -318,7 +360,7 @@ class FileCheckpoint:
 
     def read_note(self, name: str) -> dict[str, Any] | None:
         """A note about the whole checkpoint, such as which topology it belongs to; None if there is none."""
-        return self.files.read(name)  # type: ignore[no-any-return]
+        return read_note(self.files, name)  # type: ignore[no-any-return]
 
     def write_note(self, name: str, note: dict[str, Any]) -> None:
         """Write a note about the whole checkpoint."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 from unittest.mock import patch
@@ -179,8 +179,10 @@ def _moved_to_the_next_task() -> AbstractContextManager[Any]:
 
 
 def _moved_without_sync() -> AbstractContextManager[Any]:
-    def replaced(checkpoint: FileCheckpoint, manifest: Manifest) -> None:
+    def replaced(checkpoint: FileCheckpoint, manifest: Manifest, notes: Mapping[str, Any]) -> None:
         checkpoint.files.write(f"manifests/{batch_key(manifest.batch, manifest.closing)}", manifest.to_values())
+        for name, note in notes.items():
+            checkpoint.files.write(name, note)
 
     return patch.object(FileCheckpoint, "replace", replaced)
 
@@ -188,11 +190,11 @@ def _moved_without_sync() -> AbstractContextManager[Any]:
 def _deleted_while_moving() -> AbstractContextManager[Any]:
     replace = FileCheckpoint.replace
 
-    def replaced(checkpoint: FileCheckpoint, manifest: Manifest) -> None:
+    def replaced(checkpoint: FileCheckpoint, manifest: Manifest, notes: Mapping[str, Any]) -> None:
         before = checkpoint.manifest(batch_key(manifest.batch, manifest.closing))
         for segment in before.segments() - manifest.segments():
             delete(checkpoint._fs, f"{checkpoint.root}/segments/{segment}", missing=True)
-        replace(checkpoint, manifest)
+        replace(checkpoint, manifest, notes)
 
     return patch.object(FileCheckpoint, "replace", replaced)
 

@@ -112,8 +112,8 @@ class CheckpointedRun(ABC):
     def _open(self) -> None:
         check_beginning_complete(self.halves)
         if self.options.allow_rescale:
-            self.summary.rescaled = rescale_for(self.halves, self.given)
-        self.summary.new_columns = add_columns(self.halves, self.given, self.options.first_output_at)
+            self.summary.rescaled = rescale_for(self.halves, self.given, self.attempts)
+        self.summary.new_columns = add_columns(self.halves, self.given, self.options.first_output_at, self.attempts)
         opened = open_checkpoint(
             self.halves, self.given, self.options.first_output_at, self.options.keep_batches, self.attempts
         )

@@ -23,10 +23,11 @@ from manager.storage.file_systems.files import (
     write_private,
 )
 from manager.storage.file_systems.storage_errors import UNREADABLE, during
+from manager.storage.verified_reads import kept_batches
+from topologies.checkpoints.claiming import claim_back_to
 from topologies.checkpoints.matching_halves import check_whole
 from topologies.checkpoints.note_names import GOING_BACK
 from topologies.checkpoints.notes.sinks_note import SINKS, SinkNote, read_sinks
-from topologies.checkpoints.opening import claim
 from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
 from topologies.checkpoints.unfinished import back_to_command, check_beginning_complete
 from topologies.checkpoints.way_back import whole_batches
@@ -67,7 +68,7 @@ def _go_back(halves: PairedCheckpoint, key: str) -> Rollback:
     begun = _begun(halves, key)
     aside = f"after-{batch_name(key)}-{uuid.uuid4().hex[:8]}" if begun is None else begun
     files.write(GOING_BACK, {"to": key, "aside": aside})
-    claim(halves, key)
+    claim_back_to(halves, key)
     done = Rollback(batch_name(key), f"{halves.root}/set-aside/{aside}")
     later = [*files.names("manifests"), *files.names("plans")]
     passed = sorted({name for name in later if name > key})
@@ -84,7 +85,7 @@ def _go_back(halves: PairedCheckpoint, key: str) -> Rollback:
 
 def _check(halves: PairedCheckpoint, key: str) -> None:
     check_beginning_complete(halves)
-    keys = halves.files.names("manifests")
+    keys = kept_batches(halves.files)
     try:
         check_whole(halves, key)
     except UNREADABLE as error:

@@ -13,7 +13,7 @@ from manager.storage.batch_keys import batch_key, batch_name
 from manager.storage.file_systems.storage_errors import UNREADABLE
 from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments.file_segments import FileSegments
-from manager.storage.verified_reads import read_manifest, read_plan
+from manager.storage.verified_reads import kept_batches, read_manifest, read_plan
 from topologies.checkpoints.matching_halves import check_halves, check_whole
 from topologies.checkpoints.note_names import GOING_BACK, START, TOPOLOGY
 from topologies.checkpoints.notes.sinks_note import read_sinks
@@ -128,7 +128,7 @@ class _Inspection:
         look.query = self._tried(self.halves.spark_half.query)
 
     def _batches(self) -> None:
-        for key in self.halves.files.names("manifests"):
+        for key in kept_batches(self.halves.files):
             manifest = self._tried(lambda key=key: read_manifest(self.halves.files, key))  # type: ignore[misc]
             refs = {} if manifest is None else {(ref.segment, ref.offset): ref for ref in manifest.refs()}
             for ref in refs.values():

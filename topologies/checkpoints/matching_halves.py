@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from manager.storage.batch_keys import batch_key
 from manager.storage.manifest import Manifest
 from manager.storage.segments.file_segments import FileSegments
-from manager.storage.verified_reads import check_batch, check_not_begun, read_manifest
+from manager.storage.verified_reads import check_batch, check_not_begun, kept_batches, read_manifest
 from topologies.checkpoints.note_names import START, TOPOLOGY
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.unfinished import (
@@ -60,6 +60,16 @@ def check_halves(halves: PairedCheckpoint, *, resetting: bool = False) -> Manife
     return manifest
 
 
+def check_unclaimed(halves: PairedCheckpoint, *, resetting: bool = False) -> Manifest | None:
+    """As ``check_halves`` where the caller has the lock. Where there is none, a run may be in progress: what it may
+    change is checked when it cannot any more."""
+    if halves.uri is None:
+        return check_halves(halves, resetting=resetting)
+    check_ours_is_there(halves)
+    _check_notes(halves, begun=bool(halves.files.names("manifests")))
+    return None
+
+
 def check_ours_is_there(halves: PairedCheckpoint) -> SparkBatches:
     """What Spark's half has; CheckpointError where it has batches and our half is missing, or this is a savepoint, or
     one that is to begin with events, that is not complete."""
@@ -77,6 +87,10 @@ def check_whole(halves: PairedCheckpoint, key: str) -> None:
     for note in (TOPOLOGY, START):
         if halves.files.read(note) is None:
             raise _gone(halves, note, "what it says was known once, when the checkpoint was made")
+    if key not in kept_batches(halves.files):
+        raise DamagedCheckpoint(
+            f"{halves.files.path(f'manifests/{key}')} is gone", why="no way back to this batch is kept"
+        )
     manifest = check_batch(halves.files, FileSegments(f"{halves.files.root}/segments", halves.uri), key)
     query = halves.spark_half.query()
     if manifest.batch >= 0 and (query is None or manifest.query not in (None, query)):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
 from dataclasses import dataclass
 
 from manager.storage.checkpoint import KEPT_BATCHES, FileCheckpoint
 from manager.storage.file_systems.storage_errors import as_storage_error
 from manager.storage.manifest import Manifest
-from manager.storage.turns import Owner
-from topologies.checkpoints.matching_halves import check_halves, check_ours_is_there
+from topologies.checkpoints.claiming import claimed
+from topologies.checkpoints.matching_halves import check_halves, check_unclaimed
 from topologies.checkpoints.note_names import START, TOPOLOGY
 from topologies.checkpoints.notes.sinks_note import note_sinks
 from topologies.checkpoints.notes.timing_note import note_timing
@@ -21,7 +20,6 @@ from topologies.checkpoints.topology_fit.fingerprint import fingerprint
 from topologies.checkpoints.topology_fit.topology_note import check_fit, check_start, check_topology
 from topologies.checkpoints.way_back import naming_a_way_back
 from topologies.run.attempts import Attempts
-from topologies.run.clock import system_clock
 from topologies.topology import Topology
 
 
@@ -51,10 +49,10 @@ def open_checkpoint(
     is_new = halves.uri is None and not halves.has_our_half
     with naming_a_way_back(halves):
         manifest = _check_unclaimed(halves, topology, first_output)
-        files = FileCheckpoint(halves.files.root, halves.uri, keep)
+        files = claimed(halves, attempts or Attempts(), keep)
         with telling_who_took_over(files):
             if halves.uri is not None:
-                manifest = _claimed(halves, files, attempts or Attempts())
+                manifest = check_halves(halves)
             opened = OpenCheckpoint(files, _noted(halves, files, topology, first_output))
             _note_for_others(halves, topology, manifest)
     if is_new:
@@ -62,27 +60,13 @@ def open_checkpoint(
     return opened
 
 
-def claim(halves: PairedCheckpoint, back_to: str) -> None:
-    """Take the checkpoint from a run that may have it, where no lock keeps it off; the state is that of a batch."""
-    if halves.uri is not None:
-        FileCheckpoint(halves.files.root, halves.uri).claim(_this_process(), back_to)
-
-
 def _check_unclaimed(halves: PairedCheckpoint, topology: Topology, first_output: int | None) -> Manifest | None:
-    """Nothing has been written when this refuses. In a store another run may be in progress: what it may change is
-    checked when it cannot any more, and it loses the checkpoint only to a run that fits."""
-    if halves.uri is None:
-        return check_halves(halves)
-    check_ours_is_there(halves)
-    check_fit(halves, topology, first_output)
-    return None
-
-
-def _claimed(halves: PairedCheckpoint, files: FileCheckpoint, attempts: Attempts) -> Manifest | None:
-    """The last manifest, once no other run can write one."""
-    files.claim(_this_process(attempts.token), again=attempts.has_claimed)
-    attempts.has_claimed = True
-    return check_halves(halves)
+    """Nothing has been written when this refuses. Where no lock keeps others off, a run in progress loses the
+    checkpoint only to one that fits."""
+    manifest = check_unclaimed(halves)
+    if halves.uri is not None:
+        check_fit(halves, topology, first_output)
+    return manifest
 
 
 def _noted(halves: PairedCheckpoint, files: FileCheckpoint, topology: Topology, first_output: int | None) -> int | None:
@@ -102,8 +86,7 @@ def _noted(halves: PairedCheckpoint, files: FileCheckpoint, topology: Topology, 
 def _note_for_others(halves: PairedCheckpoint, topology: Topology, manifest: Manifest | None) -> None:
     """What those want to know who look at the checkpoint later; no run depends on it."""
     note_timing(halves.files, topology)
-    if halves.uri is None:
-        note_movable(halves.files, topology)
+    note_movable(halves.files, topology)
     note_sinks(halves.files, topology, -1 if manifest is None else manifest.batch)
 
 
@@ -114,7 +97,3 @@ def make_halves(halves: PairedCheckpoint) -> None:
         with as_storage_error(f"{halves.root}/{half}", "made"):
             os.makedirs(f"{halves.root}/{half}", exist_ok=True)
             os.chmod(f"{halves.root}/{half}", 0o700)
-
-
-def _this_process(run: str = "") -> Owner:
-    return Owner(f"process {os.getpid()} on {socket.gethostname()}", system_clock(), run)

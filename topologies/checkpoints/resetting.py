@@ -1,12 +1,13 @@
 """Bolts of a checkpoint start over, by another topology; the rest continues.
 
-The state of several bolts and the note about the topology cannot be replaced in one step. A note says that it has
-begun, and is deleted last: while it is there no run begins, and to reset again does what is left to do.
+On this machine the state of several bolts and the note about the topology cannot be replaced in one step. A note says
+that it has begun, and is deleted last: while it is there no run begins, and to reset again does what is left to do.
+Elsewhere one turn replaces both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,15 +17,19 @@ from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.file_systems.storage_errors import during
 from manager.storage.manifest import BoltState, Manifest
 from manager.storage.task_state import BoltTaskState, TaskState
-from topologies.checkpoints.matching_halves import check_halves
+from manager.storage.verified_reads import read_note
+from topologies.checkpoints.claiming import claimed, keeping_runs_off
+from topologies.checkpoints.matching_halves import check_halves, check_unclaimed
 from topologies.checkpoints.note_names import RESETTING, TOPOLOGY
 from topologies.checkpoints.notes.timing_note import note_timing
 from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
 from topologies.checkpoints.rescaling.movable import note_movable
+from topologies.checkpoints.taken_over import telling_who_took_over
 from topologies.checkpoints.topology_fit.fingerprint import differences, fingerprint
 from topologies.checkpoints.way_back import naming_a_way_back
 from topologies.engine.fire.families import family_of
 from topologies.graph.nodes.windowed import WindowedNode
+from topologies.run.attempts import Attempts
 from topologies.topology import Topology
 from windowing.errors import CheckpointError, ConfigError
 from windowing.suggestions import did_you_mean
@@ -47,15 +52,26 @@ def reset_bolts(halves: PairedCheckpoint, names: Collection[str], topology: Topo
     named, which may be new or gone, or columns of spouts that only these read. ConfigError or CheckpointError, before
     anything is written, where that is not so.
     """
-    if halves.uri is not None:
-        raise CheckpointError(
-            f"bolts of checkpoint {halves.path!r} cannot start over",
-            why="it is not on this machine: no lock keeps a run off it meanwhile",
-            do="take a savepoint of it to a folder on this machine, reset that, and take a savepoint back",
-        )
-    with naming_a_way_back(halves), during("looking at what is to start over", "nothing was changed"):
-        manifest = check_halves(halves, resetting=True)
-        known = halves.files.read(TOPOLOGY)
+    with naming_a_way_back(halves):
+        manifest = _look(halves, names, topology, check_unclaimed)
+        checkpoint = claimed(halves, Attempts())
+        with telling_who_took_over(checkpoint):
+            if halves.uri is not None:
+                manifest = _look(halves, names, topology, check_halves)
+            with during("letting bolts start over", "reset them once more; until then no run begins"):
+                return _reset(halves, checkpoint, names, manifest, topology)
+
+
+def _look(
+    halves: PairedCheckpoint,
+    names: Collection[str],
+    topology: Topology,
+    check: Callable[..., Manifest | None],
+) -> Manifest | None:
+    """The last manifest; ConfigError or CheckpointError where the bolts cannot start over."""
+    with during("looking at what is to start over", "nothing was changed"):
+        manifest = check(halves, resetting=True)
+        known = read_note(halves.files, TOPOLOGY)
     now = fingerprint(topology)
     if known is None:
         raise CheckpointError(
@@ -63,30 +79,30 @@ def reset_bolts(halves: PairedCheckpoint, names: Collection[str], topology: Topo
         )
     _check_names(names, known, now)
     _check_rest(halves, names, known, now, topology)
-    with during("letting bolts start over", "reset them once more; until then no run begins"):
-        return _reset(halves, names, manifest, topology, now)
+    return manifest
 
 
 def _reset(
-    halves: PairedCheckpoint, names: Collection[str], manifest: Manifest | None, topology: Topology, now: Any
+    halves: PairedCheckpoint,
+    checkpoint: FileCheckpoint,
+    names: Collection[str],
+    manifest: Manifest | None,
+    topology: Topology,
 ) -> Reset:
     done = Reset(None if manifest is None else batch_name(batch_key(manifest.batch, manifest.closing)))
-    halves.files.write(RESETTING, {"bolts": sorted(names)})
-    if manifest is not None:
-        after = Manifest.from_values(manifest.to_values())
+    after = None if manifest is None else Manifest.from_values(manifest.to_values())
+    if after is not None:
         for name in names:
             before = after.bolts.pop(name, None)
             done.discarded[name] = 0 if before is None else sum(before.pending)
             if name in topology.windowed:
                 after.bolts[name] = _started_over(topology.windowed[name], before)
         after.bolts = {name: after.bolts[name] for name in topology.windowed}
+    with keeping_runs_off(halves, RESETTING, {"bolts": sorted(names)}):
         # The bolts of earlier batches have states of the topology as it was.
-        FileCheckpoint(halves.files.root, halves.uri).replace(after, alone=True)
-    halves.files.write(TOPOLOGY, now)
-    note_timing(halves.files, topology)
-    note_movable(halves.files, topology)
-    halves.files.delete(RESETTING)
-    halves.files.sync()
+        checkpoint.replace(after, {TOPOLOGY: fingerprint(topology)}, alone=True)
+        note_timing(halves.files, topology)
+        note_movable(halves.files, topology)
     return done
 
 

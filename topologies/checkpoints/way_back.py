@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 
 from manager.storage.batch_keys import batch_name
 from manager.storage.file_systems.storage_errors import UNREADABLE
+from manager.storage.verified_reads import kept_batches
 from topologies.checkpoints.matching_halves import check_whole
 from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
 from topologies.checkpoints.unfinished import back_to_command
@@ -34,7 +35,10 @@ def advice(halves: PairedCheckpoint) -> str:
 
 def whole_batches(halves: PairedCheckpoint) -> Iterator[str]:
     """The batches that can be gone back to, the last one first."""
-    for key in reversed(halves.files.names("manifests")):
+    kept: list[str] = []
+    with suppress(*UNREADABLE):
+        kept = kept_batches(halves.files)
+    for key in reversed(kept):
         with suppress(*UNREADABLE):
             check_whole(halves, key)
             yield key

@@ -13,7 +13,7 @@ from manager.storage.batch_keys import batch_key, batch_name, key_of
 from manager.storage.file_systems.storage_errors import UNREADABLE
 from manager.storage.manifest import Manifest
 from manager.storage.segments.file_segments import FileSegments
-from manager.storage.verified_reads import read_manifest
+from manager.storage.verified_reads import read_manifest, read_note
 from topologies.checkpoints.note_names import TOPOLOGY
 from topologies.checkpoints.notes.looked_at import checkpoint_at, known_timing, the_only_bolt, timing_of
 from topologies.checkpoints.notes.timing_note import BoltTiming
@@ -107,7 +107,7 @@ def _read(
 
 def _columns(halves: PairedCheckpoint, name: str, timing: BoltTiming) -> tuple[pa.Schema, pa.Schema]:
     """The columns of a bolt's stored events, as far as they are the user's, and those of its key."""
-    note = (halves.files.read(TOPOLOGY) or {"bolts": {}})["bolts"].get(name, {})
+    note = (read_note(halves.files, TOPOLOGY) or {"bolts": {}})["bolts"].get(name, {})
     columns = parse_schema(note["columns"]) if note.get("columns") else pa.schema([])
     shown = [columns.field(each) for each in key_columns(timing) if each in columns.names]
     stored = [column for column in columns if column.name in timing.key] if "sums" in note else list(columns)

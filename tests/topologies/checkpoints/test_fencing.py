@@ -13,8 +13,9 @@ from manager.storage.batch_keys import batch_key
 from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.file_systems import object_store
 from manager.storage.manifest import Manifest
+from manager.storage.sealed_folder import SealedFolder
 from manager.storage.segments.file_segments import FileSegments, epoch_of
-from manager.storage.turns import Owner
+from manager.storage.turns import Committed, Owner
 from tests.helpers.races import Driver, alone, judge, published, race, topology, write_input
 from tests.helpers.s3 import S3
 from topologies.checkpoints.going_back import go_back
@@ -148,7 +149,14 @@ def test_a_commit_is_lost_even_if_the_turn_has_been_deleted_since(store: S3) -> 
 
 def test_a_commit_whose_process_died_before_its_copy_is_found_by_the_next_run(store: S3) -> None:
     before = checkpoint(store, "copied", "process 1 on here")
-    with patch.object(type(before.files), "write", side_effect=Dies), pytest.raises(Dies):
+    create = SealedFolder.create
+
+    def dying(files: SealedFolder, name: str, values: Any) -> bool:
+        if name.startswith("manifests/"):
+            raise Dies
+        return create(files, name, values)
+
+    with patch.object(SealedFolder, "create", dying), pytest.raises(Dies):
         before.commit(Manifest(batch=0))
     assert before.batches() == []
     assert checkpoint(store, "copied", "process 2 on here").batches() == [batch_key(0, False)]
@@ -157,15 +165,15 @@ def test_a_commit_whose_process_died_before_its_copy_is_found_by_the_next_run(st
 def test_a_batch_that_is_committed_while_another_run_looks_is_found(store: S3) -> None:
     before = checkpoint(store, "looks", "process 1 on here")
     before.commit(Manifest(batch=0))
-    listed, done = FileCheckpoint.batches, list[bool]()
+    copied, done = FileCheckpoint._copy, list[bool]()
 
-    def commits_first(ours: FileCheckpoint) -> list[str]:
+    def commits_first(ours: FileCheckpoint, committed: Committed) -> None:
         if not done:
             done.append(True)
             before.commit(Manifest(batch=1))
-        return listed(ours)
+        copied(ours, committed)
 
-    with patch.object(FileCheckpoint, "batches", commits_first):
+    with patch.object(FileCheckpoint, "_copy", commits_first):
         after = checkpoint(store, "looks", "process 2 on there")
     assert after.batches()[-1] == batch_key(1, False)
     after.commit(Manifest(batch=2))

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from manager.storage.segments.file_segments import FileSegments
-from tests.helpers.s3 import s3_server
 from topologies.checkpoints.note_names import TOPOLOGY
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.topology import Topology
@@ -311,13 +310,3 @@ def _refusing(write: Callable[..., None]) -> Callable[..., None]:
         write(self, name, values)
 
     return refusing
-
-
-def test_in_a_store_it_is_refused_before_anything_is_touched(tmp_path: Path) -> None:
-    write(tmp_path, 0)
-    with s3_server() as store:
-        topology(tmp_path, "out", BEFORE, BOLTS["tumbling"]()).run(store.uri("ck"), engine="local", flush=False)
-        before = {name: store.body(name) for name in store.names()}
-        with pytest.raises(CheckpointError, match="cannot be given new columns"):
-            topology(tmp_path, "out", AFTER, BOLTS["tumbling"]()).run(store.uri("ck"), engine="local")
-        assert {name: store.body(name) for name in store.names()} == before

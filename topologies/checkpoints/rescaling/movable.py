@@ -13,6 +13,7 @@ from manager.storage.file_systems.storage_errors import UNREADABLE
 from manager.storage.sealed_folder import SealedFolder
 from policies.eviction import TimeEvictionPolicy
 from policies.trigger import TimeTriggerPolicy
+from topologies.checkpoints.topology_fit.fingerprint import digest_of, fingerprint
 from topologies.graph.groupings import FieldsGrouping, GlobalGrouping, ShuffleGrouping
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.streams import Stream
@@ -79,19 +80,26 @@ def movable(topology: Topology) -> dict[str, Movable]:
 
 def note_movable(files: SealedFolder, topology: Topology) -> None:
     """Note how the state of this run can be moved. No run depends on the note: one that is damaged is rewritten."""
-    now = {name: asdict(found) for name, found in movable(topology).items()}
+    bolts = {name: asdict(found) for name, found in movable(topology).items()}
+    now = {"bolts": bolts, "of": digest_of(fingerprint(topology))}
     known: Any = None
     with suppress(*UNREADABLE):
         known = files.read(MOVABLE)
-    if known is None or known.get("bolts") != now:
-        files.write(MOVABLE, {"bolts": now})
+    if known != now:
+        files.write(MOVABLE, now)
 
 
-def read_movable(files: SealedFolder) -> dict[str, Movable] | None:
-    """What the last run has noted, by bolt; None where none has noted it in this form."""
-    found: dict[str, dict[str, dict[str, Any]]] | None = files.read(MOVABLE)
+def read_movable(files: SealedFolder, topology: dict[str, Any]) -> dict[str, Movable] | None:
+    """What the last run has noted, by bolt; None where none has noted it in this form.
+
+    ``topology``: the note of the topology that the state is of. In a store a run that has lost the checkpoint may have
+    written how the state of another one can be moved.
+    """
+    found: dict[str, Any] | None = files.read(MOVABLE)
     names = {each.name for each in fields(Movable)}
     if found is None or any(set(values) != names for values in found["bolts"].values()):
+        return None
+    if found.get("of", digest_of(topology)) != digest_of(topology):  # earlier versions do not say
         return None
     return {name: Movable(**values) for name, values in found["bolts"].items()}
 

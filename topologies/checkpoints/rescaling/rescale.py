@@ -1,12 +1,13 @@
 """Gives bolts of a checkpoint more or fewer tasks.
 
 The state after the last batch is laid out again, and the manifest that names it replaces the one before in one step: a
-process that dies earlier leaves the checkpoint as it was, and some files that the next run deletes.
+process that dies earlier leaves the checkpoint as it was, and some files that the next run deletes. Where no lock keeps
+runs off, the checkpoint is claimed first, and a run that has it stops.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from manager.accounts import AccountsError
@@ -18,15 +19,19 @@ from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments.ref import Ref
 from manager.storage.segments.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import TaskState
-from topologies.checkpoints.matching_halves import check_halves
+from topologies.checkpoints.claiming import claimed
+from topologies.checkpoints.matching_halves import check_halves, check_unclaimed
+from topologies.checkpoints.note_names import TOPOLOGY
 from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
 from topologies.checkpoints.rescaling.movable import Movable, movable, read_movable
 from topologies.checkpoints.rescaling.move_bolt_states import move_bolt_states
 from topologies.checkpoints.rescaling.move_held import HeldMove
 from topologies.checkpoints.rescaling.move_queues import move_queues
 from topologies.checkpoints.rescaling.routes import Route
-from topologies.checkpoints.topology_fit.topology_note import check_fit, note_parallelism, noted_tasks, wanted_tasks
+from topologies.checkpoints.taken_over import telling_who_took_over
+from topologies.checkpoints.topology_fit.topology_note import check_fit, noted_tasks, wanted_tasks, with_tasks
 from topologies.checkpoints.way_back import naming_a_way_back
+from topologies.run.attempts import Attempts
 from topologies.topology import Topology
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt
 from windowing.errors import CheckpointError, ConfigError, DamagedCheckpoint
@@ -48,36 +53,34 @@ class Rescaled:
     """Per such bolt, the stored events that were moved."""
 
 
-def move_tasks(halves: PairedCheckpoint, wanted: Mapping[str, int], topology: Topology | None = None) -> Rescaled:
+def move_tasks(
+    halves: PairedCheckpoint,
+    wanted: Mapping[str, int],
+    topology: Topology | None = None,
+    attempts: Attempts | None = None,
+) -> Rescaled:
     """Give bolts other numbers of tasks, after the last batch of a checkpoint; the caller has locked it.
 
     ``topology``: for bolts that move their state by a method; without one the note of the last run is enough for all
-    others. CheckpointError or ConfigError, naming all that cannot be, before anything is written.
+    others. ``attempts``: those of the run that does this. CheckpointError or ConfigError, naming all that cannot be,
+    before anything is written.
     """
-    _check_place(halves)
-    with naming_a_way_back(halves), during("looking at what is to be moved", "nothing was changed"):
-        manifest, tasks = check_halves(halves), noted_tasks(halves)
-    check_numbers(tasks, wanted)
-    changed = {name: number for name, number in wanted.items() if number != tasks[name]}
-    done = Rescaled("" if manifest is None else batch_key(manifest.batch, manifest.closing))
-    if not changed:
-        return done
-    with during("looking at how it can be moved", "nothing was changed"):
-        ways = _ways(halves, topology)
-    check_movable(halves.path, tasks, changed, ways)
-    done.tasks = {name: (tasks[name], number) for name, number in changed.items()}
-    with (
-        naming_a_way_back(halves),
-        during("changing the number of tasks", "all of it has been done, or nothing; nothing is lost"),
-    ):
-        if manifest is not None:
-            _rescale(halves, manifest, changed, ways, topology, done)
-        note_parallelism(halves, changed)
-        halves.files.sync()
-    return done
+    move = _look(halves, wanted, topology, check_unclaimed)
+    if not move.changed:
+        return move.done
+    checkpoint = claimed(halves, attempts or Attempts())
+    with naming_a_way_back(halves), telling_who_took_over(checkpoint):
+        if halves.uri is not None:
+            move = _look(halves, wanted, topology, check_halves)
+        with during("changing the number of tasks", "all of it has been done, or nothing; nothing is lost"):
+            _move(halves, checkpoint, move, topology)
+            halves.files.sync()
+    return move.done
 
 
-def rescale_for(halves: PairedCheckpoint, topology: Topology) -> dict[str, tuple[int, int]]:
+def rescale_for(
+    halves: PairedCheckpoint, topology: Topology, attempts: Attempts | None = None
+) -> dict[str, tuple[int, int]]:
     """Give the bolts of a checkpoint the numbers of tasks of a topology that is the same otherwise; returns, per bolt
     that has been changed, how many it had and has."""
     with naming_a_way_back(halves):
@@ -85,17 +88,38 @@ def rescale_for(halves: PairedCheckpoint, topology: Topology) -> dict[str, tuple
         if not wanted:
             return {}
         check_fit(halves, topology, allow_rescale=True)
-    return move_tasks(halves, wanted, topology).tasks
+    return move_tasks(halves, wanted, topology, attempts).tasks
 
 
-def _check_place(halves: PairedCheckpoint) -> None:
-    if halves.uri is not None:
-        raise CheckpointError(
-            f"checkpoint {halves.path!r} cannot be given other numbers of tasks",
-            why="it is not on this machine: no lock keeps a run off it while its manifest is replaced",
-            do="leave the parallelism as it was; or take a savepoint of it to a folder on this machine, rescale that, "
-            "and take a savepoint back",
-        )
+@dataclass(frozen=True)
+class _Move:
+    """What is to be moved."""
+
+    manifest: Manifest | None
+    changed: Mapping[str, int]
+    ways: Mapping[str, Movable]
+    done: Rescaled
+    """What will have been done then."""
+
+
+def _look(
+    halves: PairedCheckpoint,
+    wanted: Mapping[str, int],
+    topology: Topology | None,
+    check: Callable[[PairedCheckpoint], Manifest | None],
+) -> _Move:
+    with naming_a_way_back(halves), during("looking at what is to be moved", "nothing was changed"):
+        manifest, tasks = check(halves), noted_tasks(halves)
+    check_numbers(tasks, wanted)
+    changed = {name: number for name, number in wanted.items() if number != tasks[name]}
+    done = Rescaled("" if manifest is None else batch_key(manifest.batch, manifest.closing))
+    ways: Mapping[str, Movable] = {}
+    if changed:
+        with during("looking at how it can be moved", "nothing was changed"):
+            ways = _ways(halves, topology)
+        check_movable(halves.path, tasks, changed, ways)
+    done.tasks = {name: (tasks[name], number) for name, number in changed.items()}
+    return _Move(manifest, changed, ways, done)
 
 
 def check_numbers(tasks: Mapping[str, int], wanted: Mapping[str, int]) -> None:
@@ -134,9 +158,9 @@ def check_movable(path: str, tasks: Mapping[str, int], changed: Mapping[str, int
 def _ways(halves: PairedCheckpoint, topology: Topology | None) -> Mapping[str, Movable]:
     if topology is not None:
         return movable(topology)
-    why = "its last run was one of an earlier windbolt, which noted nothing about that"
+    why = "its last run was one of an earlier windbolt or died as it began, and noted nothing about that"
     try:
-        found = read_movable(halves.files)
+        found = read_movable(halves.files, with_tasks(halves, {}))
     except DamagedCheckpoint as error:
         found, why = None, f"{error.what}: {error.why}"
     if found is not None:
@@ -148,26 +172,24 @@ def _ways(halves: PairedCheckpoint, topology: Topology | None) -> Mapping[str, M
     )
 
 
-def _rescale(
-    halves: PairedCheckpoint,
-    before: Manifest,
-    changed: Mapping[str, int],
-    ways: Mapping[str, Movable],
-    topology: Topology | None,
-    done: Rescaled,
-) -> None:
-    checkpoint = FileCheckpoint(halves.files.root, halves.uri)
+def _move(halves: PairedCheckpoint, checkpoint: FileCheckpoint, move: _Move, topology: Topology | None) -> None:
+    if move.changed:
+        after = None if move.manifest is None else _rescaled(checkpoint, move.manifest, move, topology)
+        checkpoint.replace(after, {TOPOLOGY: with_tasks(halves, move.changed)})
+
+
+def _rescaled(checkpoint: FileCheckpoint, before: Manifest, move: _Move, topology: Topology | None) -> Manifest:
     after = Manifest.from_values(before.to_values())
-    for name, number in changed.items():
+    for name, number in move.changed.items():
         bolt = None if topology is None else topology.windowed[name].bolt
-        route = Route(name, ways[name], number)
+        route = Route(name, move.ways[name], number)
         stateful = bolt if isinstance(bolt, StatefulWindowedBolt) else None
         with checkpoint.segments.writer(checkpoint.folder(before)) as writer:
             state = _moved(after.bolts[name], route, checkpoint.segments, writer, stateful)
         _check(name, before.bolts[name], state)
         after.bolts[name] = state
-        done.events[name] = sum(task.refs.needed for task in state.tasks)
-    checkpoint.replace(after)
+        move.done.events[name] = sum(task.refs.needed for task in state.tasks)
+    return after
 
 
 def _moved(

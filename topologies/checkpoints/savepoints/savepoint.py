@@ -25,7 +25,8 @@ from manager.storage.file_systems.object_store import is_object_store
 from manager.storage.file_systems.storage_errors import as_storage_error, during
 from manager.storage.manifest import Manifest
 from manager.storage.segments.file_segments import FileSegments
-from manager.storage.verified_reads import check_batch
+from manager.storage.turns import Committed
+from manager.storage.verified_reads import check_batch, read_committed, read_note
 from topologies.checkpoints.free_place import check_empty, empty_out
 from topologies.checkpoints.matching_halves import check_halves
 from topologies.checkpoints.note_names import SAVEPOINT, START, TOPOLOGY
@@ -67,7 +68,7 @@ def take_savepoint(source: PairedCheckpoint, path: str, moved: Sequence[tuple[st
     CheckpointError, with what to do, where there is nothing to be taken, or something at that place.
     """
     with naming_a_way_back(source), during("looking at what is to be saved", "the checkpoint is as it was"):
-        manifest = check_halves(source)
+        committed, manifest = read_committed(source.files), check_halves(source)
     if manifest is None:
         raise CheckpointError(
             f"checkpoint {source.path!r} has nothing that could be saved",
@@ -80,7 +81,7 @@ def take_savepoint(source: PairedCheckpoint, path: str, moved: Sequence[tuple[st
     try:
         with during(f"taking a savepoint in {target.path}", "the checkpoint is as it was; take it once more"):
             _publish(source, manifest)
-            return _Taking(source, target, manifest, moved).done
+            return _Taking(source, target, manifest, committed, moved).done
     finally:
         target.lock.release()
 
@@ -118,9 +119,14 @@ class _Taking:
     """One attempt."""
 
     def __init__(
-        self, source: PairedCheckpoint, target: PairedCheckpoint, manifest: Manifest, moved: Sequence[tuple[str, str]]
+        self,
+        source: PairedCheckpoint,
+        target: PairedCheckpoint,
+        manifest: Manifest,
+        committed: Committed,
+        moved: Sequence[tuple[str, str]],
     ) -> None:
-        self.source, self.target = source, target
+        self.source, self.target, self.committed = source, target, committed
         memory = [(f"{source.root}/memory", f"{target.root}/memory")] if target.uri is None else []
         self.relocation = Relocation((*moved, *memory))
         self.key = batch_key(manifest.batch, manifest.closing)
@@ -178,7 +184,7 @@ class _Taking:
         sinks, the runs, and the graph, which has both ends of the topology."""
         source, target = self.source.files, self.target.files
         for note in (START, TOPOLOGY, TIMING, MOVABLE):
-            found = source.read(note)
+            found = read_note(source, note)
             if found is not None:
                 target.write(note, {name: values for name, values in found.items() if (note, name) != _GRAPH})
         for key in (self.key, *next_batches(self.key)):
@@ -211,13 +217,21 @@ class _Taking:
         return size
 
     def _check_unchanged(self) -> None:
-        """Raise CheckpointError where a run has committed batches meanwhile, which only a lock would keep off."""
+        """Raise CheckpointError where a run or a command has changed the state meanwhile, which only a lock would keep
+        off."""
         last = self.source.files.names("manifests")[-1]
         if last != self.key:
             raise CheckpointError(
                 f"checkpoint {self.source.path!r} has reached batch {batch_name(last)} meanwhile",
                 why="a run is on it, and its two halves were not those of one moment",
                 do="stop that run, and take the savepoint once more",
+            )
+        now, before = read_committed(self.source.files), self.committed
+        if (now.manifest, now.notes) != (before.manifest, before.notes):
+            raise CheckpointError(
+                f"the state of checkpoint {self.source.path!r} has been changed meanwhile",
+                why="a run or a command is on it, and what was copied is not of one moment",
+                do="wait for its end, or stop it, and take the savepoint once more",
             )
 
 

@@ -14,52 +14,62 @@ from manager.storage.segments.ref import Ref
 from manager.storage.segments.refs import Refs
 from manager.storage.segments.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState, TaskState
-from topologies.checkpoints.matching_halves import check_halves
+from manager.storage.verified_reads import read_note
+from topologies.checkpoints.claiming import claimed, keeping_runs_off
+from topologies.checkpoints.matching_halves import check_halves, check_unclaimed
 from topologies.checkpoints.note_names import ADDING_COLUMNS, TOPOLOGY
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.taken_over import telling_who_took_over
 from topologies.checkpoints.topology_fit.fingerprint import fingerprint
 from topologies.checkpoints.topology_fit.new_columns import NewColumns
 from topologies.checkpoints.topology_fit.topology_note import check_fit
 from topologies.checkpoints.way_back import naming_a_way_back
+from topologies.run.attempts import Attempts
 from topologies.topology import Topology
 from windowing.errors import CheckpointError
 
 
-def add_columns(halves: PairedCheckpoint, topology: Topology, first_output: int | None = None) -> dict[str, list[str]]:
+def add_columns(
+    halves: PairedCheckpoint, topology: Topology, first_output: int | None = None, attempts: Attempts | None = None
+) -> dict[str, list[str]]:
     """Give the events that a checkpoint keeps the new columns of a topology, with nulls; the caller has locked it.
 
     Returns them per windowed bolt. CheckpointError, before anything is written, where the topology does not fit
-    otherwise (``check_fit``), and where the checkpoint is not on this machine. Of a process that dies meanwhile a run
-    of the same topology does the rest, and no other begins.
+    otherwise (``check_fit``). Of a process that dies meanwhile a run of the same topology does the rest, and no other
+    begins. ``attempts``: those of the run that does this, which claims the checkpoint where no lock keeps others off.
     """
     with naming_a_way_back(halves):
-        note, begun = halves.files.read(TOPOLOGY), halves.files.read(ADDING_COLUMNS)
-        new = None if note is None else NewColumns.of(note, fingerprint(topology), topology)
-        if new is not None and begun is not None and new.note != begun["topology"]:
-            raise _begun_for_another(halves)
-        if new is None or (new.note == note and begun is None):
+        new = _look(halves, topology, first_output)
+        if new is None:
             return {}
-        check_fit(halves, topology, first_output)
-        _check_place(halves)
-        manifest = check_halves(halves)
-        with during("adding columns to the events that are kept", "run the same topology again, which does the rest"):
-            halves.files.write(ADDING_COLUMNS, {"topology": new.note})
-            if manifest is not None:
-                _rewrite(halves, manifest, topology, new)
-            halves.files.write(TOPOLOGY, new.note)
-            halves.files.delete(ADDING_COLUMNS)
-            halves.files.sync()
+        manifest = check_unclaimed(halves)
+        checkpoint = claimed(halves, attempts or Attempts())
+        with telling_who_took_over(checkpoint):
+            if halves.uri is not None:
+                new, manifest = _look(halves, topology, first_output), check_halves(halves)
+            if new is None:  # another run has done it
+                return {}
+            with (
+                during(
+                    "adding columns to the events that are kept", "run the same topology again, which does the rest"
+                ),
+                keeping_runs_off(halves, ADDING_COLUMNS, {"topology": new.note}),
+            ):
+                after = None if manifest is None else _rewritten(checkpoint, manifest, topology, new)
+                checkpoint.replace(after, {TOPOLOGY: new.note}, alone=True)  # earlier batches are as the topology was
     return {name: [field.name for field in fields] for name, fields in new.of_bolts.items()}
 
 
-def _check_place(halves: PairedCheckpoint) -> None:
-    if halves.uri is not None:
-        raise CheckpointError(
-            f"the events in checkpoint {halves.path!r} cannot be given new columns",
-            why="it is not on this machine: no lock keeps a run off it while its manifest is replaced",
-            do="leave the columns as they were; or take a savepoint of it to a folder on this machine, run once from "
-            "that, and take a savepoint back",
-        )
+def _look(halves: PairedCheckpoint, topology: Topology, first_output: int | None) -> NewColumns | None:
+    """What is new; None for nothing."""
+    note, begun = read_note(halves.files, TOPOLOGY), halves.files.read(ADDING_COLUMNS)
+    new = None if note is None else NewColumns.of(note, fingerprint(topology), topology)
+    if new is not None and begun is not None and new.note != begun["topology"]:
+        raise _begun_for_another(halves)
+    if new is None or (new.note == note and begun is None):
+        return None
+    check_fit(halves, topology, first_output)
+    return new
 
 
 def _begun_for_another(halves: PairedCheckpoint) -> CheckpointError:
@@ -70,15 +80,14 @@ def _begun_for_another(halves: PairedCheckpoint) -> CheckpointError:
     )
 
 
-def _rewrite(halves: PairedCheckpoint, manifest: Manifest, topology: Topology, new: NewColumns) -> None:
-    checkpoint = FileCheckpoint(halves.files.root, halves.uri)
+def _rewritten(checkpoint: FileCheckpoint, manifest: Manifest, topology: Topology, new: NewColumns) -> Manifest:
     after = Manifest.from_values(manifest.to_values())
     for name, fields in new.of_bolts.items():
         node = topology.windowed[name]
         if name in after.bolts and node.slicing is None:  # sums have the columns of the key and the aggregates alone
             with checkpoint.segments.writer(checkpoint.folder(manifest)) as writer:
                 after.bolts[name] = _widened(after.bolts[name], fields, node.schema, checkpoint.segments, writer)
-    checkpoint.replace(after, alone=True)  # earlier batches are of the topology as it was
+    return after
 
 
 def _widened(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -73,6 +75,12 @@ def with_parallelism(note: dict[str, Any], tasks: Mapping[str, int]) -> dict[str
         name: {**bolt, "parallelism": tasks.get(name, bolt["parallelism"])} for name, bolt in note["bolts"].items()
     }
     return {**note, "bolts": bolts}
+
+
+def digest_of(note: dict[str, Any]) -> str:
+    """Short for the note, whatever the numbers of tasks."""
+    alike = with_parallelism(note, dict.fromkeys(note["bolts"], 1))
+    return hashlib.sha256(json.dumps(alike, sort_keys=True).encode()).hexdigest()
 
 
 def _shown(value: Any) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from manager.storage.manifest import Manifest
-from manager.storage.verified_reads import read_manifest
+from manager.storage.verified_reads import read_manifest, read_note
 from topologies.checkpoints.note_names import START, TOPOLOGY
 from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
 from topologies.checkpoints.topology_fit.fingerprint import differences, fingerprint, parallelism_in, with_parallelism
@@ -24,7 +24,7 @@ def check_fit(
     Nothing is locked or written: this is checked again when the checkpoint is opened. ``first_output`` in microseconds;
     None for any. ``allow_rescale``: other numbers of tasks are let pass; whoever runs moves the state.
     """
-    note = halves.files.read(TOPOLOGY)
+    note = read_note(halves.files, TOPOLOGY)
     if note is not None:
         check_topology(halves, topology, note, allow_rescale=allow_rescale)
         began = halves.files.read(START)
@@ -63,18 +63,16 @@ def check_start(halves: PairedCheckpoint, began: int | None, wanted: int | None)
     )
 
 
-def note_parallelism(halves: PairedCheckpoint, tasks: Mapping[str, int]) -> None:
-    """Note other numbers of tasks, once a manifest has them: that is what counts where the two differ."""
-    note = halves.files.read(TOPOLOGY)
-    if note is not None:
-        halves.files.write(TOPOLOGY, with_parallelism(note, tasks))
+def with_tasks(halves: PairedCheckpoint, tasks: Mapping[str, int]) -> dict[str, Any]:
+    """The note with other numbers of tasks. Where a manifest has others than the note, the manifest counts."""
+    return with_parallelism(read_note(halves.files, TOPOLOGY), tasks)
 
 
 def noted_tasks(halves: PairedCheckpoint) -> dict[str, int]:
     """Per windowed bolt, how many tasks it has: after the last batch or, before the first, as they were noted."""
     manifest = _last_manifest(halves)
     if manifest is None:
-        note = halves.files.read(TOPOLOGY)
+        note = read_note(halves.files, TOPOLOGY)
         return {} if note is None else parallelism_in(note)
     return {name: len(bolt.tasks) for name, bolt in manifest.bolts.items()}
 

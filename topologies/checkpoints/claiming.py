@@ -1,0 +1,50 @@
+"""Takes a checkpoint for this process, from a run that may have it, where no lock keeps runs off."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from manager.storage.checkpoint import KEPT_BATCHES, FileCheckpoint
+from manager.storage.turns import Owner
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.run.attempts import Attempts
+from topologies.run.clock import system_clock
+
+
+def claimed(halves: PairedCheckpoint, attempts: Attempts, keep: int = KEPT_BATCHES) -> FileCheckpoint:
+    """Our half. Where no lock keeps a run off it, that run cannot commit any more.
+
+    What has it from the same run already, such as an earlier attempt, takes it from no other: TakenOver.
+    """
+    files = FileCheckpoint(halves.files.root, halves.uri, keep)
+    if halves.uri is not None:
+        files.claim(_this_process(attempts.token), again=attempts.has_claimed)
+        attempts.has_claimed = True
+    return files
+
+
+def claim_back_to(halves: PairedCheckpoint, batch: str) -> None:
+    """Take the checkpoint, whose state is from now on that after a batch."""
+    if halves.uri is not None:
+        FileCheckpoint(halves.files.root, halves.uri).claim(_this_process(), batch)
+
+
+@contextmanager
+def keeping_runs_off(halves: PairedCheckpoint, name: str, note: dict[str, Any]) -> Iterator[None]:
+    """No run begins from here to the end of the block, not even if this process dies in it: for several documents that
+    are replaced one after the other on this machine, where they are flushed to disk at the end. Where there are turns,
+    one turn replaces them all."""
+    if halves.uri is None:
+        halves.files.write(name, note)
+    yield
+    if halves.uri is None:
+        halves.files.delete(name)
+        halves.files.sync()
+
+
+def _this_process(run: str = "") -> Owner:
+    return Owner(f"process {os.getpid()} on {socket.gethostname()}", system_clock(), run)
