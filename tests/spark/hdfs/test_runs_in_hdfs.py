@@ -11,14 +11,19 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from pyspark.sql import SparkSession
 
 from manager.storage.batch_keys import batch_key
+from manager.storage.checkpoint import FileCheckpoint
+from manager.storage.turns import Committed
 from tests.helpers.hdfs import Hdfs
 from tests.helpers.places import ROOT
 from tests.helpers.races import Driver, judge, published, race, topology
+from tests.helpers.store_changes import CHANGES, Change, Shop, begun, finished
+from tests.helpers.store_changes import write as write_more
 from tests.spark.tools import in_order
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
@@ -26,6 +31,7 @@ from topologies.checkpoints.savepoints.savepoint import take_savepoint
 from topologies.local import run_local
 from topologies.run.options import RunOptions
 from topologies.spark.runner import run_on_spark
+from topologies.state_tables.read_state import read
 from windowing.errors import StorageError, WindboltError
 
 
@@ -108,6 +114,47 @@ def taken(source: str, target: str) -> None:
         take_savepoint(halves, target)
     finally:
         halves.lock.release()
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda each: each.name)
+def test_tasks_columns_and_bolts_change(store: Hdfs, change: Change, tmp_path: Path) -> None:
+    """A run that was there stops, and whoever died behind the turn has done it."""
+    shop = Shop(store, f"changed-{change.name}", tmp_path / "in")
+    begun(shop, change)
+
+    def meanwhile(report: Any) -> None:
+        with pytest.raises(KeyboardInterrupt), patch.object(FileCheckpoint, "_copy", dying):
+            change.make(shop)
+
+    def dying(ours: FileCheckpoint, committed: Committed) -> None:
+        if committed.notes:
+            raise KeyboardInterrupt
+
+    write_more(shop.folder, 3)
+    with pytest.raises(WindboltError, match="has been taken over by process"):
+        shop.run(change.before(shop), flush=False, on_report=meanwhile)
+    change.make(shop)
+    assert finished(shop, change)
+    for bolt in ("seen", "rest"):
+        accounts = read(shop.checkpoint, bolt)["accounts"]
+        assert (sum(accounts["received"].to_pylist()), sum(accounts["pending"].to_pylist())) == (100, 0)
+    if change.name != "reset":  # which has discarded some
+        assert len(shop.rows("rest")) < len(shop.rows("seen"))
+
+
+def test_a_run_on_spark_has_other_numbers_of_tasks(store: Hdfs, spark: SparkSession, tmp_path: Path) -> None:
+    found = []
+    for name, tasks in {"moved": (2, 5, 3), "alike": (3, 3, 3)}.items():
+        shop = Shop(store, f"spark-{name}", tmp_path / name)
+        shop.folder.mkdir()
+        for part, number in enumerate(tasks):
+            write_more(shop.folder, part)
+            options = RunOptions(shop.checkpoint, flush=part == 2, allow_rescale=True)
+            summary = run_on_spark(shop.built(number), options)
+            moved = part > 0 and name == "moved"
+            assert summary.rescaled == ({"seen": (tasks[part - 1], number)} if moved else {})
+        found.append((shop.rows("seen"), shop.rows("rest")))
+    assert found[0] == found[1] != ([], [])
 
 
 def test_hdfs_that_goes_away_ends_the_run_which_continues_later(
