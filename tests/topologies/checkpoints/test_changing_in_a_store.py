@@ -288,6 +288,7 @@ def test_it_cannot_go_back_behind_what_stands_alone(committed: Shop) -> None:
 def test_a_savepoint_has_what_the_turn_has(committed: Shop, tmp_path: Path) -> None:
     take_savepoint(committed.halves, str(tmp_path / "ck"))
     write(tmp_path / "in", 3)
+    assert read(str(tmp_path / "ck"), "seen")["events"].num_rows == 0
     saved = Saved(committed.store, f"{committed.name}/saved", committed.folder)
     saved.run(RESET.after(saved))
     assert accounts(saved) == {"seen": 100, "rest": 100}

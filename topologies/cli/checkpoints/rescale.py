@@ -39,7 +39,8 @@ def rescale(
     """Move what the tasks of bolts keep to another number of tasks, while no run is on.
 
     From then on the output is that of a run that always had these numbers. The next run must have a topology with
-    the same numbers. What cannot be moved is named, and nothing is written: exit status 2.
+    the same numbers. What cannot be moved is named, and nothing is written: exit status 2. A run on a checkpoint in an
+    object store or in HDFS, where no lock keeps it off, stops.
     """
     from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
     from topologies.checkpoints.rescaling.rescale import move_tasks

@@ -28,7 +28,8 @@ def reset(
     """Let bolts start over whose windows, columns or groupings have changed, while no run is on; the rest continues.
 
     Also for bolts that are new in the topology, or gone. Their events that were in no window yet are purged. If this is
-    interrupted, no run begins, and the same command completes it.
+    interrupted, no run begins, and the same command completes it. A run on a checkpoint in an object store or in HDFS,
+    where no lock keeps it off, stops.
     """
     from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
     from topologies.checkpoints.resetting import reset_bolts
