@@ -36,7 +36,7 @@ class Watch:
         if number <= self._last:
             return  # by a run that has lost: it looks for later ones, and finds them
         self._last = number
-        if turn["manifest"] is None:
+        if turn["epoch"] == number:  # a claim
             self._epoch = turn["epoch"]
             self._claimed()
             return
