@@ -12,13 +12,13 @@ from manager.storage.batch_keys import batch_in_words, batch_key
 from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.file_systems.files import sync_folders_below
 from manager.storage.file_systems.storage_errors import during
+from topologies.checkpoints.claiming import telling_who_took_over
 from topologies.checkpoints.memory import as_files
 from topologies.checkpoints.notes.runs_note import RunNote, noted_run
 from topologies.checkpoints.opening import open_checkpoint
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescaling.rescale import rescale_for
 from topologies.checkpoints.spark_half.source_log import Partitions, SourceLog
-from topologies.checkpoints.taken_over import telling_who_took_over
 from topologies.checkpoints.topology_fit.adding_columns import add_columns
 from topologies.checkpoints.unfinished import check_beginning_complete
 from topologies.checkpoints.way_back import naming_a_way_back

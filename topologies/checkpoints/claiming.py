@@ -1,4 +1,4 @@
-"""Takes a checkpoint for this process, from a run that may have it, where no lock keeps runs off."""
+"""Takes a checkpoint for this process where no lock keeps runs off, and tells who has taken it since."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from manager.storage.checkpoint import KEPT_BATCHES, FileCheckpoint
+from manager.storage.file_systems.storage_errors import UNREADABLE
 from manager.storage.turns import Owner
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.run.attempts import Attempts
 from topologies.run.clock import system_clock
+from windowing.errors import TakenOver
 
 
 def claimed(halves: PairedCheckpoint, attempts: Attempts, keep: int = KEPT_BATCHES) -> FileCheckpoint:
@@ -44,6 +46,24 @@ def keeping_runs_off(halves: PairedCheckpoint, name: str, note: dict[str, Any]) 
     if halves.uri is None:
         halves.files.delete(name)
         halves.files.sync()
+
+
+@contextmanager
+def telling_who_took_over(checkpoint: FileCheckpoint) -> Iterator[None]:
+    """Errors become TakenOver where another run has the checkpoint: what that has changed since is not damage, and a
+    query that Spark ended for its sake is not to be started again."""
+    try:
+        yield
+    except TakenOver:
+        raise
+    except Exception as error:
+        try:
+            checkpoint.check_owner()
+        except TakenOver as lost:
+            raise lost from error
+        except UNREADABLE:
+            pass
+        raise
 
 
 def _this_process(run: str = "") -> Owner:

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from manager.storage.checkpoint import KEPT_BATCHES, FileCheckpoint
 from manager.storage.file_systems.storage_errors import as_storage_error
 from manager.storage.manifest import Manifest
-from topologies.checkpoints.claiming import claimed
+from topologies.checkpoints.claiming import claimed, telling_who_took_over
 from topologies.checkpoints.matching_halves import check_halves, check_unclaimed
 from topologies.checkpoints.note_names import START, TOPOLOGY
 from topologies.checkpoints.notes.sinks_note import note_sinks
 from topologies.checkpoints.notes.timing_note import note_timing
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescaling.movable import note_movable
-from topologies.checkpoints.taken_over import telling_who_took_over
 from topologies.checkpoints.topology_fit.fingerprint import fingerprint
 from topologies.checkpoints.topology_fit.topology_note import check_fit, check_start, check_topology
 from topologies.checkpoints.way_back import naming_a_way_back

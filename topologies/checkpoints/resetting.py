@@ -18,13 +18,12 @@ from manager.storage.file_systems.storage_errors import during
 from manager.storage.manifest import BoltState, Manifest
 from manager.storage.task_state import BoltTaskState, TaskState
 from manager.storage.verified_reads import read_note
-from topologies.checkpoints.claiming import claimed, keeping_runs_off
+from topologies.checkpoints.claiming import claimed, keeping_runs_off, telling_who_took_over
 from topologies.checkpoints.matching_halves import check_halves, check_unclaimed
 from topologies.checkpoints.note_names import RESETTING, TOPOLOGY
 from topologies.checkpoints.notes.timing_note import note_timing
 from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
 from topologies.checkpoints.rescaling.movable import note_movable
-from topologies.checkpoints.taken_over import telling_who_took_over
 from topologies.checkpoints.topology_fit.fingerprint import differences, fingerprint
 from topologies.checkpoints.way_back import naming_a_way_back
 from topologies.engine.fire.families import family_of

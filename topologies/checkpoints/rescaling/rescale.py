@@ -19,7 +19,7 @@ from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments.ref import Ref
 from manager.storage.segments.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import TaskState
-from topologies.checkpoints.claiming import claimed
+from topologies.checkpoints.claiming import claimed, telling_who_took_over
 from topologies.checkpoints.matching_halves import check_halves, check_unclaimed
 from topologies.checkpoints.note_names import TOPOLOGY
 from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
@@ -28,7 +28,6 @@ from topologies.checkpoints.rescaling.move_bolt_states import move_bolt_states
 from topologies.checkpoints.rescaling.move_held import HeldMove
 from topologies.checkpoints.rescaling.move_queues import move_queues
 from topologies.checkpoints.rescaling.routes import Route
-from topologies.checkpoints.taken_over import telling_who_took_over
 from topologies.checkpoints.topology_fit.topology_note import check_fit, noted_tasks, wanted_tasks, with_tasks
 from topologies.checkpoints.way_back import naming_a_way_back
 from topologies.run.attempts import Attempts

@@ -15,11 +15,10 @@ from manager.storage.segments.refs import Refs
 from manager.storage.segments.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState, TaskState
 from manager.storage.verified_reads import read_note
-from topologies.checkpoints.claiming import claimed, keeping_runs_off
+from topologies.checkpoints.claiming import claimed, keeping_runs_off, telling_who_took_over
 from topologies.checkpoints.matching_halves import check_halves, check_unclaimed
 from topologies.checkpoints.note_names import ADDING_COLUMNS, TOPOLOGY
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.checkpoints.taken_over import telling_who_took_over
 from topologies.checkpoints.topology_fit.fingerprint import fingerprint
 from topologies.checkpoints.topology_fit.new_columns import NewColumns
 from topologies.checkpoints.topology_fit.topology_note import check_fit
