@@ -208,7 +208,7 @@ def test_another_comes_before_any_operation_of_a_command(own: S3, other: str, tm
     stopped = 0
     for at in sorted(random.Random(other).sample(range(1, counted.seen + 1), 16)):
         before.restore()
-        with Interrupted(at, lambda: OTHERS[other](shop), every):
+        with Interrupted(at, lambda: error_of(lambda: OTHERS[other](shop)), every):
             error = error_of(lambda: rescaling(5)(shop))
         tasks = noted_tasks(shop.halves)["seen"]
         if error is not None:
@@ -329,6 +329,25 @@ def test_a_batch_that_was_planned_goes_on_with_the_new_tasks(store: S3, tmp_path
     shop.run(shop.built(5))
     assert accounts(shop) == {"seen": 75, "rest": 75}
     assert ids(shop.rows("seen")) == ids(shop.rows("rest"))
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda each: each.name)
+def test_a_run_that_ends_without_a_batch_deletes_nothing_of_it(store: S3, change: Change, tmp_path: Path) -> None:
+    """It does not notice that it has lost the checkpoint, and tidies up."""
+    shop = Shop(store, f"tidied-{change.name}", tmp_path / "in")
+    begun(shop, change)
+    shop.run(change.before(shop), flush=False)
+    tidy = FileCheckpoint.tidy
+
+    def later(ours: FileCheckpoint) -> None:
+        with patch.object(FileCheckpoint, "tidy", tidy):
+            change.make(shop)
+        tidy(ours)
+
+    with patch.object(FileCheckpoint, "tidy", later):
+        shop.run(change.before(shop), flush=False)
+    assert finished(shop, change)
+    assert accounts(shop) == {"seen": 75, "rest": 75}
 
 
 def test_before_the_first_batch_only_the_note_changes(store: S3, tmp_path: Path) -> None:
