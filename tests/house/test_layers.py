@@ -76,7 +76,7 @@ ORDER = {
     "topologies.compose": "declarers mistakes own_key naming known_streams effects event_times checks needed_columns"
     " idle_chains default_time source_time compile_sinks compile_windowed compile_topology declared_html builder",
     "topologies.engine": "time failures rows work ledger batch admission ingest fire commit ticking tasks"
-    " compaction phases reporting micro_batch rehearsal",
+    " compaction exchange phases reporting micro_batch rehearsal",
     "topologies.step": "classpath config finding formatting missing rules bolts checking describe_step compile_step",
     "topologies.scenarios": "schema run terminal_drawing picture",
     "topologies.metrics": "logged_once instruments distributions sample health run_metrics source_lag prometheus server"

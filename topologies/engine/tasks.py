@@ -1,5 +1,5 @@
-"""The three functions that workers run in a micro-batch: reading a split of a source, firing the windows of a bolt,
-compacting segments.
+"""The functions that workers run in a micro-batch: reading a split of a source, gathering what was written for tasks,
+firing the windows of a bolt, compacting segments.
 
 Each is a function of its item and the context alone, so it can run in any process, twice, or again.
 """
@@ -11,6 +11,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from manager.storage.file_systems.storage_errors import naming_owner
+from manager.storage.segments.file_segments import FileSegments
+from manager.storage.segments.gathering import GatherItem, GatherOutcome, gather_sections
 from manager.storage.segments.ref import Ref
 from manager.storage.segments.refs import Refs
 from manager.storage.segments.segments import SegmentStore
@@ -94,6 +96,12 @@ def compact(item: CompactItem, context: Context) -> Ref:
     with naming_owner(f"bolt {item.bolt!r}, task {item.task}"):
         context.store.expect(item.refs)
         return family_of(node).compact(item, node, context)
+
+
+def gather(item: GatherItem, context: Context) -> GatherOutcome:
+    """Copy sections of many segments into one segment."""
+    assert isinstance(context.store, FileSegments)
+    return gather_sections(context.store, context.key, item)
 
 
 def pending_events(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:

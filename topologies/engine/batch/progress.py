@@ -82,6 +82,20 @@ class BatchProgress:
             for what, number in counted.items():
                 spout[what] = spout.get(what, 0) + number
 
+    def written_for(self, bolt: str) -> list[Sections]:
+        """What was written for the tasks of a bolt that do not have it yet; what the driver is to read, the order of
+        arrival, is for task -1."""
+        events = self.deferred.get(bolt)
+        return [*self.queued.get(bolt, []), *([] if events is None else events.all_sections())]
+
+    def write_for(self, bolt: str, parts: Sequence[Sections]) -> None:
+        """Replace what ``written_for`` gave by the same rows elsewhere."""
+        queued = len(self.queued.get(bolt, []))
+        if queued:
+            self.queued[bolt] = list(parts[:queued])
+        if bolt in self.deferred:
+            self.deferred[bolt] = self.deferred[bolt].elsewhere(parts[queued:])
+
     def hand_on(self, bolt: str) -> None:
         """Give the tasks of a bolt what was written for their queues, in order of arrival."""
         parts = self.queued.pop(bolt, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,9 @@ from topologies.engine.work.sections import Sections
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+_DRIVER = -1
+"""In place of a task: the driver reads the order of arrival."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,16 @@ class DeferredEvents:
         self.firsts += [self.count + first for first in later.firsts]
         self.order += later.order
         self.count += later.count
+
+    def all_sections(self) -> list[Sections]:
+        """All of them, and those with the order of arrival, as of a task -1."""
+        return [*self.sections, *([Sections.of([(_DRIVER, ref) for ref in self.order])] if self.order else [])]
+
+    def elsewhere(self, sections: Sequence[Sections]) -> DeferredEvents:
+        """The same events where their sections, as ``all_sections`` gives them, lie elsewhere."""
+        many = len(self.sections)
+        order = [ref for part in sections[many:] for ref in part.refs]
+        return DeferredEvents(list(sections[:many]), self.firsts, order, self.count)
 
     def by_task(self) -> dict[int, DeferredSections]:
         """Per task that has some to admit, their sections."""
