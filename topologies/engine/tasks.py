@@ -34,6 +34,7 @@ from topologies.engine.work.source_splits import SourceSplit
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.side_streams import ERROR_SCHEMA
 from topologies.io.file_spout import FileSpout
+from windowing.data.returned_rows import DEFAULT_STREAM
 
 
 def ingest(split: SourceSplit, context: Context) -> Output:
@@ -46,7 +47,7 @@ def ingest(split: SourceSplit, context: Context) -> Output:
         partition = partition_name(component, origin) if isinstance(origin, str) else origin.of_spout(component)
         clock = context.clock if source_batch.clock is None else source_batch.clock
         rows = Rows(
-            source_batch.table,
+            _with_defaults(source_batch, context),
             None,
             source_batch.positions,
             clock,
@@ -107,6 +108,14 @@ def gather(item: GatherItem, context: Context) -> GatherOutcome:
 def pending_events(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
     """The events of a task that are in no window yet and may still be in one. For inspection after a traced run."""
     return family_of(node).pending(store, node, task, state)
+
+
+def _with_defaults(source_batch: SourceBatch, context: Context) -> pa.Table:
+    """The rows as bolts see them: whatever was read, the spout's defaults are filled in here."""
+    node = context.topology.spouts.get(source_batch.component)
+    if node is None or not node.defaults or source_batch.stream != DEFAULT_STREAM:
+        return source_batch.table
+    return node.defaults.filled(source_batch.table)
 
 
 def _of_files(context: Context, spout: str) -> bool:
