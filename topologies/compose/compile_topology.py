@@ -105,7 +105,8 @@ class _Compilation:
         spout = with_record_time(source, self.known.source_times[name][0], readers)
         try:
             outputs = {**spout.outputs(), ERRORS: ERROR_SCHEMA}  # type: ignore[attr-defined]
-            defaults = Defaults.of(spout.defaults, outputs[DEFAULT_STREAM])  # type: ignore[attr-defined]
+            given = getattr(spout, "defaults", None)  # spouts of scenarios have none
+            defaults = Defaults.of(given, outputs[DEFAULT_STREAM]) if given else Defaults()
         except WindboltError as error:
             self.mistakes.tell_of(f"spout {name!r}", error)
             self.known.broken.add(name)
