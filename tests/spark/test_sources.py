@@ -47,8 +47,8 @@ def progress() -> Iterator[list[dict[str, Any]]]:
     said: list[dict[str, Any]] = []
     wait = runner.Guarded.wait
 
-    def listening(guarded: runner.Guarded, query: Any) -> None:
-        wait(guarded, query)
+    def listening(guarded: runner.Guarded, query: Any, session: Any) -> None:
+        wait(guarded, query, session)
         said.extend(json.loads(each.json) for each in query.recentProgress)
 
     runner.Guarded.wait = listening  # type: ignore[method-assign, assignment]
