@@ -9,6 +9,7 @@ were, in their order; only where they lie changes (decision 88).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,8 +45,9 @@ def exchange(progress: BatchProgress, bolts: Sequence[str], executor: Executor, 
     written = _Written({bolt: progress.written_for(bolt) for bolt in bolts})
     groups = written.groups(processes)
     if groups:
-        gathered = executor.map(gather, [written.gathering(group) for group in groups], progress.context)
-        for bolt, parts in written.laid_together(groups, gathered).items():
+        sections = written.sections_of(groups)
+        items = [written.item(group, chosen) for group, chosen in zip(groups, sections, strict=True)]
+        for bolt, parts in written.laid_together(sections, executor.map(gather, items, progress.context)).items():
             progress.write_for(bolt, parts)
 
 
@@ -79,9 +81,19 @@ class _Written:
         saved = readers * before - (before + len(groups) + readers * len(groups))
         return groups if saved >= _LEAST_SAVED else []
 
-    def gathering(self, group: NDArray[np.int64]) -> GatherItem:
-        """What a task is to copy: the sections of these segments, those for one task of a bolt beside each other."""
-        chosen = self._of(group)
+    def sections_of(self, groups: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+        """Per group of segments its sections, in the order in which they are to lie: those for one task of a bolt
+        beside each other, in order of arrival."""
+        numbers = np.full(len(self._names), len(groups))
+        for number, group in enumerate(groups):
+            numbers[group] = number
+        of_sections = numbers[self._segments]
+        order = np.lexsort((self._tasks, self._bolts, of_sections))
+        edges = np.searchsorted(of_sections[order], np.arange(len(groups) + 1)).tolist()
+        return [order[start:stop] for start, stop in pairwise(edges)]
+
+    def item(self, group: NDArray[np.int64], chosen: NDArray[np.int64]) -> GatherItem:
+        """What a task is to copy: sections of these segments."""
         return GatherItem(
             [self._names[segment] for segment in group.tolist()],
             np.searchsorted(group, self._segments[chosen]),
@@ -89,13 +101,12 @@ class _Written:
         )
 
     def laid_together(
-        self, groups: Sequence[NDArray[np.int64]], gathered: Sequence[GatherOutcome]
+        self, sections: Sequence[NDArray[np.int64]], gathered: Sequence[GatherOutcome]
     ) -> dict[str, list[Sections]]:
-        """The sections where they are now, by bolt."""
+        """All sections where they are now, by bolt; those of each group have been gathered."""
         names = [each.name for each in gathered] + self._names
         segments, offsets = self._segments + len(gathered), self._extents[:, 0].copy()
-        for number, (group, copied) in enumerate(zip(groups, gathered, strict=True)):
-            chosen = self._of(group)
+        for number, (chosen, copied) in enumerate(zip(sections, gathered, strict=True)):
             segments[chosen], offsets[chosen] = number, copied.offsets
         found: dict[str, list[Sections]] = {}
         first = 0
@@ -105,11 +116,6 @@ class _Written:
                 here = slice(first, first := first + len(part.tasks))
                 found[bolt].append(Sections(part.tasks, part.refs.moved(names, segments[here], offsets[here])))
         return found
-
-    def _of(self, group: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The sections of these segments, in the order in which they are to lie."""
-        chosen = np.flatnonzero(np.isin(self._segments, group))
-        return chosen[np.lexsort((chosen, self._tasks[chosen], self._bolts[chosen]))]
 
 
 def _cut(segments: NDArray[np.int64], sizes: NDArray[Any]) -> Iterator[NDArray[np.int64]]:

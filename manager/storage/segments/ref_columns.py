@@ -94,9 +94,10 @@ class RefColumns:
     def moved(self, names: Sequence[str], segments: NDArray[np.int64], offsets: NDArray[np.int64]) -> RefColumns:
         """The same rows in a copy of their sections: in ``segments``, by their places among the names, at ``offsets``
         in bytes."""
+        used, numbers = np.unique(segments, return_inverse=True)
         values = self.values.copy()
         values[:, _AT["offset"]] = offsets
-        return RefColumns(names, segments, values)
+        return RefColumns([names[place] for place in used.tolist()], numbers, values)
 
     @property
     def levels(self) -> NDArray[np.int64]:
