@@ -1,6 +1,8 @@
 """Counts the requests of a batch whose checkpoint is in an object store: ``python -m benchmarks.requests 2x10 16x100``.
 
-``--wait 0.025``: each request takes 25 ms longer, as to a store that is not on this machine.
+``--wait 0.025``: each request takes 25 ms longer, as to a store that is not on this machine. ``--apart``: every task
+runs as in a process of its own, which finds nothing that another has read; else one process runs all of them.
+``--as-written``: with that, but without laying together what was written (decision 88).
 
 ``2x10`` is a batch of 10 pieces of input for a bolt of 2 tasks, on the local engine, against a server on this machine.
 What counts is the second batch of three, by kind of request, as the server sees it: the first one makes the checkpoint.
@@ -14,10 +16,15 @@ import os
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
 from unittest.mock import patch
 
+from manager.storage.segments import read_ahead
 from tests.helpers.s3 import S3, s3_server
-from topologies.engine.batch.executor import RunInProcess
+from topologies.engine.batch.context import Context
+from topologies.engine.batch.executor import InProcess, RunInProcess
 from topologies.engine.batch.report import BatchReport
 from topologies.local import run_local
 from topologies.run.options import RunOptions
@@ -58,7 +65,19 @@ def write_pieces(folder: str, batches: int, pieces: int) -> None:
                 file.write(json.dumps({"user": f"u{number * 7 + row}", "ts": ts}) + "\n")
 
 
-def measure(store: S3, tasks: int, pieces: int) -> tuple[Counter[str], float]:
+def apart(self: RunInProcess, function: Any, items: Sequence[Any], context: Context) -> list[Any]:
+    """Run each task as a process would that has read nothing yet."""
+    found: list[Any] = []
+    for item in items:
+        read_ahead.forget()
+        found += InProcess.map(self, function, [item], context)
+    read_ahead.forget()
+    return found
+
+
+def measure(
+    store: S3, tasks: int, pieces: int, alone: bool = False, together: bool = True
+) -> tuple[Counter[str], float]:
     """The requests of one batch, and the seconds between its commit and the one before it."""
     reports: list[tuple[Counter[str], float]] = []
 
@@ -69,7 +88,13 @@ def measure(store: S3, tasks: int, pieces: int) -> tuple[Counter[str], float]:
         write_pieces(files, 3, pieces)
         name = f"{tasks}x{pieces}"
         made = topology(files, store.uri(f"{name}/out"), tasks, pieces)
-        with patch.object(RunInProcess, "slots", pieces):  # as many pieces as a cluster of so many slots cuts
+        with ExitStack() as patches:
+            # As many pieces as a cluster of so many slots cuts.
+            patches.enter_context(patch.object(RunInProcess, "slots", pieces))
+            if alone:
+                patches.enter_context(patch.object(RunInProcess, "map", apart))
+            if not alone or not together:
+                patches.enter_context(patch("topologies.engine.micro_batch.exchange"))
             run_local(made, RunOptions(checkpoint=store.uri(f"{name}/ck"), on_report=note, flush=False))
     return reports[1][0], reports[1][1] - reports[0][1]
 
@@ -79,12 +104,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sizes", nargs="*", default=["2x10", "16x100"])
     parser.add_argument("--wait", type=float, default=0.0)
+    parser.add_argument("--apart", action="store_true", help="every task as in a process of its own")
+    parser.add_argument("--as-written", action="store_true", help="without laying together what was written")
     given = parser.parse_args()
     with s3_server() as store:
         store.wait(given.wait)
         for asked in given.sizes:
             tasks, pieces = map(int, asked.split("x"))
-            counted, spent = measure(store, tasks, pieces)
+            counted, spent = measure(store, tasks, pieces, given.apart, not given.as_written)
             kinds = ", ".join(f"{kind} {times}" for kind, times in sorted(counted.items(), key=lambda kind: -kind[1]))
             print(f"{asked}: {counted.total()} requests in {spent:.1f} s: {kinds}", flush=True)
 

@@ -72,6 +72,7 @@ class Case:
         tasks: int,
         rows: dict[int, Counter[str]],
         taking: Callable[[pa.Table, int], None] | None = None,
+        files_per_batch: int = 1,
     ) -> Topology:
         """The bolt with so many tasks; ``rows`` takes what it emits, by step, or ``taking`` is called with it."""
 
@@ -81,7 +82,7 @@ class Case:
         builder = TopologyBuilder("moved")
         for spout in self.spouts:
             (folder / spout).mkdir(parents=True, exist_ok=True)
-            source = spouts.files(str(folder / spout), COLUMNS, format="jsonl", files_per_batch=1)
+            source = spouts.files(str(folder / spout), COLUMNS, format="jsonl", files_per_batch=files_per_batch)
             builder.set_spout(spout, source)
         declared = builder.set_bolt("b", self.made(), tasks)
         for spout in self.spouts:

@@ -480,6 +480,7 @@ CALLS: dict[str, Valid] = {
             "metadata": True,
             "merge_by": "ts",
             "on_missing": "invalid",
+            "defaults": {"amount": 0.0},
             "delimiter": ";",
         },
         also={"bytes_per_batch": 100},
@@ -494,14 +495,19 @@ CALLS: dict[str, Valid] = {
             "records_per_batch": 3,
             "metadata": True,
             "options": {"kafka.security.protocol": "SASL_SSL"},
+            "defaults": {"amount": 0.0},
         },
         also={"pattern": "o.*", "key": "text", "value": "text"},
         then=lambda _, spout: topology(spout=spout),
     ),
     "spouts.memory": Valid(
-        {"schema": SCHEMA}, more=([("ada", 1.0, None)],), then=lambda _, spout: topology(spout=spout) and spout.tables()
+        {"schema": SCHEMA, "defaults": {"amount": 0.0}},
+        more=([("ada", 1.0, None)],),
+        then=lambda _, spout: topology(spout=spout) and spout.tables(),
     ),
-    "spouts.stream": Valid({"make": len, "schema": SCHEMA}, then=lambda _, spout: topology(spout=spout)),
+    "spouts.stream": Valid(
+        {"make": len, "schema": SCHEMA, "defaults": {"amount": 0.0}}, then=lambda _, spout: topology(spout=spout)
+    ),
     # composing
     "TopologyBuilder": Valid({"name": "shop", "message_timeout": "5m", "max_spout_pending": 100, "on_invalid": "stop"}),
     "TopologyBuilder.set_spout": Valid(

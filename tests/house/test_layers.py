@@ -69,14 +69,14 @@ ORDER = {
     "topologies": "html io graph topology compose engine sources run metrics checkpoints state_tables why_waiting"
     " page preflight step named_topology scenarios local spark background replaying testing examples.flights cli"
     " examples pytest_plugin",
-    "topologies.io": "formats documents dead_letters paths times patterns file_metadata kafka sinks file_spout"
+    "topologies.io": "formats documents dead_letters paths times patterns defaults file_metadata kafka sinks file_spout"
     " spouts messages",
     "topologies.graph": "fields_hash groupings inner_columns streams side_streams origins nodes graph rules_in_words"
     " describing as_json mermaid graph_html",
     "topologies.compose": "declarers mistakes own_key naming known_streams effects event_times checks needed_columns"
     " idle_chains default_time source_time compile_sinks compile_windowed compile_topology declared_html builder",
     "topologies.engine": "time failures rows work ledger batch admission ingest fire commit ticking tasks"
-    " compaction phases reporting micro_batch rehearsal",
+    " compaction exchange phases reporting micro_batch rehearsal",
     "topologies.step": "classpath config finding formatting missing rules bolts checking describe_step compile_step",
     "topologies.scenarios": "schema run terminal_drawing picture",
     "topologies.metrics": "logged_once instruments distributions sample health run_metrics source_lag prometheus server"

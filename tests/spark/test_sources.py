@@ -23,6 +23,8 @@ from topologies.io.sinks import MemorySink
 from topologies.spark import runner
 from topologies.spark.rows_at_once import RowsAtOnce
 from topologies.topology import Topology
+from windowing import TupleWindow, WindowedBolt
+from windowing.data.returned_rows import EmittedRows
 from windowing.errors import ConfigError
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -45,8 +47,8 @@ def progress() -> Iterator[list[dict[str, Any]]]:
     said: list[dict[str, Any]] = []
     wait = runner.Guarded.wait
 
-    def listening(guarded: runner.Guarded, query: Any) -> None:
-        wait(guarded, query)
+    def listening(guarded: runner.Guarded, query: Any, session: Any) -> None:
+        wait(guarded, query, session)
         said.extend(json.loads(each.json) for each in query.recentProgress)
 
     runner.Guarded.wait = listening  # type: ignore[method-assign, assignment]
@@ -211,6 +213,49 @@ def test_a_heartbeat_does_not_join_batches(tmp_path: Path) -> None:
     summary = run(builder.build(), tmp_path / "checkpoint")
     assert (summary.batches, summary.rows) == (4, 3)
     assert memory_rows({"out": sink})["out"]
+
+
+class Sums(WindowedBolt):
+    """What is summed up per user, in its currency."""
+
+    outputs = "user string, currency string, amount double"
+
+    def execute(self, window: TupleWindow) -> EmittedRows:
+        return (
+            window.table.group_by(["user", "currency"])
+            .aggregate([("amount", "sum")])
+            .rename_columns(["user", "currency", "amount"])
+        )
+
+
+@pytest.mark.parametrize("alone", [True, False], ids=["alone", "beside files"])
+def test_a_dataframe_may_lack_columns_with_a_default(alone: bool, tmp_path: Path) -> None:
+    """It lacks one column, and has nulls in another; the files beside it lack both."""
+    rows: dict[str, list[dict[str, Any]]] = {
+        "frame": [{"user": "ann", "amount": 2}, {"user": "bob"}],
+        "files": [{"user": "eve"}],
+    }
+    for name, given in rows.items():
+        (tmp_path / name).mkdir()
+        lines = [json.dumps(row | {"ts": at(1).isoformat()}) + "\n" for row in given]
+        (tmp_path / name / "1.jsonl").write_text("".join(lines))
+    schema, defaults = "user string, currency string, amount double, ts timestamp", {"currency": "EUR", "amount": 0.5}
+
+    def frame(spark: SparkSession) -> DataFrame:
+        return spark.readStream.schema(SCHEMA).json(str(tmp_path / "frame"))
+
+    builder, sink = TopologyBuilder("sums"), sinks.memory()
+    found: dict[str, Any] = {"frame": spouts.stream(frame, schema, defaults=defaults)}
+    if not alone:
+        found["files"] = spouts.files(tmp_path / "files", schema, format="jsonl", defaults=defaults)
+    bolt = builder.set_bolt("sums", Sums().with_tumbling_window("10s").with_timestamp_field("ts"))
+    for name, spout in found.items():
+        builder.set_spout(name, spout)
+        bolt.global_grouping(name)
+    builder.set_sink("out", sink).from_("sums")
+    run(builder.build(), tmp_path / "checkpoint")
+    wanted = [("ann", "EUR", 2.0), ("bob", "EUR", 0.5), ("eve", "EUR", 0.5)]
+    assert sorted(tuple(row.values()) for row in sink.rows) == wanted[: 2 if alone else 3]
 
 
 def test_a_dataframe_that_is_not_one_is_refused(spark: SparkSession, tmp_path: Path) -> None:

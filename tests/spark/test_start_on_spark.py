@@ -96,6 +96,16 @@ run = topology.start(folder / "ck", spark=spark, every="100ms", on_report=reache
 reached.wait_for(1)
 print(*descendants(os.getpid()))
 """
+STOPPED = (
+    LEAVES.rpartition("print")[0]
+    + """
+spark.stop()
+try:
+    run.wait(60)
+except Exception as error:
+    print(error)
+"""
+)
 TOGETHER = """
 import sys
 from pathlib import Path
@@ -126,6 +136,13 @@ def program(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
         timeout=120,
         check=False,
     )
+
+
+def test_a_session_that_is_stopped_ends_the_runs_that_wait_for_input(tmp_path: Path) -> None:
+    write_amounts(tmp_path / "in", 0, 1, 12)
+    done = program(STOPPED, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("the Spark session of the run has been stopped"), done.stdout + done.stderr
 
 
 def test_a_process_that_ends_meanwhile_leaves_no_process_and_no_batch_behind(

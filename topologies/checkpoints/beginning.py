@@ -64,6 +64,7 @@ def _rows(topology: Topology, spout: str, given: EmittedRows) -> pa.Table:
             do="name one of these",
         )
     columns = topology.spouts[spout].outputs[DEFAULT_STREAM]
+    given = topology.spouts[spout].defaults.completed(given)
     if isinstance(given, pa.RecordBatch):
         given = pa.Table.from_batches([given])
     if hasattr(given, "iloc"):

@@ -113,7 +113,12 @@ class CheckpointedRun(ABC):
         check_beginning_complete(self.halves)
         if self.options.allow_rescale:
             self.summary.rescaled = rescale_for(self.halves, self.given, self.attempts)
-        self.summary.new_columns = add_columns(self.halves, self.given, self.options.first_output_at, self.attempts)
+        added = add_columns(self.halves, self.given, self.options.first_output_at, self.attempts)
+        self.summary.new_columns = {name: list(columns) for name, columns in added.items()}
+        self.summary.new_column_defaults = {
+            name: {column: default for column, default in columns.items() if default is not None}
+            for name, columns in added.items()
+        }
         opened = open_checkpoint(
             self.halves, self.given, self.options.first_output_at, self.options.keep_batches, self.attempts
         )

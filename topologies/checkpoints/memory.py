@@ -32,7 +32,13 @@ def as_files(topology: Topology, checkpoint: str) -> Topology:
                 )
             folder = os.path.join(os.path.abspath(checkpoint), "memory", name)
             _write(node.spout, folder)
-            files = KeptRows(folder, declared=node.spout.declared, format=file_format("arrow"), files_per_batch=1)
+            files = KeptRows(
+                folder,
+                declared=node.spout.declared,
+                format=file_format("arrow"),
+                files_per_batch=1,
+                defaults=node.spout.defaults,
+            )
             spouts[name] = replace(node, spout=files)
     return replace(topology, spouts=spouts)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -140,9 +140,17 @@ def run(
             for name, (before, now) in summary.rescaled.items():
                 say(out(), Text(f"{name}: its state was moved from {before} to {now} tasks"))
             for name, columns in summary.new_columns.items():
-                say(out(), Text(f"{name}: events from before have nulls in {', '.join(columns)}, which are new"))
+                say(out(), Text(f"{name}: {_new_columns_in_words(columns, summary.new_column_defaults.get(name, {}))}"))
             print_summary(out(), topology, summary, checkpoint)
         _tell_doubts(topology, strict=strict, told=doubts)
+
+
+def _new_columns_in_words(columns: Sequence[str], defaults: Mapping[str, str]) -> str:
+    """What the events of before have in the new columns of a bolt."""
+    parts = [f"{defaults[column]} in {column}" for column in columns if column in defaults]
+    nulls = [column for column in columns if column not in defaults]
+    parts += [f"nulls in {', '.join(nulls)}"] if nulls else []
+    return f"events from before have {' and '.join(parts)}, which {'is' if len(columns) == 1 else 'are'} new"
 
 
 def _restart(wanted: bool, attempts: int | None, max_backoff: str | None) -> Restart | None:

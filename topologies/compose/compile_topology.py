@@ -30,12 +30,14 @@ from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.origins import Origin
 from topologies.graph.side_streams import ERROR_SCHEMA, ERRORS
 from topologies.graph.streams import Input, Stream, stream_label
+from topologies.io.defaults import Defaults
 from topologies.io.kafka import KafkaSpout
 from topologies.topology import Topology
 from windowing.bolts.bolt_state import check_types
 from windowing.bolts.component import Component
 from windowing.bolts.plain_bolts import BatchBolt, Bolt
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt, WindowedBolt
+from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.errors import ConfigError, TopologyError, WindboltError
 from windowing.suggestions import did_you_mean_column
 
@@ -103,6 +105,8 @@ class _Compilation:
         spout = with_record_time(source, self.known.source_times[name][0], readers)
         try:
             outputs = {**spout.outputs(), ERRORS: ERROR_SCHEMA}  # type: ignore[attr-defined]
+            given = getattr(spout, "defaults", None)  # spouts of scenarios have none
+            defaults = Defaults.of(given, outputs[DEFAULT_STREAM]) if given else Defaults()
         except WindboltError as error:
             self.mistakes.tell_of(f"spout {name!r}", error)
             self.known.broken.add(name)
@@ -122,7 +126,7 @@ class _Compilation:
         self.known.spouts[name] = spout
         if isinstance(spout, KafkaSpout):
             self.known.partitioned.add(name)
-        return SpoutNode(name, spout, outputs)  # type: ignore[arg-type]
+        return SpoutNode(name, spout, outputs, defaults=defaults)  # type: ignore[arg-type]
 
     def _in_order(self) -> list[BoltDeclarer]:
         """The bolts, each after those it reads from; a circle is a mistake, and its bolts are left out."""

@@ -19,6 +19,7 @@ from topologies.engine.commit.frames import Frames, NoSpark
 from topologies.engine.commit.handing_over import hand_over, tells_others
 from topologies.engine.commit.sink_folders import prepare_folders, publish, ready, tidy_folders
 from topologies.engine.compaction import compact_segments
+from topologies.engine.exchange import exchange
 from topologies.engine.fire.families import family_of
 from topologies.engine.ingest.merging import replace_merged
 from topologies.engine.phases import Phases
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from topologies.engine.work.output import TurnedAway
+    from topologies.graph.nodes.windowed import WindowedNode
 
 _ORIGIN = 8
 """Length, in hexadecimal digits, of the id that distinguishes a checkpoint from others."""
@@ -103,14 +105,17 @@ class MicroBatch:
         with phases.during("beginning {}"):
             self.checkpoint.begin(key)
         progress = self._begin(plan, key, query)
+        levels = self.topology.levels
         with phases.phase("ingest"):
             self._ingest(progress, plan)
-        for level in self.topology.levels:
+            self._exchange(progress, levels[:1], plan)
+        for number, level in enumerate(levels):
             with phases.phase("tick"):
                 store = self.checkpoint.segments
                 items = [item for node in level for item in tick(progress, node, plan.advance_of(node.name), store)]
             with phases.phase("fire"):
                 self._fire(progress, in_shares(self.topology, items, plan.slots))
+                self._exchange(progress, levels[number + 1 : number + 2], plan)
             for node in level:
                 if plan.advance_of(node.name).close and node.bolt.settings.close_fires:
                     close(node, progress.state.bolts[node.name])
@@ -166,6 +171,10 @@ class MicroBatch:
         outputs = self.executor.map(ingest, splits, context)
         for output in outputs if plan.ingest is None else outputs + plan.ingest(context):
             progress.take(output)
+
+    def _exchange(self, progress: BatchProgress, levels: Sequence[Sequence[WindowedNode]], plan: BatchPlan) -> None:
+        """Lay together what was written for the bolts that come next."""
+        exchange(progress, [node.name for level in levels for node in level], self.executor, plan.slots)
 
     def _fire(self, progress: BatchProgress, items: list[FireItem]) -> None:
         for item, outcome in zip(items, self.executor.map(fire, items, progress.context), strict=True):

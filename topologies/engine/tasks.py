@@ -1,5 +1,5 @@
-"""The three functions that workers run in a micro-batch: reading a split of a source, firing the windows of a bolt,
-compacting segments.
+"""The functions that workers run in a micro-batch: reading a split of a source, gathering what was written for tasks,
+firing the windows of a bolt, compacting segments.
 
 Each is a function of its item and the context alone, so it can run in any process, twice, or again.
 """
@@ -11,6 +11,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from manager.storage.file_systems.storage_errors import naming_owner
+from manager.storage.segments.file_segments import FileSegments
+from manager.storage.segments.gathering import GatherItem, GatherOutcome, gather_sections
 from manager.storage.segments.ref import Ref
 from manager.storage.segments.refs import Refs
 from manager.storage.segments.segments import SegmentStore
@@ -32,6 +34,7 @@ from topologies.engine.work.source_splits import SourceSplit
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.side_streams import ERROR_SCHEMA
 from topologies.io.file_spout import FileSpout
+from windowing.data.returned_rows import DEFAULT_STREAM
 
 
 def ingest(split: SourceSplit, context: Context) -> Output:
@@ -44,7 +47,7 @@ def ingest(split: SourceSplit, context: Context) -> Output:
         partition = partition_name(component, origin) if isinstance(origin, str) else origin.of_spout(component)
         clock = context.clock if source_batch.clock is None else source_batch.clock
         rows = Rows(
-            source_batch.table,
+            _with_defaults(source_batch, context),
             None,
             source_batch.positions,
             clock,
@@ -96,9 +99,23 @@ def compact(item: CompactItem, context: Context) -> Ref:
         return family_of(node).compact(item, node, context)
 
 
+def gather(item: GatherItem, context: Context) -> GatherOutcome:
+    """Copy sections of many segments into one segment."""
+    assert isinstance(context.store, FileSegments)
+    return gather_sections(context.store, context.key, item)
+
+
 def pending_events(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
     """The events of a task that are in no window yet and may still be in one. For inspection after a traced run."""
     return family_of(node).pending(store, node, task, state)
+
+
+def _with_defaults(source_batch: SourceBatch, context: Context) -> pa.Table:
+    """The rows as bolts see them: whatever was read, the spout's defaults are filled in here."""
+    node = context.topology.spouts.get(source_batch.component)
+    if node is None or not node.defaults or source_batch.stream != DEFAULT_STREAM:
+        return source_batch.table
+    return node.defaults.filled(source_batch.table)
 
 
 def _of_files(context: Context, spout: str) -> bool:

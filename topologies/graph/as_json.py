@@ -31,7 +31,12 @@ def to_json(topology: Graph) -> dict[str, Any]:
         "name": topology.name,
         "on_invalid": "stop" if topology.stop_on_invalid else "divert",
         "spouts": [
-            {"name": node.name, "source": spout_in_words(node.spout), "streams": _streams(node.outputs)}
+            {
+                "name": node.name,
+                "source": spout_in_words(node.spout),
+                **({"defaults": node.defaults.in_words()} if node.defaults else {}),
+                "streams": _streams(node.outputs),
+            }
             for node in topology.spouts.values()
         ],
         "bolts": [_bolt_json(node) for node in bolts_of(topology)],

@@ -185,6 +185,8 @@ def _block(title: str, facts: Iterable[tuple[str, str]]) -> list[str]:
 
 def _spout_facts(node: SpoutNode) -> Iterator[tuple[str, str]]:
     yield "from", spout_in_words(node.spout)
+    for column, default in node.defaults.in_words().items():
+        yield "default", f"{default} in {column}, where a row has no value"
     yield from _emitted(node.outputs)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Container, Iterable, Iterator
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -57,6 +58,8 @@ class FileSpout:
     """The column by which the rows of a batch's files are merged; None: they arrive file by file."""
     on_missing: str = "stop"
     """What to do about a listed file that no longer exists: ``stop``, or count it as ``invalid``."""
+    defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """What its rows have in columns where they have no value."""
 
     def __repr__(self) -> str:
         return of_fields(self)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 
+from topologies.io.defaults import Defaults
 from topologies.io.file_metadata import checked_file_metadata
 from topologies.io.file_spout import FileSpout, hidden
 from topologies.io.formats import FormatName, file_format
@@ -37,6 +38,8 @@ class FrameSpout:
 
     make: Callable[[Any], Any]
     declared: SchemaLike
+    defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """What its rows have in columns where they have no value."""
 
     def __repr__(self) -> str:
         return of_fields(self)
@@ -52,18 +55,22 @@ class MemorySpout:
 
     declared: SchemaLike
     batches: Sequence[EmittedRows] = field(default_factory=list)
+    defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """What its rows have in columns where they have no value."""
 
     def __repr__(self) -> str:
-        return call("MemorySpout", self.declared, f"{len(self.batches)} batches")
+        named = {"defaults": self.defaults} if self.defaults else {}
+        return call("MemorySpout", self.declared, f"{len(self.batches)} batches", **named)
 
     def outputs(self) -> dict[str, pa.Schema]:
         """The declared columns."""
         return {DEFAULT_STREAM: parse_schema(self.declared)}
 
     def tables(self) -> list[pa.Table]:
-        """The batches as tables of the declared columns."""
+        """The batches as tables of the declared columns, with null where a default is to be filled in."""
         schema = parse_schema(self.declared)
-        return [one_table(batch, schema) for batch in self.batches]
+        defaults = Defaults.of(self.defaults, schema)
+        return [one_table(defaults.completed(batch), schema) for batch in self.batches]
 
 
 Spout = FileSpout | FrameSpout | KafkaSpout | MemorySpout
@@ -74,6 +81,7 @@ def files(
     path: str | os.PathLike[str],
     schema: SchemaLike | None = None,
     *,
+    defaults: Mapping[str, Any] | None = None,
     format: FormatName | None = None,
     files_per_batch: int | None = None,
     bytes_per_batch: int | None = None,
@@ -96,6 +104,9 @@ def files(
     order: a row with a smaller value than an earlier one, with null, or that is unreadable, stays with the row before
     it. At equal values the file that is read first comes first.
 
+    ``defaults={"currency": "EUR"}``: what rows have in a column where they have no value, because it is null or the
+    file lacks the column. A file of Parquet, CSV or Arrow that lacks a column without a default is invalid.
+
     Further options are the format's. Of CSV: ``delimiter=";"``; ``decimal_point=","`` for numbers such as ``1,5``;
     ``null_values=["-", "n/a"]``, unquoted spellings of null beside the empty one; ``block_size``, in bytes, which must
     exceed the longest row (4 MiB). Of JSON lines: ``longest_row``, in bytes (16 MiB), and ``block_size``.
@@ -112,15 +123,19 @@ def files(
         )
     _check_limits(text, files_per_batch, bytes_per_batch)
     _check_choices(text, on_missing, options)
-    return FileSpout(
-        text,
-        declared=schema,
-        format=file_format(name, "reading", **options),
-        files_per_batch=files_per_batch,
-        bytes_per_batch=bytes_per_batch,
-        metadata=checked_file_metadata(metadata),
-        merge_by=merge_by,
-        on_missing=on_missing,
+    _check_merged(merge_by, defaults)
+    return _checked(
+        FileSpout(
+            text,
+            declared=schema,
+            format=file_format(name, "reading", **options),
+            files_per_batch=files_per_batch,
+            bytes_per_batch=bytes_per_batch,
+            metadata=checked_file_metadata(metadata),
+            merge_by=merge_by,
+            on_missing=on_missing,
+            defaults=dict(defaults or {}),
+        )
     )
 
 
@@ -153,24 +168,51 @@ def _check_choices(text: str, on_missing: str, options: Mapping[str, Any]) -> No
         )
 
 
+def _check_merged(merge_by: str | None, defaults: Mapping[str, Any] | None) -> None:
+    """Raise ConfigError for a default in the column that rows are merged by."""
+    if merge_by is not None and merge_by in (defaults or {}):
+        raise ConfigError(
+            f"merge_by={merge_by!r}, and a default for {merge_by!r}",
+            why="a row without a value there stays with the row before it; a default would move it elsewhere",
+            do="leave the column out of the defaults, or merge by another one",
+        )
+
+
+DeclaredSpout = TypeVar("DeclaredSpout", FileSpout, FrameSpout, KafkaSpout, MemorySpout)
+
+
+def _checked(spout: DeclaredSpout) -> DeclaredSpout:
+    """The spout. ConfigError for defaults that its columns cannot have; columns that only files know are known later,
+    in ``build()``."""
+    if spout.defaults and (spout.declared is not None or isinstance(spout, KafkaSpout)):
+        Defaults.of(spout.defaults, spout.outputs()[DEFAULT_STREAM])
+    return spout
+
+
 @checked_value
-def stream(make: Callable[[Any], Any] | Any, schema: SchemaLike | None = None) -> FrameSpout:
+def stream(
+    make: Callable[[Any], Any] | Any,
+    schema: SchemaLike | None = None,
+    *,
+    defaults: Mapping[str, Any] | None = None,
+) -> FrameSpout:
     """Events from a streaming DataFrame: rate, sockets, Delta, a Python data source.
 
     ``make`` is a function that is given the SparkSession and returns the DataFrame, with the columns of ``schema``;
-    or the DataFrame itself, whose columns then need not be declared.
+    or the DataFrame itself, whose columns then need not be declared. ``defaults={"currency": "EUR"}``: what rows have
+    in a column where they have no value, because it is null or the DataFrame lacks the column.
     """
     if not callable(make):
         frame = make
         declared = schema or _schema_of_frame(frame)
-        return FrameSpout(lambda _: frame, declared)
+        return _checked(FrameSpout(lambda _: frame, declared, dict(defaults or {})))
     if schema is None:
         raise ConfigError(
             "stream(function) without a schema",
             why="a topology is checked before Spark is started",
             do="declare the columns: stream(function, 'user string, ts timestamp')",
         )
-    return FrameSpout(make, schema)
+    return _checked(FrameSpout(make, schema, dict(defaults or {})))
 
 
 @checked_value
@@ -179,6 +221,7 @@ def kafka(
     topics: str | Iterable[str] | None = None,
     schema: SchemaLike | None = None,
     *,
+    defaults: Mapping[str, Any] | None = None,
     pattern: str | None = None,
     starting: Starting = "earliest",
     records_per_batch: int | None = None,
@@ -195,6 +238,9 @@ def kafka(
     lines; ``metadata=True``, or a list, adds ``kafka_topic``, ``kafka_partition``, ``kafka_offset``,
     ``kafka_timestamp`` and ``kafka_key`` (text). What cannot be read is a bad row with its topic, partition and offset.
 
+    ``defaults={"currency": "EUR"}``: what rows have in a column where they have no value, because it is null or the
+    JSON object lacks the name.
+
     ``starting`` is where a run with a new checkpoint begins: ``"earliest"``, ``"latest"``, a datetime (with the first
     record of that time), or ``{topic: {partition: offset}}``. ``records_per_batch`` bounds a micro-batch (500,000).
     ``options`` are for Spark's connector: ``{"kafka.security.protocol": "SASL_SSL"}``.
@@ -204,17 +250,20 @@ def kafka(
     checked_form("value", value)
     columns = checked_metadata(metadata)
     _check_records(schema, key, value, columns, records_per_batch)
-    return KafkaSpout(
-        checked_servers(servers),
-        topics=names,
-        pattern=pattern,
-        declared=schema,
-        metadata=columns,
-        key=key,
-        value=value,
-        starting=checked_start(starting, names),
-        records_per_batch=records_per_batch,
-        options=checked_options(options),
+    return _checked(
+        KafkaSpout(
+            checked_servers(servers),
+            topics=names,
+            pattern=pattern,
+            declared=schema,
+            metadata=columns,
+            key=key,
+            value=value,
+            starting=checked_start(starting, names),
+            records_per_batch=records_per_batch,
+            options=checked_options(options),
+            defaults=dict(defaults or {}),
+        )
     )
 
 
@@ -241,9 +290,13 @@ def _check_records(
 
 
 @checked_value
-def memory(schema: SchemaLike, *batches: EmittedRows) -> MemorySpout:
-    """Events given in Python: each batch is a list of dicts or tuples, a pyarrow table or a DataFrame."""
-    return MemorySpout(schema, batches)
+def memory(schema: SchemaLike, *batches: EmittedRows, defaults: Mapping[str, Any] | None = None) -> MemorySpout:
+    """Events given in Python: each batch is a list of dicts or tuples, a pyarrow table or a DataFrame.
+
+    ``defaults={"currency": "EUR"}``: what rows have in a column where they have no value, because it is None or a dict
+    or a table lacks the column.
+    """
+    return _checked(MemorySpout(schema, batches, dict(defaults or {})))
 
 
 def _format_inside(path: str) -> str | None:

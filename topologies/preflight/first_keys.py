@@ -23,7 +23,8 @@ _BLOCK, _LONGEST = 1 << 18, 1 << 24
 
 
 def unknown_columns(node: SpoutNode, spout: FileSpout, files: list[FoundFile]) -> list[WindboltError]:
-    """The declared columns that no object in the files has, each as an error; none for other formats.
+    """The declared columns that no object in the files has, each as an error; none for other formats, and none that
+    has a default.
 
     The first objects decide, except for columns that none of them has: for these all files are searched. They are read
     by Python alone, so that no file can end this process. Raises UnreachableError for a file that cannot be reached.
@@ -36,7 +37,7 @@ def unknown_columns(node: SpoutNode, spout: FileSpout, files: list[FoundFile]) -
         keys.update(dict.fromkeys(each))
     declared = spout.row_schema(node.outputs[DEFAULT_STREAM]).names
     others = [key for key in keys if key not in declared]
-    missing = [column for column in declared if number and column not in keys]
+    missing = [column for column in declared if number and column not in keys and column not in node.defaults.columns]
     if number == MOST_OBJECTS or len(files) > MOST_FILES:
         missing = _in_no_file(missing, files)
     return [_unknown(node.name, number, column, others) for column in missing]

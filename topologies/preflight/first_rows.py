@@ -38,20 +38,20 @@ def first_rows_of_files(node: SpoutNode, spout: FileSpout, files: list[FoundFile
 
     Raises DataError for a file that is not what the spout says, UnreachableError for one that cannot be reached.
     """
-    schema = spout.row_schema(node.outputs[DEFAULT_STREAM])
+    schema, defaults = spout.row_schema(node.outputs[DEFAULT_STREAM]), node.defaults
     rows, reasons = schema.empty_table(), list[str]()
     for file in files[:MOST_FILES]:
         with reached(file.path):
             filesystem, path, _ = locate(file.path)
-        for table, _, bad in spout.format.read(filesystem, FileSplit(path), schema):
-            rows = pa.concat_tables([rows, table.slice(0, MOST_ROWS)])
+        for table, _, bad in spout.format.read(filesystem, FileSplit(path), schema, optional=defaults.columns.keys()):
+            rows = pa.concat_tables([rows, defaults.filled(table.slice(0, MOST_ROWS))])
             reasons += bad.rows.column("reason").to_pylist()
             if len(rows) + len(reasons) >= MOST_ROWS:
                 return FirstRows(rows.slice(0, max(MOST_ROWS - len(reasons), 1)), tuple(reasons[:MOST_ROWS]))
     return FirstRows(rows, tuple(reasons))
 
 
-def first_rows_of_memory(spout: MemorySpout) -> FirstRows:
+def first_rows_of_memory(node: SpoutNode, spout: MemorySpout) -> FirstRows:
     """Some rows of batches that are given in Python; raises SchemaError where they are not what is declared."""
     tables = [spout.outputs()[DEFAULT_STREAM].empty_table(), *spout.tables()]
-    return FirstRows(pa.concat_tables(tables).slice(0, MOST_ROWS))
+    return FirstRows(node.defaults.filled(pa.concat_tables(tables).slice(0, MOST_ROWS)))

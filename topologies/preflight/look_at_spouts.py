@@ -57,7 +57,7 @@ def _found(topology: Topology, node: SpoutNode) -> Findings:
             case FileSpout() as spout:
                 return _of_files(topology, node, spout)
             case MemorySpout() as spout:
-                return _of_rows(topology, node, first_rows_of_memory(spout))
+                return _of_rows(topology, node, first_rows_of_memory(node, spout))
             case KafkaSpout(servers):
                 return _of_kafka(node.name, servers)
     except WindboltError as error:

@@ -97,7 +97,7 @@ class _Whole:
         """The summary, once the last attempt has ended."""
         whole = self._sum
         whole.restarts, whole.stopped, whole.rescaled = self._attempts.restarts, last.stopped, last.rescaled
-        whole.new_columns = last.new_columns
+        whole.new_columns, whole.new_column_defaults = last.new_columns, last.new_column_defaults
         whole.seconds = time.perf_counter() - self._started
         whole.complaints += [text for text in last.complaints if text not in whole.complaints]
         whole.before = dict(self._before or {})

@@ -40,7 +40,9 @@ class Summary:
 
     new_columns: dict[str, list[str]] = field(default_factory=dict)
     """Per bolt, the columns that its spouts have now and had not in the run before; events from before have nulls
-    there."""
+    there, or a default."""
+    new_column_defaults: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Per bolt and new column that has a default: what events from before have there, in words."""
 
     restarts: int = 0
     """How often the run was started again after a failure (``RunOptions.restart``)."""
@@ -110,6 +112,7 @@ class Summary:
             },
             **({"restarts": self.restarts} if self.restarts else {}),
             **({"new_columns": self.new_columns} if self.new_columns else {}),
+            **({"new_column_defaults": self.new_column_defaults} if any(self.new_column_defaults.values()) else {}),
             **({"rescaled": {name: list(tasks) for name, tasks in self.rescaled.items()}} if self.rescaled else {}),
         }
 

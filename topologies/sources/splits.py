@@ -103,7 +103,7 @@ class FileSource:
         with reached(self.split.path):
             filesystem, path, _ = locate(self.split.path)
         schema = spout.row_schema(node.outputs[DEFAULT_STREAM])
-        chunks = self._chunks(spout, filesystem, path, schema, node.needed)
+        chunks = self._chunks(node, spout, filesystem, path, schema)
         with reached(self.split.path):
             about = FileMetadata(filesystem, path, self._shown, spout.metadata)
         chunks = [(about.beside(rows), numbers, bad) for rows, numbers, bad in chunks]
@@ -113,14 +113,10 @@ class FileSource:
         return [(rows.select(names), numbers, bad) for rows, numbers, bad in chunks]
 
     def _chunks(
-        self,
-        spout: FileSpout,
-        filesystem: pafs.FileSystem,
-        path: str,
-        schema: pa.Schema,
-        needed: frozenset[str] | None,
+        self, node: SpoutNode, spout: FileSpout, filesystem: pafs.FileSystem, path: str, schema: pa.Schema
     ) -> list[Chunk]:
         """Read the file without its deadly parts."""
+        needed, optional = node.needed, node.defaults.columns.keys()
         doomed = {what: [death for death in self.deaths if death.what is what] for what in Deadly}
         for death in doomed[Deadly.FILE]:
             raise DataError(f"{self._shown!r} is not read", why=death.reason, do="inspect the file with other tools")
@@ -129,12 +125,12 @@ class FileSource:
             lines = [death for death in lines if self.lines[0] <= death.at < self.lines[1]]
         if not lines and self.lines is None:
             split = FileSplit(path, self.split.part, self.split.parts)
-            chunks = list(spout.format.read(filesystem, split, schema, needed))
+            chunks = list(spout.format.read(filesystem, split, schema, needed, optional))
         else:
             header = header_lines(spout.format.name)
             with without_lines(filesystem, path, lines, self.lines, header) as (files, copy):
                 readable = without_marked_lines(
-                    list(spout.format.read(files, FileSplit(copy), schema, needed)),
+                    list(spout.format.read(files, FileSplit(copy), schema, needed, optional)),
                     lines,
                     raw_lines(filesystem, path, lines),
                 )

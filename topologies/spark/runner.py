@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -180,7 +180,7 @@ class SparkRun(CheckpointedRun):
             try:
                 _wait_for_sources(query)
                 opening.close()
-                guarded.wait(query)
+                guarded.wait(query, self.spark)
             finally:
                 self.source.close()
                 if self.metrics is not None:
@@ -259,7 +259,7 @@ class Guarded:
                 # a sink).
                 raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
-    def wait(self, query: StreamingQuery) -> None:
+    def wait(self, query: StreamingQuery, session: SparkSession) -> None:
         """Wait until the query has ended; raises the error that it failed with."""
         try:
             while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]
@@ -267,12 +267,20 @@ class Guarded:
                     with self._busy:
                         pass  # the current batch completes; the next one refuses to start
                     query.stop()
+                elif session.sparkContext._jsc is None:
+                    # A query that waits for input does not notice, and would wait for ever.
+                    raise WindboltError(
+                        "the Spark session of the run has been stopped",
+                        why="spark.stop() was called while the run waited for input",
+                        do="start it again: it continues from its checkpoint. To end a run, call run.stop() first",
+                    )
         except StreamingQueryException as error:
             if self.failure is None:
                 raise _explained(error) from error
         except BaseException:
             self.cancel()
-            query.stop()
+            with suppress(Py4JJavaError):  # where the session has been stopped, so has the query
+                query.stop()
             raise
         if self.failure is not None and not isinstance(self.failure, StopRequested):
             raise self.failure

@@ -169,7 +169,8 @@ class StreamSource:
                 f"spout {name!r} made {type(frame).__name__}, which is not a streaming DataFrame",
                 do="return spark.readStream...load() from its function",
             )
-        missing = [column for column in declared.names if column not in frame.columns]
+        absent = [column for column in declared.names if column not in frame.columns]
+        missing = [column for column in absent if column not in node.defaults.columns]
         if missing:
             raise ConfigError(
                 f"the DataFrame of spout {name!r} has no column {', '.join(map(repr, missing))}",
@@ -184,6 +185,9 @@ class StreamSource:
                 why="windbolt reads a time without a zone as UTC, and Spark as in the session's zone",
                 do="set spark.sql.session.timeZone to UTC, or convert them to timestamps with a zone",
             )
+        for column in from_arrow_schema(declared):
+            if column.name in absent:
+                frame = frame.withColumn(column.name, F.lit(None).cast(column.dataType))
         return self._row(name, frame)
 
     def _row(self, name: str, frame: DataFrame) -> DataFrame:

@@ -177,7 +177,7 @@ class _Group:
             .option("checkpointLocation", halves.spark)
         )
         try:
-            guarded.wait(writer.trigger(availableNow=True).start())
+            guarded.wait(writer.trigger(availableNow=True).start(), self.spark)
         except Crash:
             return False
         return True

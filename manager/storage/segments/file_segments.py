@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from collections.abc import Iterable
-from contextlib import AbstractContextManager, suppress
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -18,7 +19,7 @@ from manager.storage.file_systems.checksums import crc32
 from manager.storage.file_systems.files import delete, private_stream, sync_file, sync_names
 from manager.storage.file_systems.object_store import open_uri
 from manager.storage.file_systems.storage_errors import as_storage_error
-from manager.storage.segments.read_ahead import expect_sections, read_section
+from manager.storage.segments.read_ahead import expect_sections, fetch_range, read_section
 from manager.storage.segments.ref import Ref
 from windowing.errors import DamagedCheckpoint, StorageError
 
@@ -26,9 +27,10 @@ _ALIGNMENT = 64
 _EPOCH = re.compile(r"(?:^|[-/])(\d{10})-[0-9a-f]{32}\.\w+$")
 _LARGE = 1 << 20
 """Size in bytes of a table from which its section is written piece by piece."""
-_CHECKED: set[tuple[object, ...]] = set()
-"""The sections of local files that this process has verified."""
-_MOST_CHECKED = 1 << 16
+_CHECKED: OrderedDict[tuple[object, ...], None] = OrderedDict()
+"""Sections of local files that this process has verified, the one that was read last at the end."""
+_MOST_CHECKED = 1 << 12
+"""So many are known: a section of a batch long ago is not read any more, and one that is, is verified once more."""
 
 
 def epoch_prefix(epoch: int) -> str:
@@ -58,9 +60,9 @@ class FileSegments:
         """The file system the segments lie on."""
         return pafs.LocalFileSystem() if self.uri is None else open_uri(self.uri)[0]
 
-    def writer(self, folder: str) -> _FileWriter:
+    def writer(self, folder: str) -> FileWriter:
         """A writer of a new segment in a folder; its name belongs to this attempt alone."""
-        return _FileWriter(self, f"{folder}/{epoch_prefix(self.epoch)}{uuid.uuid4().hex}.arrow")
+        return FileWriter(self, f"{folder}/{epoch_prefix(self.epoch)}{uuid.uuid4().hex}.arrow")
 
     def expect(self, refs: Iterable[Ref]) -> None:
         """Called before several are read: of a store that is not on this machine they are fetched several at a time.
@@ -77,17 +79,18 @@ class FileSegments:
         """
         buffer, section = self._bytes(ref)
         if section is None or section not in _CHECKED:
-            self._compare(ref, buffer)
-            if section is not None:
-                if len(_CHECKED) >= _MOST_CHECKED:
-                    _CHECKED.clear()
-                _CHECKED.add(section)
+            self.verify(ref, buffer)
+        if section is not None:
+            _CHECKED[section] = None
+            _CHECKED.move_to_end(section)
+            if len(_CHECKED) > _MOST_CHECKED:
+                _CHECKED.popitem(last=False)
         with pa.ipc.open_stream(buffer) as reader:
             return reader.read_all().slice(ref.start)
 
     def check(self, ref: Ref) -> None:
         """Verify a section. Raises DamagedCheckpoint where the checksum differs."""
-        self._compare(ref, self._bytes(ref)[0])
+        self.verify(ref, self._bytes(ref)[0])
 
     def sync(self, names: Iterable[str]) -> None:
         """Flush local segments to disk before a manifest refers to them; other file systems do so themselves."""
@@ -97,7 +100,23 @@ class FileSegments:
         if found:
             sync_names(*sorted({f"{self.root}/{os.path.dirname(name)}" for name in found}), self.root)
 
-    def _compare(self, ref: Ref, buffer: pa.Buffer) -> None:
+    @property
+    def takes_requests(self) -> bool:
+        """Whether each look into a segment is a request to a server."""
+        return self.uri is not None
+
+    def span(self, segment: str, start: int, length: int) -> bytes:
+        """Some bytes of a segment, read at once and not kept; fewer at its end. What they are is not verified."""
+        path = f"{self.root}/{segment}"
+        with _reading(path):
+            if self.uri is not None:
+                return fetch_range(self.uri, path, start, length)
+            with open(path, "rb") as file:
+                file.seek(start)
+                return file.read(length)
+
+    def verify(self, ref: Ref, buffer: pa.Buffer | memoryview) -> None:
+        """Raise DamagedCheckpoint where these are not the bytes of the section."""
         if len(buffer) == ref.length and crc32(buffer, 0) == ref.checksum:
             return
         section = f"the {ref.length:,} bytes from {ref.offset:,} on, {ref.rows:,} rows"
@@ -106,11 +125,8 @@ class FileSegments:
 
     def _bytes(self, ref: Ref) -> tuple[pa.Buffer, tuple[object, ...] | None]:
         path = f"{self.root}/{ref.segment}"
-        with as_storage_error(path, "read"):
-            try:
-                return self._section(path, ref)
-            except FileNotFoundError as error:
-                raise DamagedCheckpoint(f"segment {path} is gone", why="it holds rows that are still needed") from error
+        with _reading(path):
+            return self._section(path, ref)
 
     def _section(self, path: str, ref: Ref) -> tuple[pa.Buffer, tuple[object, ...] | None]:
         """The bytes of a section, too few where the file is cut short; and its key in ``_CHECKED``, None for none."""
@@ -124,7 +140,16 @@ class FileSegments:
             return source.read_buffer(ref.length), (path, found.st_ino, found.st_mtime_ns, ref.offset, ref.checksum)
 
 
-class _FileWriter:
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    with as_storage_error(path, "read"):
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise DamagedCheckpoint(f"segment {path} is gone", why="it holds rows that are still needed") from error
+
+
+class FileWriter:
     """Creates its file with the first section, so that a task without output leaves no file."""
 
     def __init__(self, store: FileSegments, name: str) -> None:
@@ -157,7 +182,7 @@ class _FileWriter:
             self._file.write(bytes(-self._file.tell() % _ALIGNMENT))
             return int(self._file.tell())
 
-    def append(self, data: pa.Buffer | bytes) -> None:
+    def append(self, data: pa.Buffer | bytes | memoryview) -> None:
         """Write a part of the section that was begun last."""
         assert self._file is not None
         with self._touching():
@@ -204,7 +229,7 @@ class _Pieces:
 
     closed = False
 
-    def __init__(self, writer: _FileWriter) -> None:
+    def __init__(self, writer: FileWriter) -> None:
         self._writer = writer
         self.offset = writer.begin_section()
         self.length = self.checksum = 0

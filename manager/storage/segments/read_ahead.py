@@ -15,13 +15,12 @@ from contextlib import suppress
 
 from manager.storage.file_systems import hdfs, object_store
 
-_PIECE = 1 << 18
-"""Bytes that are read at once."""
+PIECE = 1 << 18
+"""Bytes that are read at once: a request takes as long for them as for one."""
 _KEPT = 1 << 28
 """Bytes that a process keeps, at most."""
 
-
-_AT_ONCE = 16
+AT_ONCE = 16
 """Requests that are under way at the same time."""
 
 
@@ -39,7 +38,7 @@ class _Pieces:
             if key in self._pieces:
                 self._pieces.move_to_end(key)
                 return self._pieces[key]
-        found = _read_range(uri, path, number * _PIECE, _PIECE)
+        found = fetch_range(uri, path, number * PIECE, PIECE)
         with self._lock:
             if key not in self._pieces:
                 self._pieces[key] = found
@@ -61,11 +60,22 @@ class _Pieces:
             with suppress(OSError):
                 self.get(uri, *piece)
 
-        with ThreadPoolExecutor(min(_AT_ONCE, len(missing))) as threads:
-            list(threads.map(read, missing[: _KEPT // _PIECE // 2]))
+        with ThreadPoolExecutor(min(AT_ONCE, len(missing))) as threads:
+            list(threads.map(read, missing[: _KEPT // PIECE // 2]))
+
+    def forget(self) -> None:
+        """Keep nothing."""
+        with self._lock:
+            self._pieces.clear()
+            self._size = 0
 
 
 _READ = _Pieces()
+
+
+def forget() -> None:
+    """Keep nothing of what has been read; for measuring what a process without it would ask for."""
+    _READ.forget()
 
 
 def expect_sections(uri: str, sections: Iterable[tuple[str, int, int]]) -> None:
@@ -73,11 +83,12 @@ def expect_sections(uri: str, sections: Iterable[tuple[str, int, int]]) -> None:
     they are asked for."""
     _READ.fetch(
         uri,
-        ((path, number) for path, offset, length in sections if length < _PIECE for number in _numbers(offset, length)),
+        ((path, number) for path, offset, length in sections if length < PIECE for number in _numbers(offset, length)),
     )
 
 
-def _read_range(uri: str, path: str, start: int, length: int) -> bytes:
+def fetch_range(uri: str, path: str, start: int, length: int) -> bytes:
+    """Some bytes of an object or a file, in one request; fewer at its end. FileNotFoundError where there is none."""
     if hdfs.is_hdfs(uri):
         return hdfs.read_part(uri, path, start, length)
     return object_store.read_range(uri, path, start, length)
@@ -85,14 +96,14 @@ def _read_range(uri: str, path: str, start: int, length: int) -> bytes:
 
 def read_section(uri: str, path: str, offset: int, length: int) -> bytes:
     """Some bytes of an object or a file; fewer where it is cut short. FileNotFoundError where there is none."""
-    if length >= _PIECE:
-        return _read_range(uri, path, offset, length)
+    if length >= PIECE:
+        return fetch_range(uri, path, offset, length)
     numbers = _numbers(offset, length)
     pieces = [_READ.get(uri, path, number) for number in numbers]
-    start = offset - numbers[0] * _PIECE
+    start = offset - numbers[0] * PIECE
     return b"".join(pieces)[start : start + length] if len(pieces) > 1 else pieces[0][start : start + length]
 
 
 def _numbers(offset: int, length: int) -> range:
     """The pieces of an object in which a section lies."""
-    return range(offset // _PIECE, (offset + length - 1) // _PIECE + 1)
+    return range(offset // PIECE, (offset + length - 1) // PIECE + 1)

@@ -87,6 +87,19 @@ class RefColumns:
         return RefColumns(self.names, self.segments[which], self.values[which])
 
     @property
+    def extents(self) -> NDArray[np.int64]:
+        """Shape (references, 4): the offset, the length, the number of rows and the checksum of each section."""
+        return self.values[:, [_AT[name] for name in ("offset", "length", "rows", "checksum")]]
+
+    def moved(self, names: Sequence[str], segments: NDArray[np.int64], offsets: NDArray[np.int64]) -> RefColumns:
+        """The same rows in a copy of their sections: in ``segments``, by their places among the names, at ``offsets``
+        in bytes."""
+        used, numbers = np.unique(segments, return_inverse=True)
+        values = self.values.copy()
+        values[:, _AT["offset"]] = offsets
+        return RefColumns([names[place] for place in used.tolist()], numbers, values)
+
+    @property
     def levels(self) -> NDArray[np.int64]:
         """How often each has been compacted."""
         return self._column("level")

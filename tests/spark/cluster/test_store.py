@@ -13,7 +13,8 @@ import pytest
 
 from tests.helpers.hadoop_aws import spark_jars
 from tests.helpers.s3 import ENVIRONMENT, S3, s3_server
-from tests.spark.cluster.playing import FILES, SINKS, ended, scenarios
+from tests.spark.cluster.playing import FILES, SINKS, app, ended, scenarios
+from tests.spark.cluster.playing import rows as rows_of
 from tests.spark.cluster.standalone import SPARK, Standalone
 from tests.spark.tools import in_order
 
@@ -74,6 +75,16 @@ def test_every_tenth_request_fails(cluster: Standalone, store: S3, expected: dic
     finally:
         store.fail()
     assert rows(store, how) == expected
+
+
+def test_what_was_written_for_tasks_is_laid_together(cluster: Standalone, store: S3) -> None:
+    app(cluster, "as-written", "local-together")
+    store.fail(EVERY, "503")
+    try:
+        assert submitted(cluster, store, "laid", "together")["laid"] == FILES
+    finally:
+        store.fail()
+    assert rows(store, "laid") == rows_of(cluster, "as-written")
 
 
 def test_the_worked_scenarios_hold_with_checkpoints_in_the_store(cluster: Standalone, store: S3) -> None:

@@ -134,6 +134,44 @@ def test_a_spout_may_gain_columns(used: Path, tmp_path: Path) -> None:
     assert any(memory_rows(out).values())
 
 
+class Currencies(WindowedBolt):
+    """The currency of each event, where there is one."""
+
+    outputs = "currencies string"
+
+    def execute(self, window: TupleWindow) -> EmittedRows:
+        return (", ".join(str(row.get("currency")) for row in window.table.to_pylist()),)
+
+
+def test_stored_events_have_the_default_of_a_new_column(tmp_path: Path) -> None:
+    def topology(columns: str = "", **defaults: str) -> tuple[Topology, Any]:
+        builder, sink = TopologyBuilder("currencies"), sinks.memory()
+        spout = spouts.files(tmp_path / "orders", f"{SCHEMA}{columns}", format="jsonl", defaults=defaults)
+        builder.set_spout("orders", spout)
+        bolt = Currencies().with_tumbling_window("10s").with_timestamp_field("ts").with_lag("5s")
+        builder.set_bolt("currencies", bolt).global_grouping("orders")
+        builder.set_sink("out", sink).from_("currencies")
+        return builder.build(), sink
+
+    def goes_on(default: str) -> list[str]:
+        made, sink = topology(", currency string", currency=default)
+        summary = run(made, tmp_path / "checkpoint", flush=False)
+        told.append(summary.new_column_defaults)
+        return [row["currencies"] for row in sink.rows]
+
+    told: list[Any] = []
+    _write(tmp_path / "orders/1.jsonl", 1, 2, 13)
+    run(topology()[0], tmp_path / "checkpoint", flush=False)
+    _write(tmp_path / "orders/2.jsonl", 9, 14)
+    made, _ = topology(", currency string", currency="EUR")
+    run_until(made, tmp_path / "checkpoint", at_phase(1, "commit"))
+    _write(tmp_path / "orders/3.jsonl", 16)
+    assert goes_on("CHF") == ["EUR, EUR, CHF"], "the run that died had given them its default"
+    _write(tmp_path / "orders/4.jsonl", 31)
+    assert goes_on("USD") == ["EUR, CHF, CHF"], "and they keep it"
+    assert told == [{}, {}]
+
+
 def test_a_spout_that_became_a_dataframe_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     _write(tmp_path / "orders/1.jsonl", 1)
     run(_events(tmp_path / "orders")[0], tmp_path / "checkpoint")

@@ -84,9 +84,9 @@ BOLTS: dict[str, Callable[[], WindowedBolt]] = {
 }
 
 
-def topology(folder: Path, out: str, schema: str, bolt: WindowedBolt) -> Topology:
+def topology(folder: Path, out: str, schema: str, bolt: WindowedBolt, **options: Any) -> Topology:
     builder = TopologyBuilder("shop")
-    builder.set_spout("orders", spouts.files(folder / "in" / "*.jsonl", schema, files_per_batch=1))
+    builder.set_spout("orders", spouts.files(folder / "in" / "*.jsonl", schema, files_per_batch=1, **options))
     if bolt.settings.key_trigger is None:  # those of keys go by the clock
         bolt = bolt.with_timestamp_field("ts").with_lag("2s")
     builder.set_bolt("seen", bolt, parallelism=2).fields_grouping("orders", "user")
@@ -94,15 +94,15 @@ def topology(folder: Path, out: str, schema: str, bolt: WindowedBolt) -> Topolog
     return builder.build()
 
 
-def write(folder: Path, number: int) -> None:
-    """A file of events; those of the first two have no new column."""
+def write(folder: Path, number: int, **more: Any) -> None:
+    """A file of events; those of the first two have no new column, but what is given."""
     (folder / "in").mkdir(exist_ok=True)
     rows = []
     for place in range(ROWS):
         ts = datetime(2024, 1, 1, tzinfo=UTC) + timedelta(seconds=(number * ROWS + place + place % 3 * 2) / 2)
         row = {"id": f"{number}-{place}", "user": f"u{place * place % 5}", "ts": ts.isoformat()}
         row["until"] = (ts + timedelta(seconds=1 + place % 4)).isoformat()
-        rows.append(row if number < 2 else {**row, "note": f"n{place}", "discount": place / 4})
+        rows.append({**row, **more} if number < 2 else {**row, "note": f"n{place}", "discount": place / 4})
     (folder / "in" / f"{number}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
@@ -289,7 +289,7 @@ def test_whoever_dies_meanwhile_leaves_it_whole(when: str, tmp_path: Path) -> No
     topology(tmp_path, "out", BEFORE, bolt()).run(tmp_path / "ck", engine="local", flush=False)
     write(tmp_path, 2)
     known = PairedCheckpoint(str(tmp_path / "ck")).files
-    failing: AbstractContextManager[Any] = patch.object(type(known), "write", _refusing(type(known).write))
+    failing: AbstractContextManager[Any] = patch.object(type(known), "write", refusing(type(known).write))
     if when == "while it is written":
         failing = patch.object(FileSegments, "writer", side_effect=StorageError("the disk is full"))
     with failing, pytest.raises(StorageError):
@@ -303,10 +303,10 @@ def test_whoever_dies_meanwhile_leaves_it_whole(when: str, tmp_path: Path) -> No
     assert len(rows(tmp_path / "out")) == len(rows(tmp_path / "expected"))
 
 
-def _refusing(write: Callable[..., None]) -> Callable[..., None]:
-    def refusing(self: Any, name: str, values: Any) -> None:
+def refusing(write: Callable[..., None]) -> Callable[..., None]:
+    def refused(self: Any, name: str, values: Any) -> None:
         if name == TOPOLOGY:
             raise StorageError("the disk is full")
         write(self, name, values)
 
-    return refusing
+    return refused

@@ -71,6 +71,20 @@ def test_what_was_recorded_is_a_scenario_that_holds() -> None:
     assert not Path("never").exists()
 
 
+def test_a_scenario_has_the_defaults_of_its_topology() -> None:
+    """The events are recorded as they came, and replayed with the default."""
+    topology = Path("shop_recorded.py").read_text().replace("files_per_batch=1", "defaults={'amount': 7.0}")
+    Path("defaults_recorded.py").write_text(topology)
+    Path("input/1.jsonl").write_text('{"id": "a", "user": "ada", "ts": "2024-01-01T06:00:01Z"}\n')
+    done = _recorded("defaults_recorded.py:topology", "orders=input/1.jsonl", "tips=tips.jsonl")
+    assert done.exit_code == 0, done.output
+    Path("real.yaml").write_text(done.stdout)
+    said = yaml.safe_load(done.stdout)
+    assert "amount" not in said["steps"][0]["event"]
+    assert said["expect"]["outputs"]["out"][0]["revenue"] == 7.0
+    replay("real.yaml").check()
+
+
 def test_a_change_of_the_bolt_is_found() -> None:
     Path("real.yaml").write_text(_recorded("shop_recorded.py:topology", "orders=input", "tips=tips.jsonl").stdout)
     text = Path("shop_recorded.py").read_text()

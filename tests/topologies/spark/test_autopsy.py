@@ -76,19 +76,29 @@ def dies_on(fs: pafs.FileSystem, split: FileSplit) -> None:
 @dataclass(frozen=True)
 class FragileJson(JsonlFormat):
     def read(
-        self, fs: pafs.FileSystem, split: FileSplit, schema: pa.Schema, needed: Collection[str] | None = None
+        self,
+        fs: pafs.FileSystem,
+        split: FileSplit,
+        schema: pa.Schema,
+        needed: Collection[str] | None = None,
+        optional: Collection[str] = (),
     ) -> Iterator[Chunk]:
         dies_on(fs, split)
-        yield from super().read(fs, split, schema, needed)
+        yield from super().read(fs, split, schema, needed, optional)
 
 
 @dataclass(frozen=True)
 class FragileCsv(CsvFormat):
     def read(
-        self, fs: pafs.FileSystem, split: FileSplit, schema: pa.Schema, needed: Collection[str] | None = None
+        self,
+        fs: pafs.FileSystem,
+        split: FileSplit,
+        schema: pa.Schema,
+        needed: Collection[str] | None = None,
+        optional: Collection[str] = (),
     ) -> Iterator[Chunk]:
         dies_on(fs, split)
-        yield from super().read(fs, split, schema, needed)
+        yield from super().read(fs, split, schema, needed, optional)
 
 
 def topology(folder: Path, format: Any = None, **options: Any) -> Topology:

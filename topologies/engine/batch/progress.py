@@ -82,6 +82,20 @@ class BatchProgress:
             for what, number in counted.items():
                 spout[what] = spout.get(what, 0) + number
 
+    def written_for(self, bolt: str) -> list[Sections]:
+        """What was written for the tasks of a bolt that do not have it yet, in a few parts; what the driver is to read,
+        the order of arrival, is for task -1."""
+        queued, deferred = self.queued.get(bolt), self.deferred.get(bolt)
+        return [*([Sections.concat(queued)] if queued else []), *([] if deferred is None else deferred.as_parts())]
+
+    def write_for(self, bolt: str, parts: Sequence[Sections]) -> None:
+        """Replace what ``written_for`` gave by the same rows elsewhere, part by part."""
+        queued = 1 if self.queued.get(bolt) else 0
+        if queued:
+            self.queued[bolt] = [parts[0]]
+        if bolt in self.deferred:
+            self.deferred[bolt] = self.deferred[bolt].elsewhere(parts[queued:])
+
     def hand_on(self, bolt: str) -> None:
         """Give the tasks of a bolt what was written for their queues, in order of arrival."""
         parts = self.queued.pop(bolt, None)

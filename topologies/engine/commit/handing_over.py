@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from shutil import get_terminal_size
 
 import pyarrow as pa
@@ -43,7 +43,8 @@ def tells_others(node: SinkNode) -> bool:
     return isinstance(node.sink, FunctionSink | KafkaSink)
 
 
-def _table(store: SegmentStore, refs: Iterable[Ref]) -> pa.Table:
+def _table(store: SegmentStore, refs: Sequence[Ref]) -> pa.Table:
+    store.expect(refs)
     return pa.concat_tables([store.read(ref) for ref in refs])
 
 

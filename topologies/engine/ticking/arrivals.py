@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 def read_arrivals(store: SegmentStore, order: Sequence[Ref]) -> ArrivalTimes:
     """The events of a batch, in order of arrival, as the tasks that read them have written it."""
+    store.expect(order)
     table = pa.concat_tables([store.read(ref) for ref in order], promote_options="default")
     names = table.column_names
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from topologies.io.defaults import Defaults
 from windowing.data.returned_rows import DEFAULT_STREAM
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ class SpoutNode:
     outputs: Mapping[str, pa.Schema]
     needed: frozenset[str] | None = None
     """Those of its columns that are asked for; None: all."""
+    defaults: Defaults = field(default_factory=Defaults)
+    """What its rows have in columns where they have no value."""
 
     @property
     def schema(self) -> pa.Schema:

@@ -13,7 +13,7 @@ import pyarrow.fs as pafs
 from pyarrow import ipc
 
 from topologies.io.formats.access import opened
-from topologies.io.formats.conform import refuse_impossible, settle, without_unneeded
+from topologies.io.formats.conform import only_present, refuse_impossible, settle, with_absent, without_unneeded
 from topologies.io.formats.convert import as_bytes, is_text
 from topologies.io.formats.file_errors import declared_once, reading, refuse_absent, refuse_empty
 from topologies.io.formats.split import Chunk, FileSplit
@@ -38,22 +38,29 @@ class ArrowFormat:
         return [FileSplit(path)]
 
     def read(
-        self, fs: pafs.FileSystem, split: FileSplit, schema: pa.Schema, needed: Collection[str] | None = None
+        self,
+        fs: pafs.FileSystem,
+        split: FileSplit,
+        schema: pa.Schema,
+        needed: Collection[str] | None = None,
+        optional: Collection[str] = (),
     ) -> Iterator[Chunk]:
         """A chunk per record batch."""
         declared_once(schema)
         row = 0
         with self._opened(fs, split.path) as reader:
             with reading(split.path, "Arrow IPC"):
-                refuse_absent(split.path, reader.schema.names, schema)
-                refuse_impossible(split.path, reader.schema, schema)
-                schema = without_unneeded(schema, reader.schema, needed)
+                present = reader.schema
+                refuse_absent(split.path, present.names, schema, optional)
+                declared, schema = schema, only_present(schema, present.names)
+                refuse_impossible(split.path, present, schema)
+                schema = without_unneeded(schema, present, needed)
             for batch in self._batches(reader, split.path):
                 raw = pa.Table.from_batches([batch]).select(schema.names)
                 with reading(split.path, "Arrow IPC"):
                     _validate(raw)
                     chunk = settle(raw, schema, np.arange(row, row + raw.num_rows, dtype=np.int64))
-                yield chunk
+                yield with_absent(chunk, declared, present.names)
                 row += raw.num_rows
 
     def schema(self, fs: pafs.FileSystem, path: str) -> pa.Schema:

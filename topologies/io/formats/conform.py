@@ -16,6 +16,7 @@ from topologies.io.formats.bad import BadRow, BadRows, python_columns, row_as_js
 from topologies.io.formats.convert import as_bytes, convert_column, convertible, is_bytes, is_number, is_text
 from topologies.io.formats.file_errors import type_name
 from topologies.io.formats.isolate import Mask
+from topologies.io.formats.split import Chunk
 from windowing.data.schema import narrowest
 from windowing.errors import DataError
 
@@ -51,6 +52,22 @@ def without_unneeded(schema: pa.Schema, present: pa.Schema, needed: Collection[s
         if field.name in needed or field.type != present.field(field.name).type or not _any_value_fits(field.type)
     ]
     return pa.schema(kept or [narrowest(schema)])
+
+
+def only_present(schema: pa.Schema, present: Collection[str]) -> pa.Schema:
+    """The declared columns that a file has."""
+    return schema if set(schema.names) <= set(present) else pa.schema([each for each in schema if each.name in present])
+
+
+def with_absent(chunk: Chunk, schema: pa.Schema, present: Collection[str]) -> Chunk:
+    """Rows with the declared columns that their file lacks, which are null."""
+    absent = [field for field in schema if field.name not in present]
+    if not absent:
+        return chunk
+    table, numbers, bad = chunk
+    for field in absent:
+        table = table.append_column(field, pa.nulls(len(numbers), field.type))
+    return table.select([name for name in schema.names if name in table.column_names]), numbers, bad
 
 
 def _any_value_fits(kind: pa.DataType) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -35,9 +35,14 @@ def refuse_empty(source: pa.NativeFile, path: str, kind: str) -> None:
         )
 
 
-def refuse_absent(path: str, present: Sequence[str], schema: pa.Schema) -> None:
-    """Raise DataError for declared columns that a file lacks, or has more than once."""
+def refuse_absent(path: str, present: Sequence[str], schema: pa.Schema, optional: Collection[str] = ()) -> None:
+    """Raise DataError for declared columns that a file lacks, or has more than once.
+
+    Those in ``optional`` may be absent, unless none is present: such a file is probably not one of these.
+    """
     absent = [name for name in schema.names if name not in present]
+    if len(absent) < len(schema):
+        absent = [name for name in absent if name not in optional]
     if absent:
         raise DataError(
             f"{path!r} has no column {', '.join(map(repr, absent))}",

@@ -13,7 +13,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from topologies.io.formats.access import opened
-from topologies.io.formats.conform import refuse_impossible, settle, without_unneeded
+from topologies.io.formats.conform import only_present, refuse_impossible, settle, with_absent, without_unneeded
 from topologies.io.formats.file_errors import declared_once, reading, refuse_absent, refuse_empty, refuse_invalid
 from topologies.io.formats.split import Chunk, FileSplit
 
@@ -33,14 +33,20 @@ class ParquetFormat:
         return [FileSplit(path, part, parts) for part in range(parts)]
 
     def read(
-        self, fs: pafs.FileSystem, split: FileSplit, schema: pa.Schema, needed: Collection[str] | None = None
+        self,
+        fs: pafs.FileSystem,
+        split: FileSplit,
+        schema: pa.Schema,
+        needed: Collection[str] | None = None,
+        optional: Collection[str] = (),
     ) -> Iterator[Chunk]:
         """A chunk per row group."""
         declared_once(schema)
         with self._opened(fs, split.path) as file:
             with reading(split.path, "Parquet"):
                 present = file.schema_arrow
-                refuse_absent(split.path, present.names, schema)
+                refuse_absent(split.path, present.names, schema, optional)
+                declared, schema = schema, only_present(schema, present.names)
                 refuse_impossible(split.path, present, schema)
                 schema = without_unneeded(schema, present, needed)
             groups = split.share(file.num_row_groups)
@@ -49,7 +55,7 @@ class ParquetFormat:
                 raw = self._group(file, split.path, group, schema)
                 with reading(split.path, "Parquet"):
                     chunk = settle(raw, schema, np.arange(row, row + raw.num_rows, dtype=np.int64))
-                yield chunk
+                yield with_absent(chunk, declared, present.names)
                 row += raw.num_rows
 
     def schema(self, fs: pafs.FileSystem, path: str) -> pa.Schema:

@@ -49,13 +49,19 @@ class FileFormat(Protocol):
         ...
 
     def read(
-        self, fs: pafs.FileSystem, split: FileSplit, schema: pa.Schema, needed: Collection[str] | None = None
+        self,
+        fs: pafs.FileSystem,
+        split: FileSplit,
+        schema: pa.Schema,
+        needed: Collection[str] | None = None,
+        optional: Collection[str] = (),
     ) -> Iterator[Chunk]:
         """Yield the split in chunks of (good rows, their row numbers, bad rows).
 
         Good rows have exactly ``schema``; a format that keeps columns apart may leave out those that are not in
-        ``needed`` (None: all are). Row numbers count from 0 in the whole file. Memory is bounded by a chunk. Raises
-        DataError, which names the path, if the file as a whole is not what it claims to be; that may happen midway, so
-        what was yielded before is not a whole file.
+        ``needed`` (None: all are). Columns in ``optional`` are null where the file lacks them, unless it lacks all.
+        Row numbers count from 0 in the whole file. Memory is bounded by a chunk. Raises DataError, which names the
+        path, if the file as a whole is not what it claims to be; that may happen midway, so what was yielded before is
+        not a whole file.
         """
         ...

@@ -136,7 +136,9 @@ def _of_files(node: SpoutNode, spout: FileSpout, batch: Sequence[FoundFile]) -> 
     for file in batch:
         with reached(file.path):
             filesystem, path, _ = locate(file.path)
-        for table, _, bad in spout.format.read(filesystem, FileSplit(path), schema):
+        for table, _, bad in spout.format.read(
+            filesystem, FileSplit(path), schema, optional=node.defaults.columns.keys()
+        ):
             yield table, len(bad)
 
 

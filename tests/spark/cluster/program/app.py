@@ -1,5 +1,7 @@
 """The user's program: ``app.py SHARED NAME [WHAT [MASTER]]``. WHAT happens meanwhile: ``local`` is in this process,
-``rescaled`` gives a bolt other numbers of tasks, ``executor@commit`` lets the phase wait until the executor is dead."""
+``together`` reads all files in a batch and lays together what was written for tasks (decision 88), ``local-together``
+reads them likewise, ``rescaled`` gives a bolt other numbers of tasks, ``executor@commit`` lets the phase wait until the
+executor is dead."""
 
 from __future__ import annotations
 
@@ -17,6 +19,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 from shopping.bolts import Revenue, Taxed  # type: ignore[import-not-found]
 
+from manager.storage.segments.gathering import GatherItem
+from topologies.engine import exchange
 from topologies.engine.phases import Phases
 from windbolt import (
     AggregateBolt,
@@ -42,9 +46,12 @@ def make(shared: str, name: str, what: str = "", tasks: int = 4, orders: str = "
     schema = "user string, amount double, ts timestamp"
     place = place or shared
     orders = orders or f"{place}/orders"
-    builder.set_spout("orders", spouts.files(f"{orders}/*.parquet", schema, files_per_batch=1))
+    builder.set_spout(
+        "orders", spouts.files(f"{orders}/*.parquet", schema, files_per_batch=3 if "together" in what else 1)
+    )
     builder.set_bolt("taxed", Taxed()).shuffle_grouping("orders")
-    revenue = Revenue(shared, what).with_window("20s", "10s").with_timestamp_field("ts").with_lag("5s")
+    happens = "" if what.endswith(("local", "together")) else what
+    revenue = Revenue(shared, happens).with_window("20s", "10s").with_timestamp_field("ts").with_lag("5s")
     builder.set_bolt("revenue", revenue.with_late_tuple_stream("late"), tasks).fields_grouping("taxed", "user")
     sums = AggregateBolt(by=["user"], n=aggregates.count(), until=aggregates.window_end()).with_window("20s", "10s")
     builder.set_bolt("sums", sums.with_timestamp_field("ts").with_lag("5s"), tasks).fields_grouping("taxed", "user")
@@ -89,6 +96,19 @@ def rescaled(shared: str, name: str, master: str) -> None:
     spark.stop()
 
 
+def lay_together() -> list[int]:
+    """Lay together what was written for tasks, however little it is; how many segments each time."""
+    laid: list[int] = []
+
+    def counted(*columns: Any) -> GatherItem:
+        laid.append(len(columns[0]))
+        return GatherItem(*columns)
+
+    exchange._LEAST_SAVED = -(10**9)
+    exchange.GatherItem = counted  # type: ignore[attr-defined, assignment]
+    return laid
+
+
 def main(shared: str, name: str, what: str = "", master: str | None = None) -> None:
     if what == "rescaled":
         assert master is not None
@@ -100,10 +120,12 @@ def main(shared: str, name: str, what: str = "", master: str | None = None) -> N
         what = ""
     if what == "driver":
         threading.Thread(target=die_when_it_happens, args=(shared,), daemon=True).start()
+    laid = lay_together() if what == "together" else []
     options = RunOptions(f"{PLACE or shared}/{name}/checkpoint")
-    topology = make(shared, name, "" if what == "local" else what, place=PLACE)
-    summary = run_local(topology, options) if what == "local" else run_on_spark(topology, options, master=master)
-    print(json.dumps({"rows": summary.rows, "batches": summary.batches}))
+    topology = make(shared, name, what, place=PLACE)
+    local = what.startswith("local")
+    summary = run_local(topology, options) if local else run_on_spark(topology, options, master=master)
+    print(json.dumps({"rows": summary.rows, "batches": summary.batches, "laid": max(laid, default=0)}))
 
 
 topology = make(os.environ.get("SHARED", ""), os.environ.get("NAME", ""), os.environ.get("WHAT", ""), place=PLACE)

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import csv as stdlib_csv
 import io
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Generator, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -26,7 +26,7 @@ import pyarrow.fs as pafs
 
 from topologies.io.formats.access import opened
 from topologies.io.formats.bad import BadRow, BadRows, python_columns, row_as_json
-from topologies.io.formats.conform import parted
+from topologies.io.formats.conform import only_present, parted, with_absent
 from topologies.io.formats.file_errors import declared_once, reading, refuse_absent
 from topologies.io.formats.isolate import Mask, either
 from topologies.io.formats.lines.jsonvalue import parse_cells
@@ -85,7 +85,12 @@ class CsvFormat:
         return [FileSplit(path)]
 
     def read(
-        self, fs: pafs.FileSystem, split: FileSplit, schema: pa.Schema, needed: Collection[str] | None = None
+        self,
+        fs: pafs.FileSystem,
+        split: FileSplit,
+        schema: pa.Schema,
+        needed: Collection[str] | None = None,
+        optional: Collection[str] = (),
     ) -> Iterator[Chunk]:
         """A chunk per block of the file."""
         declared_once(schema)
@@ -95,10 +100,12 @@ class CsvFormat:
                 header = self.header(stream)
             if header is None:
                 return
-            refuse_absent(split.path, header, schema)
+            refuse_absent(split.path, header, schema, optional)
             stream.ending = (_END + self.delimiter * len(header)).encode()
             try:
-                yield from _Rows(self, split.path, stream, header, schema).chunks()
+                with closing(_Rows(self, split.path, stream, header, only_present(schema, header)).chunks()) as chunks:
+                    for chunk in chunks:
+                        yield with_absent(chunk, schema, header)
             finally:
                 stream.close()
 
@@ -122,7 +129,7 @@ class _Rows:
     ended: bool = False
     row: int = 0
 
-    def chunks(self) -> Iterator[Chunk]:
+    def chunks(self) -> Generator[Chunk, None, None]:
         with self._reading():
             reader = self._reader()
         batches = iter(reader)

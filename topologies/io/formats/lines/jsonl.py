@@ -60,7 +60,12 @@ class JsonlFormat:
         return [FileSplit(path)]
 
     def read(
-        self, fs: pafs.FileSystem, split: FileSplit, schema: pa.Schema, needed: Collection[str] | None = None
+        self,
+        fs: pafs.FileSystem,
+        split: FileSplit,
+        schema: pa.Schema,
+        needed: Collection[str] | None = None,
+        optional: Collection[str] = (),
     ) -> Iterator[Chunk]:
         """A chunk per block of lines."""
         declared_once(schema)
