@@ -83,3 +83,10 @@ def read_held(store: SegmentStore, ref: Ref) -> tuple[Held, NDArray[np.uint8]]:
     if (flags & LAST).any():
         held = replace(held, last=(flags & LAST) != 0, gone=(flags & GONE) != 0)
     return held, flags
+
+
+def read_needed(store: SegmentStore, ref: Ref) -> tuple[Held, NDArray[np.uint8]]:
+    """The rows of a section that are still needed, and the flags of each."""
+    held, flags = read_held(store, ref)
+    needed = np.flatnonzero(is_needed(flags))
+    return held.take(needed), flags[needed]

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @dataclass
@@ -28,3 +33,13 @@ class QueueState:
     flags: dict[str, list[int]] = field(default_factory=dict)
     """Where an eviction decides event by event: the positions of events that have been in a window (``seen``), and of
     those that no window needs any more (``gone``)."""
+
+
+def is_accounted(state: QueueState, events: int) -> NDArray[np.bool_]:
+    """Which of so many events of a queue, in its order, are in an account."""
+    places = np.arange(events)
+    if "seen" in state.flags or "gone" in state.flags:
+        done = [*state.flags.get("seen", []), *state.flags.get("gone", [])]
+        return np.isin(places, np.array(done, np.int64))
+    accounted: NDArray[np.bool_] = places < state.accounted
+    return accounted

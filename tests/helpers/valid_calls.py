@@ -388,6 +388,7 @@ CALLS: dict[str, Valid] = {
     "state.read": Valid(
         {"checkpoint": "ck", "bolt": "count", "task": 0, "key": "ada", "since": None, "until": None, "batch": "7"},
     ),
+    "state.repair": Valid({"checkpoint": "ck", "destination": "repaired", "events": {}, "without": None}),
     "StoredState.only": Valid({"table": "events"}, on=_stored),
     "StoredState.to_pandas": Valid({"table": "events"}, on=_stored),
     "StoredState.to_json": Valid(on=_stored),

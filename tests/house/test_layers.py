@@ -66,11 +66,11 @@ ORDER = {
     "windowing": "errors suggestions calls time data settings window window_batch aggregates bolts",
     "windowing.bolts": "bolt_state component configured_bolt windowed_bolt asks_for_expired batch_windowed_bolt"
     " plain_bolts operators joins ready",
-    "topologies": "html io graph topology compose engine sources run metrics checkpoints state_tables why_waiting"
-    " page preflight step named_topology scenarios local spark background replaying testing examples.flights cli"
-    " examples pytest_plugin",
-    "topologies.io": "formats documents dead_letters paths times patterns defaults file_metadata kafka sinks file_spout"
-    " spouts messages",
+    "topologies": "html io graph topology compose engine sources run metrics checkpoints state_tables repairs"
+    " why_waiting page preflight step named_topology scenarios local spark background replaying testing"
+    " examples.flights cli examples pytest_plugin",
+    "topologies.io": "formats documents dead_letters paths times patterns defaults file_metadata given_tables kafka"
+    " sinks file_spout spouts messages",
     "topologies.graph": "fields_hash groupings inner_columns streams side_streams origins nodes graph rules_in_words"
     " describing as_json mermaid graph_html",
     "topologies.compose": "declarers mistakes own_key naming known_streams effects event_times checks needed_columns"

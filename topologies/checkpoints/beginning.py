@@ -20,6 +20,7 @@ from topologies.compose.needed_columns import with_needed_columns
 from topologies.engine.batch.executor import RunInProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.commit.claims import Claims
+from topologies.io.given_tables import given_table
 from topologies.io.kafka import KafkaSpout
 from topologies.io.spouts import one_table
 from topologies.run.engine import Engine
@@ -65,12 +66,9 @@ def _rows(topology: Topology, spout: str, given: EmittedRows) -> pa.Table:
         )
     columns = topology.spouts[spout].outputs[DEFAULT_STREAM]
     given = topology.spouts[spout].defaults.completed(given)
-    if isinstance(given, pa.RecordBatch):
-        given = pa.Table.from_batches([given])
-    if hasattr(given, "iloc"):
-        given = pa.Table.from_pandas(given, preserve_index=False)
-    if isinstance(given, pa.Table) and len(set(given.column_names)) == given.num_columns:
-        given = _as_in_a_run(given, columns, with_needed_columns(topology).spouts[spout].schema.names)
+    table = given_table(given)
+    if table is not None and len(set(table.column_names)) == table.num_columns:
+        given = _as_in_a_run(table, columns, with_needed_columns(topology).spouts[spout].schema.names)
     try:
         return one_table(given, columns)
     except SchemaError as error:

@@ -38,10 +38,14 @@ def check_savepoint_complete(halves: PairedCheckpoint) -> None:
     """CheckpointError where this is a savepoint that was begun and did not complete."""
     note = halves.files.read(SAVEPOINT)
     if note is not None and not note["complete"]:
+        again = f"take it once more, which starts over: windbolt savepoint CHECKPOINT {shlex.quote(halves.path)}"
+        if note.get("repaired"):
+            again = "call windbolt.state.repair once more with this destination, which starts over (it repaired "
+            again += f"{', '.join(note['repaired'])})"
         raise CheckpointError(
             f"{halves.path!r} is a savepoint that is not complete",
             why="taking it was interrupted, and some of the state may be missing",
-            do=f"take it once more, which starts over: windbolt savepoint CHECKPOINT {shlex.quote(halves.path)}",
+            do=again,
         )
 
 

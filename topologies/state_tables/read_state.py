@@ -92,7 +92,7 @@ def _read(
     tasks = [TaskReader(bolt, number, store, timing) for number in wanted.tasks(len(bolt.tasks))]
     keys, streams = timing.columns_of_keys, bolt.accounts.streams
     by_input = keys if len(keys) == len(streams) else keys * len(streams)
-    columns, of_key = _columns(halves, name, timing)
+    columns, of_key = stored_columns(halves, name, timing)
     tables = {
         "accounts": account_table(bolt),
         "tasks": task_table(tasks),
@@ -105,7 +105,7 @@ def _read(
     return StoredState(checkpoint=halves.path, bolt=name, batch=_named(manifest), clock=manifest.clock, tables=tables)
 
 
-def _columns(halves: PairedCheckpoint, name: str, timing: BoltTiming) -> tuple[pa.Schema, pa.Schema]:
+def stored_columns(halves: PairedCheckpoint, name: str, timing: BoltTiming) -> tuple[pa.Schema, pa.Schema]:
     """The columns of a bolt's stored events, as far as they are the user's, and those of its key."""
     note = (read_note(halves.files, TOPOLOGY) or {"bolts": {}})["bolts"].get(name, {})
     columns = parse_schema(note["columns"]) if note.get("columns") else pa.schema([])

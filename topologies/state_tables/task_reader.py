@@ -12,10 +12,9 @@ import pyarrow as pa
 
 from manager.keyed.held import GONE, SEEN, Held, is_needed, live_rows
 from manager.keyed.held_segments import read_held
-from manager.queue.event_queue import EventQueue
-from manager.queue.queue_state import QueueState
+from manager.queue.queue_state import QueueState, is_accounted
 from manager.storage.manifest import BoltState
-from manager.storage.segments.event_segments import read_events
+from manager.storage.segments.event_segments import read_queue
 from manager.storage.segments.ref import Ref
 from manager.storage.segments.segments import SegmentStore
 from manager.storage.task_state import AssignedState, TaskState
@@ -86,20 +85,10 @@ class TaskReader:
         return None if ref is None else self.store.read(ref)
 
     def _queue(self, state: QueueState) -> EventRows | None:
-        queue = EventQueue()
-        queue.restore([read_events(self.store, ref) for ref in self.state.refs if ref.needed])
-        if not len(queue):
+        events = read_queue(self.store, self.state.refs)
+        if events is None:
             return None
-        if state.settled_count:
-            queue.settle_first(state.settled_count)
-        settled = queue.settled_view()
-        events = Events.concat([*settled.pieces(0, len(settled.times)), *queue.waiting_events])
-        places = np.arange(len(events))
-        if "seen" in state.flags or "gone" in state.flags:
-            done = [*state.flags.get("seen", []), *state.flags.get("gone", [])]
-            waits = ~np.isin(places, np.array(done, np.int64))
-        else:
-            waits = places >= state.accounted
+        waits = ~is_accounted(state, len(events))
         counts = np.ones(len(events), np.int64) if events.weights is None else events.weights.sum(axis=1)
         payload = pa.Table.from_batches([events.payload])
         if events.weights is not None:

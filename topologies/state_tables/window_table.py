@@ -8,24 +8,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from manager.keyed.assigned import AssignedWindows, Span
 from manager.keyed.held import Held
 from manager.keyed.pane_states import PaneStates
 from manager.queue.queue_state import QueueState
 from manager.storage.segments.take_rows import take_rows
 from manager.storage.task_state import AssignedState
-from manager.watermarks.substreams import Substreams
-from policies.assigners import WindowAssigner
 from policies.marks import NONE
-from topologies.checkpoints.notes.assigners_note import assigner_from
+from topologies.state_tables.assigned_windows import reached_span, windows_of
 from topologies.state_tables.state_columns import TIME, beside, beside_none, joined, time_column
 from topologies.state_tables.task_reader import TaskReader, key_columns
 from windowing.settings.bounds import Bounds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from policies.assigners.assigner import Limit
 
 _OWN = pa.schema(
     [
@@ -91,11 +86,9 @@ def _of_queue(task: TaskReader, state: QueueState, clock: int | None) -> Iterato
 
 
 def _assigned(task: TaskReader, state: AssignedState, live: Held) -> Iterator[pa.Table]:
-    timing, bolt = task.timing, task.bolt
-    assigners = tuple(_anchored(assigner_from(each), task) for each in timing.assigners)
-    windows = AssignedWindows(assigners, live, bolt.accounts.streams, keys=[tuple(key) for key in timing.keys])
-    span = _span(task, state, live, windows)
-    panes = PaneStates.of(task.table(state.panes))
+    windows = windows_of(task, live)
+    span = reached_span(task, state, live, windows)
+    assigners, panes = windows.assigners, PaneStates.of(task.table(state.panes))
     for kind, piece in windows.open_windows(span):
         if not len(piece):
             continue
@@ -117,25 +110,6 @@ def _triggered(task: TaskReader, live: Held) -> pa.Table:
     counts = np.diff(np.append(heads, len(keys)))
     kinds, ends = np.zeros(len(heads), np.int32), np.full(len(heads), NONE, np.int64)
     return _rows(task, kinds, times[heads], ends, counts, _keys(task, live, order[heads]))
-
-
-def _anchored(assigner: WindowAssigner, task: TaskReader) -> WindowAssigner:
-    anchor = task.bolt.anchor
-    if not task.timing.from_first_clock or anchor is None:
-        return assigner
-    return assigner.anchored(anchor + task.timing.offset)
-
-
-def _span(task: TaskReader, state: AssignedState, live: Held, windows: AssignedWindows) -> Span:
-    """Up to where the windows of each event have been evaluated."""
-    timing = task.timing
-    if not (timing.per_key and timing.event_time) or live.keys is None:
-        reached = NONE if task.bolt.frontier is None else task.bolt.frontier
-        return Span(reached, reached)
-    floor = NONE if state.floor is None else state.floor
-    _, marks = Substreams(task.table(state.keys), timing.delay, floor).limits(live.keys)
-    reached_by_key: Limit = np.where(marks == NONE, NONE, np.maximum(marks, NONE + timing.past_end) - timing.past_end)
-    return windows.span_of(reached_by_key, reached_by_key)
 
 
 def _firings(

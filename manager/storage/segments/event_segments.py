@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -43,3 +44,10 @@ def read_events(store: SegmentStore, ref: Ref) -> Events:
     streams = table.column(STREAM_COLUMN).to_numpy() if STREAM_COLUMN in names else None
     weights = np.column_stack([table.column(name).to_numpy() for name in weighing]) if weighing else None
     return Events(table.column(TIME_COLUMN).to_numpy(), batch, streams, weights)
+
+
+def read_queue(store: SegmentStore, refs: Iterable[Ref]) -> Events | None:
+    """All events of a queue that are still needed, in order of (time, arrival): the settled ones come first, since none
+    that came later is before them. None where there are none."""
+    parts = [read_events(store, ref) for ref in refs if ref.needed]
+    return Events.concat(parts).sorted() if parts else None

@@ -13,7 +13,9 @@ from manager.storage.sealed_folder import SealedFolder
 from topologies.checkpoints.notes.assigners_note import assigner_values
 from topologies.checkpoints.notes.graph_note import graph_from, graph_values
 from topologies.graph.groupings import FieldsGrouping
+from topologies.graph.nodes.deciding_columns import decisive_columns
 from topologies.graph.nodes.windowed import WindowedNode
+from topologies.graph.nodes.windows_of_time import has_windows_of_time
 from topologies.graph.rules_in_words import key_trigger_in_words, policies_in_words
 from topologies.html.graph_svg import Arrow, Box
 from topologies.topology import Topology
@@ -77,6 +79,11 @@ class BoltTiming:
     """Per input: the columns by which it is grouped, where its bolt has no key but groups each input by fields."""
     imports: dict[str, str] | None = None
     """Per input that takes the watermarks of another, and makes none by its own events: that one."""
+    decisive: list[list[str]] | None = None
+    """Per input: the columns that decide where its events belong, and when: those of its key and of its grouping, and
+    those that rules of time name; None where an earlier version has noted none."""
+    by_place: bool = False
+    """Whether its windows hold or count events by their places among all those of a task, and not by their times."""
 
     @property
     def bounds(self) -> Bounds:
@@ -132,6 +139,8 @@ class BoltTiming:
             imports=None if settings.watermark_imports_beside else dict(settings.watermark_imports or {}),
             fires_once=settings.panes is not None and settings.panes.closes,
             first_past_end=int(node.closes_after_end) if settings.panes is not None and node.event_time else None,
+            decisive=[list(columns) for columns in decisive_columns(node)],
+            by_place=not node.holds_events and not has_windows_of_time(node),
         )
 
 

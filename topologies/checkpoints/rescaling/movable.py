@@ -11,11 +11,10 @@ import pyarrow as pa
 
 from manager.storage.file_systems.storage_errors import UNREADABLE
 from manager.storage.sealed_folder import SealedFolder
-from policies.eviction import TimeEvictionPolicy
-from policies.trigger import TimeTriggerPolicy
 from topologies.checkpoints.topology_fit.fingerprint import digest_of, fingerprint
 from topologies.graph.groupings import FieldsGrouping, GlobalGrouping, ShuffleGrouping
 from topologies.graph.nodes.windowed import WindowedNode
+from topologies.graph.nodes.windows_of_time import has_windows_of_time
 from topologies.graph.streams import Stream
 from topologies.topology import Topology
 from windowing.bolts.asks_for_expired import asks_for_expired
@@ -156,9 +155,7 @@ def _shuffled_after(topology: Topology, node: WindowedNode) -> Iterator[str]:
 
 
 def _queued(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]:
-    ours = all(type(each).__module__.startswith("policies.") for each in (node.eviction, node.trigger))
-    by_time = isinstance(node.eviction, TimeEvictionPolicy) and isinstance(node.trigger, TimeTriggerPolicy)
-    if not (ours and by_time):
+    if not has_windows_of_time(node):
         yield "its windows count, or choose among, all the events of a task, and not those of a key (with_key)"
     if node.slicing is not None:
         by = node.slicing.aggregates.by

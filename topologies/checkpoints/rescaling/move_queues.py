@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from manager.queue.event_queue import EventQueue
 from manager.queue.queue_state import QueueState
-from manager.storage.segments.event_segments import read_events, write_events
+from manager.storage.segments.event_segments import read_queue, write_events
 from manager.storage.segments.refs import Refs
 from manager.storage.segments.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import TaskState
@@ -100,14 +99,9 @@ def _columns(events: Events) -> pa.Table:
 
 def _read(task: TaskState, store: SegmentStore) -> _Queue | None:
     """The queue of a task; None where it is empty."""
-    state, queue = _state(task), EventQueue()
-    queue.restore([read_events(store, ref) for ref in task.refs if ref.needed])
-    if not len(queue):
+    state, events = _state(task), read_queue(store, task.refs)
+    if events is None:
         return None
-    if state.settled_count:
-        queue.settle_first(state.settled_count)
-    settled = queue.settled_view()
-    events = Events.concat([*settled.pieces(0, len(settled.times)), *queue.waiting_events]).sorted()
     places = np.arange(len(events))
     low, high = state.previous or (0, 0)
     return _Queue(

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -25,6 +26,7 @@ from manager.storage.file_systems.object_store import is_object_store
 from manager.storage.file_systems.storage_errors import as_storage_error, during
 from manager.storage.manifest import Manifest
 from manager.storage.segments.file_segments import FileSegments
+from manager.storage.segments.segments import SegmentWriter
 from manager.storage.turns import Committed
 from manager.storage.verified_reads import check_batch, read_committed, read_note
 from topologies.checkpoints.free_place import check_empty, empty_out
@@ -45,6 +47,19 @@ _EPOCH = re.compile(r"(^|/)\d{10}-(?=[0-9a-f]{32}\.)")
 _GRAPH = (TIMING, "graph")
 _PIECE = 8 << 20
 
+Rewrite: TypeAlias = Callable[[SegmentWriter], Manifest]
+"""Writes what is to be different in a savepoint; returns the manifest with it. Its other sections are the source's."""
+
+
+@dataclass(frozen=True)
+class StateChange:
+    """What is to be different in a savepoint."""
+
+    prepare: Callable[[Manifest], Rewrite]
+    """Called with the state before anything is written, to refuse what cannot be."""
+    bolts: Sequence[str]
+    """The bolts that are repaired."""
+
 
 @dataclass
 class Savepoint:
@@ -59,11 +74,14 @@ class Savepoint:
     """Their bytes."""
 
 
-def take_savepoint(source: PairedCheckpoint, path: str, moved: Sequence[tuple[str, str]] = ()) -> Savepoint:
+def take_savepoint(
+    source: PairedCheckpoint, path: str, moved: Sequence[tuple[str, str]] = (), change: StateChange | None = None
+) -> Savepoint:
     """Write the state after the last batch of a checkpoint to another place, whole.
 
     The caller has locked the checkpoint to look; runs in an object store are not kept off, and a savepoint during which
-    one is in progress is refused. ``moved``: folders of input files, where they were and where they are.
+    one is in progress is refused. ``moved``: folders of input files, where they were and where they are. ``change``:
+    what is to be different there; None: nothing.
 
     CheckpointError, with what to do, where there is nothing to be taken, or something at that place.
     """
@@ -77,11 +95,16 @@ def take_savepoint(source: PairedCheckpoint, path: str, moved: Sequence[tuple[st
         )
     target = PairedCheckpoint(path)
     _check_place(source, target)
+    rewrite: Rewrite | None = None
+    if change is not None:
+        with naming_a_way_back(source), during("looking at what is to be repaired", "the checkpoint is as it was"):
+            rewrite = change.prepare(manifest)
     target.lock.take()
     try:
         with during(f"taking a savepoint in {target.path}", "the checkpoint is as it was; take it once more"):
             _publish(source, manifest)
-            return _Taking(source, target, manifest, committed, moved).done
+            repaired = () if change is None else change.bolts
+            return _Taking(source, target, manifest, committed, moved, repaired).write(manifest, rewrite)
     finally:
         target.lock.release()
 
@@ -125,16 +148,21 @@ class _Taking:
         manifest: Manifest,
         committed: Committed,
         moved: Sequence[tuple[str, str]],
+        repaired: Sequence[str],
     ) -> None:
-        self.source, self.target, self.committed = source, target, committed
+        self.source, self.target, self.committed, self.repaired = source, target, committed, repaired
         memory = [(f"{source.root}/memory", f"{target.root}/memory")] if target.uri is None else []
         self.relocation = Relocation((*moved, *memory))
         self.key = batch_key(manifest.batch, manifest.closing)
         self.done = Savepoint(target.path, batch_name(self.key))
+
+    def write(self, manifest: Manifest, rewrite: Rewrite | None) -> Savepoint:
+        """Write all of it."""
+        target = self.target
         self._begin()
         self._spark_half()
         self._documents()
-        after = self._segments(manifest)
+        after = self._segments(manifest, rewrite)
         self._check_unchanged()
         target.files.write(f"manifests/{self.key}", replace(after, files={}).to_values())
         check_batch(target.files, FileSegments(f"{target.files.root}/segments", target.uri), self.key)
@@ -142,9 +170,11 @@ class _Taking:
             sync_folders_below(target.root)
         target.files.write(SAVEPOINT, self._note(complete=True))
         target.files.sync()
+        return self.done
 
     def _note(self, *, complete: bool) -> dict[str, object]:
-        return {"complete": complete, "batch": self.key, "id": uuid.uuid4().hex}
+        note = {"complete": complete, "batch": self.key, "id": uuid.uuid4().hex}
+        return {**note, "repaired": list(self.repaired)} if self.repaired else note
 
     def _begin(self) -> None:
         """Note that a savepoint is being written, and delete what an earlier attempt has left."""
@@ -194,16 +224,25 @@ class _Taking:
                     make_folder(target.filesystem, f"{target.root}/{folder}")
                     target.write(f"{folder}/{key}", self.relocation.document(found))
 
-    def _segments(self, manifest: Manifest) -> Manifest:
-        """Copy the files of rows; returns the manifest with their new names."""
-        names = {name: _EPOCH.sub(r"\1", name) for name in sorted(manifest.segments())}
+    def _segments(self, manifest: Manifest, rewrite: Rewrite | None) -> Manifest:
+        """Write what is different, and copy the files of all other rows; returns the manifest with their new names."""
         store = FileSegments(f"{self.target.files.root}/segments", self.target.uri)
+        after = manifest
+        if rewrite is not None:
+            make_folder(self.target.filesystem, f"{store.root}/{self.key}")
+            with store.writer(self.key) as writer:
+                after = rewrite(writer)
+        kept = after.segments() & manifest.segments()
+        names = {name: _EPOCH.sub(r"\1", name) for name in sorted(kept)}
         for name, new in names.items():
             make_folder(self.target.filesystem, f"{store.root}/{new}".rsplit("/", 1)[0])
             self.done.size += self._copy(f"{self.source.files.root}/segments/{name}", f"{store.root}/{new}")
-            self.done.segments += 1
+        for name in sorted(after.segments() - kept):
+            names[name] = name
+            self.done.size += self.target.filesystem.get_file_info(f"{store.root}/{name}").size
+        self.done.segments = len(names)
         store.sync(names.values())
-        return manifest.renamed(names)
+        return after.renamed(names)
 
     def _copy(self, path: str, target: str) -> int:
         size = 0

@@ -54,6 +54,10 @@ class Session(WindowKind):
         return words + (f", closed by the clock when longer than {self.max_duration}" if self.max_duration else "")
 
     @property
+    def by_columns(self) -> tuple[str, ...]:
+        return () if self.gap_field is None else (self.gap_field,)
+
+    @property
     def reach(self) -> int:
         return self.gap.micros + (self.max_duration.micros if self.max_duration else 0)
 

@@ -40,6 +40,11 @@ class WindowKind(ABC):
         """What its windows are: ``sessions with a gap of 5m``. Checkpoints compare these words."""
 
     @property
+    def by_columns(self) -> tuple[str, ...]:
+        """The columns of events that decide which windows there are, besides their times."""
+        return ()
+
+    @property
     def reach(self) -> int:
         """How far a window may reach beyond an event in it, in microseconds; gaps of events left aside."""
         return 1

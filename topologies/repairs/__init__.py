@@ -1,0 +1,1 @@
+"""Stored events with other values, or without some of them: a savepoint that is repaired."""
