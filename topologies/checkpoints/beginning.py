@@ -74,7 +74,7 @@ def _rows(topology: Topology, spout: str, given: EmittedRows) -> pa.Table:
     except SchemaError as error:
         raise DataError(
             f"the events for spout {spout!r} are not of its columns, {', '.join(columns.names)}",
-            why=f"{error.what}{f': {error.why}' if error.why else ''}",
+            why=error.why,
             do="give a table with these columns and types",
         ) from error
 

@@ -28,8 +28,8 @@ from topologies.io.kafka import (
 from windowing.calls.checked import checked_value
 from windowing.data.reprs import call, of_fields
 from windowing.data.returned_rows import DEFAULT_STREAM, EmittedRows, tables
-from windowing.data.schema import SchemaLike, parse_schema
-from windowing.errors import ConfigError
+from windowing.data.schema import SchemaLike, format_schema, parse_schema
+from windowing.errors import ConfigError, SchemaError
 
 
 @dataclass(frozen=True)
@@ -311,7 +311,15 @@ def _schema_of_frame(frame: Any) -> pa.Schema:
 
 
 def one_table(batch: EmittedRows, schema: pa.Schema) -> pa.Table:
-    """Rows as a table of these columns; an error as of the rows of a bolt where they are not of these."""
+    """Rows as a table of these columns; SchemaError where they are not of these."""
     outputs: Mapping[str, pa.Schema] = {DEFAULT_STREAM: schema}
-    parts = [table for _, table in tables(batch, outputs)]
+    try:
+        parts = [table for _, table in tables(batch, outputs)]
+    except SchemaError as error:
+        of_column = error.what.startswith("column")  # else it says what a bolt returned
+        raise SchemaError(
+            f"the rows given are not of the columns {format_schema(schema)!r}",
+            why=f"{error.what}: {error.why}" if of_column else error.why,
+            do="give rows of these columns and types",
+        ) from error
     return pa.concat_tables(parts) if parts else schema.empty_table()
