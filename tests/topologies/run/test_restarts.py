@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from manager.storage.file_systems import object_store
@@ -21,6 +22,7 @@ from topologies.background.status import RunPhase
 from topologies.checkpoints.notes.runs_note import read_runs
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.cli.app import app
+from topologies.cli.terminal.failing import readable_errors
 from topologies.local import run_local
 from topologies.run.options import RunOptions
 from topologies.run.restart import ComingRestart, Restart
@@ -336,3 +338,18 @@ def test_options_of_restarts_alone_are_refused(tmp_path: Path) -> None:
     status, told = command(tmp_path, "pass", "--restart-attempts", "2")
     assert status == 2
     assert "--restart-attempts without --restart" in told
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(ConnectionRefusedError(111, "nobody"), 75), (BrokenPipeError(32, "gone"), 1), (KeyError(), 1)],
+)
+def test_an_error_that_is_not_windbolts_own_has_the_status_of_its_kind(
+    error: Exception, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises((typer.Exit, type(error))) as caught, readable_errors(debug=False, restart=True):
+        raise error
+    assert getattr(caught.value, "exit_code", 1) == status
+    told = capsys.readouterr().err
+    assert told.endswith("exit: 75, may pass by itself: start it again, or use --restart\n") == (status == 75)
+    assert ("ConnectionRefusedError: [Errno 111] nobody" in told) == (status == 75)

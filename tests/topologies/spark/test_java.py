@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from types import SimpleNamespace
 
@@ -15,7 +16,8 @@ from pyspark import SparkContext
 
 from topologies.spark.jvm import connector, session
 from topologies.spark.jvm.java import JavaOptions, explaining_javas_end, java_runs
-from windowing import WindboltError
+from topologies.spark.jvm.surroundings import check_surroundings
+from windowing import EnvironmentMissing, WindboltError
 
 
 @pytest.fixture
@@ -109,3 +111,67 @@ def test_a_java_that_dies_while_spark_starts_is_told_of(
         session.open_session(None, {})
     assert caught.value.transient
     assert SparkContext._gateway is None
+
+
+def test_a_java_that_died_unseen_is_not_asked_for_its_session(
+    java: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would answer each attempt of a run with a refused connection."""
+    java.kill()
+    java.wait()
+    monkeypatch.setattr(SparkContext, "_active_spark_context", SimpleNamespace(_jvm=None))
+    monkeypatch.setattr(session, "check_java", lambda: None)
+    monkeypatch.setattr(session, "start_java", lambda *given, **options: None)
+    opened = SimpleNamespace(conf={session._FILE_MANAGER: "as it was"})
+    monkeypatch.setattr(session, "_opened", lambda given: (opened, {}))
+    assert session.open_session(None, {})[1]
+    assert SparkContext._active_spark_context is None
+
+
+def test_a_java_that_dies_just_after_spark_has_started_is_told_of(
+    java: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Conf:
+        def get(self, *given: object) -> None:
+            java.kill()
+            raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(session, "check_java", lambda: None)
+    monkeypatch.setattr(session, "_opened", lambda given: (SimpleNamespace(conf=Conf()), {}))
+    with pytest.raises(WindboltError, match="Java was killed") as caught:
+        session.open_session(None, {})
+    assert caught.value.transient
+
+
+@pytest.mark.parametrize("error", [ConnectionRefusedError(111, "Connection refused"), Py4JNetworkError("no answer")])
+def test_a_java_that_dies_as_it_is_first_talked_to_is_told_of(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*given: object) -> None:
+        raise error
+
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    monkeypatch.setattr(connector, "launch_gateway", dies)
+    with pytest.raises(WindboltError, match="Java ended just after its start") as caught:
+        connector.start_java({}, fetches=False)
+    assert caught.value.transient
+
+
+def test_a_user_without_a_name_is_told_of_before_java_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    check_surroundings()
+    monkeypatch.setattr(os, "geteuid", lambda: 2**31 - 17)
+    with pytest.raises(EnvironmentMissing, match="the user 2147483631 has no name on this machine"):
+        check_surroundings()
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    check_surroundings()  # Java runs
+
+
+def test_a_machine_without_a_folder_for_temporary_files_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/proc/no-such-folder"])
+    with pytest.raises(EnvironmentMissing) as caught:
+        check_surroundings()
+    assert caught.value.what == "there is no folder for temporary files"
+    assert "No usable temporary directory" in caught.value.why

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from manager.outside.transient import is_transient
 from topologies.cli.terminal.consoles import err, say
 from windowing.data.printable import printable
 from windowing.errors import (
@@ -42,7 +43,8 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 
 @contextmanager
 def readable_errors(*, debug: bool, restart: bool | None = None) -> Iterator[None]:
-    """Print windbolt's errors and exit with their status; other exceptions are defects, and keep their traceback.
+    """Print windbolt's errors and exit with their status; other exceptions keep their traceback. They are defects; in a
+    run they may be of a kind that passes, and then have its status.
 
     ``restart``: whether a run may be started again by itself, None for what is not a run. The exit status is told where
     somebody may have to start it again, or must not.
@@ -59,6 +61,12 @@ def readable_errors(*, debug: bool, restart: bool | None = None) -> Iterator[Non
             text.append("\n  exit:", "cyan").append(f" {status}, {_STATUSES[status]}", "not bold default")
         say(console, text)
         raise typer.Exit(status) from error
+    except Exception as error:
+        if restart is None or isinstance(error, BrokenPipeError) or not is_transient(error):
+            raise
+        traceback.print_exception(error)
+        say(err(), Text("  exit:", "cyan").append(f" {TRANSIENT}, {_STATUSES[TRANSIENT]}", "not bold default"))
+        raise typer.Exit(TRANSIENT) from error
 
 
 def exit_status(error: WindboltError) -> int:

@@ -22,8 +22,8 @@ from pyspark.sql import SparkSession
 
 from topologies.spark.jvm.error_output import passed_on
 from topologies.spark.jvm.jars import CONNECTOR, are_cached, is_published, jars
-from topologies.spark.jvm.java import JavaOptions, ends_with_driver, forget_java, importable_windbolt, java_runs
-from topologies.spark.jvm.not_started import java_not_started
+from topologies.spark.jvm.java import JavaOptions, ends_with_driver, forget_ended_java, importable_windbolt
+from topologies.spark.jvm.not_started import java_ended_early, java_not_started
 from windowing.errors import EnvironmentMissing
 
 ARTIFACT = "spark-sql-kafka-0-10"
@@ -106,8 +106,7 @@ def _older() -> list[str]:
 def start_java(settings: Mapping[str, str], *, fetches: bool) -> None:
     """Start Java unless it is running. Where it ``fetches`` what the settings name, its output until it is ready is
     shown only if it fails. Raises EnvironmentMissing where it does not start, or the connector cannot be fetched."""
-    if SparkContext._gateway is not None and not java_runs():
-        forget_java()  # it has died at its start, before a run could notice
+    forget_ended_java()  # it has died at its start, before a run could notice
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         return  # it is running already, with its own settings
     _STARTED.update(settings)
@@ -142,7 +141,10 @@ def start_java(settings: Mapping[str, str], *, fetches: bool) -> None:
 
 def _launched(conf: SparkConf, **options: Any) -> Any:
     with importable_windbolt():
-        gateway = launch_gateway(conf, JavaOptions(**options))  # type: ignore[no-untyped-call]
+        try:
+            gateway = launch_gateway(conf, JavaOptions(**options))  # type: ignore[no-untyped-call]
+        except (Py4JError, ConnectionError) as error:  # it has told its port, and then it ended
+            raise java_ended_early() from error
     ends_with_driver(gateway.proc)
     return gateway
 

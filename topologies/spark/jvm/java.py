@@ -102,6 +102,12 @@ def forget_java() -> None:
     SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
+def forget_ended_java() -> None:
+    """Forget a Java that has ended without anybody noticing: asking it for its session would fail for ever."""
+    if SparkContext._gateway is not None and not java_runs():
+        forget_java()
+
+
 def java_runs() -> bool:
     """Whether a Java is running, even if another process started it."""
     java = _process()
@@ -131,7 +137,7 @@ def _ended(status: int) -> WindboltError:
         f"Java {how} ({name}) in the middle of the run",
         why=f"{why}; Spark runs in it",
         do="rerun: the current batch was not committed, and runs again. "
-        "It takes less memory with --conf spark.driver.memory=1g",
+        "Java's heap is 1g unless --conf spark.driver.memory says otherwise",
         transient=True,
     )
 

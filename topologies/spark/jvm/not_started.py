@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from manager.outside.transient import is_transient
-from windowing.errors import ConfigError, EnvironmentMissing
+from windowing.errors import ConfigError, EnvironmentMissing, WindboltError
 
 
 def java_not_started() -> EnvironmentMissing:
@@ -15,6 +15,16 @@ def java_not_started() -> EnvironmentMissing:
         why="what it says itself is printed on standard error",
         do="look at the settings that it is started with: --conf, spark-defaults.conf, and the environment's "
         "PYSPARK_SUBMIT_ARGS and JAVA_TOOL_OPTIONS",
+    )
+
+
+def java_ended_early() -> WindboltError:
+    """Java has started, and ended while it was first talked to."""
+    return WindboltError(
+        "Java ended just after its start",
+        why="it was killed, such as by the system for want of memory, or what it says itself is on standard error",
+        do="rerun, with more memory where it wants it; its heap is 1g unless --conf spark.driver.memory says otherwise",
+        transient=True,
     )
 
 

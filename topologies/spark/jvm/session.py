@@ -19,8 +19,9 @@ from pyspark.sql import SparkSession
 
 from topologies.run.masters import LOCAL, on_this_machine
 from topologies.spark.jvm.connector import check_connector, file_defaults, start_java, started_with, with_connector
-from topologies.spark.jvm.java import explaining_javas_end
+from topologies.spark.jvm.java import explaining_javas_end, forget_ended_java
 from topologies.spark.jvm.not_started import spark_not_started
+from topologies.spark.jvm.surroundings import check_surroundings
 from windowing.errors import ConfigError, EnvironmentMissing
 
 OLDEST_JAVA = 17
@@ -51,20 +52,22 @@ def open_session(master: str | None, conf: Mapping[str, str], *, kafka: bool = F
     ``spark-defaults.conf``; only where nobody has said anything it is on ``local[*]``. What windbolt sets besides is
     for settings that nobody has given.
     """
+    forget_ended_java()  # of an attempt before this one
     active = SparkSession.getActiveSession()
     if active is not None:
         return active, False
     if SparkContext._active_spark_context is not None:
         return SparkSession.builder.getOrCreate(), False  # "active" depends on the thread; this one belongs to another
     check_java()
+    check_surroundings()
     given = ({_MASTER: master} if master else {}) | dict(conf)
     with python_of_workers(given):
         given |= with_connector(given) if kafka else {}
         start_java(_at_start(given), fetches=kafka)
         with explaining_javas_end():
             session, known = _opened(given)
-    if on_this_machine(known.get(_MASTER, LOCAL)) and session.conf.get(_FILE_MANAGER, None) is None:
-        _write_checkpoints_simply(session)
+            if on_this_machine(known.get(_MASTER, LOCAL)) and session.conf.get(_FILE_MANAGER, None) is None:
+                _write_checkpoints_simply(session)
     return session, True
 
 
