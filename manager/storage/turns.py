@@ -53,11 +53,12 @@ class Owner:
     """Who claims a checkpoint, for those that lose it."""
 
     name: str
-    """Such as ``process 4711 on host``."""
+    """Such as ``process 4711 on host``, or with the command before that."""
     since: int
     """When it claims it, in microseconds."""
     run: str = ""
-    """The id of the run, which stays the same where it is started again by itself."""
+    """The id of the run, which stays the same where it is started again by itself; empty for a command, which ends
+    when it has changed the checkpoint."""
 
 
 class Turns:
@@ -138,12 +139,15 @@ class Turns:
         return None
 
     def _lost(self) -> TakenOver:
-        latest = self._files.read(_name(max(_numbers(self._files)))) or {"owner": "another run", "since": None}
+        unknown: Turn = {"owner": "another run", "since": None, "run": "unknown"}
+        latest = self._files.read(_name(max(_numbers(self._files), default=0))) or unknown
         since = f" at {show(latest['since'])}" if latest["since"] is not None else ""
+        of_run = "let that run continue; or stop it, and start this one again"
+        of_command = "start again: a run goes on with what the command has changed, such as other numbers of tasks"
         return TakenOver(
             f"checkpoint {self._files.place.removesuffix('/windbolt')} has been taken over by {latest['owner']}{since}",
-            why="a checkpoint belongs to the run that was started on it last; this run commits nothing more",
-            do="let that run continue; or stop it, and start this one again",
+            why="a checkpoint belongs to whoever took it last; nothing more is committed here",
+            do=of_run if latest["run"] else of_command,
         )
 
 

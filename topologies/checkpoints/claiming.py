@@ -17,22 +17,28 @@ from topologies.run.clock import system_clock
 from windowing.errors import TakenOver
 
 
-def claimed(halves: PairedCheckpoint, attempts: Attempts, keep: int = KEPT_BATCHES) -> FileCheckpoint:
-    """Our half. Where no lock keeps a run off it, that run cannot commit any more.
+def claimed(halves: PairedCheckpoint, by: Attempts | str, keep: int = KEPT_BATCHES) -> FileCheckpoint:
+    """Our half, for the attempts of a run or for a command, by its name. Where no lock keeps a run off it, that run
+    cannot commit any more.
 
     What has it from the same run already, such as an earlier attempt, takes it from no other: TakenOver.
     """
     files = FileCheckpoint(halves.files.root, halves.uri, keep)
-    if halves.uri is not None:
-        files.claim(_this_process(attempts.token), again=attempts.has_claimed)
-        attempts.has_claimed = True
+    if halves.uri is None:
+        return files
+    if isinstance(by, str):
+        files.claim(_this_process(command=by))
+    else:
+        files.claim(_this_process(by.token), again=by.has_claimed)
+        by.has_claimed = True
     return files
 
 
 def claim_back_to(halves: PairedCheckpoint, batch: str) -> None:
     """Take the checkpoint, whose state is from now on that after a batch."""
     if halves.uri is not None:
-        FileCheckpoint(halves.files.root, halves.uri).claim(_this_process(), batch)
+        owner = _this_process(command="windbolt checkpoint --back-to")
+        FileCheckpoint(halves.files.root, halves.uri).claim(owner, batch)
 
 
 @contextmanager
@@ -66,5 +72,6 @@ def telling_who_took_over(checkpoint: FileCheckpoint) -> Iterator[None]:
         raise
 
 
-def _this_process(run: str = "") -> Owner:
-    return Owner(f"process {os.getpid()} on {socket.gethostname()}", system_clock(), run)
+def _this_process(run: str = "", command: str = "") -> Owner:
+    process = f"process {os.getpid()} on {socket.gethostname()}"
+    return Owner(f"{command}, {process}," if command else process, system_clock(), run)

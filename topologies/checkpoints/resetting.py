@@ -24,11 +24,10 @@ from topologies.checkpoints.note_names import RESETTING, TOPOLOGY
 from topologies.checkpoints.notes.timing_note import note_timing
 from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
 from topologies.checkpoints.rescaling.movable import note_movable
-from topologies.checkpoints.topology_fit.fingerprint import differences, fingerprint
+from topologies.checkpoints.topology_fit.fingerprint import differences, fingerprint, without_bolts
 from topologies.checkpoints.way_back import naming_a_way_back
 from topologies.engine.fire.families import family_of
 from topologies.graph.nodes.windowed import WindowedNode
-from topologies.run.attempts import Attempts
 from topologies.topology import Topology
 from windowing.errors import CheckpointError, ConfigError
 from windowing.suggestions import did_you_mean
@@ -53,7 +52,7 @@ def reset_bolts(halves: PairedCheckpoint, names: Collection[str], topology: Topo
     """
     with naming_a_way_back(halves):
         manifest = _look(halves, names, topology, check_unclaimed)
-        checkpoint = claimed(halves, Attempts())
+        checkpoint = claimed(halves, "windbolt reset")
         with telling_who_took_over(checkpoint):
             if halves.uri is not None:
                 manifest = _look(halves, names, topology, check_halves)
@@ -141,7 +140,7 @@ def _check_rest(
     topology: Topology,
 ) -> None:
     """CheckpointError where something else differs than the bolts named."""
-    before, after = (_without(note, names) for note in (known, now))
+    before, after = (without_bolts(note, names) for note in (known, now))
     changed = differences(before, after)
     heartbeat = topology.needs_heartbeat
     beats = halves.spark_half.has_heartbeat(len(now["spouts"]))
@@ -156,10 +155,3 @@ def _check_rest(
             why=f"only {', '.join(map(repr, names))} may differ; all else continues with what it has",
             do=f"name the other bolts too, leave the rest as it was, or {START_OVER}",
         )
-
-
-def _without(note: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """The note without these bolts, and without the columns of spouts: what bolts read of them they have themselves."""
-    spouts = {name: {"kind": spout["kind"]} for name, spout in note["spouts"].items()}
-    bolts = {name: bolt for name, bolt in note["bolts"].items() if name not in names}
-    return {**note, "spouts": spouts, "bolts": bolts}

@@ -30,6 +30,8 @@ from topologies.local import LocalRun
 from topologies.run.summary import Summary
 from topologies.sources.deaths import Deadly, Death
 from topologies.topology import Topology
+from windowing import AggregateBolt, aggregates
+from windowing.aggregates.declared import Aggregate
 from windowing.errors import BoltError, CheckpointError, ConfigError
 from windowing.time.durations import parse_duration
 
@@ -264,6 +266,22 @@ def test_two_runs_do_not_share_a_checkpoint_nor_a_folder_of_output(files: Path, 
         first.run()
     assert found(tmp_path) == right
     assert go(files, tmp_path).batches == 0
+
+
+def test_other_aggregates_are_told_and_the_bolt_may_start_over(files: Path, tmp_path: Path) -> None:
+    def adding(aggregate: Aggregate) -> Topology:
+        builder = TopologyBuilder("adding")
+        builder.set_spout("orders", spouts.files(files, SCHEMA, format="jsonl"))
+        sums = AggregateBolt(n=aggregate).with_tumbling_window("1m").with_timestamp_field("ts")
+        builder.set_bolt("sums", sums).global_grouping("orders")
+        builder.set_sink("out", sinks.discard()).from_("sums")
+        return builder.build()
+
+    options = RunOptions(str(tmp_path / "checkpoint"))
+    run_local(adding(aggregates.count()), options)
+    with pytest.raises(CheckpointError, match="bolt 'sums': what it adds up has changed: its aggregates") as told:
+        run_local(adding(aggregates.max("ts")), options)
+    assert "let 'sums' start over (windbolt reset)" in (told.value.do or "")
 
 
 def test_a_checkpoint_of_another_topology_is_refused(files: Path, tmp_path: Path) -> None:

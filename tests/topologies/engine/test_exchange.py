@@ -15,8 +15,9 @@ import pyarrow as pa
 import pytest
 
 from manager.storage.checkpoint import FileCheckpoint
-from manager.storage.segments import read_ahead
+from manager.storage.segments import gathering, read_ahead
 from manager.storage.segments.file_segments import FileSegments
+from manager.storage.segments.gathering import GatherItem
 from manager.storage.segments.ref_columns import RefColumns
 from tests.helpers.drawn_bolts import BOLTS, Case
 from tests.helpers.s3 import S3
@@ -229,6 +230,16 @@ def test_large_segments_stay_where_they_are(tmp_path: Path) -> None:
     assert [len(group) for group in found] == [2, 64, 64, 64, 64, 45]
     assert found[0] == ["s0", "s2"], "not more than 32 MiB for a task"
     assert not groups([mega] * 400, 4, 4, tmp_path), "each process reads a quarter of a megabyte in any case"
+
+
+def test_what_lies_between_wanted_sections_is_not_read() -> None:
+    mega = 1 << 20
+    sections = [(0, 0, 100), (0, 128, 100), (0, 4 * mega, 100), (1, 64, 5_000), (0, 4 * mega + 128, 50)]
+    extents = np.array([[offset, length, 1, 0] for _, offset, length in sections])
+    wanted = GatherItem(["a", "b"], np.array([segment for segment, _, _ in sections]), extents)
+    runs, of_section = gathering._runs(wanted)
+    assert runs == [(0, 0, 228), (0, 4 * mega, 178), (1, 64, 5_000)]
+    assert of_section == [0, 0, 1, 2, 1]
 
 
 def test_a_segment_that_is_damaged_is_named(tmp_path: Path, always: Counts, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,7 +67,7 @@ def move_tasks(
     move = _look(halves, wanted, topology, check_unclaimed)
     if not move.changed:
         return move.done
-    checkpoint = claimed(halves, attempts or Attempts())
+    checkpoint = claimed(halves, attempts or "windbolt rescale")
     with naming_a_way_back(halves), telling_who_took_over(checkpoint):
         if halves.uri is not None:
             move = _look(halves, wanted, topology, check_halves)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from topologies.graph.nodes.spout import SpoutNode
@@ -57,11 +57,28 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
                 changed.append(f"{kind[:-1]} {name!r} is {'new' if was is None else 'gone'}")
                 continue
             changed.extend(
-                f"{kind[:-1]} {name!r}: {what} was {_shown(was.get(what))}, and is {_shown(is_.get(what))}"
+                f"{kind[:-1]} {name!r}: {_changed(what, was.get(what), is_.get(what))}"
                 for what in sorted({*was, *is_})
                 if was.get(what) != is_.get(what)
             )
     return changed
+
+
+def without_bolts(note: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """The note without these bolts, and without the columns of spouts: what bolts read of them they have themselves."""
+    spouts = {name: {"kind": spout["kind"]} for name, spout in note["spouts"].items()}
+    bolts = {name: bolt for name, bolt in note["bolts"].items() if name not in names}
+    return {**note, "spouts": spouts, "bolts": bolts}
+
+
+def bolts_that_differ(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """The bolts that are new, gone or changed; empty where something else differs too."""
+    names = [
+        name
+        for name in sorted({*before["bolts"], *now["bolts"]})
+        if before["bolts"].get(name) != now["bolts"].get(name)
+    ]
+    return [] if differences(without_bolts(before, names), without_bolts(now, names)) else names
 
 
 def parallelism_in(note: dict[str, Any]) -> dict[str, int]:
@@ -81,6 +98,12 @@ def digest_of(note: dict[str, Any]) -> str:
     """Short for the note, whatever the numbers of tasks."""
     alike = with_parallelism(note, dict.fromkeys(note["bolts"], 1))
     return hashlib.sha256(json.dumps(alike, sort_keys=True).encode()).hexdigest()
+
+
+def _changed(what: str, was: Any, is_: Any) -> str:
+    if what == "sums" and was and is_:  # what is kept of them is not as the user has written it
+        return "what it adds up has changed: its aggregates, or the columns that they are by"
+    return f"{what} was {_shown(was)}, and is {_shown(is_)}"
 
 
 def _shown(value: Any) -> str:

@@ -9,7 +9,13 @@ from manager.storage.manifest import Manifest
 from manager.storage.verified_reads import read_manifest, read_note
 from topologies.checkpoints.note_names import START, TOPOLOGY
 from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
-from topologies.checkpoints.topology_fit.fingerprint import differences, fingerprint, parallelism_in, with_parallelism
+from topologies.checkpoints.topology_fit.fingerprint import (
+    bolts_that_differ,
+    differences,
+    fingerprint,
+    parallelism_in,
+    with_parallelism,
+)
 from topologies.checkpoints.topology_fit.new_columns import NewColumns
 from topologies.topology import Topology
 from windowing.errors import CheckpointError, DamagedCheckpoint
@@ -43,10 +49,12 @@ def check_topology(
     if changed:
         only_tasks = not differences(with_parallelism(note, parallelism_in(now)), now)
         move = "move its state to the tasks that there are now (--allow-rescale, or windbolt rescale), "
+        names = bolts_that_differ(known, now)
+        over = f"let {', '.join(map(repr, names))} start over (windbolt reset), "
         raise CheckpointError(
             f"checkpoint {halves.path!r} belongs to another topology:\n" + "\n".join(f"  - {each}" for each in changed),
             why="its events were distributed and stored for the topology as it was then",
-            do=f"run the topology as it was, {move if only_tasks else ''}or {START_OVER}",
+            do=f"run the topology as it was, {move if only_tasks else over if names else ''}or {START_OVER}",
         )
 
 
