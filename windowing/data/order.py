@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+
+_MANY = 512
+"""So many keys are worth two passes."""
 
 
 def is_sorted(keys: NDArray[np.int64]) -> bool:
@@ -20,19 +24,33 @@ def is_sorted(keys: NDArray[np.int64]) -> bool:
 def stable_order(keys: NDArray[np.int64]) -> NDArray[np.int64]:
     """The permutation that sorts the keys and keeps equal ones in their present order.
 
-    Where key and position fit into 63 bits together, they are sorted as one integer: several times faster than a
-    stable argsort, because plain sorting of int64 is vectorised.
+    Keys that lie close together are sorted by their lower and then by their upper 16 bits, which NumPy does in linear
+    time: two to six times as fast as what follows. Else, where key and position fit into 63 bits together, they are
+    sorted as one integer: faster than a stable argsort, because plain sorting of int64 is vectorised.
     """
     count = len(keys)
     if count < 2:
         return np.arange(count)
     low = int(keys.min())
+    span = int(keys.max()) - low
+    if span < 1 << 16:
+        return _radix_order(keys - low)
+    if span < 1 << 32 and count >= _MANY:
+        close = (keys - low).astype(np.uint32)
+        order = _radix_order(close)
+        upper = close >> np.uint32(16)
+        return order[_radix_order(upper[order])]
     bits = (count - 1).bit_length()
-    if int(keys.max()) - low >= 1 << (63 - bits):
+    if span >= 1 << (63 - bits):
         return np.argsort(keys, kind="stable")
     packed = ((keys - low) << bits) | np.arange(count)
     packed.sort()
     return packed & ((1 << bits) - 1)
+
+
+def _radix_order(keys: NDArray[Any]) -> NDArray[np.int64]:
+    """The stable order by the lower 16 bits, for which NumPy has a radix sort."""
+    return np.argsort(keys.astype(np.uint16), kind="stable")
 
 
 def merged_order(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64] | None:
