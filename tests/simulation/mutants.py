@@ -147,7 +147,7 @@ def _clock_goes_back() -> AbstractContextManager[Any]:
 
 
 def _segments_are_believed() -> AbstractContextManager[Any]:
-    return patch.object(FileSegments, "_compare", _nothing)
+    return patch.object(FileSegments, "verify", _nothing)
 
 
 def _watermark_too_far() -> AbstractContextManager[Any]:
