@@ -25,8 +25,8 @@ _ATTEMPTS = 1000
 """How often somebody else may be faster with a claim until it is given up; each time that one commits a batch."""
 
 Turn = dict[str, Any]
-"""A document of the sequence: what is ``Committed``, ``owner``, ``since``, ``run`` and ``epoch`` of the run that wrote
-it, and ``id``, which no other document has."""
+"""A document of the sequence: what is ``Committed``; ``owner``, ``since``, ``run``, ``command`` and ``epoch`` of whoever
+wrote it; and ``id``, which no other document has."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,13 @@ class Owner:
     """Who claims a checkpoint, for those that lose it."""
 
     name: str
-    """Such as ``process 4711 on host``, or with the command before that."""
+    """Such as ``process 4711 on host``."""
     since: int
     """When it claims it, in microseconds."""
     run: str = ""
-    """The id of the run, which stays the same where it is started again by itself; empty for a command, which ends
-    when it has changed the checkpoint."""
+    """The id of the run, which stays the same where it is started again by itself."""
+    command: str = ""
+    """The command that claims it, which ends when it has changed the checkpoint; empty for a run."""
 
 
 class Turns:
@@ -139,15 +140,17 @@ class Turns:
         return None
 
     def _lost(self) -> TakenOver:
-        unknown: Turn = {"owner": "another run", "since": None, "run": "unknown"}
+        unknown: Turn = {"owner": "another run", "since": None}
         latest = self._files.read(_name(max(_numbers(self._files), default=0))) or unknown
         since = f" at {show(latest['since'])}" if latest["since"] is not None else ""
+        command = latest.get("command", "")
+        owner = latest["owner"] + (f" ({command})" if command else "")
         of_run = "let that run continue; or stop it, and start this one again"
         of_command = "start again: a run goes on with what the command has changed, such as other numbers of tasks"
         return TakenOver(
-            f"checkpoint {self._files.place.removesuffix('/windbolt')} has been taken over by {latest['owner']}{since}",
+            f"checkpoint {self._files.place.removesuffix('/windbolt')} has been taken over by {owner}{since}",
             why="a checkpoint belongs to whoever took it last; nothing more is committed here",
-            do=of_run if latest["run"] else of_command,
+            do=of_command if command else of_run,
         )
 
 
@@ -169,5 +172,5 @@ def _name(number: int) -> str:
 
 
 def _turn(owner: Owner, epoch: int, committed: Committed) -> Turn:
-    about = {"owner": owner.name, "since": owner.since, "run": owner.run, "epoch": epoch}
+    about = {"owner": owner.name, "since": owner.since, "run": owner.run, "command": owner.command, "epoch": epoch}
     return about | asdict(committed)

@@ -69,7 +69,7 @@ ORDER = {
     "topologies": "html io graph topology compose engine sources run metrics checkpoints state_tables repairs"
     " why_waiting page preflight step named_topology scenarios local spark background replaying testing"
     " examples.flights cli examples pytest_plugin",
-    "topologies.io": "formats documents dead_letters paths times patterns defaults file_metadata given_tables kafka"
+    "topologies.io": "formats documents dead_letters paths times patterns given_tables defaults file_metadata kafka"
     " sinks file_spout spouts messages",
     "topologies.graph": "fields_hash groupings inner_columns streams side_streams origins nodes graph rules_in_words"
     " describing as_json mermaid graph_html",

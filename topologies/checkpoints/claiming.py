@@ -73,5 +73,4 @@ def telling_who_took_over(checkpoint: FileCheckpoint) -> Iterator[None]:
 
 
 def _this_process(run: str = "", command: str = "") -> Owner:
-    process = f"process {os.getpid()} on {socket.gethostname()}"
-    return Owner(f"{command}, {process}," if command else process, system_clock(), run)
+    return Owner(f"process {os.getpid()} on {socket.gethostname()}", system_clock(), run, command)

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from topologies.io.formats.file_errors import type_name
+from topologies.io.given_tables import given_table, is_data_frame
 from windowing.data.reprs import shown
 from windowing.data.returned_rows import EmittedRows, from_rows
 from windowing.errors import ConfigError, SchemaError
@@ -66,17 +67,14 @@ class Defaults:
             return rows
         if isinstance(rows, dict):
             return dict.fromkeys(self.columns) | rows
-        if isinstance(rows, pa.RecordBatch):
-            rows = pa.Table.from_batches([rows])
-        elif hasattr(rows, "iloc") and not _is_unnamed(rows):
-            rows = pa.Table.from_pandas(rows, preserve_index=False).replace_schema_metadata(None)
-        if isinstance(rows, pa.Table):
-            for name in [name for name in self.columns if name not in rows.column_names]:
-                rows = rows.append_column(name, pa.nulls(len(rows), self.columns[name].type))
+        if is_data_frame(rows) and _is_unnamed(rows):
             return rows
-        if isinstance(rows, Iterable) and not hasattr(rows, "iloc"):
-            return [self.completed(each) for each in rows]
-        return rows
+        table = given_table(rows)
+        if table is not None:
+            for name in [name for name in self.columns if name not in table.column_names]:
+                table = table.append_column(name, pa.nulls(len(table), self.columns[name].type))
+            return table
+        return [self.completed(each) for each in rows] if isinstance(rows, Iterable) else rows
 
     def in_words(self) -> dict[str, str]:
         """Per column its default, as it is written in Python."""

@@ -11,14 +11,13 @@ import pyarrow as pa
 from manager.storage.manifest import Manifest
 from manager.storage.segments.file_segments import FileSegments
 from manager.storage.segments.segments import SegmentWriter
-from topologies.checkpoints.note_names import TOPOLOGY
 from topologies.checkpoints.notes.looked_at import checkpoint_at, known_timing, timing_of
 from topologies.checkpoints.notes.timing_note import BoltTiming
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoints.savepoint import Rewrite, StateChange, take_savepoint
 from topologies.repairs.bolt_repair import BoltRepair
 from topologies.repairs.given_events import GivenEvents
-from topologies.state_tables.read_state import bolts, stored_columns
+from topologies.state_tables.read_state import bolts, noted_bolt, stored_columns
 from windowing.calls.checked import checked
 from windowing.errors import CheckpointError, ConfigError
 
@@ -98,8 +97,7 @@ class _Repairing:
         return rewrite
 
     def _check_bolt(self, name: str, timing: BoltTiming) -> None:
-        note = (self.source.files.read(TOPOLOGY) or {"bolts": {}})["bolts"].get(name, {})
-        if "sums" in note:
+        if "sums" in noted_bolt(self.source, name):
             raise ConfigError(
                 f"the events of bolt {name!r} cannot be repaired",
                 why="it adds them up as they come, and keeps sums of several",

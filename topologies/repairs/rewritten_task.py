@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -22,9 +21,6 @@ from topologies.repairs.task_correction import TaskCorrection, parts_of
 from topologies.state_tables.assigned_windows import reached_span, windows_of
 from topologies.state_tables.task_reader import TaskReader
 from windowing.data.events import Events, count_by_stream
-
-if TYPE_CHECKING:
-    pass
 
 
 def rewrite_task(task: TaskReader, correction: TaskCorrection, writer: SegmentWriter) -> TaskState:

@@ -22,7 +22,7 @@ def is_near(function: Callable[[Any, Context], Any], items: Sequence[Any], conte
     That is so of the sums of an AggregateBolt, and of sections that are made one. In a store of objects each section
     takes a request, and those of several tasks are better made at the same time.
     """
-    in_files = isinstance(context.store, FileSegments) and context.store.uri is None
+    in_files = isinstance(context.store, FileSegments) and not context.store.takes_requests
     if not in_files or function not in (fire, compact):
         return False
     bolts = {item.bolt for item in items}

@@ -40,7 +40,7 @@ class SparkFrames:
         """Write rows to Kafka, and wait until they are written."""
         senders, sink = self._senders, node.sink
         small = sum(rows.ref.rows for rows in sink_rows) <= MOST_ROWS
-        if senders is None or not small or not isinstance(store, FileSegments) or store.uri is not None:
+        if senders is None or not small or not isinstance(store, FileSegments) or store.takes_requests:
             send_records(self.spark, node, batch, sink_rows, store)
             return
         assert isinstance(sink, KafkaSink)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -105,9 +105,15 @@ def _read(
     return StoredState(checkpoint=halves.path, bolt=name, batch=_named(manifest), clock=manifest.clock, tables=tables)
 
 
+def noted_bolt(halves: PairedCheckpoint, name: str) -> dict[str, Any]:
+    """What the note of the topology says of a bolt; empty where it says nothing."""
+    found: dict[str, Any] = (read_note(halves.files, TOPOLOGY) or {"bolts": {}})["bolts"].get(name, {})
+    return found
+
+
 def stored_columns(halves: PairedCheckpoint, name: str, timing: BoltTiming) -> tuple[pa.Schema, pa.Schema]:
     """The columns of a bolt's stored events, as far as they are the user's, and those of its key."""
-    note = (read_note(halves.files, TOPOLOGY) or {"bolts": {}})["bolts"].get(name, {})
+    note = noted_bolt(halves, name)
     columns = parse_schema(note["columns"]) if note.get("columns") else pa.schema([])
     shown = [columns.field(each) for each in key_columns(timing) if each in columns.names]
     stored = [column for column in columns if column.name in timing.key] if "sums" in note else list(columns)

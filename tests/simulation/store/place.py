@@ -77,7 +77,7 @@ class StorePlace:
 
     def forget(self) -> None:
         """A new process has read nothing."""
-        read_ahead._READ = read_ahead._Pieces()
+        read_ahead.forget()
 
     def live(self, body: Callable[[], None], *, calm: bool) -> list[Driver]:
         """One life, of one driver or several; these, when all have ended."""

@@ -172,9 +172,9 @@ def error_of(action: Callable[[], object]) -> CheckpointError | None:
 
 def told(error: CheckpointError) -> bool:
     """Whether it was stopped by another, or came after it: and says so, and whether somebody goes on."""
-    by_run = "has been taken over by process" in error.what and (error.do or "").startswith("let that run continue")
-    by_command = "has been taken over by windbolt re" in error.what and (error.do or "").startswith("start again")
-    taken = isinstance(error, TakenOver) and (by_run or by_command)
+    said = "start again" if "(windbolt re" in error.what else "let that run continue"
+    taken = isinstance(error, TakenOver) and "has been taken over by process" in error.what
+    taken = taken and (error.do or "").startswith(said)
     return taken or "belongs to another topology" in error.what
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
@@ -14,10 +13,11 @@ from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.file_systems import object_store
 from manager.storage.manifest import Manifest
 from manager.storage.sealed_folder import SealedFolder
-from manager.storage.segments.file_segments import FileSegments, epoch_of
+from manager.storage.segments.file_segments import epoch_of
 from manager.storage.turns import Committed, Owner
 from tests.helpers.races import Driver, alone, judge, published, race, topology, write_input
 from tests.helpers.s3 import S3
+from tests.helpers.store_changes import Interrupted
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from windowing.errors import CheckpointError
@@ -42,38 +42,8 @@ class Dies(BaseException):
     """The end of a process."""
 
 
-class Interrupted:
-    """Something that happens before the n-th operation of this process on the store."""
-
-    def __init__(self, at: int, happens: Any) -> None:
-        self.at, self.happens, self.seen, self.busy = at, happens, 0, False
-
-    def __enter__(self) -> Interrupted:
-        self.patches = ExitStack()
-        for owner, name in [*((object_store, name) for name in OPERATIONS), (FileSegments, "writer")]:
-            self.patches.enter_context(patch.object(owner, name, self._with(getattr(owner, name))))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.patches.close()
-
-    def _with(self, operation: Any) -> Any:
-        def instead(*given: Any, **named: Any) -> Any:
-            if not self.busy:
-                self.seen += 1
-                if self.seen == self.at:
-                    self.busy = True
-                    try:
-                        self.happens()
-                    finally:
-                        self.busy = False
-            return operation(*given, **named)
-
-        return instead
-
-
 def operations_of_a_run(store: S3, files: str) -> int:
-    with Interrupted(0, None) as counted:
+    with Interrupted(0, lambda: None, OPERATIONS) as counted:
         alone(store, files, "counted")
     return counted.seen
 
@@ -86,7 +56,7 @@ def test_another_run_takes_over_at_any_operation(store: S3, files: str, expected
         name = f"taken{at}"
         made = topology(files, store.uri(f"{name}/out"))
         first, second = Driver(made, store.uri(f"{name}/ck")), Driver(made, store.uri(f"{name}/ck"))
-        with Interrupted(at, second.run):
+        with Interrupted(at, second.run, OPERATIONS):
             first.run()
         assert second.error is None
         judge(store, name, [first, second], expected)
@@ -101,7 +71,7 @@ def test_a_run_dies_at_any_operation_and_another_goes_on(store: S3, files: str, 
         name = f"dead{at}"
         made = topology(files, store.uri(f"{name}/out"))
         first, second = Driver(made, store.uri(f"{name}/ck")), Driver(made, store.uri(f"{name}/ck"))
-        with Interrupted(at, dies), pytest.raises(Dies):
+        with Interrupted(at, dies, OPERATIONS), pytest.raises(Dies):
             first.run()
         second.run()
         judge(store, name, [first, second], expected)
