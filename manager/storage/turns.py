@@ -25,7 +25,7 @@ _ATTEMPTS = 1000
 """How often somebody else may be faster with a claim until it is given up; each time that one commits a batch."""
 
 Turn = dict[str, Any]
-"""A document of the sequence: what is ``Committed``; ``owner``, ``since``, ``run``, ``command`` and ``epoch`` of whoever
+"""A document of the sequence: what is ``Committed``; ``owner``, ``since``, ``run``, ``command``, ``epoch`` of whoever
 wrote it; and ``id``, which no other document has."""
 
 
