@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -31,6 +32,11 @@ _UNNAMED = "pyspark-shell"
 """What spark-submit calls an application that nobody has named."""
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+_FILES = "fs.file.impl"
+_UNSUMMED = {_FILES: "org.apache.hadoop.fs.RawLocalFileSystem", "fs.file.impl.disable.cache": "true"}
+"""Settings with which Hadoop reads and writes local files without checksums. Its cache knows a file system by its
+scheme, and would give out the one with checksums."""
+_STARTING = Lock()
 _LISTING = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
@@ -65,14 +71,11 @@ def open_session(master: str | None, conf: Mapping[str, str], *, kafka: bool = F
         given |= with_connector(given) if kafka else {}
         start_java(_at_start(given), fetches=kafka)
         with explaining_javas_end():
-            session, known = _opened(given)
-            if on_this_machine(known.get(_MASTER, LOCAL)) and session.conf.get(_FILE_MANAGER, None) is None:
-                _write_checkpoints_simply(session)
-    return session, True
+            return _opened(given), True
 
 
-def _opened(given: Mapping[str, str]) -> tuple[SparkSession, dict[str, str]]:
-    """A session in the Java that runs, and the settings that are known of it. ``given``: those of the user."""
+def _opened(given: Mapping[str, str]) -> SparkSession:
+    """A session in the Java that runs. ``given``: the settings of the user."""
     SparkContext._ensure_initialized()
     known = {name: value for name, value in SparkConf().getAll() if started_with(name) != value} | dict(given)
     settings = _defaults(known.get(_MASTER, LOCAL))
@@ -81,7 +84,7 @@ def _opened(given: Mapping[str, str]) -> tuple[SparkSession, dict[str, str]]:
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:
-        return builder.getOrCreate(), known
+        return builder.getOrCreate()
     except Py4JJavaError as error:
         raise spark_not_started(settings.get(_MASTER, known.get(_MASTER, LOCAL)), error) from error
 
@@ -137,31 +140,36 @@ def _submitted() -> bool:
 
 
 @contextmanager
-def simple_checkpoints(spark: SparkSession, path: str | None) -> Iterator[None]:
+def simple_checkpoints(spark: SparkSession, path: str | None, *, summed: bool) -> Iterator[bool]:
     """Within the block a query that starts writes its logs more simply if its checkpoint is in a folder, ``path``; None
-    for one in a store. What somebody has set for the session stays.
+    for one in a store. What somebody has set for the session stays. ``summed``: with checksums, as Spark does by
+    itself; the query then also checks those of all other files that it reads.
 
-    The block lasts until the query has its sources: Spark reads the setting for the log of a source when it opens that,
-    in a thread of the query, some time after ``start`` has returned.
+    Yields whether the query writes no checksums. The block lasts until the query has its sources: Spark reads the
+    settings for the log of a source when it opens that, in a thread of the query, some time after ``start`` has
+    returned. Other queries that start so wait meanwhile: each has its own settings.
     """
-    ours = path is not None and spark.conf.get(_FILE_MANAGER, None) is None
-    if ours:
-        _write_checkpoints_simply(spark)
-    written = spark.conf.get(_FILE_MANAGER, None)
-    try:
-        yield
-    finally:
-        if ours and spark.conf.get(_FILE_MANAGER, None) == written:
-            spark.conf.unset(_FILE_MANAGER)
+    with _STARTING:
+        settings = {} if path is None else _simpler(spark, summed=summed)
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        try:
+            yield _FILES in settings
+        finally:
+            for name, value in settings.items():
+                if spark.conf.get(name, None) == value:
+                    spark.conf.unset(name)
 
 
-def _write_checkpoints_simply(spark: SparkSession) -> None:
+def _simpler(spark: SparkSession, *, summed: bool) -> dict[str, str]:
     """Have Spark's logs written through Hadoop's FileSystem instead of its FileContext, as Spark does where there is no
-    FileContext.
+    FileContext, and unless ``summed`` by that below the one with checksums.
 
-    Both write to a temporary file and rename it. Without Hadoop's native library, FileContext starts some ten processes
-    (chmod, readlink) for each of the three files of a batch, FileSystem two.
+    All write to a temporary file and rename it. Without Hadoop's native library, FileContext starts some ten processes
+    (chmod, readlink) for each of the three files of a batch, FileSystem two, and without checksums one.
     """
+    if spark.conf.get(_FILE_MANAGER, None) is not None:
+        return {}
     jvm: Any = spark._jvm
     for package in ("checkpointing.", ""):  # Spark has moved it
         name = f"org.apache.spark.sql.execution.streaming.{package}FileSystemBasedCheckpointFileManager"
@@ -169,8 +177,10 @@ def _write_checkpoints_simply(spark: SparkSession) -> None:
             jvm.org.apache.spark.util.Utils.classForName(name, True, False)
         except Exception:
             continue
-        spark.conf.set(_FILE_MANAGER, name)
-        return
+        hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()
+        others = spark.conf.get(_FILES, None) or hadoop.get(_FILES)
+        return {_FILE_MANAGER: name} | ({} if summed or others else _UNSUMMED)
+    return {}
 
 
 def check_session(spark: SparkSession, *, kafka: bool = False) -> None:
