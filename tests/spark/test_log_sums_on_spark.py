@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.shop import SCHEMA, Counted, shop_in_memory, write_orders
@@ -30,9 +30,7 @@ def read_by_hadoop(spark: SparkSession, path: Path) -> str:
     jvm: Any = spark._jvm
     conf = spark.sparkContext._jsc.hadoopConfiguration()
     place = jvm.org.apache.hadoop.fs.Path(str(path))
-    files = place.getFileSystem(conf)
-    assert files.getClass().getSimpleName() == "LocalFileSystem"
-    stream = files.open(place)
+    stream = place.getFileSystem(conf).open(place)
     try:
         return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
     finally:
@@ -43,9 +41,13 @@ def read_by_hadoop(spark: SparkSession, path: Path) -> str:
 def test_hadoop_finds_them_right_and_finds_damage_by_them(
     spark: SparkSession, tmp_path: Path, files: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept: list[int] = []
-    keep = LogSums.keep
-    monkeypatch.setattr(LogSums, "keep", lambda sums, batch: (kept.append(batch), keep(sums, batch)))
+    kept, keep = list[int](), LogSums.keep
+
+    def noted(sums: LogSums, batch: int) -> None:
+        kept.append(batch)
+        keep(sums, batch)
+
+    monkeypatch.setattr(LogSums, "keep", noted)
     write_orders(tmp_path / "orders", range(files))
     topology, _ = shop_in_memory(tmp_path / "orders")
     assert run(topology, tmp_path / "ck").batches == files + 1

@@ -27,7 +27,7 @@ from topologies.run.masters import is_cluster
 from topologies.spark.code.module_owner import is_users, own_paths
 from topologies.spark.code.needed_modules import Reached, reached_by
 from topologies.spark.code.shipping import forget_others, ship
-from topologies.spark.jvm.class_names import know_classes
+from topologies.spark.java_classes import know_classes
 from topologies.spark.near import is_near
 from topologies.spark.process_memory import tasks_ended, topology_came
 from topologies.spark.spark_errors import kafka_error_in, passing_error_in, storage_error_in

@@ -136,7 +136,7 @@ def test_at_the_end_of_a_run_that_fails_they_are_kept_and_its_error_is_told(
     def fails(*_: object) -> None:
         raise StorageError("the disk is full", why="it is small")
 
-    monkeypatch.setattr(spark_files.files, "write_private", fails)
+    monkeypatch.setattr("topologies.checkpoints.spark_half.spark_files.files.write_private", fails)
     with pytest.raises(ZeroDivisionError), sums_of(spark):
         raise ZeroDivisionError
     with pytest.raises(StorageError, match="the disk is full"), sums_of(spark):

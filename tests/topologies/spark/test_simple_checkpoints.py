@@ -57,6 +57,17 @@ def test_in_a_store_and_where_somebody_has_set_it_nothing_changes(path: str | No
     assert settings == given
 
 
+def test_where_somebody_has_set_the_same_only_the_rest_is_set_and_taken_back() -> None:
+    settings = Conf()
+    with simple_checkpoints(session(settings), "/shared/ck", summed=True):
+        given = dict(settings)
+    settings.update(given)
+    with simple_checkpoints(session(settings), "/shared/ck", summed=False) as unsummed:
+        assert unsummed
+        assert given.items() < settings.items()
+    assert settings == given
+
+
 @pytest.mark.parametrize(("given", "hadoop"), [({FILES: "the user's"}, {}), ({}, {FILES: "the user's"})])
 def test_a_file_system_of_the_users_is_used(given: dict[str, str], hadoop: dict[str, str]) -> None:
     settings = Conf(given)
@@ -77,7 +88,9 @@ def test_a_query_that_starts_meanwhile_has_settings_of_its_own() -> None:
     with simple_checkpoints(session(settings), "/shared/ck", summed=False) as unsummed:
         other.start()
         other.join(0.05)
-        assert unsummed and FILES in settings and not seen
+        assert unsummed
+        assert FILES in settings
+        assert not seen
     other.join()
     assert seen == [False]
     assert settings == {}

@@ -168,8 +168,16 @@ def _simpler(spark: SparkSession, *, summed: bool) -> dict[str, str]:
     All write to a temporary file and rename it. Without Hadoop's native library, FileContext starts some ten processes
     (chmod, readlink) for each of the three files of a batch, FileSystem two, and without checksums one.
     """
-    if spark.conf.get(_FILE_MANAGER, None) is not None:
+    manager, given = _simple_manager(spark), spark.conf.get(_FILE_MANAGER, None)
+    if manager is None or given not in (None, manager):
         return {}
+    hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()
+    others = spark.conf.get(_FILES, None) or hadoop.get(_FILES)
+    return ({} if given else {_FILE_MANAGER: manager}) | ({} if summed or others else _UNSUMMED)
+
+
+def _simple_manager(spark: SparkSession) -> str | None:
+    """The class that writes through FileSystem; None where Spark has none."""
     jvm: Any = spark._jvm
     for package in ("checkpointing.", ""):  # Spark has moved it
         name = f"org.apache.spark.sql.execution.streaming.{package}FileSystemBasedCheckpointFileManager"
@@ -177,10 +185,8 @@ def _simpler(spark: SparkSession, *, summed: bool) -> dict[str, str]:
             jvm.org.apache.spark.util.Utils.classForName(name, True, False)
         except Exception:
             continue
-        hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()
-        others = spark.conf.get(_FILES, None) or hadoop.get(_FILES)
-        return {_FILE_MANAGER: name} | ({} if summed or others else _UNSUMMED)
-    return {}
+        return name
+    return None
 
 
 def check_session(spark: SparkSession, *, kafka: bool = False) -> None:
