@@ -20,7 +20,6 @@ from manager.storage.file_systems.files import (
     move,
     sync_folders_below,
     sync_names,
-    write_private,
 )
 from manager.storage.file_systems.storage_errors import UNREADABLE, during
 from manager.storage.verified_reads import kept_batches
@@ -29,6 +28,7 @@ from topologies.checkpoints.matching_halves import check_whole
 from topologies.checkpoints.note_names import GOING_BACK
 from topologies.checkpoints.notes.sinks_note import SINKS, SinkNote, read_sinks
 from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
+from topologies.checkpoints.spark_half.spark_files import write_spark_file
 from topologies.checkpoints.unfinished import back_to_command, check_beginning_complete
 from topologies.checkpoints.way_back import whole_batches
 from topologies.engine.commit.sink_folders import batch_of_file, later_files
@@ -129,7 +129,9 @@ def _spark_half(halves: PairedCheckpoint, key: str, done: Rollback) -> None:
     if batch >= 0:
         for source, last in spark.logged(batch).items():
             for number in spark.missing(source, last):
-                _write(halves.filesystem, f"{spark.root}/sources/{source}/{number}", spark.restored(source, number))
+                path, text = f"{spark.root}/sources/{source}/{number}", spark.restored(source, number)
+                # Its checksum may be there still, of what it was.
+                write_spark_file(halves.filesystem, path, text, summed=halves.uri is None)
     for name in list(spark.after(batch)):
         folder, _, base = name.rpartition("/")
         for each in (name, f"{folder}/.{base}.crc"):
@@ -196,10 +198,3 @@ def _move(filesystem: pafs.FileSystem, source: str, target: str, done: Rollback)
     make_folder(filesystem, target.rsplit("/", 1)[0])
     move(filesystem, source, target)
     done.moved += 1
-
-
-def _write(filesystem: pafs.FileSystem, path: str, text: str) -> None:
-    folder, base = path.rsplit("/", 1)
-    draft = f"{folder}/.{base}.{uuid.uuid4().hex}.tmp"
-    write_private(filesystem, draft, text.encode())
-    move(filesystem, draft, path)

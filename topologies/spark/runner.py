@@ -16,7 +16,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.checkpoints.cleaning import Cleaning
 from topologies.checkpoints.spark_half.file_journal import path_of
-from topologies.checkpoints.spark_half.log_sums import LogSums
 from topologies.checkpoints.spark_half.source_log import Partitions
 from topologies.checkpoints.spark_half.unplanned import forget_unplanned
 from topologies.engine.batch.context import Context
@@ -25,7 +24,6 @@ from topologies.engine.batch.report import BatchReport
 from topologies.engine.commit.frames import Frames
 from topologies.engine.work.output import Output
 from topologies.io.paths import shown_path
-from topologies.io.spouts import FrameSpout
 from topologies.metrics.source_lag import records_behind
 from topologies.page.asked_observers import asked_observers
 from topologies.preflight.before_start import refuse_before_start
@@ -168,22 +166,19 @@ class SparkRun(CheckpointedRun):
             else {"processingTime": f"{max(every.micros // 1000, 1)} milliseconds"}
         )
         path = self.halves.path if self.halves.uri is None else None
-        frames = any(isinstance(node.spout, FrameSpout) for node in self.topology.spouts.values())
         with (
-            LogSums(self.halves.spark_half) as self.sums,
-            Cleaning(self._clean) as self.cleaning,
+            Cleaning(self.checkpoint.clean) as self.cleaning,
             listening(self.spark, self.metrics),
             ExitStack() as opening,
         ):
             self.micro_batch.clean = self.cleaning.begin
-            if opening.enter_context(simple_checkpoints(self.spark, path, summed=frames)):
-                self.sums.begin()
+            opening.enter_context(simple_checkpoints(self.spark, path))
             try:
                 query = self.query = writer.trigger(**trigger).start()
             except (Py4JJavaError, PySparkException) as error:
                 raise storage_error_in(str(error)) or passing_error_in(str(error)) or error from error
             try:
-                _wait_for_sources(query)
+                wait_for_sources(query)
                 opening.close()
                 guarded.wait(query, self.spark)
             finally:
@@ -191,11 +186,6 @@ class SparkRun(CheckpointedRun):
                 if self.metrics is not None:
                     self.metrics.settle(str(query.runId))
         self.micro_batch.clean = self.checkpoint.clean
-
-    def _clean(self) -> None:
-        """After a batch, while Spark works on what lies between two of them."""
-        self.checkpoint.clean()
-        self.sums.keep(self.micro_batch.manifest.batch)
 
     def _spark_batch(self, batch: DataFrame, number: int) -> None:
         """Called by Spark for each micro-batch, and again with the same rows if it was not committed."""
@@ -296,7 +286,7 @@ class Guarded:
             raise self.failure
 
 
-def _wait_for_sources(query: StreamingQuery) -> None:
+def wait_for_sources(query: StreamingQuery) -> None:
     """Return once the query has opened its sources, or has ended; or after a minute, whatever it waits for."""
     for _ in range(int(60 / _LOOK_SECONDS)):
         if not query.isActive or not str(query.status["message"]).startswith("Initializing"):

@@ -69,7 +69,6 @@ class SparkExecutor:
         self.reached = Reached()
         self._here = InProcess()
         self._cluster = Cluster.of(context) if is_cluster(context.master or "") else None
-        know_classes(context)
 
     @property
     def slots(self) -> int:
@@ -80,6 +79,7 @@ class SparkExecutor:
     def load(self, topology: Topology) -> None:
         """Set the topology of the following tasks. On a cluster, its code is sent along."""
         self.close()
+        know_classes(self.spark)
         self.name = uuid.uuid4().hex
         if self._cluster is not None:
             self.reached = reached_by(_for_workers(topology))

@@ -33,9 +33,9 @@ from topologies.scenarios.run.scenario_topology import add_bare_bolt, watched_to
 from topologies.scenarios.run.script import ScriptBatch, ScriptSplit, script
 from topologies.scenarios.run.side_by_side import joined, prefixed
 from topologies.scenarios.schema.scenario_model import Scenario
-from topologies.spark.jvm.session import check_session
+from topologies.spark.jvm.session import check_session, simple_checkpoints
 from topologies.spark.jvm.sharing import shared_session
-from topologies.spark.runner import Guarded
+from topologies.spark.runner import Guarded, wait_for_sources
 from topologies.spark.source import new_files
 from topologies.spark.spark_executor import TaskExecutor
 from topologies.spark.workers.pool import executor_for
@@ -177,7 +177,10 @@ class _Group:
             .option("checkpointLocation", halves.spark)
         )
         try:
-            guarded.wait(writer.trigger(availableNow=True).start(), self.spark)
+            with simple_checkpoints(self.spark, None if halves.uri else halves.path):
+                query = writer.trigger(availableNow=True).start()
+                wait_for_sources(query)
+            guarded.wait(query, self.spark)
         except Crash:
             return False
         return True

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from tests.spark.kafka.kafka_shop import Kafka
 from tests.spark.tools import run
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.spark.client import compiled, ranges
+from topologies.spark.client import ranges
 from topologies.spark.source import StreamSource
 from topologies.spark.workers.pool import TASKS
 
@@ -125,7 +125,7 @@ def test_what_cannot_be_read_here_is_read_by_spark(
     assert len(by_spark) == 1
     monkeypatch.undo()
     (tmp_path / "KafkaRanges.java").write_text("public class KafkaRanges {", "utf-8")
-    monkeypatch.setattr(compiled, "_FOLDER", tmp_path)
+    monkeypatch.setattr(ranges, "_SOURCE", tmp_path / "KafkaRanges.java")
     assert [row["value"] for row in read(kafka, topic, tmp_path / "two", value="text")] == ["1", "2", "3"]
 
 

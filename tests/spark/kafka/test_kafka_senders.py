@@ -17,7 +17,7 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.io.kafka import KafkaSink
 from topologies.sources.records import outgoing
 from topologies.spark import spark_frames
-from topologies.spark.client import compiled
+from topologies.spark.client import senders
 from topologies.spark.client.senders import KafkaSenders
 from topologies.spark.workers.pool import TASKS
 from windowing.data.schema import parse_schema
@@ -106,7 +106,7 @@ def test_what_the_driver_cannot_write_is_spark_s(
         write(kafka, [{"value": bytes(2_000_000)}], tmp_path / "large", topic)
     assert written == [False]
     (tmp_path / "KafkaSender.java").write_text("public class KafkaSender {", "utf-8")
-    monkeypatch.setattr(compiled, "_FOLDER", tmp_path)
+    monkeypatch.setattr(senders, "_SOURCE", tmp_path / "KafkaSender.java")
     write(kafka, [{"value": b"small"}], tmp_path / "small", topic)
     assert written == [False, False]
     assert [record.value for record in kafka.records(topic)] == [b"small"]

@@ -308,15 +308,20 @@ def test_what_cannot_be_gone_back_to_is_refused_with_what_can(campaign: Campaign
     assert sorted(ended.rglob("*")) == before
 
 
-def test_entries_that_spark_has_deleted_are_taken_from_those_that_hold_them_too(campaign: Campaign) -> None:
-    """As if the next file that holds all had come, and Spark had deleted what was before it."""
+@pytest.mark.parametrize("sums", ["gone", "left", "of other bytes"])
+def test_entries_that_spark_has_deleted_are_taken_from_those_that_hold_them_too(campaign: Campaign, sums: str) -> None:
+    """As if the next file that holds all had come, and Spark had deleted what was before it, without the checksums that
+    it does not know of."""
     folder = _at(campaign, "died while closing")
     source = folder / "ck/spark/sources/0"
     names = ["3.compact", "4", "5", "6"]
     lines = [line for name in names for line in (source / name).read_text().split("\n")[1:]]
     for name in names:
         (source / name).unlink()
-        (source / f".{name}.crc").unlink()
+        if sums == "gone":
+            (source / f".{name}.crc").unlink()
+        elif sums == "of other bytes":
+            (source / f".{name}.crc").write_bytes(b"crc\0\0\0\2\0\0\0\0\0")
     (source / "6.compact").write_text("\n".join(["v1", *lines]))
     _back(folder, "0000000004")
     assert (source / "4").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from topologies import TopologyBuilder, sinks, spouts
+from topologies.spark.code import needed_modules
 from topologies.spark.code.archive import MOST_BYTES, PREFIX, write_archive
 from topologies.spark.code.module_owner import ModuleOwner, owner_of
 from topologies.spark.code.needed_modules import reached_by
@@ -154,3 +156,66 @@ def test_modules_of_an_earlier_run_are_forgotten(tmp_path: Path, monkeypatch: py
 )
 def test_whose_a_module_is(name: str, owner: ModuleOwner) -> None:
     assert owner_of(name) is owner
+
+
+EVERYWHERE = """
+import at_the_top, and_this.deeper
+try:
+    from tried import x
+except ImportError:
+    import handled
+else:
+    import otherwise
+finally:
+    import at_last
+if x:
+    import when
+elif y:
+    import when_not
+else:
+    import never
+for one in (lambda: 0)():
+    while one:
+        with one as other:
+            import deep
+    else:
+        import after_all
+match x:
+    case 1:
+        import matched
+class A:
+    import of_a_class
+    async def method(self):
+        async with self as other:
+            async for each in self:
+                import in_a_method
+        def inner():
+            import in_an_inner_one
+"""
+
+
+DEEP = "if x == 0:\n    import one\n" + "".join(f"elif x == {at}:\n    import m{at}\n" for at in range(1, 1200))
+
+
+@pytest.mark.parametrize("text", [EVERYWHERE, BOLTS, DEEP], ids=["everywhere", "a bolt", "a long chain"])
+def test_imports_are_found_wherever_python_finds_them(text: str) -> None:
+    tree = ast.parse(text)
+    nodes = [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    wanted = [(alias.name, node in tree.body) for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    wanted += [
+        (name, node in tree.body)
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and not node.level
+        for name in (node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names))
+    ]
+    assert sorted(needed_modules._imports(text, "")) == sorted(wanted)
+    assert len(wanted) > 6
+
+
+def test_a_file_that_has_changed_is_read_anew(taxed: Any, tmp_path: Path) -> None:
+    assert "of_not_loaded" in reached_by(of(taxed)).users
+    assert "unrelated" not in reached_by(of(taxed)).users
+    (tmp_path / "my_shop/not_loaded.py").write_text("import unrelated  # and no more\n")
+    found = reached_by(of(taxed)).users
+    assert "unrelated" in found
+    assert "of_not_loaded" not in found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 import uuid
 import zlib
@@ -18,30 +17,26 @@ from windowing.errors import DamagedCheckpoint
 _MAGIC = b"crc\0"
 _SUMMED = 512
 """Bytes for which Hadoop keeps a checksum."""
-_PAGE = 4096
-"""Bytes that a disk has, or has not."""
 
 
 def read_spark_file(filesystem: pafs.FileSystem, path: str) -> str:
     """The text of a file that Spark wrote.
 
-    Raises DamagedCheckpoint where it is gone, empty, or does not fit its ``.crc``, StorageError where it cannot be
-    read. Where there is no ``.crc``, as on object stores and on HDFS, which look after their files themselves, there is
-    nothing to hold it against; nor where that is empty, as a power cut leaves what was not yet on the disk.
+    Raises DamagedCheckpoint where it is gone or does not fit its ``.crc``, StorageError where it cannot be read. Where
+    there is no ``.crc``, as on object stores and on HDFS, which look after their files themselves, there is nothing to
+    hold it against.
     """
+    folder, base = path.rsplit("/", 1)
     data = _bytes(filesystem, path)
     if data is None:
         raise DamagedCheckpoint(
             f"Spark's log {path} is gone",
             why="it records which input belongs to which batch, and which batches are done",
         )
-    if not data:
-        raise DamagedCheckpoint(f"Spark's log {path} is damaged", why="the file is empty")
-    sums = _bytes(filesystem, sums_of(path))
-    if sums and not _fits(data, sums):
+    sums = _bytes(filesystem, f"{folder}/.{base}.crc")
+    if sums is not None and not _fits(data, sums):
         raise DamagedCheckpoint(
-            f"Spark's log {path} is damaged",
-            why=f"its {len(data):,} bytes and the checksum beside it ({os.path.basename(sums_of(path))}) differ",
+            f"Spark's log {path} is damaged", why=f"its {len(data):,} bytes and Spark's checksum in .{base}.crc differ"
         )
     try:
         return data.decode()
@@ -54,32 +49,16 @@ def write_spark_file(filesystem: pafs.FileSystem, path: str, text: str, *, summe
 
     At no moment is there a checksum that is not the file's: a file without one is held against nothing.
     """
-    sums, data = sums_of(path), text.encode()
+    folder, base = path.rsplit("/", 1)
+    sums, data = f"{folder}/.{base}.crc", text.encode()
     if summed:
         files.delete(filesystem, sums, missing=True)
         if isinstance(filesystem, pafs.LocalFileSystem):
-            sync_names(path.rsplit("/", 1)[0])
+            sync_names(folder)
     _write(filesystem, path, data)
     if summed:
-        _write(filesystem, sums, _sums(data))
-
-
-def sum_spark_file(path: str) -> None:
-    """Write the ``.crc`` of a local file that has none; nothing where the file is gone.
-
-    The ``.crc`` is not flushed to the disk, as Spark flushes none, unless it is so large that a power cut could leave a
-    part of it.
-    """
-    local = pafs.LocalFileSystem()
-    data = _bytes(local, path)
-    if data is None:
-        return
-    sums = _sums(data)
-    draft = _draft_of(sums_of(path))
-    files.write_private(local, draft, sums)
-    if len(sums) > _PAGE:
-        sync_file(draft)
-    files.move(local, draft, sums_of(path))
+        parts = [data[at : at + _SUMMED] for at in range(0, len(data), _SUMMED)]
+        _write(filesystem, sums, _MAGIC + struct.pack(f">i{len(parts)}I", _SUMMED, *map(zlib.crc32, parts)))
 
 
 def create_spark_file(uri: str, path: str, text: str) -> bool:
@@ -92,14 +71,9 @@ def create_spark_file(uri: str, path: str, text: str) -> bool:
 
 def delete_spark_file(filesystem: pafs.FileSystem, path: str) -> None:
     """Delete a file, and its checksum before it, which would otherwise speak of a file that is lost."""
-    for each in (sums_of(path), path):
-        files.delete(filesystem, each, missing=True)
-
-
-def sums_of(path: str) -> str:
-    """Where the checksums of a file are."""
     folder, base = path.rsplit("/", 1)
-    return f"{folder}/.{base}.crc"
+    for each in (f"{folder}/.{base}.crc", path):
+        files.delete(filesystem, each, missing=True)
 
 
 def _write(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
@@ -119,12 +93,6 @@ def _draft_of(path: str) -> str:
     """A new name as Spark gives it to what is to be the file at a path."""
     folder, base = path.rsplit("/", 1)
     return f"{folder}/.{base.removeprefix('.')}.{uuid.uuid4()}.tmp"
-
-
-def _sums(data: bytes) -> bytes:
-    """The checksums of a file, as Hadoop writes them."""
-    parts = [data[at : at + _SUMMED] for at in range(0, len(data), _SUMMED)]
-    return _MAGIC + struct.pack(f">i{len(parts)}I", _SUMMED, *map(zlib.crc32, parts))
 
 
 def _fits(data: bytes, sums: bytes) -> bool:

@@ -149,7 +149,7 @@ class SparkHalf:
     def after(self, batch: int) -> Iterator[str]:
         """The files of batches after this one, and what of its own commit is damaged."""
         for folder in ("offsets", "commits"):
-            names = {*self.paths(folder), *self.summed(folder)}  # of some only the checksum may be left
+            names = {*self._paths(folder), *self.summed(folder)}  # of some only the checksum may be left
             yield from sorted(name for name in names if (number := _number(name)) is not None and number > batch)
         try:
             if batch in self.commits():
@@ -159,7 +159,7 @@ class SparkHalf:
         logged = self.logged(batch) if batch >= 0 else {}
         for source in self._sources_of_files():
             last = logged.get(source, -1)
-            names = {*self.paths(f"sources/{source}"), *self.summed(f"sources/{source}")}
+            names = {*self._paths(f"sources/{source}"), *self.summed(f"sources/{source}")}
             yield from sorted(name for name in names if (number := _number(name)) is not None and number > last)
 
     def summed(self, folder: str) -> list[str]:
@@ -180,10 +180,6 @@ class SparkHalf:
                 if _DRAFT.fullmatch(entry.base_name):
                     delete(self.filesystem, entry.path)
 
-    def paths(self, folder: str) -> list[str]:
-        """The files of a folder, hidden ones left out."""
-        return [f"{folder}/{name}" for name in self.names(folder)]
-
     def _entries(self, folder: str) -> list[pafs.FileInfo]:
         return entries(self.filesystem, f"{self.root}/{folder}".rstrip("/"))
 
@@ -201,6 +197,9 @@ class SparkHalf:
             with suppress(DamagedCheckpoint):
                 return '"batchId":' in self.read(f"sources/{source}/{name}")
         return False
+
+    def _paths(self, folder: str) -> list[str]:
+        return [f"{folder}/{name}" for name in self.names(folder)]
 
     def _numbers(self, folder: str) -> list[int]:
         return sorted(int(name) for name in self.names(folder) if name.isdigit())

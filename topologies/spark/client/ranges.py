@@ -11,6 +11,7 @@ import logging
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -22,7 +23,8 @@ from topologies.checkpoints.spark_half.source_log import OffsetRange
 from topologies.engine.batch.context import Context
 from topologies.io.kafka import KafkaSpout
 from topologies.sources.record_files import RecordFile
-from topologies.spark.client.compiled import FAILURES, compiled, kafka_settings, made, properties
+from topologies.spark.client.client_settings import kafka_settings, properties
+from topologies.spark.jvm.compiled import FAILURES, compiled, made
 from topologies.spark.kafka_frames import READING
 
 _PATIENCE_MS = 5_000
@@ -33,6 +35,7 @@ _FIXED = {
 }
 _DEFAULTS = {"receive.buffer.bytes": "65536"}
 """As Spark has them."""
+_SOURCE = Path(__file__).with_name("KafkaRanges.java")
 _LOG = logging.getLogger("windbolt.kafka")
 
 
@@ -96,7 +99,7 @@ class KafkaRanges:
         """A reader for each spout."""
         if self._readers is None:
             self._usable = False  # until this has been done
-            constructor = compiled(self._spark, "KafkaRanges")
+            constructor = compiled(self._spark, _SOURCE)
             self._readers = {
                 name: made(self._spark, constructor, self._settings(spout), "headers" in spout.record.names)
                 for name, spout in self._spouts.items()

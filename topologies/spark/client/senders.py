@@ -10,6 +10,7 @@ import logging
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -20,11 +21,13 @@ from pyspark.sql import SparkSession
 from manager.storage.file_systems.files import delete, write_private
 from manager.storage.segments.file_segments import FileSegments
 from topologies.io.kafka import KafkaSink
-from topologies.spark.client.compiled import FAILURES, compiled, kafka_settings, made, properties
+from topologies.spark.client.client_settings import kafka_settings, properties
+from topologies.spark.jvm.compiled import FAILURES, compiled, made
 from topologies.spark.kafka_frames import WRITING
 
 MOST_ROWS, _MOST_BYTES = 100_000, 1 << 26
 """Rows and bytes of a batch up to which the driver writes them, with one thread and all of them in memory."""
+_SOURCE = Path(__file__).with_name("KafkaSender.java")
 _LOG = logging.getLogger("windbolt.kafka")
 
 
@@ -63,7 +66,7 @@ class KafkaSenders:
     def _sender(self, name: str, sink: KafkaSink) -> Any:
         if self._constructor is None:
             self._usable = False  # until this has been done
-            self._constructor = compiled(self._spark, "KafkaSender")
+            self._constructor = compiled(self._spark, _SOURCE)
             self._usable = True
         if name not in self._senders:
             settings = {**kafka_settings(WRITING, sink.options), "bootstrap.servers": sink.servers}

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from topologies.run.masters import LOCAL, on_this_machine
 from topologies.spark.jvm.connector import check_connector, file_defaults, start_java, started_with, with_connector
 from topologies.spark.jvm.java import explaining_javas_end, forget_ended_java
+from topologies.spark.jvm.local_files import without_programs
 from topologies.spark.jvm.not_started import spark_not_started
 from topologies.spark.jvm.surroundings import check_surroundings
 from windowing.errors import ConfigError, EnvironmentMissing
@@ -32,10 +33,6 @@ _UNNAMED = "pyspark-shell"
 """What spark-submit calls an application that nobody has named."""
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-_FILES = "fs.file.impl"
-_UNSUMMED = {_FILES: "org.apache.hadoop.fs.RawLocalFileSystem", "fs.file.impl.disable.cache": "true"}
-"""Settings with which Hadoop reads and writes local files without checksums. Its cache knows a file system by its
-scheme, and would give out the one with checksums."""
 _STARTING = Lock()
 _LISTING = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
@@ -140,44 +137,35 @@ def _submitted() -> bool:
 
 
 @contextmanager
-def simple_checkpoints(spark: SparkSession, path: str | None, *, summed: bool) -> Iterator[bool]:
+def simple_checkpoints(spark: SparkSession, path: str | None) -> Iterator[None]:
     """Within the block a query that starts writes its logs more simply if its checkpoint is in a folder, ``path``; None
-    for one in a store. What somebody has set for the session stays. ``summed``: with checksums, as Spark does by
-    itself; the query then also checks those of all other files that it reads.
+    for one in a store. What somebody has set for the session stays.
 
-    Yields whether the query writes no checksums. The block lasts until the query has its sources: Spark reads the
-    settings for the log of a source when it opens that, in a thread of the query, some time after ``start`` has
-    returned. Other queries that start so wait meanwhile: each has its own settings.
+    The block lasts until the query has its sources: Spark reads the setting for the log of a source when it opens that,
+    in a thread of the query, some time after ``start`` has returned. Other queries that start so wait meanwhile, each
+    for its turn: one would take the setting of another for the user's.
     """
-    with _STARTING:
-        settings = {} if path is None else _simpler(spark, summed=summed)
-        for name, value in settings.items():
-            spark.conf.set(name, value)
+    if path is None:
+        yield
+        return
+    with _STARTING, without_programs(spark):
+        ours = None if spark.conf.get(_FILE_MANAGER, None) is not None else _simple_manager(spark)
+        if ours is not None:
+            spark.conf.set(_FILE_MANAGER, ours)
         try:
-            yield _FILES in settings
+            yield
         finally:
-            for name, value in settings.items():
-                if spark.conf.get(name, None) == value:
-                    spark.conf.unset(name)
-
-
-def _simpler(spark: SparkSession, *, summed: bool) -> dict[str, str]:
-    """Have Spark's logs written through Hadoop's FileSystem instead of its FileContext, as Spark does where there is no
-    FileContext, and unless ``summed`` by that below the one with checksums.
-
-    All write to a temporary file and rename it. Without Hadoop's native library, FileContext starts some ten processes
-    (chmod, readlink) for each of the three files of a batch, FileSystem two, and without checksums one.
-    """
-    manager, given = _simple_manager(spark), spark.conf.get(_FILE_MANAGER, None)
-    if manager is None or given not in (None, manager):
-        return {}
-    hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()
-    others = spark.conf.get(_FILES, None) or hadoop.get(_FILES)
-    return ({} if given else {_FILE_MANAGER: manager}) | ({} if summed or others else _UNSUMMED)
+            if ours is not None and spark.conf.get(_FILE_MANAGER, None) == ours:
+                spark.conf.unset(_FILE_MANAGER)
 
 
 def _simple_manager(spark: SparkSession) -> str | None:
-    """The class that writes through FileSystem; None where Spark has none."""
+    """The class that writes Spark's logs through Hadoop's FileSystem instead of its FileContext, as Spark does where
+    there is no FileContext; None where Spark has none.
+
+    Both write to a temporary file and rename it. Without Hadoop's native library, FileContext starts some ten processes
+    (chmod, readlink) for each of the three files of a batch, FileSystem two.
+    """
     jvm: Any = spark._jvm
     for package in ("checkpointing.", ""):  # Spark has moved it
         name = f"org.apache.spark.sql.execution.streaming.{package}FileSystemBasedCheckpointFileManager"

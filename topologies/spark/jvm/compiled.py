@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -11,7 +10,6 @@ from weakref import WeakKeyDictionary
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-_FOLDER = Path(__file__).parent
 FAILURES = (Py4JError, TypeError)
 """What is raised where Java fails, or has no compiler: to py4j a class that is not there is a package."""
 
@@ -21,13 +19,14 @@ _COMPILED: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 fast code of it."""
 
 
-def compiled(spark: SparkSession, name: str) -> Any:
-    """The constructor of the class of a source beside this file; ``made`` calls it. Raises one of FAILURES.
+def compiled(spark: SparkSession, file: Path) -> Any:
+    """The constructor of the class of a source, which has the name of its file; ``made`` calls it. Raises one of
+    FAILURES.
 
     The class has the digest of its source in its name, because py4j finds methods by the names of classes, and would
     call those of another class that has the same name.
     """
-    source = (_FOLDER / f"{name}.java").read_text("utf-8")
+    name, source = file.stem, file.read_text("utf-8")
     named = f"{name}{hashlib.sha256(source.encode()).hexdigest()[:16]}"
     here = _COMPILED.setdefault(spark.sparkContext._gateway, {})
     if named not in here:
@@ -46,22 +45,3 @@ def made(spark: SparkSession, constructor: Any, *arguments: Any) -> Any:
     for argument in arguments:
         given.add(argument)
     return constructor.newInstance(given.toArray())
-
-
-def properties(spark: SparkSession, settings: Mapping[str, str]) -> Any:
-    """Settings as Java's Properties."""
-    jvm: Any = spark._jvm
-    found = jvm.java.util.Properties()
-    for name, value in settings.items():
-        found.setProperty(name, value)
-    return found
-
-
-def kafka_settings(*options: Mapping[str, str]) -> dict[str, str]:
-    """The options of Spark's connector that are for Kafka's own clients; the last one counts."""
-    return {
-        name.removeprefix("kafka."): value
-        for some in options
-        for name, value in some.items()
-        if name.startswith("kafka.")
-    }
