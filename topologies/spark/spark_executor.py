@@ -27,7 +27,6 @@ from topologies.run.masters import is_cluster
 from topologies.spark.code.module_owner import is_users, own_paths
 from topologies.spark.code.needed_modules import Reached, reached_by
 from topologies.spark.code.shipping import forget_others, ship
-from topologies.spark.java_classes import know_classes
 from topologies.spark.near import is_near
 from topologies.spark.process_memory import tasks_ended, topology_came
 from topologies.spark.spark_errors import kafka_error_in, passing_error_in, storage_error_in
@@ -37,6 +36,8 @@ from windowing.errors import WindboltError
 
 _FEW = 2
 """So many items are a task each, however few slots there are."""
+_CLASSES = ("PythonRDD", "PythonUtils", "SimplePythonFunction")
+"""What PySpark asks Java for in each job of RDDs."""
 _TOPOLOGIES: dict[str, Topology] = {}
 """In a worker: the unpacked topology, by a name that its run chose."""
 
@@ -79,7 +80,7 @@ class SparkExecutor:
     def load(self, topology: Topology) -> None:
         """Set the topology of the following tasks. On a cluster, its code is sent along."""
         self.close()
-        know_classes(self.spark)
+        _know_classes(self.spark)
         self.name = uuid.uuid4().hex
         if self._cluster is not None:
             self.reached = reached_by(_for_workers(topology))
@@ -235,6 +236,18 @@ def unpacked(name: str, broadcast: Broadcast[bytes], paths: Sequence[str], sent:
         topology_came()
         _TOPOLOGIES[name] = pickle.loads(broadcast.value)
     return _TOPOLOGIES[name]
+
+
+def _know_classes(context: SparkContext) -> None:
+    """Ask Java for these classes once.
+
+    PySpark asks for them anew in each job. Java then looks in one package after another, and wherever it does not find
+    one, through all of Spark's jars: some milliseconds in each job (decision 90).
+    """
+    jvm: Any = context._jvm
+    for name in _CLASSES:
+        if name not in vars(jvm):
+            setattr(jvm, name, getattr(jvm, name))
 
 
 def _for_workers(topology: Topology) -> Topology:
