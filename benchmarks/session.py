@@ -13,11 +13,6 @@ from topologies.spark.jvm.session import open_session
 
 CORES = 2
 _ROOT = Path(__file__).parents[1]
-_SIMPLER = {
-    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing"
-    ".FileSystemBasedCheckpointFileManager"
-}
-"""What windbolt sets for its own queries (decision 24): on this machine for Spark's own too."""
 
 
 class Session:
@@ -37,16 +32,11 @@ class Session:
     @property
     def conf(self) -> dict[str, str]:
         """What differs from Spark's defaults."""
-        ours = _SIMPLER if self.master.startswith("local") else {}
-        return (
-            ours
-            | {
-                "spark.sql.shuffle.partitions": str(CORES),
-                "spark.driver.memory": f"{driver_gigabytes()}g",
-                "spark.sql.streaming.numRecentProgressUpdates": "100000",
-            }
-            | self.more
-        )
+        return {
+            "spark.sql.shuffle.partitions": str(CORES),
+            "spark.driver.memory": f"{driver_gigabytes()}g",
+            "spark.sql.streaming.numRecentProgressUpdates": "100000",
+        } | self.more
 
     @property
     def spark(self) -> SparkSession:

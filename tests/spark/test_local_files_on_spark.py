@@ -33,8 +33,9 @@ from topologies.run.options import RunOptions
 from topologies.spark.runner import run_on_spark
 from topologies.spark.jvm.session import open_session
 
-session, _ = open_session("local[2]", CONF)
-for name in sys.argv[2:]:
+more = {"spark.hadoop.fs.file.impl": sys.argv[2]} if sys.argv[2] else {}
+session, _ = open_session("local[2]", CONF | more)
+for name in sys.argv[3:]:
     place = Path(sys.argv[1], name)
     run_on_spark(shop_in_memory(place)[0], RunOptions(str(place / "ck")))
     print(name, len(Path(sys.argv[1], "programs").read_text().splitlines()), flush=True)
@@ -65,8 +66,9 @@ def read_by_hadoop(spark: SparkSession, path: Path) -> str:
         stream.close()
 
 
-def test_more_batches_start_no_more_programs(tmp_path: Path) -> None:
-    """As the system sees it: each ``chmod`` adds a line."""
+@pytest.mark.parametrize("others", ["", "org.apache.hadoop.fs.LocalFileSystem"])
+def test_more_batches_start_no_more_programs(tmp_path: Path, others: str) -> None:
+    """As the system sees it: each ``chmod`` adds a line. With a file system that the user has set, they do."""
     (tmp_path / "programs").touch()
     real, fake = shutil.which("chmod"), tmp_path / "bin/chmod"
     fake.parent.mkdir()
@@ -75,10 +77,14 @@ def test_more_batches_start_no_more_programs(tmp_path: Path) -> None:
     for name, count in (("warm", FEW), ("few", FEW), ("many", MANY)):
         write_orders(tmp_path / name, range(count))
     environment = {**os.environ, "PATH": f"{fake.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", RUN, str(tmp_path), "warm", "few", "many"]
+    command = [sys.executable, "-c", RUN, str(tmp_path), others, "warm", "few", "many"]
     ran = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True)
     found = {name: int(count) for name, count in (line.split() for line in ran.stdout.splitlines() if line)}
-    assert found["many"] - found["few"] == found["few"] - found["warm"] < MANY - FEW, ran.stderr
+    few, many = found["few"] - found["warm"], found["many"] - found["few"]
+    if others:
+        assert many - few >= 3 * 2 * (MANY - FEW), "three logs of each batch, with their checksums"
+    else:
+        assert many == few, ran.stderr
 
 
 def test_the_logs_are_as_hadoop_writes_them(spark: SparkSession, tmp_path: Path) -> None:
@@ -87,12 +93,10 @@ def test_the_logs_are_as_hadoop_writes_them(spark: SparkSession, tmp_path: Path)
     assert usual in USUAL
     run(shop_in_memory(tmp_path / "orders")[0], tmp_path / "ck")
     assert given_out(spark) == usual
-    umask = os.umask(0)
-    os.umask(umask)
     found = logs(tmp_path / "ck")
     assert len(found) == 1 + 3 * 12
     for path in found:
-        assert path.stat().st_mode & 0o777 == 0o666 & ~umask
+        assert path.stat().st_mode & 0o777 == 0o644
         assert path.with_name(f".{path.name}.crc").exists(), path
         assert read_by_hadoop(spark, path) == path.read_text()
         data = path.read_bytes()
@@ -112,6 +116,33 @@ def test_who_asks_meanwhile_gets_local_files_too(spark: SparkSession, tmp_path: 
         with pytest.raises(Py4JJavaError, match="ChecksumException"):
             read_by_hadoop(spark, path)
     assert given_out(spark) == usual
+
+
+def test_files_and_folders_are_what_they_are_otherwise(spark: SparkSession, tmp_path: Path) -> None:
+    """A file that is there is replaced or not, and folders pass on their group, with these as without."""
+    jvm: Any = spark._jvm
+    conf, place = spark.sparkContext._jsc.hadoopConfiguration(), jvm.org.apache.hadoop.fs.Path
+
+    def tried(name: str) -> list[Any]:
+        files = place("file:///").getFileSystem(conf)
+        folder = tmp_path / name
+        folder.mkdir()
+        folder.chmod(0o2755)
+        shutil.chown(folder, group=os.getgroups()[-1] if os.getgroups() else -1)
+        for each in ("one", "two"):
+            stream = files.create(place(str(folder / each)))
+            stream.write(len(each))
+            stream.close()
+        made = files.mkdirs(place(str(folder / "inner")))
+        renamed = files.rename(place(str(folder / "one")), place(str(folder / "two")))
+        moved = files.rename(place(str(folder / "two")), place(str(folder / "three")))
+        modes = [(path.name, oct(path.stat().st_mode)) for path in sorted(folder.iterdir())]
+        return [made, renamed, moved, modes, files.getConf().get("fs.permissions.umask-mode")]
+
+    before = tried("before")
+    with without_programs(spark):
+        assert given_out(spark).startswith("LocalFiles")
+        assert tried("within") == before
 
 
 @pytest.mark.parametrize("others", [True, False])

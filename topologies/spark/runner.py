@@ -287,11 +287,19 @@ class Guarded:
 
 
 def wait_for_sources(query: StreamingQuery) -> None:
-    """Return once the query has opened its sources, or has ended; or after a minute, whatever it waits for."""
-    for _ in range(int(60 / _LOOK_SECONDS)):
-        if not query.isActive or not str(query.status["message"]).startswith("Initializing"):
-            return
-        time.sleep(_LOOK_SECONDS)
+    """Return once the query has opened its sources, or has ended; or after a minute, whatever it waits for.
+
+    A query whose start is interrupted is stopped.
+    """
+    try:
+        for _ in range(int(60 / _LOOK_SECONDS)):
+            if not query.isActive or not str(query.status["message"]).startswith("Initializing"):
+                return
+            time.sleep(_LOOK_SECONDS)
+    except BaseException:
+        with suppress(Py4JJavaError):
+            query.stop()
+        raise
 
 
 def _explained(error: StreamingQueryException) -> WindboltError:

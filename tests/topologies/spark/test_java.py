@@ -122,9 +122,25 @@ def test_a_java_that_died_unseen_is_not_asked_for_its_session(
     monkeypatch.setattr(SparkContext, "_active_spark_context", SimpleNamespace(_jvm=None))
     monkeypatch.setattr(session, "check_java", lambda: None)
     monkeypatch.setattr(session, "start_java", lambda *given, **options: None)
-    monkeypatch.setattr(session, "_opened", lambda given: SimpleNamespace())
+    opened = SimpleNamespace(conf={session._FILE_MANAGER: "as it was"})
+    monkeypatch.setattr(session, "_opened", lambda given: (opened, {}))
     assert session.open_session(None, {})[1]
     assert SparkContext._active_spark_context is None
+
+
+def test_a_java_that_dies_just_after_spark_has_started_is_told_of(
+    java: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Conf:
+        def get(self, *given: object) -> None:
+            java.kill()
+            raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(session, "check_java", lambda: None)
+    monkeypatch.setattr(session, "_opened", lambda given: (SimpleNamespace(conf=Conf()), {}))
+    with pytest.raises(WindboltError, match="Java was killed") as caught:
+        session.open_session(None, {})
+    assert caught.value.transient
 
 
 @pytest.mark.parametrize("error", [ConnectionRefusedError(111, "Connection refused"), Py4JNetworkError("no answer")])

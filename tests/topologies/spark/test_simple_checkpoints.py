@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from threading import Thread
 from typing import Any, cast
 from unittest.mock import MagicMock
 
@@ -42,24 +41,6 @@ def test_a_query_that_does_not_start_leaves_nothing_behind() -> None:
     with pytest.raises(RuntimeError), simple_checkpoints(session(settings), "/shared/ck"):
         raise RuntimeError
     assert settings == {}
-
-
-def test_a_query_that_starts_meanwhile_has_its_turn_and_settings_of_its_own() -> None:
-    settings, seen = Conf(), list[bool]()
-
-    def start_another() -> None:
-        with simple_checkpoints(session(settings), "/shared/other"):
-            seen.append(MANAGER in settings)
-        seen.append(MANAGER in settings)
-
-    other = Thread(target=start_another)
-    with simple_checkpoints(session(settings), "/shared/ck"):
-        other.start()
-        other.join(0.05)
-        assert not seen
-        assert MANAGER in settings
-    other.join()
-    assert seen == [True, False]
 
 
 @pytest.mark.parametrize(("path", "given"), [(None, {}), ("/shared/ck", {MANAGER: "the user's"})])

@@ -1,9 +1,11 @@
 package windbolt;
 
+import java.io.File;
 import java.io.IOException;
 import java.lang.reflect.Method;
 import java.net.URI;
 import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
 import java.nio.file.attribute.PosixFilePermissions;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
@@ -17,6 +19,7 @@ public final class LocalFiles extends LocalFileSystem {
     private static final URI HERE = URI.create("file:///");
 
     private FileSystem before;
+    private boolean replaces = true;
 
     public LocalFiles() {
         super(new Raw());
@@ -26,12 +29,15 @@ public final class LocalFiles extends LocalFileSystem {
     public boolean enter(Configuration conf) throws Exception {
         FileSystem found = FileSystem.get(HERE, conf);
         String name = found.getClass().getName();
-        boolean usual = name.equals("org.apache.hadoop.fs.LocalFileSystem")
-            || name.equals("org.apache.hadoop.hive.ql.io.ProxyLocalFileSystem"); // the same, as Hive's jar brings it
-        if (!usual || conf.get("fs.file.impl") != null) {
+        boolean ofHive = name.equals("org.apache.hadoop.hive.ql.io.ProxyLocalFileSystem"); // where Spark has Hive's jar
+        boolean usual = ofHive || name.equals("org.apache.hadoop.fs.LocalFileSystem");
+        if (!usual || conf.get("fs.file.impl") != null || conf.getBoolean("fs.file.impl.disable.cache", false)) {
             return false;
         }
-        initialize(HERE, conf);
+        Configuration theirs = found.getConf() == null ? conf : found.getConf();
+        setConf(theirs);
+        initialize(HERE, theirs);
+        replaces = !ofHive;
         before = found;
         give(this, conf);
         return true;
@@ -39,9 +45,23 @@ public final class LocalFiles extends LocalFileSystem {
 
     /** Let Hadoop give out again what it did; who has asked meanwhile keeps these. */
     public void leave(Configuration conf) throws Exception {
-        if (before != null) {
+        if (before != null && FileSystem.get(HERE, conf) == this) {
             give(before, conf);
         }
+    }
+
+    /** Those of Hive replace no file. */
+    public boolean rename(Path from, Path to) throws IOException {
+        return (replaces || !isFile(to)) && super.rename(from, to);
+    }
+
+    /** What is to be deleted when Java ends: only what Hadoop gives out then is asked to. */
+    public boolean deleteOnExit(Path path) throws IOException {
+        return before == null ? super.deleteOnExit(path) : before.deleteOnExit(path);
+    }
+
+    public boolean cancelDeleteOnExit(Path path) {
+        return before == null ? super.cancelDeleteOnExit(path) : before.cancelDeleteOnExit(path);
     }
 
     private static void give(FileSystem files, Configuration conf) throws Exception {
@@ -54,7 +74,8 @@ public final class LocalFiles extends LocalFileSystem {
 
     public static final class Raw extends RawLocalFileSystem {
         public void setPermission(Path path, FsPermission permission) throws IOException {
-            if (permission.getStickyBit()) {
+            File file = pathToFile(path);
+            if (permission.getStickyBit() || file.isDirectory()) { // the program leaves a folder its group for new files
                 super.setPermission(path, permission);
                 return;
             }
@@ -62,8 +83,10 @@ public final class LocalFiles extends LocalFileSystem {
                 + permission.getGroupAction().SYMBOL
                 + permission.getOtherAction().SYMBOL;
             try {
-                Files.setPosixFilePermissions(pathToFile(path).toPath(), PosixFilePermissions.fromString(text));
+                Files.setPosixFilePermissions(file.toPath(), PosixFilePermissions.fromString(text));
             } catch (UnsupportedOperationException error) { // no POSIX file system
+                super.setPermission(path, permission);
+            } catch (InvalidPathException error) { // a name that Java cannot encode
                 super.setPermission(path, permission);
             }
         }

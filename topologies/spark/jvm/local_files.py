@@ -2,35 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from topologies.spark.jvm.compiled import FAILURES, compiled, made
+from topologies.spark.jvm.together import Together
 
 _SOURCE = Path(__file__).with_name("LocalFiles.java")
+_TOGETHER = Together()
 
 
 @contextmanager
 def without_programs(spark: SparkSession) -> Iterator[None]:
     """Who asks Hadoop within the block for the file system of this machine gets one that sets permissions itself.
 
-    Without its native library Hadoop's own starts a program, ``chmod``, for each file that it creates, and two for one
+    Without its native library Hadoop's own starts a program, ``chmod``, for each file that it creates, and more for one
     with a checksum: 3 to 4 ms each. In all else they are the same, so it is no harm if others get it too. Where it
     cannot be had, or somebody has set ``fs.file.impl``, nothing changes.
     """
-    conf: Any = spark.sparkContext._jsc.hadoopConfiguration()
+    with _TOGETHER.during(spark.sparkContext._gateway, partial(_enter, spark)):
+        yield
+
+
+def _enter(spark: SparkSession) -> Callable[[], None]:
+    """Have Hadoop give them out; what is returned ends that."""
+    conf: Any = getattr(spark.sparkContext._jsc, "hadoopConfiguration", lambda: None)()
     try:
         files = made(spark, compiled(spark, _SOURCE))
+    except (*FAILURES, OSError):
+        return lambda: None
+    leave = partial(_leave, files, conf)
+    try:
         files.enter(conf)
     except FAILURES:
-        yield
-        return
-    try:
-        yield
-    finally:
-        with suppress(*FAILURES, OSError):  # Java may have ended
-            files.leave(conf)
+        leave()
+    except BaseException:  # Java may have heard it
+        leave()
+        raise
+    return leave
+
+
+def _leave(files: Any, conf: Any) -> None:
+    with suppress(*FAILURES, OSError):  # Java may have ended
+        files.leave(conf)

@@ -8,10 +8,10 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -24,6 +24,7 @@ from topologies.spark.jvm.java import explaining_javas_end, forget_ended_java
 from topologies.spark.jvm.local_files import without_programs
 from topologies.spark.jvm.not_started import spark_not_started
 from topologies.spark.jvm.surroundings import check_surroundings
+from topologies.spark.jvm.together import Together
 from windowing.errors import ConfigError, EnvironmentMissing
 
 OLDEST_JAVA = 17
@@ -33,7 +34,7 @@ _UNNAMED = "pyspark-shell"
 """What spark-submit calls an application that nobody has named."""
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-_STARTING = Lock()
+_TOGETHER = Together()
 _LISTING = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
@@ -68,11 +69,14 @@ def open_session(master: str | None, conf: Mapping[str, str], *, kafka: bool = F
         given |= with_connector(given) if kafka else {}
         start_java(_at_start(given), fetches=kafka)
         with explaining_javas_end():
-            return _opened(given), True
+            session, known = _opened(given)
+            if on_this_machine(known.get(_MASTER, LOCAL)):
+                _write_checkpoints_simply(session)
+    return session, True
 
 
-def _opened(given: Mapping[str, str]) -> SparkSession:
-    """A session in the Java that runs. ``given``: the settings of the user."""
+def _opened(given: Mapping[str, str]) -> tuple[SparkSession, dict[str, str]]:
+    """A session in the Java that runs, and the settings that are known of it. ``given``: those of the user."""
     SparkContext._ensure_initialized()
     known = {name: value for name, value in SparkConf().getAll() if started_with(name) != value} | dict(given)
     settings = _defaults(known.get(_MASTER, LOCAL))
@@ -81,7 +85,7 @@ def _opened(given: Mapping[str, str]) -> SparkSession:
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
+        return builder.getOrCreate(), known
     except Py4JJavaError as error:
         raise spark_not_started(settings.get(_MASTER, known.get(_MASTER, LOCAL)), error) from error
 
@@ -142,30 +146,24 @@ def simple_checkpoints(spark: SparkSession, path: str | None) -> Iterator[None]:
     for one in a store. What somebody has set for the session stays.
 
     The block lasts until the query has its sources: Spark reads the setting for the log of a source when it opens that,
-    in a thread of the query, some time after ``start`` has returned. Other queries that start so wait meanwhile, each
-    for its turn: one would take the setting of another for the user's.
+    in a thread of the query, some time after ``start`` has returned.
     """
     if path is None:
         yield
         return
-    with _STARTING, without_programs(spark):
-        ours = None if spark.conf.get(_FILE_MANAGER, None) is not None else _simple_manager(spark)
-        if ours is not None:
-            spark.conf.set(_FILE_MANAGER, ours)
-        try:
-            yield
-        finally:
-            if ours is not None and spark.conf.get(_FILE_MANAGER, None) == ours:
-                spark.conf.unset(_FILE_MANAGER)
+    with without_programs(spark), _TOGETHER.during(spark, partial(_write_checkpoints_simply, spark)):
+        yield
 
 
-def _simple_manager(spark: SparkSession) -> str | None:
-    """The class that writes Spark's logs through Hadoop's FileSystem instead of its FileContext, as Spark does where
-    there is no FileContext; None where Spark has none.
+def _write_checkpoints_simply(spark: SparkSession) -> Callable[[], None]:
+    """Have Spark's logs written through Hadoop's FileSystem instead of its FileContext, as Spark does where there is no
+    FileContext, unless somebody has said how. What is returned takes that back.
 
     Both write to a temporary file and rename it. Without Hadoop's native library, FileContext starts some ten processes
-    (chmod, readlink) for each of the three files of a batch, FileSystem two.
+    (chmod, readlink) for each of the three files of a batch, FileSystem two, or none (``without_programs``).
     """
+    if spark.conf.get(_FILE_MANAGER, None) is not None:
+        return lambda: None
     jvm: Any = spark._jvm
     for package in ("checkpointing.", ""):  # Spark has moved it
         name = f"org.apache.spark.sql.execution.streaming.{package}FileSystemBasedCheckpointFileManager"
@@ -173,8 +171,14 @@ def _simple_manager(spark: SparkSession) -> str | None:
             jvm.org.apache.spark.util.Utils.classForName(name, True, False)
         except Exception:
             continue
-        return name
-    return None
+        spark.conf.set(_FILE_MANAGER, name)
+        return partial(_unset, spark, name)
+    return lambda: None
+
+
+def _unset(spark: SparkSession, manager: str) -> None:
+    if spark.conf.get(_FILE_MANAGER, None) == manager:
+        spark.conf.unset(_FILE_MANAGER)
 
 
 def check_session(spark: SparkSession, *, kafka: bool = False) -> None:
