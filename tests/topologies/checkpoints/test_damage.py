@@ -252,16 +252,16 @@ def _die_at_call(number: int, patched: pytest.MonkeyPatch) -> Callable[[], int]:
     module = topologies.checkpoints.going_back
 
     def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
             nonlocal done
             if done == number:
                 raise Died
             done += 1
-            return function(*arguments)
+            return function(*arguments, **named)
 
         return call
 
-    for name in ("_move", "_write", "later_files"):
+    for name in ("_move", "write_spark_file", "later_files"):
         patched.setattr(module, name, guarded(getattr(module, name)))
     return lambda: done
 
