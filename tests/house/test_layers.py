@@ -82,8 +82,8 @@ ORDER = {
     "topologies.metrics": "logged_once instruments distributions sample health run_metrics source_lag prometheus server"
     " otel",
     "topologies.metrics.otel": "providers meters spans",
-    "topologies.spark": "spark_errors through_java code process_memory near spark_executor workers jvm"
-    " cluster time_metrics kafka_frames client spark_frames rows_at_once source runner spark_replay",
+    "topologies.spark": "spark_errors through_java code process_memory near spark_executor workers jvm cluster"
+    " time_metrics kafka_frames client spark_frames rows_at_once source runner spark_replay",
 }
 """What is in a folder, from the bottom up: each imports only what stands before it, within functions too."""
 

@@ -25,14 +25,14 @@ public final class LocalFiles extends LocalFileSystem {
         super(new Raw());
     }
 
-    /** Be what Hadoop gives out for local files; false where somebody has chosen what that is. */
-    public boolean enter(Configuration conf) throws Exception {
+    /** Be what Hadoop gives out for local files, unless somebody has chosen what that is. */
+    public void enter(Configuration conf) throws Exception {
         FileSystem found = FileSystem.get(HERE, conf);
         String name = found.getClass().getName();
         boolean ofHive = name.equals("org.apache.hadoop.hive.ql.io.ProxyLocalFileSystem"); // where Spark has Hive's jar
         boolean usual = ofHive || name.equals("org.apache.hadoop.fs.LocalFileSystem");
         if (!usual || conf.get("fs.file.impl") != null || conf.getBoolean("fs.file.impl.disable.cache", false)) {
-            return false;
+            return;
         }
         Configuration theirs = found.getConf() == null ? conf : found.getConf();
         setConf(theirs);
@@ -40,7 +40,6 @@ public final class LocalFiles extends LocalFileSystem {
         replaces = !ofHive;
         before = found;
         give(this, conf);
-        return true;
     }
 
     /** Let Hadoop give out again what it did; who has asked meanwhile keeps these. */

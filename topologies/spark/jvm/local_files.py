@@ -31,17 +31,18 @@ def without_programs(spark: SparkSession) -> Iterator[None]:
 
 def _enter(spark: SparkSession) -> Callable[[], None]:
     """Have Hadoop give them out; what is returned ends that."""
-    conf: Any = getattr(spark.sparkContext._jsc, "hadoopConfiguration", lambda: None)()
+    java: Any = spark.sparkContext._jsc
+    if java is None:  # the session has been stopped, which the query will say
+        return lambda: None
     try:
-        files = made(spark, compiled(spark, _SOURCE))
+        files, conf = made(spark, compiled(spark, _SOURCE)), java.hadoopConfiguration()
     except (*FAILURES, OSError):
         return lambda: None
     leave = partial(_leave, files, conf)
     try:
-        files.enter(conf)
-    except FAILURES:
-        leave()
-    except BaseException:  # Java may have heard it
+        with suppress(*FAILURES):
+            files.enter(conf)
+    except BaseException:  # an interrupt: Java may have heard the call
         leave()
         raise
     return leave
