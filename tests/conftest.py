@@ -1,34 +1,101 @@
-"""What many tests share: an object store, a port, and the profiles of Hypothesis.
+"""Fixtures of all tests, and how much of the suite runs.
 
-The profiles say how many examples a property without ``@examples`` runs, and the others in proportion.
+``--all`` runs everything; without it tests that are marked ``extended`` are left out, and properties of Hypothesis try
+fewer examples. tests/README.md has the rule. ``--all --part 2/5`` runs a fifth of what ``--all`` adds.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
     from tests.helpers.s3 import S3
 
 pytest.register_assert_rewrite("tests.helpers")  # a failed assert there shows its values too
 
-settings.register_profile("windbolt", deadline=None)  # a busy machine is not a mistake of the code
-settings.register_profile("quick", settings.get_profile("windbolt"), max_examples=10)
-settings.register_profile("thorough", settings.get_profile("windbolt"), max_examples=2_000)
-settings.load_profile("windbolt")  # --hypothesis-profile takes another
+# No deadline: a busy machine is not a mistake of the code. The examples are the same in each run.
+settings.register_profile("fast", deadline=None, derandomize=True, max_examples=20)
+settings.register_profile("all", settings.get_profile("fast"), max_examples=100)
+settings.register_profile("thorough", deadline=None, max_examples=2_000)  # drawn anew in each run
+settings.load_profile("fast")
 
 
-@pytest.fixture(scope="module")
-def store() -> Iterator[S3]:
-    """An object store on this machine, empty at the beginning of a file of tests."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("how much runs")
+    group.addoption("--all", action="store_true", help="everything, as before an issue is resolved")
+    group.addoption("--part", metavar="I/N", help="of what --all adds, only the I-th of N parts")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--all") and not config.getoption("--hypothesis-profile", None):
+        settings.load_profile("all")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if part := config.getoption("--part"):
+        at, _, count = part.partition("/")
+        chosen = [item for item in items if _is_larger(item) and _part(item, int(count)) == int(at) - 1]
+    elif config.getoption("--all"):
+        return
+    else:
+        chosen = [item for item in items if item.get_closest_marker("extended") is None]
+    kept = set(chosen)
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = chosen
+
+
+def _is_larger(item: pytest.Item) -> bool:
+    """True for a test that runs only with ``--all``, or tries more examples there."""
+    return item.get_closest_marker("extended") is not None or is_hypothesis_test(getattr(item, "obj", None))
+
+
+def _part(item: pytest.Item, count: int) -> int:
+    return zlib.crc32(item.nodeid.encode()) % count
+
+
+@pytest.fixture(scope="session")
+def object_store() -> Iterator[S3]:
+    """An object store on this machine."""
     from tests.helpers.s3 import s3_server
 
     with s3_server() as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def store(object_store: S3) -> S3:
+    """The object store, empty at the beginning of a file of tests."""
+    object_store.clear()
+    return object_store
+
+
+@pytest.fixture
+def empty_store(object_store: S3) -> S3:
+    """The object store, empty at the beginning of a test."""
+    object_store.clear()
+    return object_store
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A browser without a window; its driver has the thread's event loop, so it ends with the file of tests."""
+    from playwright.sync_api import sync_playwright
+
+    from tests.helpers.browser import executable
+
+    path = executable()
+    assert path is not None, "no Chromium or Chrome: ./run tests installs one, or says how"
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path)
+        yield started
+        started.close()
 
 
 @pytest.fixture

@@ -90,7 +90,7 @@ def _scenarios(path: Path) -> Iterator[Mapping[str, Any]]:
     if path.suffix == ".jsonl":
         documents = [json.loads(line) for line in text.splitlines() if line.strip()]
     else:
-        documents = yaml.safe_load_all(text)
+        documents = yaml.load_all(text, yaml.CSafeLoader)
     for document in documents:
         yield from document if isinstance(document, list) else [document]
 

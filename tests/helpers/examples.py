@@ -1,9 +1,11 @@
-"""How many examples a property runs."""
+"""Decides how many cases of a kind run: a few by default, all with ``--all``. tests/README.md has the rule."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
+import pytest
 from hypothesis import settings
 
 _HUNDRED = 100
@@ -15,3 +17,19 @@ def examples(number: int, **others: Any) -> settings:
     ``others`` are arguments of ``hypothesis.settings``. The profiles are in tests/conftest.py.
     """
     return settings(max_examples=max(1, number * settings().max_examples // _HUNDRED), **others)
+
+
+def share(number: int, least: int = 1) -> int:
+    """So many of a larger number of random cases, for every hundred examples that the profile runs."""
+    return max(least, number * settings().max_examples // _HUNDRED)
+
+
+def sampled(cases: Iterable[Any], one_in: int, name: Callable[[Any], str] = str, *, first: int = 0) -> list[Any]:
+    """Parameters for a test of many similar cases: by default one of every so many, and all with ``--all``.
+
+    Where several tests go through the same cases, each begins with another one as its ``first``.
+    """
+    return [
+        pytest.param(case, id=name(case), marks=pytest.mark.extended if at % one_in != first else ())
+        for at, case in enumerate(cases)
+    ]

@@ -54,6 +54,14 @@ class S3:
         """Let every request take so much longer from now on."""
         self._told(f"wait?seconds={seconds}")
 
+    def clear(self) -> None:
+        """Delete all objects, and let nothing fail or wait any more."""
+        filesystem, root = open_uri(self.uri(""))
+        filesystem.delete_dir_contents(root.rstrip("/"), missing_dir_ok=True)
+        self.fail()
+        self.wait()
+        self.count()
+
     def count(self) -> Counter[str]:
         """The requests since the last call, by kind, such as ``GET``, ``LIST`` and ``DELETE many``."""
         return Counter(json.loads(self._told("count")))
@@ -99,12 +107,12 @@ def s3_server() -> Iterator[S3]:
 
 
 def _wait_for(store: S3) -> None:
-    for _ in range(600):
+    for _ in range(3_000):
         try:
             store.count()
             return
         except OSError:
-            time.sleep(0.1)
+            time.sleep(0.02)
     raise AssertionError("the server does not start")
 
 

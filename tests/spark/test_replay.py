@@ -8,25 +8,22 @@ from typing import Literal
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.helpers.places import TESTS
+from tests.helpers.places import SCENARIOS
+from tests.helpers.scenario_files import scenarios_in
 from topologies import TopologyBuilder, replay, sinks, spouts
 from topologies.scenarios.picture.svg import svg
 from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.schema.scenario_files import Loaded, load
 from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.spark.spark_replay import replay_on_spark
 from windowing import TupleWindow, WindowedBolt
 from windowing.data.returned_rows import EmittedRows
 
-SCENARIOS = TESTS / "scenarios"
 LONGEST = 60
 """Steps of the Storm cases chosen: one query runs them all side by side, a micro-batch per tick."""
 
 
 def scenarios(pattern: str) -> list[Scenario]:
-    loaded = [item for path in sorted(SCENARIOS.glob(pattern)) for item in load(path)]
-    assert all(isinstance(item, Loaded) for item in loaded)
-    return [item.scenario for item in loaded if isinstance(item, Loaded)]
+    return [item.scenario for item in scenarios_in(pattern)]
 
 
 def test_every_worked_scenario_holds_on_spark_crashes_too(spark: SparkSession) -> None:

@@ -8,7 +8,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -18,7 +18,8 @@ import pytest
 from manager.storage.batch_keys import batch_key
 from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.turns import Committed
-from tests.helpers.s3 import S3, s3_server
+from tests.helpers.examples import share
+from tests.helpers.s3 import S3
 from tests.helpers.store_changes import (
     CHANGES,
     CHANGING,
@@ -42,13 +43,6 @@ from topologies.state_tables.read_state import read
 from windowing.errors import CheckpointError, ConfigError, TakenOver
 
 RESCALE, _, RESET, _ = CHANGES
-
-
-@pytest.fixture
-def own() -> Iterator[S3]:
-    """A store of one test, which puts back what was there."""
-    with s3_server() as running:
-        yield running
 
 
 def test_the_rows_are_those_of_a_run_that_always_had_so_many_tasks(store: S3, tmp_path: Path) -> None:
@@ -92,11 +86,11 @@ class Here(Shop):
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda each: each.name)
-def test_whoever_dies_leaves_the_old_state_or_the_new_one(own: S3, change: Change, tmp_path: Path) -> None:
-    """Before each operation that changes something; then a run goes on at once, or the change is made again first."""
-    shop = Shop(own, "shop", tmp_path / "in")
+def test_whoever_dies_leaves_the_old_state_or_the_new_one(empty_store: S3, change: Change, tmp_path: Path) -> None:
+    """Before operations that change something; then a run goes on at once, or the change is made again first."""
+    shop = Shop(empty_store, "shop", tmp_path / "in")
     begun(shop, change)
-    before = Kept(own)
+    before = Kept(empty_store)
     assert not finished(shop, change)
     old = shop.rows("seen"), shop.rows("rest")
     before.restore()
@@ -104,7 +98,7 @@ def test_whoever_dies_leaves_the_old_state_or_the_new_one(own: S3, change: Chang
     shop.run(change.after(shop))
     new = shop.rows("seen"), shop.rows("rest")
     came = set()
-    for at in itertools.count(1):
+    for at in itertools.count(1, 100 // share(100, 40)):
         before.restore()
         if not died(shop, change, at):
             break
@@ -141,15 +135,15 @@ def died(shop: Shop, change: Change, at: int) -> bool:
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda each: each.name)
-def test_a_run_in_progress_stops_and_another_goes_on(own: S3, change: Change, tmp_path: Path) -> None:
+def test_a_run_in_progress_stops_and_another_goes_on(empty_store: S3, change: Change, tmp_path: Path) -> None:
     """The change comes before some operation of the run, which then has lost the checkpoint or has ended."""
-    shop = Shop(own, "shop", tmp_path / "in")
+    shop = Shop(empty_store, "shop", tmp_path / "in")
     begun(shop, change)
-    before = Kept(own)
+    before = Kept(empty_store)
     with Interrupted(0, lambda: None) as counted:
         shop.run(change.before(shop), flush=False)
     lost = 0
-    for at in sorted(random.Random(change.name).sample(range(1, counted.seen + 1), 8)):
+    for at in sorted(random.Random(change.name).sample(range(1, counted.seen + 1), share(8, 4))):
         before.restore()
         with Interrupted(at, lambda: change.make(shop)):
             error = error_of(lambda: shop.run(change.before(shop), flush=False))
@@ -159,7 +153,7 @@ def test_a_run_in_progress_stops_and_another_goes_on(own: S3, change: Change, tm
         assert accounts(shop) == {"seen": 75, "rest": 75}, at
         if change is not RESET:  # whose rows depend on when it came
             assert ids(shop.rows("seen")) == ids(shop.rows("rest")), at
-    assert lost > 2
+    assert lost > share(2)
 
 
 def error_of(action: Callable[[], object]) -> CheckpointError | None:
@@ -200,15 +194,15 @@ OTHERS = {"a command": rescaling(3), "a run": run_before}
 
 
 @pytest.mark.parametrize("other", OTHERS)
-def test_another_comes_before_any_operation_of_a_command(own: S3, other: str, tmp_path: Path) -> None:
-    shop = Shop(own, "shop", tmp_path / "in")
+def test_another_comes_before_any_operation_of_a_command(empty_store: S3, other: str, tmp_path: Path) -> None:
+    shop = Shop(empty_store, "shop", tmp_path / "in")
     begun(shop, RESCALE)
-    before = Kept(own)
+    before = Kept(empty_store)
     every = (*CHANGING, "read_object")
     with Interrupted(0, lambda: None, every) as counted:
         rescaling(5)(shop)
     stopped = 0
-    for at in sorted(random.Random(other).sample(range(1, counted.seen + 1), 16)):
+    for at in sorted(random.Random(other).sample(range(1, counted.seen + 1), share(16, 6))):
         before.restore()
         with Interrupted(at, lambda: error_of(lambda: OTHERS[other](shop)), every):
             error = error_of(lambda: rescaling(5)(shop))
@@ -218,7 +212,7 @@ def test_another_comes_before_any_operation_of_a_command(own: S3, other: str, tm
             stopped += 1
             assert tasks == (3 if other == "a command" else 2), at
         goes_on(shop, tasks)
-    assert stopped > 3
+    assert stopped > share(3)
 
 
 def goes_on(shop: Shop, tasks: int) -> None:
@@ -229,7 +223,7 @@ def goes_on(shop: Shop, tasks: int) -> None:
     assert ids(shop.rows("seen")) == ids(shop.rows("rest"))
 
 
-RACES = int(os.environ.get("WINDBOLT_CHANGE_RACES", "5"))
+RACES = int(os.environ.get("WINDBOLT_CHANGE_RACES", share(5)))
 """How many races of each kind are run."""
 
 
@@ -304,14 +298,14 @@ class Saved(Shop):
         return str(self.folder.parent / "ck")
 
 
-def test_copies_that_somebody_writes_later_who_has_lost_change_nothing(own: S3, tmp_path: Path) -> None:
-    shop = Shop(own, "shop", tmp_path / "in")
+def test_copies_that_somebody_writes_later_who_has_lost_change_nothing(empty_store: S3, tmp_path: Path) -> None:
+    shop = Shop(empty_store, "shop", tmp_path / "in")
     begun(shop, RESET)
     names = ("manifests/0000000000", "manifests/0000000001", "topology", "movable")
-    old = {name: own.body(f"shop/ck/windbolt/{name}.json") for name in names}
+    old = {name: empty_store.body(f"shop/ck/windbolt/{name}.json") for name in names}
     RESET.make(shop)
     for name, body in old.items():
-        own.put(f"shop/ck/windbolt/{name}.json", body)
+        empty_store.put(f"shop/ck/windbolt/{name}.json", body)
     with pytest.raises(CheckpointError, match="does not say how its state can be moved"):
         rescaling(3)(shop)
     with pytest.raises(CheckpointError, match="cannot go back to batch 0"):

@@ -15,6 +15,7 @@ from manager.storage.manifest import Manifest
 from manager.storage.sealed_folder import SealedFolder
 from manager.storage.segments.file_segments import epoch_of
 from manager.storage.turns import Committed, Owner
+from tests.helpers.examples import share
 from tests.helpers.races import Driver, alone, judge, published, race, topology, write_input
 from tests.helpers.s3 import S3
 from tests.helpers.store_changes import Interrupted
@@ -52,7 +53,7 @@ def test_another_run_takes_over_at_any_operation(store: S3, files: str, expected
     """The other run comes and goes to the end of the input, or for one batch; then the first one continues."""
     chance, last = random.Random(1), operations_of_a_run(store, files)
     assert last > 30
-    for at in sorted(chance.sample(range(1, last + 1), 14)):
+    for at in sorted(chance.sample(range(1, last + 1), share(14, 4))):
         name = f"taken{at}"
         made = topology(files, store.uri(f"{name}/out"))
         first, second = Driver(made, store.uri(f"{name}/ck")), Driver(made, store.uri(f"{name}/ck"))
@@ -67,7 +68,7 @@ def test_a_run_dies_at_any_operation_and_another_goes_on(store: S3, files: str, 
         raise Dies
 
     chance, last = random.Random(2), operations_of_a_run(store, files)
-    for at in sorted(chance.sample(range(1, last + 1), 14)):
+    for at in sorted(chance.sample(range(1, last + 1), share(14, 4))):
         name = f"dead{at}"
         made = topology(files, store.uri(f"{name}/out"))
         first, second = Driver(made, store.uri(f"{name}/ck")), Driver(made, store.uri(f"{name}/ck"))
@@ -79,7 +80,7 @@ def test_a_run_dies_at_any_operation_and_another_goes_on(store: S3, files: str, 
 
 def test_two_runs_at_once(store: S3, files: str, expected: dict[str, bytes]) -> None:
     """More of them: ``python -m tests.helpers.races --races 1000``."""
-    for number in range(6):
+    for number in range(share(6, 2)):
         race(store, f"race{number}", files, expected, random.Random(number))
 
 

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from manager.accounts import ACCOUNTS
 from manager.storage.sealed_folder import SealedFolder
 from tests.helpers.drawn_bolts import BOLTS, Case
+from tests.helpers.examples import sampled
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
@@ -62,7 +63,7 @@ class Drawn:
         return run_local(topology, RunOptions(str(folder / "ck"), flush=flush, clock=clock))
 
 
-@pytest.mark.parametrize("kind", sorted({*KINDS, *JOINS, *PASSING}))
+@pytest.mark.parametrize("kind", sampled(sorted({*KINDS, *JOINS, *PASSING}), 5, first=3))
 def test_a_bolt_is_then_as_in_a_run_that_begins_there(kind: str, tmp_path: Path) -> None:
     chance, tried = random.Random(f"anew {kind}"), 0
     for seed in itertools.count():

@@ -20,6 +20,7 @@ from manager.storage.segments.file_segments import FileSegments
 from manager.storage.segments.gathering import GatherItem
 from manager.storage.segments.ref_columns import RefColumns
 from tests.helpers.drawn_bolts import BOLTS, Case
+from tests.helpers.examples import sampled
 from tests.helpers.s3 import S3
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING
 from topologies.engine import exchange as exchange_module
@@ -94,7 +95,7 @@ def played(case: Case, folder: Path) -> tuple[Counter[str], Any, Any]:
     return sum(rows.values(), Counter()), stored, last and last.bolts["b"].accounts
 
 
-@pytest.mark.parametrize("kind", sorted({*KINDS, *JOINS, *PASSING}))
+@pytest.mark.parametrize("kind", sampled(sorted({*KINDS, *JOINS, *PASSING}), 5))
 def test_rows_and_state_are_what_they_are_without(kind: str, tmp_path: Path, always: Counts) -> None:
     chance, bolts = random.Random(f"exchanged {kind}"), sorted(BOLTS)
     for seed in itertools.count():

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, event, example, given
 from hypothesis import strategies as st
 
 from manager.storage.checkpoint import FileCheckpoint, MemoryCheckpoint
-from tests.helpers.examples import examples
+from tests.helpers.examples import examples, sampled
 from tests.oracles.test_trigger_oracle import WORKED, at
 from tests.oracles.trigger_oracle import UNBOUNDED, Asked, Event, Expected, Firing, Forgot, expected, next_time
 from topologies import TopologyBuilder, sinks, spouts
@@ -663,7 +663,7 @@ LONG: dict[str, KeyTrigger] = {
 
 
 @pytest.mark.parametrize("tasks", [1, 3])
-@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("name", sampled(LONG, 3))
 def test_a_long_run_on_files_with_crashes_everywhere(name: str, tasks: int, tmp_path: Path) -> None:
     """Enough batches that segments are compacted, with windows that last for many of them."""
     chance, trigger = random.Random(len(name)), LONG[name]
@@ -686,7 +686,7 @@ def test_a_long_run_on_files_with_crashes_everywhere(name: str, tasks: int, tmp_
     assert sum(len(calls) for calls in found.calls.values()) > 20
 
 
-@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("name", sampled(LONG, 2))
 def test_batches_of_many_events(name: str) -> None:
     """Many windows of a key within a batch, many keys at the same instants."""
     chance, trigger = random.Random(len(name)), LONG[name]

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
-from tests.helpers.browser import executable
 from tests.helpers.orders_and_refunds import order, shop, write
-from tests.helpers.s3 import S3, s3_server
+from tests.helpers.s3 import S3
 from tests.topologies.page.shown import held, state
 from tests.topologies.scenarios.test_pictures import contrast
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
@@ -30,16 +29,6 @@ from windowing.errors import BoltError, TakenOver
 SCHEMA = "user string, amount double, ts timestamp, region string"
 Open = Callable[..., Page]
 expect.set_options(timeout=20_000)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = executable()
-    assert path is not None, "no Chromium or Chrome: ./run tests installs one, or says how"
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path)
-        yield started
-        started.close()
 
 
 @pytest.fixture
@@ -62,12 +51,6 @@ def opened(browser: Browser, port: int) -> Iterator[Open]:
         context.close()
     assert [error for error in errors if "ERR_CONNECTION" not in error and "400 (Bad Request)" not in error] == []
     assert {url.split("/")[2] for url in fetched} == {f"127.0.0.1:{port}"}
-
-
-@pytest.fixture
-def store() -> Iterator[S3]:
-    with s3_server() as running:
-        yield running
 
 
 @pytest.fixture

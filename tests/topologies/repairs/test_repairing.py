@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tests.helpers.deaths import deaths
-from tests.helpers.s3 import s3_server
+from tests.helpers.s3 import S3
 from tests.simulation.disk import Disk
 from topologies.checkpoints.inspecting import inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
@@ -355,20 +355,19 @@ def test_every_event_of_a_window_of_counts_that_no_time_has_reached(tmp_path: Pa
     assert account(target)["purged"] == 1
 
 
-def test_between_this_machine_and_an_object_store(tmp_path: Path) -> None:
+def test_between_this_machine_and_an_object_store(tmp_path: Path, store: S3) -> None:
     checkpoint = begun(tmp_path)
-    with s3_server() as store:
-        place, again = store.uri("repaired"), store.uri("again")
-        state.repair(checkpoint, place, {"revenue": [{**of_user(checkpoint, "test")[0], "price": 1.5}]})
-        run_local(shop(tmp_path)[0], RunOptions(place, flush=False))
-        state.repair(place, again, {}, without={"revenue": of_user(place, "test")})
-        back = str(tmp_path / "back")
-        state.repair(again, back, {"revenue": [{**of_user(again, "ann")[0], "price": 0.5}]})
-        names = [path.name for path in (tmp_path / "back/windbolt/segments").rglob("*.arrow")]
-        assert names
-        assert not any("-" in name for name in names), "no name has the claim of a run in it"
-        wanted = [("ann", 2, 32.5, 9_007_199_254_740_994), ("bob", 1, 8.0, 0), ("bob", 1, 64.0, 1)]
-        assert go_on(tmp_path, back) == wanted
+    place, again = store.uri("repaired"), store.uri("again")
+    state.repair(checkpoint, place, {"revenue": [{**of_user(checkpoint, "test")[0], "price": 1.5}]})
+    run_local(shop(tmp_path)[0], RunOptions(place, flush=False))
+    state.repair(place, again, {}, without={"revenue": of_user(place, "test")})
+    back = str(tmp_path / "back")
+    state.repair(again, back, {"revenue": [{**of_user(again, "ann")[0], "price": 0.5}]})
+    names = [path.name for path in (tmp_path / "back/windbolt/segments").rglob("*.arrow")]
+    assert names
+    assert not any("-" in name for name in names), "no name has the claim of a run in it"
+    wanted = [("ann", 2, 32.5, 9_007_199_254_740_994), ("bob", 1, 8.0, 0), ("bob", 1, 64.0, 1)]
+    assert go_on(tmp_path, back) == wanted
 
 
 def test_a_death_at_any_moment_leaves_what_is_refused_and_the_next_attempt_starts_over(tmp_path: Path) -> None:

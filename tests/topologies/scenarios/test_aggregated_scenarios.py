@@ -9,20 +9,23 @@ import random
 
 import pytest
 
-from tests.helpers.places import SCENARIOS
+from tests.helpers.examples import sampled
 from tests.helpers.recut import crashing, differences, run_cut
+from tests.helpers.scenario_files import scenarios_in
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.run.scenario_answer import Replayed
 from topologies.scenarios.run.scenario_topology import watched_topology
 from topologies.scenarios.schema import scenario_bolt
-from topologies.scenarios.schema.scenario_files import Loaded, load
 from topologies.scenarios.schema.scenario_model import Scenario
 from windowing import AggregateBolt
 from windowing.aggregates import count
 
-LOADED = [each for path in sorted(SCENARIOS.glob("*/*")) for each in load(path) if isinstance(each, Loaded)]
-BARE = [each.scenario for each in LOADED if each.scenario.bolt is not None]
-EVERY = pytest.mark.parametrize("scenario", BARE, ids=[f"{at}-{each.name}" for at, each in enumerate(BARE)])
+BARE = [each.scenario for each in scenarios_in("*/*") if each.scenario.bolt is not None]
+NAMES = {id(each): f"{at}-{each.name}" for at, each in enumerate(BARE)}
+
+
+def name_of(scenario: Scenario) -> str:
+    return NAMES[id(scenario)]
 
 
 @pytest.fixture(autouse=True)
@@ -53,20 +56,20 @@ def test_most_aligned_scenarios_are_added_up() -> None:
     assert sum(map(is_summed, BARE)) > 100
 
 
-@EVERY
+@pytest.mark.parametrize("scenario", sampled(BARE, 4, name_of))
 def test_every_scenario_holds(scenario: Scenario) -> None:
     expected = without_changes(scenario)
     assert not differences(expected, replay_locally(scenario))
 
 
-@EVERY
+@pytest.mark.parametrize("scenario", sampled(BARE, 4, name_of, first=1))
 def test_every_scenario_holds_after_a_crash_at_every_step(scenario: Scenario) -> None:
     if not is_summed(scenario) or scenario.meta.get("restarts"):
         return
     assert not differences(without_changes(scenario), replay_locally(crashing(scenario)))
 
 
-@EVERY
+@pytest.mark.parametrize("scenario", sampled(BARE, 4, name_of, first=2))
 def test_every_scenario_holds_wherever_pieces_end(scenario: Scenario) -> None:
     if is_summed(scenario) and not scenario.meta.get("restarts"):
         answer: Replayed = run_cut(scenario, random.Random(1))

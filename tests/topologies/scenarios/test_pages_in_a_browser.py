@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
-from tests.helpers.browser import executable
 from tests.helpers.places import ROOT
 from topologies.scenarios.picture.page import PageItem, page
 from topologies.scenarios.picture.svg import svg
@@ -39,16 +38,6 @@ IN_SIGHT = """selector => {
     return [...document.querySelectorAll(selector)].some((each) => inside(each.getBoundingClientRect()));
 }"""
 Open = Callable[..., Page]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = executable()
-    assert path is not None, "no Chromium or Chrome: ./run tests installs one, or says how"
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path)
-        yield started
-        started.close()
 
 
 @pytest.fixture

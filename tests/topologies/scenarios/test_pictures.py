@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.helpers.places import ROOT
+from tests.helpers.scenario_files import scenarios_of
 from tests.topologies.scenarios.picture_parts import BoltPicture, Page
 from topologies.html.colours import DARK, LIGHT
 from topologies.io.times import written
@@ -24,7 +25,7 @@ from topologies.scenarios.picture.svg import svg
 from topologies.scenarios.run.fates import Fate
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.run.scenario_answer import Replayed
-from topologies.scenarios.schema.scenario_files import Loaded, load, located, read_scenario, scenario_files
+from topologies.scenarios.schema.scenario_files import located, read_scenario, scenario_files
 from topologies.scenarios.schema.scenario_model import Scenario
 
 FOLDER = ROOT / "tests" / "scenarios"
@@ -46,7 +47,7 @@ LATE = {
 
 
 def answered(path: Path) -> list[tuple[Scenario, Replayed]]:
-    items = [item for item in load(path) if isinstance(item, Loaded)][:OF_A_FILE]
+    items = scenarios_of(path)[:OF_A_FILE]
     scenarios = [located(item.scenario, item.place.path) for item in items]
     return [(scenario, replay_locally(scenario)) for scenario in scenarios]
 

@@ -6,16 +6,16 @@ import random
 
 import pytest
 
-from tests.helpers.places import SCENARIOS
+from tests.helpers.examples import sampled
 from tests.helpers.recut import crashing, differences, run_cut
+from tests.helpers.scenario_files import scenarios_in
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.run.scenario_topology import watched_topology
-from topologies.scenarios.schema.scenario_files import Loaded, load
+from topologies.scenarios.schema.scenario_files import Loaded
 from topologies.scenarios.schema.scenario_model import Scenario
 
 SYSTEMS = ("atlas", "streaminsight", "azure", "beyond", "handler")
-FILES = sorted(path for system in SYSTEMS for path in (SCENARIOS / system).glob("*.yaml"))
-LOADED = [each for path in FILES for each in load(path) if isinstance(each, Loaded)]
+LOADED = [each for system in SYSTEMS for each in scenarios_in(f"{system}/*.yaml")]
 BARE = [each for each in LOADED if each.scenario.topology is None and not each.scenario.meta.get("restarts")]
 """Without those that show what a restart changes."""
 TOPOLOGIES = [each for each in LOADED if each.scenario.topology is not None]
@@ -39,13 +39,14 @@ def name_of(loaded: Loaded) -> str:
     return loaded.scenario.name
 
 
-@pytest.mark.parametrize("loaded", [*BARE, *TOPOLOGIES], ids=name_of)
+@pytest.mark.parametrize("loaded", sampled([*BARE, *TOPOLOGIES], 3, name_of))
 def test_a_crash_after_every_step_changes_nothing(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(loaded.place.path.parent)  # a scenario names its topology from where it is
     assert not differences(loaded.scenario, replay_locally(crashing(loaded.scenario)))
 
 
-@pytest.mark.parametrize(("loaded", "seed"), CUTS, ids=[f"{loaded.scenario.name}-{seed}" for loaded, seed in CUTS])
-def test_batches_may_end_anywhere(loaded: Loaded, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("cut", sampled(CUTS, 7, lambda cut: f"{name_of(cut[0])}-{cut[1]}"))
+def test_batches_may_end_anywhere(cut: tuple[Loaded, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded, seed = cut
     monkeypatch.chdir(loaded.place.path.parent)
     assert not differences(loaded.scenario, run_cut(loaded.scenario, random.Random(seed)))

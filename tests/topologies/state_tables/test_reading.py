@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from tests.helpers.s3 import S3, s3_server
+from tests.helpers.s3 import S3
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.cli.app import app
 from topologies.state_tables.read_state import bolts, read
@@ -201,12 +200,6 @@ def test_nothing_is_changed_and_a_run_may_hold_the_checkpoint(tmp_path: Path) ->
     assert read(checkpoint)["windows"].num_rows == 1
     assert {path: path.read_bytes() for path in Path(checkpoint).rglob("*") if path.is_file()} == before
     halves.lock.release()
-
-
-@pytest.fixture
-def store() -> Iterator[S3]:
-    with s3_server() as server:
-        yield server
 
 
 def test_of_a_checkpoint_in_an_object_store(store: S3, tmp_path: Path) -> None:
