@@ -19,6 +19,7 @@ from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.sealed import FORMAT, seal, unseal
 from tests.helpers import played_spark
 from tests.helpers.damage import Campaign, PlayedLocally, rows_of, topology
+from tests.helpers.examples import share
 from tests.helpers.played_spark import Died, PlayedRun
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.inspecting import inspect
@@ -29,7 +30,7 @@ from topologies.run.options import RunOptions
 from topologies.topology import Topology
 from windowing.errors import CheckpointError, ConfigError, DamagedCheckpoint
 
-CASES = 64
+CASES = share(64, 20)
 
 
 @pytest.fixture(scope="module")
