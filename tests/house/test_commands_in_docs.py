@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-import pytest
 from typer.main import get_command
 
 from tests.helpers.places import ROOT
@@ -17,9 +15,13 @@ NAMED = re.compile(r"(?:`|^ {4}(?:\$ )?)(?:\.venv/bin/)?windbolt ([a-z][\w-]*)",
 """In backticks, or at the beginning of an indented line."""
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_command_that_a_page_names_is_there(page: Path) -> None:
-    assert set(NAMED.findall(page.read_text(encoding="utf-8"))) <= COMMANDS
+def test_commands_that_pages_name_are_there() -> None:
+    problems = [
+        f"{page.relative_to(ROOT)}: windbolt {name}"
+        for page in [*PAGES, ROOT / "CHANGELOG.md"]
+        for name in sorted(set(NAMED.findall(page.read_text(encoding="utf-8"))) - COMMANDS)
+    ]
+    assert not problems, "\n".join(problems)
 
 
 def test_commands_are_found() -> None:

@@ -46,22 +46,24 @@ def _run(*command: str, cwd: Path, **env: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    _run(
-        *(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)),
-        cwd=folder,
-    )
-    (built,) = folder.glob("*.whl")
-    return built
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the wheel and the source distribution."""
+    folder = tmp_path_factory.mktemp("built")
+    both = ("--wheel", "--sdist", "--no-isolation")
+    _run(*(sys.executable, "-m", "build", *both, "--outdir", str(folder), str(ROOT)), cwd=folder)
+    return folder
 
 
 @pytest.fixture(scope="module")
-def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("sdist")
-    _run(*(sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(folder), str(ROOT)), cwd=folder)
-    (built,) = folder.glob("*.tar.gz")
-    return built
+def wheel(built: Path) -> Path:
+    (wheel,) = built.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def sdist(built: Path) -> Path:
+    (sdist,) = built.glob("*.tar.gz")
+    return sdist
 
 
 @pytest.fixture(scope="module")
@@ -88,15 +90,16 @@ def test_the_wheel_is_for_any_platform(wheel: Path) -> None:
     assert wheel.name.endswith("-py3-none-any.whl")
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_every_file_of_a_package_is_in_the_wheel(wheel: Path, package: str) -> None:
+def test_every_file_of_the_packages_is_in_the_wheel(wheel: Path) -> None:
     files = {
         path.relative_to(ROOT).as_posix()
+        for package in PACKAGES
         for path in (ROOT / package).rglob("*")
         if path.is_file() and path.suffix in SUFFIXES
     }
-    assert f"{package}/py.typed" in files
-    assert files <= _names(wheel)
+    assert {f"{package}/py.typed" for package in PACKAGES} <= files
+    missing = sorted(files - _names(wheel))
+    assert not missing, "\n".join(missing)
 
 
 def test_the_wheel_holds_nothing_but_the_packages(wheel: Path) -> None:

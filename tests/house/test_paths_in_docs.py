@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -24,15 +26,36 @@ OF_THE_HOUSE = [
 FILE_OR_FOLDER = re.compile(r"`([\w/.-]+\.py|(?:[\w.-]+/)+[\w.-]*)`")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_files_that_a_page_names_are_there(page: Path) -> None:
-    named = set(NAMED.findall(page.read_text(encoding="utf-8")))
-    assert sorted(path for path in named if found_in_house(path) is None) == []
+LINK = re.compile(r"\]\(([^()\s:#]+)(?:#[\w-]+)?\)")
+"""A link to a file; code is taken out before."""
 
 
-@pytest.mark.parametrize("page", OF_THE_HOUSE, ids=lambda page: str(page.relative_to(ROOT)))
-def test_files_that_a_page_names_by_their_last_part_are_there(page: Path) -> None:
-    assert list(missing(page.read_text(encoding="utf-8"), page.parent)) == []
+def test_files_that_pages_name_are_there() -> None:
+    problems = [
+        f"{page.relative_to(ROOT)}: {path}"
+        for page in PAGES
+        for path in sorted(set(NAMED.findall(page.read_text(encoding="utf-8"))))
+        if found_in_house(path) is None
+    ]
+    assert not problems, "\n".join(problems)
+
+
+def test_files_that_pages_name_by_their_last_part_are_there() -> None:
+    problems = [
+        f"{page.relative_to(ROOT)}: {name}"
+        for page in OF_THE_HOUSE
+        for name in missing(page.read_text(encoding="utf-8"), page.parent)
+    ]
+    assert not problems, "\n".join(problems)
+
+
+def test_links_of_pages_lead_to_files() -> None:
+    problems = []
+    for page in [*PAGES, ROOT / "CHANGELOG.md"]:
+        text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.S)
+        broken = [link for link in LINK.findall(text) if not (page.parent / link).exists()]
+        problems += [f"{page.relative_to(ROOT)}: {link}" for link in broken]
+    assert not problems, "\n".join(problems)
 
 
 def missing(text: str, home: Path) -> Iterator[str]:
@@ -71,10 +94,19 @@ def found_in_house(path: str) -> Path | None:
 
 
 def _only(name: str) -> Path | None:
-    """The only file of the house whose path ends so."""
+    """Returns the only file of the house whose path ends so."""
     ends = PurePosixPath(name).parts
-    files = [file for top in TOPS for file in (ROOT / top).rglob(ends[-1]) if file.parts[-len(ends) :] == ends]
+    files = [file for file in _python_files_by_name().get(ends[-1], []) if file.parts[-len(ends) :] == ends]
     return files[0] if len(files) == 1 else None
+
+
+@functools.cache
+def _python_files_by_name() -> dict[str, list[Path]]:
+    found = defaultdict(list)
+    for top in TOPS:
+        for file in (ROOT / top).rglob("*.py"):
+            found[file.name].append(file)
+    return found
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,10 @@ def _called(name: str, args: tuple[Any, ...], kwargs: Any) -> Any:
     return row.then(target, getattr(target, name.rpartition(".")[2])(*args, **kwargs))
 
 
-@pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _in_a_folder_of_its_own(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes a folder for one call the current one, so that no call meets the files of another."""
+    (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / name)
 
 
 def test_there_is_an_example_of_every_public_call() -> None:
@@ -43,8 +44,18 @@ def test_there_is_an_example_of_every_public_call() -> None:
     assert set(public_calls()) - ours == set(CALLS)
 
 
-@pytest.mark.parametrize("name", sorted(set(CALLS) - NOT_RUN))
-def test_the_example_is_right(name: str) -> None:
+def test_the_examples_are_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    problems = []
+    for name in sorted(set(CALLS) - NOT_RUN):
+        _in_a_folder_of_its_own(name, tmp_path, monkeypatch)
+        try:
+            _call_the_example(name)
+        except Exception as error:
+            problems.append(f"{name}: {type(error).__name__}: {error}")
+    assert not problems, "\n".join(problems)
+
+
+def _call_the_example(name: str) -> None:
     row = CALLS[name]
     lead = [
         each
@@ -67,7 +78,10 @@ def _fault(name: str, mistake: Mistake) -> str:
     return "no error"
 
 
-@pytest.mark.parametrize("name", sorted(CALLS))
-def test_every_mistake_is_told(name: str) -> None:
-    found = {each.label: _fault(name, each) for each in mistakes(public_calls()[name], CALLS[name])}
-    assert {label: fault for label, fault in found.items() if fault} == {}
+def test_every_mistake_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    problems = []
+    for name in sorted(CALLS):
+        _in_a_folder_of_its_own(name, tmp_path, monkeypatch)
+        faults = {each.label: _fault(name, each) for each in mistakes(public_calls()[name], CALLS[name])}
+        problems += [f"{name}, {label}: {fault}" for label, fault in faults.items() if fault]
+    assert not problems, "\n".join(problems)

@@ -19,7 +19,6 @@ from tests.helpers.places import ROOT
 pytest.importorskip("sphinx", reason="the site needs the packages of the extra docs, which dev includes")
 
 PAGES = sorted(path.relative_to(ROOT) for path in (ROOT / "docs").rglob("*.md"))
-LINK = re.compile(r"\]\(([^()\s:#]+)(?:#[\w-]+)?\)")
 
 
 @pytest.fixture(scope="module")
@@ -70,15 +69,8 @@ def test_it_has_a_search(site: Path) -> None:
     assert "search.html" in _text(site / "README.html")
 
 
-@pytest.mark.parametrize(("page", "picture"), [("performance", "benchmark.png"), ("tutorial", "tutorial.svg")])
-def test_pictures_of_pages_are_shown(site: Path, page: str, picture: str) -> None:
-    shown = re.findall(r'<img [^>]*src="\.\./_images/([^"]+)"', _text(site / f"docs/{page}.html"))
-    assert shown == [picture]
-    assert (site / "_images" / picture).is_file()
-
-
-@pytest.mark.parametrize("page", [Path("README.md"), Path("CHANGELOG.md"), *PAGES], ids=str)
-def test_links_of_a_page_lead_somewhere_on_a_code_host_too(page: Path) -> None:
-    text = re.sub(r"```.*?```|`[^`\n]*`", "", _text(ROOT / page), flags=re.S)
-    home = (ROOT / page).parent
-    assert [link for link in LINK.findall(text) if not (home / link).exists()] == []
+def test_pictures_of_pages_are_shown(site: Path) -> None:
+    for page, picture in (("performance", "benchmark.png"), ("tutorial", "tutorial.svg")):
+        shown = re.findall(r'<img [^>]*src="\.\./_images/([^"]+)"', _text(site / f"docs/{page}.html"))
+        assert shown == [picture]
+        assert (site / "_images" / picture).is_file()

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import ast
 from dataclasses import fields
-
-import pytest
+from functools import cache
 
 from tests.helpers.places import ROOT
-from tests.topologies.checkpoints.test_resuming import pairs
+from tests.topologies.checkpoints.test_resuming import walked
+from tests.topologies.compose import test_every_setting as walk
 from topologies.graph.nodes.windowed import WindowedNode
 from windowing.settings import DECLARED, WindowSettings
 from windowing.settings.declaration import Admits
 
 ONLY_WITH_EVENTS = ("event_watermarks", "mark_sources", "sequenced_batch")
 """Files of ``manager/watermarks/`` that run only where the watermark follows events."""
+KINDS = ("tumbling", "count")
+"""Kinds of windows whose tasks hold no events; among these, who admits an event does not depend on the kind."""
 ELSEWHERE_TOO = {
     "watermark_interval": "ticks wait for it as well",
     "arrival": "without estimate_arrival it decides about single events only",
@@ -28,27 +30,34 @@ def _changed(was: WindowSettings, now: WindowSettings) -> list[str]:
     return [each.name for each in fields(was) if each.compare and getattr(was, each.name) != getattr(now, each.name)]
 
 
-def _alone(name: str) -> list[WindowedNode]:
-    """Bolts whose events would be admitted by the reader, with one setting more."""
-    return [
-        now
-        for was, now, _ in pairs()[name]
-        if not was.deferred and not now.holds_events and _changed(was.bolt.settings, now.bolt.settings) == [name]
-    ]
+@cache
+def _alone() -> dict[str, list[WindowedNode]]:
+    """Returns, by setting, bolts whose events would be admitted by the reader, with this setting more."""
+    found: dict[str, list[WindowedNode]] = {name: [] for name in DECLARED}
+    for names, before, after in walked(walk.Told, KINDS):
+        was, now = before.windowed["bolt"], after.windowed["bolt"]
+        changed = _changed(was.bolt.settings, now.bolt.settings)
+        if len(changed) == 1 and changed[0] in names and not was.deferred and not now.holds_events:
+            found[changed[0]].append(now)
+    return found
 
 
-@pytest.mark.parametrize("name", DECLARED)
-def test_the_declaration_says_who_admits_and_what_the_watermark_follows(name: str) -> None:
-    admits, default = DECLARED[name].admits, DECLARED[name].default
-    for node in _alone(name):
-        given = getattr(node.bolt.settings, name) != default
-        by_task = given and (admits is Admits.TASK_IN_ANY_TIME or (node.event_time and admits is not Admits.READER))
-        assert node.deferred == by_task, node.bolt.settings
-        assert node.sequenced == (given and node.event_time and admits is Admits.FOLLOWING_EVENTS), node.bolt.settings
+def test_declarations_say_who_admits_and_what_the_watermark_follows() -> None:
+    problems = []
+    for name, declared in DECLARED.items():
+        admits = declared.admits
+        for node in _alone()[name]:
+            given = getattr(node.bolt.settings, name) != declared.default
+            by_task = given and (admits is Admits.TASK_IN_ANY_TIME or (node.event_time and admits is not Admits.READER))
+            if node.deferred != by_task:
+                problems.append(f"{name}: admitted by the task, {node.deferred}: {node.bolt.settings}")
+            if node.sequenced != (given and node.event_time and admits is Admits.FOLLOWING_EVENTS):
+                problems.append(f"{name}: the watermark follows events, {node.sequenced}: {node.bolt.settings}")
+    assert not problems, "\n".join(problems)
 
 
 def test_settings_of_each_sort_are_walked() -> None:
-    assert {declared.admits for name, declared in DECLARED.items() if _alone(name)} == set(Admits)
+    assert {declared.admits for name, declared in DECLARED.items() if _alone()[name]} == set(Admits)
 
 
 def test_what_is_read_only_where_the_watermark_follows_events_makes_it_follow_them() -> None:

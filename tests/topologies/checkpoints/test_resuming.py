@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import product
 from typing import TypeAlias
@@ -170,7 +170,7 @@ def pairs() -> dict[str, list[Pair]]:
     """By setting, bolts that can be built without a change and with it, and have other settings then."""
     found: dict[str, list[Pair]] = {name: [] for name in DECLARED}
     for bolt in (walk.Told, lambda: AggregateBolt(n=count())):
-        for names, before, after in _walked(bolt):
+        for names, before, after in walked(bolt):
             was, now = before.windowed["bolt"], after.windowed["bolt"]
             if was.bolt.settings != now.bolt.settings:
                 refused = any("bolt 'bolt'" in text for text in differences(fingerprint(before), fingerprint(after)))
@@ -179,8 +179,11 @@ def pairs() -> dict[str, list[Pair]]:
     return found
 
 
-def _walked(bolt: Callable[[], WindowedBolt]) -> Iterator[tuple[tuple[str, ...], Topology, Topology]]:
-    bases = (walk.Base(*each) for each in product(walk.KINDS, walk.PRESETS, (False, True)))
+def walked(
+    bolt: Callable[[], WindowedBolt], kinds: Iterable[str] = walk.KINDS
+) -> Iterator[tuple[tuple[str, ...], Topology, Topology]]:
+    """Yields topologies that can be built without a change and with it, and the settings that it changes."""
+    bases = (walk.Base(*each) for each in product(kinds, walk.PRESETS, (False, True)))
     for base, setting in product(bases, walk.SETTINGS):
         if setting.of in ("", base.system):
             try:
@@ -189,7 +192,7 @@ def _walked(bolt: Callable[[], WindowedBolt]) -> Iterator[tuple[tuple[str, ...],
             except (TopologyError, ConfigError):
                 continue
     for name, changes in BY_HAND.items():
-        for (was, now), kind in product(changes, (*walk.KINDS.values(), lambda bolt: bolt)):
+        for (was, now), kind in product(changes, (*(walk.KINDS[kind] for kind in kinds), lambda bolt: bolt)):
             try:
                 log = name == "default_time"
                 yield (name,), _topology(was(kind(bolt())), log=log), _topology(now(kind(bolt())), log=log)
