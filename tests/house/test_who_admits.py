@@ -6,6 +6,7 @@ import ast
 from dataclasses import fields
 from functools import cache
 
+from tests.helpers.examples import share
 from tests.helpers.places import ROOT
 from tests.topologies.checkpoints.test_resuming import walked
 from tests.topologies.compose import test_every_setting as walk
@@ -15,8 +16,8 @@ from windowing.settings.declaration import Admits
 
 ONLY_WITH_EVENTS = ("event_watermarks", "mark_sources", "sequenced_batch")
 """Files of ``manager/watermarks/`` that run only where the watermark follows events."""
-KINDS = ("tumbling", "count")
-"""Kinds of windows whose tasks hold no events; among these, who admits an event does not depend on the kind."""
+KINDS = list(walk.KINDS) if share(100) == 100 else ["tumbling", "count"]
+"""By default some whose tasks hold no events: who admits an event does not depend on the kind."""
 ELSEWHERE_TOO = {
     "watermark_interval": "ticks wait for it as well",
     "arrival": "without estimate_arrival it decides about single events only",
