@@ -25,6 +25,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -33,6 +34,7 @@ from benchmarks.contest import say
 from benchmarks.figures import Results
 from benchmarks.machine import machine
 from benchmarks.picture import draw
+from benchmarks.process_tree import cpu_seconds
 from benchmarks.sections.batches import batches
 from benchmarks.sections.bench import Bench
 from benchmarks.sections.cluster import cluster
@@ -84,10 +86,12 @@ def main() -> int:
     try:
         for name in options.only:
             say(f"section {name}")
+            cpu, started = cpu_seconds(), time.monotonic()
             try:
                 SECTIONS[name](bench)
             finally:
                 write(results, out)  # what is there so far, should it break down, or be ended
+            say(f"section {name}: {time.monotonic() - started:.0f} s, {cpu_seconds() - cpu:.0f} s of CPU time")
     finally:
         bench.session.stop()
         if options.data is None:

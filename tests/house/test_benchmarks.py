@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
+import re
 import statistics
+import sys
+import tomllib
 from collections import defaultdict
 from dataclasses import replace
 from importlib.util import find_spec
@@ -43,6 +47,7 @@ from benchmarks.sizes import FULL, QUICK
 from benchmarks.steady import PLAYS
 from benchmarks.table import aligned, tables
 from benchmarks.workloads import W1, W2, W3, W4, WORKLOADS, Workload, middle
+from tests.helpers.places import ROOT
 
 FEW = Events(3_000, keys=7, per_second=200, file_rows=1_000)
 
@@ -418,3 +423,39 @@ def test_long_runs_have_the_events_and_keys_that_they_say(play: str, events: int
     assert len(found) == events
     assert len(np.unique(found)) == keys
     assert played.parted(0.1).batches == max(4, round(played.batches * 0.1))
+
+
+def imported(path: Path) -> set[str]:
+    """The modules that a file imports, anywhere in it, or names in a string, as for a process of their own.
+
+    What is imported from a module may be a module too.
+    """
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
+        elif isinstance(node, ast.Constant) and re.fullmatch(r"(benchmarks|tests)(\.\w+)+", str(node.value)):
+            found.add(str(node.value))
+    return found
+
+
+def test_the_extra_has_what_the_benchmark_imports() -> None:
+    """./run benchmark installs the project with the extra `peers`, and nothing of the tests' own."""
+    reached, packages, waiting = set[str](), set[str](), ["benchmarks.__main__"]
+    while waiting:
+        module = waiting.pop()
+        top = module.partition(".")[0]
+        path = ROOT.joinpath(*module.split(".")).with_suffix(".py")
+        if top in ("benchmarks", "tests"):
+            if path.exists() and module not in reached:
+                reached.add(module)
+                waiting += imported(path)
+        elif not (ROOT / top).is_dir() and top not in sys.stdlib_module_names:
+            packages.add({"yaml": "pyyaml"}.get(top, top.replace("_", "-")))
+    assert {"tests.helpers.jars", "benchmarks.probe", "benchmarks.arms.bytewax_flow"} <= reached
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = project["dependencies"] + project["optional-dependencies"]["peers"]
+    names = {re.split(r"[^\w.-]", each, maxsplit=1)[0].lower() for each in wanted}
+    assert packages <= names, packages - names
