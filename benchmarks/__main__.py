@@ -1,15 +1,18 @@
 """One command for all figures: windbolt beside Spark's own windows and other peers, checked before it is timed.
 
-    ./run benchmark --quick                      two to three minutes: less data, one run, windbolt and Spark's own
+    ./run benchmark --quick                      about three minutes: some sections and workloads, less data, one run
     ./run benchmark                              everything, some hours
     ./run benchmark --only batches,local         parts of it
+    ./run benchmark --quick --only kafka,cluster parts that --quick leaves out, with less data
     ./run benchmark --show benchmark-results/results.json
 
 Sections: batches (500,000 events a micro-batch), drain (a backlog, each system at its best batch size), keys (100,000
 keys), frames (input through a DataFrame), queries (sessions, joins, bolts of one's own over wide rows, chains), growth
 (speed and memory by live events and by overlap), latency (small batches), kafka (from topic to topic, beside a broker
 of its own), step (the aggregation step on Kafka), local (the in-process runner beside NumPy and DuckDB), cluster
-(as batches, on a standalone cluster of two workers on this machine).
+(as batches, on a standalone cluster of two workers on this machine). With --quick they are batches, drain, latency and
+local, unless --only names others, the workloads W1, W2 and W4, unless --workloads does, and the arms windbolt and
+Spark's own.
 
 Events are seeded. Before an arm is timed each window of it is compared with NumPy, of the queries with DuckDB; that run
 warms up as well. Arms take turns, run by run. CPU time is that of the whole tree of processes: driver, JVM and Python
@@ -57,6 +60,9 @@ SECTIONS: dict[str, Callable[[Bench], None]] = {
     "cluster": cluster,
 }  # fmt: skip
 
+QUICK_SECTIONS = ("batches", "drain", "latency", "local")
+QUICK_WORKLOADS = ("W1", "W2", "W4")
+"""What --quick measures where it is not told otherwise."""
 HEADLINE = ("batches", "drain")
 """What the small picture shows."""
 
@@ -75,7 +81,7 @@ def main() -> int:
     data.mkdir(parents=True, exist_ok=True)
     sizes = sizes_of(options)
     about = {
-        "quick": options.quick, "sections": options.only, "sizes": asdict(sizes),
+        "quick": options.quick, "sections": options.only, "left_out": left_out(options), "sizes": asdict(sizes),
         "spark": {"master": f"local[{CORES}]", "driver_memory_gb": driver_gigabytes()}, "machine": machine(),
     }  # fmt: skip
     results = Results(about)
@@ -83,6 +89,8 @@ def main() -> int:
     session = Session(kafka=bool({"kafka", "step"} & set(options.only)))
     bench = Bench(data, sizes, results, options.workloads, session)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # processes of a section end with it
+    if left_out(options):
+        say(f"left out: {', '.join(left_out(options))} (--only and --workloads ask for them)")
     try:
         for name in options.only:
             say(f"section {name}")
@@ -114,6 +122,12 @@ def write(results: Results, out: Path) -> None:
     (out / "results.json").write_text(json.dumps(results.to_json(), indent=1) + "\n", encoding="utf-8")
 
 
+def left_out(options: argparse.Namespace) -> list[str]:
+    """The sections and workloads that are not measured."""
+    sections = [name for name in SECTIONS if name not in options.only]
+    return sections + [workload.name for workload in WORKLOADS if workload not in options.workloads]
+
+
 def sizes_of(options: argparse.Namespace) -> Sizes:
     """As they were asked for."""
     given = {"runs": options.runs, "events": options.events, "drain": options.drain_events,
@@ -127,9 +141,12 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="less data, one run, the main arms only")
-    parser.add_argument("--only", default=",".join(SECTIONS), help="sections, with commas in between")
-    parser.add_argument("--workloads", default="W1,W2,W3,W4", help="of all sections")
+    parser.add_argument(
+        "--quick", action="store_true",
+        help=f"less data, one run, the main arms; {', '.join(QUICK_SECTIONS)} of {', '.join(QUICK_WORKLOADS)}",
+    )  # fmt: skip
+    parser.add_argument("--only", help="sections, with commas in between; all, or four with --quick")
+    parser.add_argument("--workloads", help="of all sections, with commas in between; all, or three with --quick")
     parser.add_argument("--runs", type=int, help="of each arm; 3, or 1 with --quick")
     parser.add_argument("--events", type=int, help="of batches; 5,000,000, or 1,000,000 with --quick")
     parser.add_argument("--drain-events", type=int, help="50,000,000, or 1,000,000 with --quick")
@@ -140,13 +157,14 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--show", type=Path, metavar="FILE", help="measure nothing, show the results of this file")
     options = parser.parse_args(arguments)
-    options.only = options.only.split(",")
+    options.only = options.only.split(",") if options.only else list(QUICK_SECTIONS if options.quick else SECTIONS)
     if not SECTIONS.keys() >= set(options.only):
         parser.error(f"--only: there are {', '.join(SECTIONS)}")
     known = {workload.name: workload for workload in WORKLOADS}
-    if not known.keys() >= set(options.workloads.split(",")):
+    names = options.workloads.split(",") if options.workloads else QUICK_WORKLOADS if options.quick else known
+    if not known.keys() >= set(names):
         parser.error(f"--workloads: there are {', '.join(known)}")
-    options.workloads = [known[name] for name in options.workloads.split(",")]
+    options.workloads = [known[name] for name in names]
     return options
 
 

@@ -30,6 +30,8 @@ def tables(results: Results) -> str:
         parts.append("The machine was busy with something else before: the figures are no good except for ratios.")
     if results.about["quick"]:
         parts.append("Quick: little data, one run. The goals are for the whole benchmark.")
+    if results.about.get("left_out"):
+        parts.append(f"Not measured: {', '.join(results.about['left_out'])}.")
     for section, figures in by_section(results.figures).items():
         parts.append(f"{section}\n\n" + (_latency(figures) if section in ("latency", "kafka") else _speeds(figures)))
     if results.verdicts:

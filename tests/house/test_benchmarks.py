@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.__main__ import parsed, show, sizes_of, write
+from benchmarks.__main__ import QUICK_SECTIONS, SECTIONS, left_out, parsed, show, sizes_of, write
 from benchmarks.answers import differences
 from benchmarks.arms.absent import Absent
 from benchmarks.arms.arm import Arm, Batch, Job, Taken
@@ -326,6 +326,9 @@ def test_tables_say_when_the_machine_was_busy_and_when_it_was_quick() -> None:
     found.about["machine"]["load_before"] = [3.0, 1.0, 1.0]
     assert "The machine was busy" in tables(found)
     assert "Quick:" in tables(found)
+    assert "Not measured" not in tables(found)
+    found.about["left_out"] = ["keys", "kafka"]
+    assert "Not measured: keys, kafka." in tables(found)
 
 
 def test_columns_of_a_table_are_aligned() -> None:
@@ -370,6 +373,12 @@ def test_options() -> None:
     sizes = sizes_of(quick)
     assert (sizes.runs, sizes.events, sizes.drain) == (2, 7, QUICK.drain)
     assert sizes_of(parsed([])) == FULL
+    assert left_out(quick) == [name for name in SECTIONS if name not in ("batches", "local")] + ["W1", "W3", "W4"]
+    assert left_out(parsed([])) == []
+    assert parsed(["--quick"]).only == [name for name in SECTIONS if name in QUICK_SECTIONS]
+    assert parsed(["--quick"]).workloads == [W1, W2, W4]
+    assert parsed(["--quick", "--only", "kafka"]).only == ["kafka"]
+    assert parsed(["--only", "kafka"]).workloads == list(WORKLOADS)
     with pytest.raises(SystemExit):
         parsed(["--only", "nothing"])
 
