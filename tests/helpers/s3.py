@@ -62,6 +62,14 @@ class S3:
         self.wait()
         self.count()
 
+    def keep(self) -> None:
+        """Remember all objects as they are now."""
+        self._told("keep")
+
+    def restore(self) -> None:
+        """Have the objects again that were kept last, and no others."""
+        self._told("restore")
+
     def count(self) -> Counter[str]:
         """The requests since the last call, by kind, such as ``GET``, ``LIST`` and ``DELETE many``."""
         return Counter(json.loads(self._told("count")))
@@ -124,6 +132,7 @@ class _Watched:
         self.counted: Counter[str] = Counter()
         self.every, self.how, self.asked = 0, "", 0
         self.distance = 0.0
+        self.kept: dict[str, bytes] = {}
         self._one = threading.Lock()
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
@@ -155,12 +164,36 @@ class _Watched:
         if what == "count":
             counted, self.counted = self.counted, Counter()
             return [json.dumps(counted).encode()]
+        if what in ("keep", "restore"):
+            with self._one:
+                self._restore() if what == "restore" else self._keep()
+            return [b"null"]
         told = dict(pair.split("=") for pair in query.split("&"))
         if what == "wait":
             self.distance = float(told["seconds"])
             return [b"null"]
         self.every, self.how = int(told["every"]), told["how"]
         return [b"null"]
+
+    def _keep(self) -> None:
+        backend = _backend()
+        self.kept = {name: key.value for name, key in backend.buckets[_BUCKET].keys.items()}
+
+    def _restore(self) -> None:
+        backend = _backend()
+        keys = backend.buckets[_BUCKET].keys
+        for name in list(dict.keys(keys)):
+            keys.pop(name)
+        for name, body in self.kept.items():
+            backend.put_object(_BUCKET, name, body)
+
+
+def _backend() -> Any:
+    """Moto's own objects, in its process."""
+    from moto.core import DEFAULT_ACCOUNT_ID
+    from moto.s3.models import s3_backends
+
+    return s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
 
 
 def _kind(method: str, path: str, query: str, environ: dict[str, Any]) -> str:

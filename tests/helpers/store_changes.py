@@ -16,7 +16,6 @@ from unittest.mock import patch
 
 from manager.storage.file_systems import object_store
 from manager.storage.segments.file_segments import FileSegments
-from tests.helpers.s3 import S3
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescaling.rescale import move_tasks
 from topologies.checkpoints.resetting import reset_bolts
@@ -207,18 +206,3 @@ class Interrupted:
             return operation(*given, **named)
 
         return instead
-
-
-class Kept:
-    """What is in a store at one moment, to begin there again."""
-
-    def __init__(self, store: S3) -> None:
-        self.store, self.bodies = store, {name: store.body(name) for name in store.names()}
-
-    def restore(self) -> None:
-        """As it was then."""
-        gone = [f"bucket/{name}" for name in self.store.names() if name not in self.bodies]
-        if gone:
-            object_store.delete_objects(self.store.uri(""), gone)
-        for name, body in self.bodies.items():
-            self.store.put(name, body)

@@ -18,14 +18,13 @@ import pytest
 from manager.storage.batch_keys import batch_key
 from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.turns import Committed
-from tests.helpers.examples import share
+from tests.helpers.examples import sampled, share
 from tests.helpers.s3 import S3
 from tests.helpers.store_changes import (
     CHANGES,
     CHANGING,
     Change,
     Interrupted,
-    Kept,
     OfTask,
     Shop,
     begun,
@@ -66,7 +65,7 @@ def of_batch(files: dict[str, list[str]], batch: int) -> list[str]:
     return sorted(row for name, rows in files.items() if name.startswith(f"{batch:010d}") for row in rows)
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=lambda each: each.name)
+@pytest.mark.parametrize("change", sampled(CHANGES, 2, lambda each: each.name))
 def test_it_gives_the_rows_that_it_gives_on_this_machine(store: S3, change: Change, tmp_path: Path) -> None:
     shops = [Shop(store, f"there-{change.name}", tmp_path / "a"), Here(store, f"here-{change.name}", tmp_path / "b")]
     for shop in shops:
@@ -85,21 +84,21 @@ class Here(Shop):
         return str(self.folder / "ck")
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=lambda each: each.name)
+@pytest.mark.parametrize("change", sampled(CHANGES, 2, lambda each: each.name, first=1))
 def test_whoever_dies_leaves_the_old_state_or_the_new_one(empty_store: S3, change: Change, tmp_path: Path) -> None:
     """Before operations that change something; then a run goes on at once, or the change is made again first."""
     shop = Shop(empty_store, "shop", tmp_path / "in")
     begun(shop, change)
-    before = Kept(empty_store)
+    empty_store.keep()
     assert not finished(shop, change)
     old = shop.rows("seen"), shop.rows("rest")
-    before.restore()
+    empty_store.restore()
     change.make(shop)
     shop.run(change.after(shop))
     new = shop.rows("seen"), shop.rows("rest")
     came = set()
-    for at in itertools.count(1, 100 // share(100, 40)):
-        before.restore()
+    for at in itertools.count(1, 100 // share(100, 25)):
+        empty_store.restore()
         if not died(shop, change, at):
             break
         if at % 3 == 0:
@@ -134,17 +133,17 @@ def died(shop: Shop, change: Change, at: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=lambda each: each.name)
+@pytest.mark.parametrize("change", sampled(CHANGES, 2, lambda each: each.name))
 def test_a_run_in_progress_stops_and_another_goes_on(empty_store: S3, change: Change, tmp_path: Path) -> None:
     """The change comes before some operation of the run, which then has lost the checkpoint or has ended."""
     shop = Shop(empty_store, "shop", tmp_path / "in")
     begun(shop, change)
-    before = Kept(empty_store)
+    empty_store.keep()
     with Interrupted(0, lambda: None) as counted:
         shop.run(change.before(shop), flush=False)
     lost = 0
-    for at in sorted(random.Random(change.name).sample(range(1, counted.seen + 1), share(8, 4))):
-        before.restore()
+    for at in sorted(random.Random(change.name).sample(range(1, counted.seen + 1), share(8, 3))):
+        empty_store.restore()
         with Interrupted(at, lambda: change.make(shop)):
             error = error_of(lambda: shop.run(change.before(shop), flush=False))
         lost += isinstance(error, TakenOver)
@@ -153,7 +152,7 @@ def test_a_run_in_progress_stops_and_another_goes_on(empty_store: S3, change: Ch
         assert accounts(shop) == {"seen": 75, "rest": 75}, at
         if change is not RESET:  # whose rows depend on when it came
             assert ids(shop.rows("seen")) == ids(shop.rows("rest")), at
-    assert lost > share(2)
+    assert lost >= share(3)
 
 
 def error_of(action: Callable[[], object]) -> CheckpointError | None:
@@ -197,13 +196,13 @@ OTHERS = {"a command": rescaling(3), "a run": run_before}
 def test_another_comes_before_any_operation_of_a_command(empty_store: S3, other: str, tmp_path: Path) -> None:
     shop = Shop(empty_store, "shop", tmp_path / "in")
     begun(shop, RESCALE)
-    before = Kept(empty_store)
+    empty_store.keep()
     every = (*CHANGING, "read_object")
     with Interrupted(0, lambda: None, every) as counted:
         rescaling(5)(shop)
     stopped = 0
-    for at in sorted(random.Random(other).sample(range(1, counted.seen + 1), share(16, 6))):
-        before.restore()
+    for at in sorted(random.Random(other).sample(range(1, counted.seen + 1), share(16, 4))):
+        empty_store.restore()
         with Interrupted(at, lambda: error_of(lambda: OTHERS[other](shop)), every):
             error = error_of(lambda: rescaling(5)(shop))
         tasks = noted_tasks(shop.halves)["seen"]
@@ -212,7 +211,7 @@ def test_another_comes_before_any_operation_of_a_command(empty_store: S3, other:
             stopped += 1
             assert tasks == (3 if other == "a command" else 2), at
         goes_on(shop, tasks)
-    assert stopped > share(3)
+    assert stopped >= share(4)
 
 
 def goes_on(shop: Shop, tasks: int) -> None:
