@@ -14,6 +14,7 @@ from hypothesis import given
 from tests.helpers.examples import examples
 from tests.helpers.places import SCENARIOS
 from tests.helpers.strategies import scenarios
+from tests.oracles import time_oracle
 from tests.oracles.window_oracle import answer, microseconds
 
 Json = dict[str, Any]
@@ -151,3 +152,15 @@ def test_a_closed_bolt_of_time_windows_has_shown_all_it_let_in(scenario: Json) -
     if scenario["meta"]["gapped"]:
         return
     assert given_answer["counts"]["unwindowed"] == 0
+
+
+@examples(200)
+@given(scenarios(modes=("event",), kinds=("time/time",)))
+def test_both_oracles_answer_the_same_where_marks_are_made_at_ticks(scenario: Json) -> None:
+    bolt = {**scenario["bolt"], "watermark_every": time_oracle.TICKS}
+    mine, other = answer(scenario), time_oracle.answer({**scenario, "bolt": bolt})
+    assert [(each["end"], each["events"]) for each in mine["windows"]] == [
+        (each["end"], each["events"]) for each in other["windows"]
+    ]
+    assert mine["late"] == other["late"]
+    assert mine["counts"] == {name: other["counts"][name] for name in mine["counts"]}

@@ -3,7 +3,8 @@
 ``answer(scenario)`` reads a scenario of one bare bolt whose watermark is made at events (``watermark_every``, a preset
 of Atlas, StreamInsight or Azure, substreams) and takes one event after the other in order of arrival. It shares no
 code with windbolt, and knows no batches: where they end must not matter. ``window_oracle.py`` is its elder brother,
-for watermarks that come at ticks.
+for watermarks that come at ticks; where inputs are combined by other rules than the least of all, or events have
+arrival times, this one knows marks at ticks as well (``watermark_every`` of "ticks").
 
 Times are integer microseconds inside, milliseconds at the edges; None is a watermark that there is not yet.
 """
@@ -22,6 +23,8 @@ Input = tuple[str, str | None]
 
 NEVER = 1 << 62
 """As many events as never come."""
+TICKS = "ticks"
+"""Marks are made at ticks, and not at events."""
 
 RULES: Json = {
     "bounds": "(start, end]",
@@ -60,7 +63,7 @@ def _run(scenario: Json) -> Run:
     run = Run(read_rules(scenario["bolt"]), scenario["bolt"], tuple(scenario.get("streams", ["s1"])))
     clocks = [step.get("clock", step.get("arrival")) for step in scenario["steps"] if {"clock", "arrival"} & set(step)]
     run.clock = microseconds(clocks[0]) if clocks else 0
-    run.began = run.clock
+    run.began = run.looked_at = run.clock
     run.exist(scenario.get("partitions"))
     for step in scenario["steps"]:
         run.take(step)
@@ -81,7 +84,7 @@ def read_rules(bolt: Json) -> Json:
     """What a preset and the single settings of a bolt come to."""
     rules = {**RULES, **_preset(bolt.get("preset"))}
     for name in ("bounds", "closes_after_end", "imports_beside", "estimate_arrival", "close_fires", "late", "late_by",
-                 "late_by_session"):  # fmt: skip
+                 "late_by_session", "late_per_input"):  # fmt: skip
         if bolt.get(name) is not None:
             rules[name] = bolt[name]
     for name in ("lag", "allowed_lateness", "idle_timeout", "partition_idle_timeout"):
@@ -105,7 +108,7 @@ def read_rules(bolt: Json) -> Json:
         rules["early"] = _optional(arrival.get("early"))
         rules["late_arrival"] = _optional(arrival.get("late"))
         rules["late_arrival_action"] = arrival.get("action", "adjust")
-    if isinstance(rules["every"], str):
+    if isinstance(rules["every"], str) and rules["every"] != TICKS:
         rules["every"] = ("time", duration(rules["every"]))
     if rules["every"] is None:
         raise ValueError("the oracle knows watermarks at events only")
@@ -195,6 +198,8 @@ class Mark:
     arrived: int = 0
     """The clock at the last event."""
     delivered: bool = False
+    latest: int | None = None
+    """The latest time of its events, for marks at ticks."""
 
 
 @dataclass
@@ -256,6 +261,10 @@ class Run:
     fired: list[Json] = field(default_factory=list)
     events: list[Json] = field(default_factory=list)
     clocks: list[int | None] = field(default_factory=list)
+    looked_at: int = 0
+    """The clock by which inputs are idle: a batch that begins later may bring events of them."""
+    ticks: list[int | None] = field(default_factory=list)
+    """The watermark after each tick."""
 
     def __post_init__(self) -> None:
         self.kinds = kinds_of(self.bolt)
@@ -282,12 +291,15 @@ class Run:
                     self.clock = microseconds(rest["arrival"])
                 if "clock" in rest and microseconds(rest["clock"]) > self.clock:
                     self.move_clock_to_event(microseconds(rest["clock"]))
+                    self.looked_at = self.clock
                 self.receive(event, rest.get("stream", self.streams[0] if len(self.streams) == 1 else None))
             case {"clock": time}:
                 self.move_clock(microseconds(time))
                 self.clocks.append(self.watermark(None))
-            case {"tick": "watermark"} | {"crash": True}:
-                pass  # a micro-batch ends, which makes no difference
+            case {"tick": "watermark"}:
+                self.end_batch()
+            case {"crash": True}:
+                pass  # a process ends, which makes no difference
             case {"close": True}:
                 self.closed = True
                 if self.rules["close_fires"]:
@@ -303,9 +315,20 @@ class Run:
         self.move_clock(clock - 1 if any(each is not None for each in timeouts) else clock)
         self.clock = clock
 
+    def end_batch(self) -> None:
+        """A micro-batch ends: marks at ticks are made, and inputs that brought nothing may be idle now."""
+        self.looked_at = self.clock
+        if self.rules["every"] == TICKS:
+            for where, mark in self.marks.items():
+                if mark.latest is not None and self.makes_marks(where):
+                    self.lift(mark, mark.latest - self.rules["lag"])
+        if not self.substreams:
+            self.follow_marks()
+        self.ticks.append(self.watermark(None))
+
     def move_clock(self, clock: int) -> None:
         moved = clock > self.clock
-        self.clock = max(self.clock, clock)
+        self.clock = self.looked_at = max(self.clock, clock)
         if moved or not self.events_since_clock:
             self.look_at_the_clock()
         self.events_since_clock = False
@@ -601,7 +624,10 @@ class Run:
         mark = self.mark_of(where)
         mark.arrived, mark.delivered = self.clock, True
         mark.events += 1
+        mark.latest = time if mark.latest is None else max(mark.latest, time)
         every = self.rules["every"]
+        if every == TICKS:
+            return
         if isinstance(every, int):
             made = mark.events >= every
         else:
@@ -638,7 +664,7 @@ class Run:
                 parts = [self.awaited.get(stream, Mark(arrived=self.began))]
             timeout = self.rules["partition_idle_timeout"]
             if timeout is not None:
-                parts = [mark for mark in parts if self.clock - mark.arrived < timeout]
+                parts = [mark for mark in parts if self.looked_at - mark.arrived < timeout]
             marks += [mark.mark for mark in parts]
         known = [mark for mark in marks if mark is not None]
         if self.rules["over"] == "max" and known:
@@ -771,6 +797,7 @@ class Run:
             "counts": self.counts(),
             "events": self.events,
             "clocks": [None if mark is None else milliseconds(mark) for mark in self.clocks],
+            "watermarks": [None if mark is None else milliseconds(mark) for mark in self.ticks],
         }
 
 

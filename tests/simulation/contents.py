@@ -1,7 +1,7 @@
 """What the windows of a world should have held: worked out from its steps by the oracles, which know no batches.
 
 Runs with faults are compared with a run of the same engine without; this compares that one with the definition of
-windows. It is done for bolts that read the events of a spout as they are, with rules that the oracles know.
+windows. It is done for bolts that read the events of one or two spouts as they are, with rules that the oracles know.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import os
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow.feather as feather
@@ -20,9 +20,12 @@ import pyarrow.parquet as pq
 from tests.oracles import time_oracle, window_oracle
 from windowing import WindowedBolt, presets
 from windowing.settings.kinds import Session
+from windowing.settings.rules import Arrival
 
 Json = dict[str, Any]
 ACCOUNTS = ("windowed", "late", "unwindowed", "pending")
+MORE_ACCOUNTS = ("received", "early", "dropped", "invalid", "adjusted")
+"""Those that the oracle of watermarks with events knows as well."""
 
 
 def drawn(chance: random.Random) -> Json:
@@ -61,6 +64,51 @@ def drawn(chance: random.Random) -> Json:
     }
 
 
+def drawn_of_inputs(chance: random.Random, inputs: Sequence[str]) -> Json:
+    """Rules of event time for a bolt of one input or several, as scenarios spell them.
+
+    Events are often at the very bounds: the slides and tolerances are those by which times and arrivals are apart.
+    """
+    slide = chance.choice([50, 100, 300, 2_000])
+    length = slide * chance.choice([1, 1, 2, 3]) // chance.choice([1, 1, 1, 2])
+    closed_start = chance.random() < 0.5
+    rules: Json = {
+        "length": f"{length}ms",
+        "sliding": f"{slide}ms",
+        "bounds": "[start, end)" if closed_start else "(start, end]",
+        "offset": chance.choice(["0ms", "1us", "100us"]) if closed_start else "0ms",
+        "timestamp_field": "ts",
+        "lag": f"{chance.choice([0, 0, 50, 300, 2_000])}ms",
+    }
+    if len(inputs) > 1:
+        rules |= chance.choice([{}, {}, {}, *_combined(chance, inputs)])
+    if chance.random() < 0.4:
+        late = chance.choice([None, "0ms", "300ms", "1s", "2500ms", "5s"])
+        early = chance.choice([None, "0ms", "3500ms", "6s"]) if late else "3500ms"
+        action = chance.choice(["adjust", "drop", "divert"]) if late else "adjust"
+        rules["arrival"] = {"field": "at", "early": early, "late": late, "action": action}
+    if chance.random() < 0.3 and "late_per_input" not in rules:
+        rules |= {"late_by": "window", "allowed_lateness": chance.choice(["0ms", "300ms", "2s"])}
+        rules["late"] = chance.choice(["divert", "drop"])
+    elif chance.random() < 0.3:
+        rules["late"] = chance.choice(["drop", "adjust"])
+    if not closed_start and (rules.get("late") == "adjust" or chance.random() < 0.2):
+        rules["closes_after_end"] = True
+    if chance.random() < 0.3:
+        rules["key"] = ["user"]
+    if not window_oracle.BOLT_KEYS.issuperset(rules) or chance.random() < 0.2:
+        rules["watermark_every"] = chance.choice([time_oracle.TICKS, time_oracle.TICKS, 1, 3])
+    return rules
+
+
+def _combined(chance: random.Random, inputs: Sequence[str]) -> Iterator[Json]:
+    """The ways to combine the watermarks of two inputs, besides the least of both."""
+    yield {"watermark_combine": "max"}
+    yield {"imports": {inputs[1]: inputs[0]}, "imports_beside": chance.random() < 0.5}
+    yield {"partition_idle_timeout": chance.choice(["500ms", "4s", "30s"])}
+    yield {"late_per_input": True}
+
+
 def with_rules(bolt: WindowedBolt, rules: Json) -> WindowedBolt:
     """The bolt with these rules."""
     if "preset" in rules:
@@ -75,22 +123,50 @@ def with_rules(bolt: WindowedBolt, rules: Json) -> WindowedBolt:
         bolt = bolt.with_timestamp_field(rules["timestamp_field"])
     if "lag" in rules:
         bolt = bolt.with_lag(rules["lag"])
-    if "watermark_every" in rules:
+    if rules.get("watermark_every", time_oracle.TICKS) != time_oracle.TICKS:
         bolt = bolt.with_watermark(every=rules["watermark_every"])
+    if "closes_after_end" in rules:
+        bolt = bolt.with_alignment(closes_after_end=True)
+    bolt = _with_lateness(_with_combined_inputs(bolt, rules), rules)
     return bolt.with_key(*rules["key"]) if "key" in rules else bolt
 
 
+def _with_combined_inputs(bolt: WindowedBolt, rules: Json) -> WindowedBolt:
+    names = {"watermark_combine": "combine", "imports": "imports", "imports_beside": "imports_beside",
+             "partition_idle_timeout": "partition_idle_timeout"}  # fmt: skip
+    given = {argument: rules[name] for name, argument in names.items() if name in rules}
+    return bolt.with_watermark(**given) if given else bolt
+
+
+def _with_lateness(bolt: WindowedBolt, rules: Json) -> WindowedBolt:
+    names = {"late_by": "by", "allowed_lateness": "allowed", "late": "action", "late_per_input": "per_input"}
+    given = {argument: rules[name] for name, argument in names.items() if name in rules}
+    if "arrival" in rules:
+        given["arrival"] = Arrival(**rules["arrival"])
+    return bolt.with_lateness(**given) if given else bolt
+
+
 def follows_events(rules: Json) -> bool:
-    """Whether the watermark comes with events, and not at ticks."""
+    """True if the oracle of watermarks with events answers for these rules."""
     return not {"preset", "watermark_every"}.isdisjoint(rules)
 
 
 def differences(
-    name: str, rules: Json, steps: Iterable[Json], rows: list[Json], accounts: Mapping[str, int]
+    name: str,
+    rules: Json,
+    steps: Iterable[Json],
+    rows: list[Json],
+    accounts: Mapping[str, int],
+    *,
+    inputs: Sequence[str],
+    watermarks: Sequence[int | None],
 ) -> list[str]:
-    """In what the windows and accounts of a bolt differ from those that its steps demand."""
+    """In what the windows, accounts and watermarks of a bolt differ from those that its steps demand.
+
+    ``watermarks``: in microseconds, after each batch; of a closing there is none.
+    """
     oracle = time_oracle if follows_events(rules) else window_oracle
-    answer = oracle.answer({"bolt": rules, "steps": list(steps)})
+    answer = oracle.answer({"bolt": rules, "streams": list(inputs), "steps": list(steps)})
     found = Counter((row["key"].rstrip("'"), _end(rules, row["stop"]), row["ids"]) for row in rows)
     wanted = Counter(
         (
@@ -102,10 +178,35 @@ def differences(
     )
     problems = [f"{name}: a window should be there: {window}" for window in wanted - found]
     problems += [f"{name}: a window should not be there: {window}" for window in found - wanted]
-    for account in ACCOUNTS:
-        if accounts[account] != answer["counts"][account]:
-            problems.append(f"{name}: {account} are {accounts[account]}, and should be {answer['counts'][account]}")
-    return problems
+    counted, wanted_counts = _laid_down(rules, accounts), _laid_down(rules, answer["counts"])
+    for account in [*ACCOUNTS, *(MORE_ACCOUNTS if oracle is time_oracle else ())]:
+        if counted[account] != wanted_counts[account]:
+            problems.append(f"{name}: {account} are {counted[account]}, and should be {wanted_counts[account]}")
+    return problems + [
+        f"{name}: the watermark after batch {at} is {found_mark}, and should be {mark}"
+        for at, (found_mark, mark) in enumerate(zip(watermarks, _watermarks(answer), strict=True))
+        if found_mark != mark
+    ]
+
+
+def _laid_down(rules: Json, counts: Mapping[str, int]) -> Mapping[str, int]:
+    """The counts; when an event between two windows is given up is not laid down where watermarks come with events."""
+    if not follows_events(rules) or "session" in rules or _length(rules, "length") >= _length(rules, "sliding"):
+        return counts
+    return {**counts, "pending": 0, "unwindowed": counts["unwindowed"] + counts["pending"]}
+
+
+def _length(rules: Json, name: str) -> int:
+    return window_oracle.duration(rules[name])
+
+
+def _watermarks(answer: Json) -> list[int | None]:
+    """The watermark after each batch, in microseconds."""
+    reached: list[int | None] = []
+    for mark in answer["watermarks"]:
+        last = reached[-1] if reached else None
+        reached.append(last if mark is None else round(mark * 1_000))
+    return reached
 
 
 def _end(rules: Json, end: Any) -> Any:
@@ -113,15 +214,19 @@ def _end(rules: Json, end: Any) -> Any:
     return None if "timestamp_field" not in rules and isinstance(rules["length"], int) else end
 
 
-def steps_of(lines: Iterable[str], clock: int, *, event_time: bool) -> list[Json]:
-    """The steps of a scenario that a batch of lines is; ``clock`` in microseconds."""
+def steps_of(lines: Mapping[str, Iterable[str]], clock: int, rules: Json) -> list[Json]:
+    """The steps of a scenario that a batch is, of the lines of each input; ``clock`` in microseconds."""
     moment = clock // 1_000 if clock % 1_000 == 0 else clock / 1_000
-    steps: list[Json] = [{"clock": moment}]
-    for line in lines:
-        event = _event(line)
-        if event is not None and not (event_time and event["ts"] is None):
-            steps.append({"event": event})
-    return [*steps, {"tick": "watermark"}]
+    events = [(stream, _event(line)) for stream, of in lines.items() for line in of]
+    if follows_events(rules):
+        unreadable = {"id": "unreadable"}  # it has arrived all the same
+        found: list[Json] = [{"event": event or unreadable, "stream": of, "arrival": moment} for of, event in events]
+        return [*found, {"clock": moment}, {"tick": "watermark"}]
+    event_time = "timestamp_field" in rules
+    found = [
+        {"event": event, "stream": of} for of, event in events if event and not (event_time and event["ts"] is None)
+    ]
+    return [{"clock": moment}, *found, {"tick": "watermark"}]
 
 
 def _event(line: str) -> Json | None:

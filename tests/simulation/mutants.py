@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -18,7 +21,9 @@ from manager.storage.sealed import seal
 from manager.storage.sealed_folder import SealedFolder
 from manager.storage.segments import file_segments
 from manager.storage.segments.file_segments import FileSegments
+from manager.watermarks import watermark
 from manager.watermarks.watermark import WaterMarkEventGenerator, WatermarkState
+from policies import admission
 from tests.simulation.executor import SimulatedExecutor
 from topologies.checkpoints import checkpointed_run, folder_lock, going_back, opening
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
@@ -30,7 +35,9 @@ from topologies.checkpoints.spark_half import spark_files
 from topologies.checkpoints.spark_half.file_journal import FileJournal
 from topologies.checkpoints.spark_half.spark_half import SparkHalf
 from topologies.engine import micro_batch
+from topologies.engine.admission import live_events
 from topologies.engine.commit import sink_folders
+from topologies.engine.time import timed_rows
 from topologies.local import LocalRun
 
 Mutant = Callable[[], AbstractContextManager[Any]]
@@ -38,6 +45,33 @@ Mutant = Callable[[], AbstractContextManager[Any]]
 
 def _nothing(*_: Any, **__: Any) -> None:
     """What was to be done is not."""
+
+
+def _rewritten(owner: Any, name: str, module: ModuleType, text: str, instead: str) -> AbstractContextManager[Any]:
+    """Patch a function of a class or module with a copy of its source in which a piece of text is another one."""
+    source = textwrap.dedent(inspect.getsource(getattr(owner, name)))
+    assert source.count(text) == 1, f"{name} has {text!r} {source.count(text)} times"
+    found: dict[str, Any] = {}
+    exec(compile(source.replace(text, instead), f"<{name}, rewritten>", "exec"), vars(module), found)
+    return patch.object(owner, name, found[name])
+
+
+@contextmanager
+def _events_at_an_end_are_between_windows() -> Iterator[None]:
+    with (
+        _rewritten(admission, "between_windows", admission, "last < times", "last <= times"),
+        patch.object(live_events, "between_windows", admission.between_windows),
+    ):
+        yield
+
+
+@contextmanager
+def _late_at_the_tolerance() -> Iterator[None]:
+    with (
+        _rewritten(admission, "by_arrival", admission, "times < floor", "times <= floor"),
+        patch.object(timed_rows, "by_arrival", admission.by_arrival),
+    ):
+        yield
 
 
 @contextmanager
@@ -255,6 +289,14 @@ MUTANTS: dict[str, Mutant] = {
     "checksums of segments are not compared": _segments_are_believed,
     "files of sinks stay when it goes back": lambda: patch.object(going_back, "_sinks", _nothing),
     "watermarks are one too far": _watermark_too_far,
+    "the fastest input moves the watermark": lambda: _rewritten(
+        WaterMarkEventGenerator, "compute", watermark, "min(", "max("
+    ),
+    "an event at its tolerance is late": _late_at_the_tolerance,
+    "an event at the end of its last window is between windows": _events_at_an_end_are_between_windows,
+    "a run that has lost deletes drafts of the winner": lambda: _rewritten(
+        sink_folders, "_is_left", sink_folders, "epoch_of(base) <= epoch", "epoch_of(base) >= 0"
+    ),
     "names of documents are not synced": lambda: patch.object(sealed_folder, "sync_names", _nothing),
     "names of segments are not synced": lambda: patch.object(file_segments, "sync_names", _nothing),
     "names of Spark's logs are not synced": lambda: patch.object(spark_files, "sync_names", _nothing),

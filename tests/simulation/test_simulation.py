@@ -14,7 +14,9 @@ from tests.simulation.playing import play
 from tests.simulation.shrinking import keep, shrunk
 from tests.simulation.world.making import made
 
+QUICK = 300
 SEEDS = 1_000
+"""So many are played with ``--all``."""
 MOST = 2_000
 """Within so many seeds each planted defect is found."""
 FIRST = {
@@ -35,11 +37,21 @@ FIRST = {
     "a closing is not finished first": 192,
     "the queue of a task is not moved": 478,
     "a run that has lost finds damage": 466,
+    "the fastest input moves the watermark": 34,
+    "an event at its tolerance is late": 25,
+    "an event at the end of its last window is between windows": 192,
+    "a run that has lost deletes drafts of the winner": 295,
 }
-"""The first seed, where those before it do not find it and would take a minute."""
+"""A seed that finds it, where those before it would take long."""
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, 50))
+@pytest.mark.parametrize(
+    "first",
+    [
+        *range(0, QUICK, 50),
+        *(pytest.param(first, marks=pytest.mark.extended) for first in range(QUICK, SEEDS, 50)),
+    ],
+)
 def test_runs_with_faults_come_to_what_runs_without_come_to(first: int) -> None:
     play(first)  # what is opened once and for all
     before = open_files()
@@ -58,9 +70,15 @@ def test_a_seed_plays_the_same_each_time() -> None:
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_planted_defect_is_found(name: str) -> None:
-    first = FIRST.get(name, 0)
     with MUTANTS[name]():
-        assert any(play(seed).problems for seed in range(first, MOST))
+        assert any(play(seed).problems for seed in range(FIRST.get(name, 0), MOST))
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_planted_defect_is_found_from_the_first_seed_on(name: str) -> None:
+    with MUTANTS[name]():
+        assert any(play(seed).problems for seed in range(MOST))
 
 
 @pytest.mark.parametrize("path", sorted(CASES.glob("*.yaml")), ids=lambda path: path.stem)

@@ -105,7 +105,7 @@ class StorePlace:
 
     def _before(self, kind: str, path: str) -> str:
         self._counted(kind, path)
-        self.drivers.turn(contested=kind == "create object" and "/spark/" in path)
+        self.drivers.turn(contested=_is_contested(kind, path))
         driver = self.drivers.now
         assert driver is not None
         if driver.dead:
@@ -123,6 +123,12 @@ class StorePlace:
     def _has_claimed(self) -> None:
         for driver in self.drivers.all:
             driver.lost = driver is not self._acting
+
+
+def _is_contested(kind: str, path: str) -> bool:
+    """True for a request that another driver may make as well, and for one that gives a sink's file its name: before
+    it, the file is a draft like those that dead runs have left."""
+    return (kind == "create object" and "/spark/" in path) or (kind == "copy" and "/out/" in path)
 
 
 @cache

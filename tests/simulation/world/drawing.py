@@ -8,10 +8,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, get_args
 
-from tests.simulation.contents import drawn
+from tests.simulation.contents import drawn, drawn_of_inputs
 from tests.simulation.faults import in_a_store, schedule
 from tests.simulation.world.kinds import BOLTS, JOINS, KINDS, MEETING, MOVED, NUMBERED, PASSING, REST
-from tests.simulation.world.making import made
+from tests.simulation.world.making import made, makes
 from tests.simulation.world.plan import BoltPlan, Format, WorldPlan
 from tests.simulation.world.portions import LARGE, SEVERAL, SMALL, TO_BE_MOVED, Size, portions
 from tests.simulation.world.steps import SPOUT, drawn_step
@@ -43,9 +43,25 @@ def draw(seed: int) -> Iterator[WorldPlan]:
         per_batch=chance.choice([1, 1, 2, 3]),
         names=chance.choice(["kept", "kept", "free"]),
     )
+    at_bounds = tuple(_at_bounds(random.Random(f"bounds {seed}"), plan))
     while True:
         with suppress(ConfigError, ValueError):
-            yield _Drawing(chance, plan, rescaled=rescaled).plan()
+            found = _Drawing(chance, plan, rescaled=rescaled).plan()
+            yield replace(found, bolts=(*found.bolts, *at_bounds))
+
+
+def _at_bounds(chance: random.Random, plan: WorldPlan) -> Iterator[BoltPlan]:
+    """Perhaps one more bolt, of which an oracle knows all: of both spouts if there are two, and with events at the
+    very bounds of its windows, its watermark and its tolerances. It has draws of its own."""
+    both = len(plan.spouts) == 2
+    while chance.random() < (0.6 if both else 0.3):
+        inputs = plan.spouts if both and chance.random() < 0.8 else plan.spouts[:1]
+        rules, kind = drawn_of_inputs(chance, inputs), chance.choice(FORMATS)
+        bolt = BoltPlan("edges", rules, chance.choice(["Ids", "Plain"]), 0, "", inputs, sinks={"edges": kind})
+        with suppress(ConfigError, ValueError):
+            makes(replace(plan, bolts=(bolt,)))
+            yield bolt
+            return
 
 
 def _size(chance: random.Random, *, returns: bool, rescaled: bool) -> Size:

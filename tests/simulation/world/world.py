@@ -31,7 +31,7 @@ class Told(NamedTuple):
     """A bolt with rules that an oracle knows."""
 
     rules: dict[str, Any]
-    spout: str
+    inputs: tuple[str, ...]
     format: Format
 
 
@@ -72,7 +72,7 @@ class World:
     def told(self) -> dict[str, Told]:
         """The bolts of which an oracle knows what their windows hold."""
         return {
-            bolt.name: Told(bolt.rules, bolt.inputs[0], bolt.sinks[bolt.name])
+            bolt.name: Told(bolt.rules, bolt.inputs, bolt.sinks[bolt.name])
             for bolt in self.plan.bolts
             if isinstance(bolt.rules, dict) and bolt.sinks
         }
