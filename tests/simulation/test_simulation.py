@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.examples import sampled
 from tests.simulation.case import CASES, Case
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.playing import play
 from tests.simulation.shrinking import keep, shrunk
 from tests.simulation.world.making import made
 
-QUICK = 300
 SEEDS = 1_000
-"""So many are played with ``--all``."""
 MOST = 2_000
 """Within so many seeds each planted defect is found."""
 FIRST = {
@@ -60,16 +59,10 @@ FIRST = {
     "an answer that was lost is not known again": 569,
     "a closing is not finished first": 192,
 }
-"""A seed that finds it, where those before it would take long."""
+"""A seed that finds it, where those before it would take long: a change of the worlds that are drawn may need new ones."""
 
 
-@pytest.mark.parametrize(
-    "first",
-    [
-        *range(0, QUICK, 50),
-        *(pytest.param(first, marks=pytest.mark.extended) for first in range(QUICK, SEEDS, 50)),
-    ],
-)
+@pytest.mark.parametrize("first", sampled(range(0, SEEDS, 50), 4))
 def test_runs_with_faults_come_to_what_runs_without_come_to(first: int) -> None:
     play(first)  # what is opened once and for all
     before = open_files()
@@ -90,13 +83,6 @@ def test_a_seed_plays_the_same_each_time() -> None:
 def test_a_planted_defect_is_found(name: str) -> None:
     with MUTANTS[name]():
         assert any(play(seed).problems for seed in range(FIRST.get(name, 0), MOST))
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("name", MUTANTS)
-def test_a_planted_defect_is_found_from_the_first_seed_on(name: str) -> None:
-    with MUTANTS[name]():
-        assert any(play(seed).problems for seed in range(MOST))
 
 
 @pytest.mark.parametrize("path", sorted(CASES.glob("*.yaml")), ids=lambda path: path.stem)
