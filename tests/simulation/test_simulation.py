@@ -59,7 +59,7 @@ FIRST = {
     "an answer that was lost is not known again": 569,
     "a closing is not finished first": 192,
 }
-"""A seed that finds it, where those before it would take long: a change of the worlds that are drawn may need new ones."""
+"""A seed that finds it, where those before it would take long; if other worlds are drawn, other seeds find it."""
 
 
 @pytest.mark.parametrize("first", sampled(range(0, SEEDS, 50), 4))
