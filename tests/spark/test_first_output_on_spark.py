@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.examples import sampled
 from tests.spark.shop import shop_in_files, shop_in_memory, write_orders
 from tests.spark.tools import at_phase, file_rows, memory_rows, run, run_until
 from topologies import RunOptions, run_local
@@ -36,8 +37,9 @@ def test_it_is_that_of_a_local_run(orders: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.feature("AZ-13")
-@pytest.mark.parametrize(("batch", "phase"), [(0, "ingest"), (0, "commit"), (1, "committed")])
-def test_a_restart_goes_on_with_it(orders: Path, tmp_path: Path, batch: int, phase: str) -> None:
+@pytest.mark.parametrize("crash", sampled([(0, "commit"), (0, "ingest"), (1, "committed")], 3))
+def test_a_restart_goes_on_with_it(orders: Path, tmp_path: Path, crash: tuple[int, str]) -> None:
+    batch, phase = crash
     whole = run(shop_in_files(orders, tmp_path / "whole"), tmp_path / "whole/ck", first_output=FIRST)
     topology = shop_in_files(orders, tmp_path / "cut")
     run_until(topology, tmp_path / "cut/ck", at_phase(batch, phase), first_output=FIRST)
@@ -49,6 +51,7 @@ def test_a_restart_goes_on_with_it(orders: Path, tmp_path: Path, batch: int, pha
     assert run(topology, tmp_path / "cut/ck", first_output="2024-05-01T13:01:00+01:00").rows > 0, "the same moment"
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("begun", "said"), [(None, "it was begun without one"), (FIRST, "begun with the one at 2024-05-01T12:01:00Z")]
 )

@@ -13,6 +13,7 @@ import pytest
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
+from tests.helpers.examples import sampled
 from tests.helpers.places import ROOT
 from tests.spark.shop import shop_in_memory, write_orders
 from tests.spark.tools import run
@@ -66,7 +67,7 @@ def read_by_hadoop(spark: SparkSession, path: Path) -> str:
         stream.close()
 
 
-@pytest.mark.parametrize("others", ["", "org.apache.hadoop.fs.LocalFileSystem"])
+@pytest.mark.parametrize("others", sampled(["", "org.apache.hadoop.fs.LocalFileSystem"], 2))
 def test_more_batches_start_no_more_programs(tmp_path: Path, others: str) -> None:
     """As the system sees it: each ``chmod`` adds a line. With a file system that the user has set, they do."""
     (tmp_path / "programs").touch()

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.helpers.examples import sampled
 from tests.spark.tools import run
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.compose.needed_columns import with_needed_columns
@@ -61,7 +62,7 @@ def rows(folder: Path) -> list[Any]:
     return sorted(tuple(row.values()) for path in folder.glob("*.parquet") for row in pq.read_table(path).to_pylist())
 
 
-@pytest.mark.parametrize("frame", [False, True])
+@pytest.mark.parametrize("frame", sampled([True, False], 2))
 def test_rows_of_wide_input(spark: SparkSession, tmp_path: Path, frame: bool) -> None:
     folder = write(tmp_path / "in")
     files = spouts.files(f"{folder}/*.parquet", COLUMNS, files_per_batch=1)

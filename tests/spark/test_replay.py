@@ -8,6 +8,7 @@ from typing import Literal
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.helpers.examples import share
 from tests.helpers.places import SCENARIOS
 from tests.helpers.scenario_files import scenarios_in
 from topologies import TopologyBuilder, replay, sinks, spouts
@@ -33,6 +34,7 @@ def test_every_worked_scenario_holds_on_spark_crashes_too(spark: SparkSession) -
     assert [(answer.name, answer.differences) for answer in answers if not answer.ok] == []
 
 
+@pytest.mark.extended
 def test_the_pictures_of_a_run_on_spark_are_those_of_a_local_one(spark: SparkSession) -> None:
     patterns = ("worked/*.yaml", "atlas/*partitions*.yaml", "atlas/session*.yaml", "azure/illustrated*.yaml")
     chosen = [each for pattern in patterns for each in scenarios(pattern)]
@@ -74,7 +76,7 @@ def test_storm_cases_of_every_kind_hold_on_spark(spark: SparkSession) -> None:
     for kind in sorted(kinds):
         of_kind = [each for each in short if (each.meta["kind"], each.meta["mode"]) == kind]
         assert of_kind, kind
-        chosen.extend(of_kind[:5])
+        chosen.extend(of_kind[: share(5, 2)])
     answers = replay_on_spark(chosen, spark=spark)
     assert [(answer.name, answer.differences) for answer in answers if not answer.ok] == []
 

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests.helpers.examples import sampled
 from tests.spark.cluster.playing import FILES, WINDBOLT, app, crashed, ended, hosts, rows, scenarios
 from tests.spark.cluster.standalone import SPARK, Standalone
 from tests.spark.tools import file_rows
@@ -34,7 +35,7 @@ def test_a_program_runs_where_spark_submit_sends_it(cluster: Standalone, expecte
     assert rows(cluster, "submitted") == expected
 
 
-@pytest.mark.parametrize("who", ["executor", "worker"])
+@pytest.mark.parametrize("who", sampled(["worker", "executor"], 2))
 def test_another_does_what_one_that_died_had_to_do(
     cluster: Standalone, expected: dict[str, list[str]], who: str
 ) -> None:
@@ -95,6 +96,7 @@ def submitted(cluster: Standalone, what: str, settings: dict[str, str]) -> dict[
     return rows(cluster, name)
 
 
+@pytest.mark.extended
 def test_a_slow_machine_does_not_hold_back_the_others(cluster: Standalone, expected: dict[str, list[str]]) -> None:
     settings = {"speculation": "true", "speculation.interval": "50ms", "speculation.quantile": "0.5",
                 "speculation.multiplier": "1.1", "speculation.minTaskRuntime": "1s"}  # fmt: skip
@@ -102,7 +104,7 @@ def test_a_slow_machine_does_not_hold_back_the_others(cluster: Standalone, expec
     assert (cluster.shared / "happened").exists()
 
 
-@pytest.mark.parametrize("what", ["executor@commit", "master@fire"])
+@pytest.mark.parametrize("what", sampled(["master@fire", "executor@commit"], 2))
 def test_whatever_dies_between_jobs_the_rows_are_the_same(
     cluster: Standalone, expected: dict[str, list[str]], what: str
 ) -> None:
@@ -114,6 +116,7 @@ def test_the_worked_scenarios_hold(cluster: Standalone) -> None:
     assert scenarios(cluster, "worked") > 30
 
 
+@pytest.mark.extended
 def test_the_demo_writes_what_a_local_one_writes(cluster: Standalone) -> None:
     written = []
     for name, engine in (("demo", ["--master", cluster.url]), ("local-demo", ["--engine", "local"])):
@@ -124,11 +127,13 @@ def test_the_demo_writes_what_a_local_one_writes(cluster: Standalone) -> None:
     assert min(len(written[0]["hourly"]), len(written[0]["worst_hour"])) > 300
 
 
+@pytest.mark.extended
 def test_a_bolt_gets_more_tasks_and_fewer(cluster: Standalone, expected: dict[str, list[str]]) -> None:
     app(cluster, "rescaled", "rescaled", cluster.url)
     assert rows(cluster, "rescaled") == expected
 
 
+@pytest.mark.extended
 def test_a_machine_on_which_tasks_fail_is_left_out(cluster: Standalone, expected: dict[str, list[str]]) -> None:
     settings = {"excludeOnFailure.enabled": "true", "excludeOnFailure.task.maxTaskAttemptsPerExecutor": "1"}
     assert submitted(cluster, "a broken machine", settings) == expected

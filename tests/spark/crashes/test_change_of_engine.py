@@ -12,6 +12,7 @@ import pytest
 
 from manager.storage.batch_keys import batch_key
 from tests.helpers.damage import SCHEMA, Ids, rows_of, topology
+from tests.helpers.examples import sampled
 from tests.spark.tools import Crash, run
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
@@ -100,7 +101,7 @@ def dying(engine: type[CheckpointedRun], built: Topology, checkpoint: Path, batc
             attempt.run()
 
 
-@pytest.mark.parametrize("phase", ["ingest", "commit", "committed"])
+@pytest.mark.parametrize("phase", sampled(["commit", "ingest", "committed"], 3))
 @pytest.mark.parametrize(("dies", "goes_on"), [(LocalRun, on_spark), (SparkRun, here)])
 def test_what_one_engine_died_in_the_other_ends(
     dies: type[CheckpointedRun], goes_on: Callable[..., Summary], phase: str, tmp_path: Path
@@ -127,7 +128,7 @@ def test_a_closing_that_one_engine_died_in_the_other_ends(
     assert published(broken / "out") == published(whole / "out")
 
 
-@pytest.mark.parametrize("first", ENGINES)
+@pytest.mark.parametrize("first", sampled(ENGINES, 2))
 def test_what_one_engine_did_is_gone_back_by_and_done_by_the_other(first: str, tmp_path: Path) -> None:
     files, whole, back = tmp_path / "in", tmp_path / "whole", tmp_path / "back"
     second = next(each for each in ENGINES if each != first)
@@ -143,7 +144,7 @@ def test_what_one_engine_did_is_gone_back_by_and_done_by_the_other(first: str, t
     assert published(back / "out") == published(whole / "out")
 
 
-@pytest.mark.parametrize("first", ENGINES)
+@pytest.mark.parametrize("first", sampled(ENGINES, 2))
 def test_a_file_is_read_once_whatever_its_name(first: str, tmp_path: Path) -> None:
     """Nor whether its folder is a link."""
     files, ck = tmp_path / "in put %41 é", tmp_path / "ck"
@@ -166,7 +167,7 @@ def test_a_file_is_read_once_whatever_its_name(first: str, tmp_path: Path) -> No
     assert ENGINES[first](built(), ck, flush=False).rows == 10
 
 
-@pytest.mark.parametrize("first", ENGINES)
+@pytest.mark.parametrize("first", sampled(ENGINES, 2))
 def test_the_heartbeat_of_windows_that_follow_the_clock_goes_on(first: str, tmp_path: Path) -> None:
     """And input in memory, which lies in the checkpoint."""
     ticks: Iterator[int] = iter(range(1_700_000_000_000_000, 1_800_000_000_000_000, 7_000_000))

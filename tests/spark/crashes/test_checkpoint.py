@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.helpers.examples import sampled
 from tests.spark.shop import SCHEMA, Revenue, Spans, at, shop_in_files, shop_in_memory, write_orders
 from tests.spark.tools import at_phase, file_rows, memory_rows, published, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
@@ -104,18 +105,21 @@ def used(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"parallelism": 4}, "bolt 'revenue': parallelism was 3, and is 4"),
-        ({"length": 30}, "bolt 'revenue': window length was '20s', and is '30s'"),
-        ({"grouping": "amount"}, r"grouping of 'taxed' was 'fields\(user\)', and is 'fields\(amount\)'"),
-        ({"best": False}, "bolt 'best' is gone"),
-        ({"schema": SCHEMA.replace("double", "float")}, "spout 'orders': columns of 'default' was .*float"),
-    ],
-    ids=["parallelism", "length", "grouping", "a bolt is gone", "type of a column"],
-)
-def test_a_changed_topology_is_refused(used: Path, changed: dict[str, Any], said: str, tmp_path: Path) -> None:
+CHANGED: dict[str, tuple[dict[str, Any], str]] = {
+    "parallelism": ({"parallelism": 4}, "bolt 'revenue': parallelism was 3, and is 4"),
+    "length": ({"length": 30}, "bolt 'revenue': window length was '20s', and is '30s'"),
+    "grouping": ({"grouping": "amount"}, r"grouping of 'taxed' was 'fields\(user\)', and is 'fields\(amount\)'"),
+    "a bolt is gone": ({"best": False}, "bolt 'best' is gone"),
+    "type of a column": (
+        {"schema": SCHEMA.replace("double", "float")},
+        "spout 'orders': columns of 'default' was .*float",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sampled(CHANGED, 5))
+def test_a_changed_topology_is_refused(used: Path, name: str, tmp_path: Path) -> None:
+    changed, said = CHANGED[name]
     shutil.copytree(used / "checkpoint", tmp_path / "checkpoint")
     topology, _ = shop_in_memory(used / "orders", **changed)
     with pytest.raises(CheckpointError, match=said) as raised:
@@ -219,21 +223,19 @@ def _damaged(checkpoint: Path, other: Path) -> None:
     max((checkpoint / "windbolt/manifests").iterdir()).write_text('{"format": 1, "ba')
 
 
-@pytest.mark.parametrize(
-    ("damage", "said"),
-    [
-        (_without("spark"), "Spark's half is missing"),
-        (_without("windbolt"), "the windbolt half is missing"),
-        (_without("windbolt/manifests"), "the windbolt half holds no batch"),
-        (_mixed, "its halves belong to different queries"),
-        (_older, "its halves are not of the same time"),
-        (_damaged, r"manifests/0000000001.json is damaged.* go back to batch 0, which is whole"),
-    ],
-    ids=["no spark", "no windbolt", "no manifests", "mixed", "of two times", "unreadable"],
-)
-def test_a_damaged_checkpoint_is_refused(
-    used: Path, damage: Callable[[Path, Path], None], said: str, tmp_path: Path
-) -> None:
+DAMAGED: dict[str, tuple[Callable[[Path, Path], None], str]] = {
+    "no spark": (_without("spark"), "Spark's half is missing"),
+    "no windbolt": (_without("windbolt"), "the windbolt half is missing"),
+    "no manifests": (_without("windbolt/manifests"), "the windbolt half holds no batch"),
+    "mixed": (_mixed, "its halves belong to different queries"),
+    "of two times": (_older, "its halves are not of the same time"),
+    "unreadable": (_damaged, r"manifests/0000000001.json is damaged.* go back to batch 0, which is whole"),
+}
+
+
+@pytest.mark.parametrize("name", sampled(DAMAGED, 4, first=3))
+def test_a_damaged_checkpoint_is_refused(used: Path, name: str, tmp_path: Path) -> None:
+    damage, said = DAMAGED[name]
     shutil.copytree(used, tmp_path / "used")
     other = tmp_path / "other"
     if damage is _mixed:

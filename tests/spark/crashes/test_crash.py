@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.helpers.examples import sampled
 from tests.helpers.places import ROOT
 from tests.spark.shop import SCHEMA, Counted, Revenue, Taxed, shop_in_files, write_orders
 from tests.spark.tools import (
@@ -36,6 +37,7 @@ from topologies.topology import Topology
 
 pytestmark = pytest.mark.usefixtures("spark")
 SINKS = ("revenue", "late", "best")
+PHASES = ("ingest", "tick", "fire", "compact", "sinks", "commit", "publish", "committed")
 PLACES = {
     # name: (where, in or before the step after which batch, whom, who runs the tasks)
     "in the ingest": ("taxed", 1, "driver", "pool"),
@@ -127,7 +129,7 @@ def _paths() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])}
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", sampled(PLACES, 4, first=2))
 def test_a_run_that_is_killed_goes_on(
     place: str, kills: Callable[[str], tuple[int, Path, str]], shared_orders: Path, undisturbed: Output
 ) -> None:
@@ -142,7 +144,7 @@ def test_a_run_that_is_killed_goes_on(
     assert_undisturbed(folder, undisturbed)
 
 
-@pytest.mark.parametrize("phase", ["ingest", "tick", "fire", "compact", "sinks", "commit", "publish", "committed"])
+@pytest.mark.parametrize("phase", sampled(PHASES, 4, first=1))
 def test_a_batch_that_ends_at_any_phase_comes_again(
     phase: str, shared_orders: Path, undisturbed: Output, tmp_path: Path
 ) -> None:
@@ -178,7 +180,7 @@ def test_a_commit_that_dies_while_it_cleans_leaves_nothing_for_good(
     assert_undisturbed(tmp_path, undisturbed)
 
 
-@pytest.mark.parametrize("action", ["raise", "kill"])
+@pytest.mark.parametrize("action", sampled(["kill", "raise"], 2))
 def test_a_task_that_fails_once_is_run_again(
     action: str, shared_orders: Path, undisturbed: Output, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from manager.storage.batch_keys import batch_key
 from manager.storage.checkpoint import FileCheckpoint
+from tests.helpers.examples import sampled
 from tests.spark.shop import Spans
 from tests.spark.tools import Crash, at_phase, file_rows, published, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
@@ -101,7 +102,7 @@ def die_before_the_plan(place: Topology, checkpoint: Path, batch: int, monkeypat
             run(place, checkpoint)
 
 
-@pytest.mark.parametrize("between", TAKEN_BACK)
+@pytest.mark.parametrize("between", sampled(TAKEN_BACK, 3))
 def test_a_batch_that_was_not_planned_is_cut_again_as_it_was(
     between: str, folders: Path, undisturbed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

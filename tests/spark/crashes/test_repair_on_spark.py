@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.examples import sampled
 from tests.topologies.repairs.test_repairing import AS_THEY_CAME, FIRST, SECOND, shop, write
 from topologies import run_local
 from topologies.checkpoints.inspecting import inspect
@@ -24,8 +25,9 @@ def rows(sink: Any) -> list[tuple[Any, ...]]:
     return sorted(tuple(row.values()) for row in sink.rows)
 
 
-@pytest.mark.parametrize(("before", "after"), [("spark", "spark"), ("spark", "local"), ("local", "spark")])
-def test_engines_go_on_from_what_was_repaired(before: str, after: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("engines", sampled([("spark", "spark"), ("spark", "local"), ("local", "spark")], 3))
+def test_engines_go_on_from_what_was_repaired(engines: tuple[str, str], tmp_path: Path) -> None:
+    before, after = engines
     write(tmp_path, "1.jsonl", FIRST)
     checkpoint, target = str(tmp_path / "ck"), str(tmp_path / "repaired")
     ENGINES[before](shop(tmp_path)[0], RunOptions(checkpoint, flush=False))

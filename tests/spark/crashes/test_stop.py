@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from tests.helpers.examples import sampled
 from tests.helpers.places import ROOT
 from tests.spark.shop import SCHEMA, Spans, at, shop_in_files, shop_in_memory, write_orders
 from tests.spark.tools import CONF, drafts, file_rows, memory_rows, run
@@ -144,11 +145,13 @@ def command(tmp_path: Path, orders: Path, out: Path, within: Sequence[str] = ())
             process.kill()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
-@pytest.mark.parametrize("send", [to_driver, os.killpg, to_all], ids=["driver", "group", "all"])
-def test_a_signal_ends_the_command_after_the_batch_in_hand(
-    number: signal.Signals, send: Callable[[int, int], None], tmp_path: Path
-) -> None:
+SENT = [(number, to) for to in ("driver", "group", "all") for number in (signal.SIGINT, signal.SIGTERM)]
+
+
+@pytest.mark.parametrize("sent", sampled(SENT, 3, lambda sent: f"{sent[0].name}-{sent[1]}"))
+def test_a_signal_ends_the_command_after_the_batch_in_hand(sent: tuple[signal.Signals, str], tmp_path: Path) -> None:
+    number, to = sent
+    send = {"driver": to_driver, "group": os.killpg, "all": to_all}[to]
     orders, half = tmp_path / "orders", tmp_path / "half"
     write_orders(orders, range(4))
     write_orders(half, range(2))
@@ -207,6 +210,7 @@ def test_the_first_process_of_a_container_stops_cleanly_at_sigterm(tmp_path: Pat
     assert drafts(out / "revenue") == []
 
 
+@pytest.mark.extended
 def test_the_first_process_of_a_container_ends_at_sigterm_before_its_run(tmp_path: Path) -> None:
     """While the topology is loaded nobody handles the signal yet, and the kernel would drop it."""
     script = tmp_path / "slow.py"

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.examples import share
 from tests.spark.deaths.deadly import TASKS, Death, Operation, Outcome, drawn, library, run
 from tests.spark.deaths.judging import Output, differences, output
 from tests.spark.shop import write_orders
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux preloads libraries in this way")
-SEEDS = range(6)
+SEEDS = range(share(6, 2))
 PROCESSES = {"create", "write", "sync", "rename", "delete", "make folder"}
 
 

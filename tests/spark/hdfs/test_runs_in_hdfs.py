@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from manager.storage.batch_keys import batch_key
 from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.turns import Committed
+from tests.helpers.examples import sampled
 from tests.helpers.hdfs import Hdfs
 from tests.helpers.places import ROOT
 from tests.helpers.races import Driver, judge, published, race, topology
@@ -56,7 +57,7 @@ def test_it_is_killed_before_any_change(store: Hdfs, inside: str, expected: dict
         assert not [each for each in store.names(f"{name}/out") if "/." in each], "drafts of files"
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", sampled(range(4), 4))
 def test_of_two_runs_on_one_checkpoint_one_stops(
     store: Hdfs, inside: str, expected: dict[str, bytes], number: int
 ) -> None:
@@ -116,7 +117,7 @@ def taken(source: str, target: str) -> None:
         halves.lock.release()
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=lambda each: each.name)
+@pytest.mark.parametrize("change", sampled(CHANGES, 4, lambda each: each.name))
 def test_tasks_columns_and_bolts_change(store: Hdfs, change: Change, tmp_path: Path) -> None:
     """A run that was there stops, and whoever died behind the turn has done it."""
     shop = Shop(store, f"changed-{change.name}", tmp_path / "in")
@@ -180,7 +181,7 @@ def test_all_is_in_hdfs_on_spark(store: Hdfs, inside: str, expected: dict[str, b
     assert "spark/ck/spark/metadata" in store.names("spark/ck")
 
 
-@pytest.mark.parametrize("first", [run_on_spark, run_local])
+@pytest.mark.parametrize("first", sampled([run_local, run_on_spark], 2, lambda each: each.__name__))
 def test_either_engine_continues_what_the_other_has_begun(
     store: Hdfs, files: str, expected: dict[str, bytes], spark: SparkSession, first: Callable[..., Any]
 ) -> None:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.helpers.examples import sampled
 from tests.helpers.places import ROOT
 from tests.spark.kafka.kafka_shop import (
     ID,
@@ -428,7 +429,7 @@ print("it is there")
 
 
 @pytest.mark.feature("AT-10")
-@pytest.mark.parametrize("schema", [None, "v long"])
+@pytest.mark.parametrize("schema", sampled(["v long", None], 2))
 def test_atlas_goes_by_the_time_of_the_records(kafka: Kafka, tmp_path: Path, schema: str | None) -> None:
     topic = kafka.topic("stamped")
     for second in (1, 4, 6, 12):

@@ -14,6 +14,7 @@ import pytest
 
 from manager.storage.batch_keys import batch_key
 from manager.storage.checkpoint import FileCheckpoint
+from tests.helpers.examples import sampled
 from tests.spark.kafka.kafka_shop import Kafka
 from tests.spark.tools import at_phase, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
@@ -171,8 +172,8 @@ def written(kafka: Kafka, partitions: int, filling: Filling) -> tuple[str, str, 
     return several, one, merged
 
 
-@pytest.mark.parametrize("filling", [even, uneven, slow])
-@pytest.mark.parametrize("partitions", [2, 8])
+@pytest.mark.parametrize("filling", [slow, pytest.param(even, marks=pytest.mark.extended), uneven])
+@pytest.mark.parametrize("partitions", sampled([8, 2], 2))
 def test_nothing_is_late_that_one_ordered_partition_would_not_make_late(
     kafka: Kafka, partitions: int, filling: Filling, tmp_path: Path
 ) -> None:

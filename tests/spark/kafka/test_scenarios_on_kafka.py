@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.helpers.examples import sampled
 from tests.helpers.places import TESTS
 from tests.spark.kafka.kafka_shop import Kafka
 from topologies import TopologyBuilder, spouts
@@ -123,7 +124,7 @@ def in_halves(batches: list[ScriptBatch]) -> list[ScriptBatch]:
     return halves
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", sampled(ALL, 5))
 def test_a_scenario_with_partitions_is_answered_on_a_broker(
     spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path
 ) -> None:

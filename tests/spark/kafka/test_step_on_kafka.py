@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.helpers.examples import sampled
 from tests.helpers.malformed import AVRO_SCHEMA, FORMATS, GOOD, malformed
 from tests.helpers.places import ROOT
 from tests.spark.kafka.kafka_shop import Kafka, Record, once
@@ -162,7 +163,7 @@ def mixed(format_name: str, partitions: int) -> tuple[list[Message], set[int]]:
 
 
 @pytest.mark.feature("UH-2", "UH-31")
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", sampled(FORMATS, 3))
 def test_every_malformed_message_is_a_dead_letter_and_all_others_count(
     format_name: str, kafka: Kafka, tmp_path: Path
 ) -> None:
