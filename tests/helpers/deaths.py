@@ -5,13 +5,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 
+from tests.helpers.examples import share
 from tests.simulation.disk import Crash, Disk
 from tests.simulation.faults import WRITES
 
 
 def deaths(disk: Disk, action: Callable[[], object]) -> Iterator[int]:
-    """After each death its number, from 1; the end is that the action did not die."""
-    for number in itertools.count(1):
+    """Yields the number of each operation before which it died; the end is that the action did not die.
+
+    By default it dies before each fifth of them, with ``--all`` before each.
+    """
+    for number in itertools.count(1, 100 // share(100)):
         count = itertools.count(1)
 
         def before(operation: str, path: str) -> None:

@@ -16,7 +16,7 @@ import windbolt
 from tests import names_page
 from tests.helpers.places import ROOT
 
-pytest.importorskip("sphinx", reason="the site needs the packages of the extra docs, which dev includes")
+pytestmark = pytest.mark.extended  # it takes half a minute; links are checked in test_paths_in_docs.py
 
 PAGES = sorted(path.relative_to(ROOT) for path in (ROOT / "docs").rglob("*.md"))
 

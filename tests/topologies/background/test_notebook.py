@@ -51,6 +51,7 @@ def test_a_run_shows_itself_once_in_its_cell_and_is_kept_up_to_date(
         assert plain == "<Run of 'shop': finished, 3 batches, 2 rows read, 0 rows emitted>"
 
 
+@pytest.mark.extended
 def test_a_run_that_is_the_last_expression_of_its_cell_is_shown_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,6 +66,7 @@ def test_a_run_that_is_the_last_expression_of_its_cell_is_shown_once(
     assert [len(shown(cell)) for cell in notebook.cells] == [0, 1, 0, 0, 0]
 
 
+@pytest.mark.extended
 def test_a_failed_run_says_so_where_it_is_shown_though_nobody_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -192,7 +192,7 @@ def run_before(shop: Shop) -> object:
 OTHERS = {"a command": rescaling(3), "a run": run_before}
 
 
-@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("other", sampled(OTHERS, 2))
 def test_another_comes_before_any_operation_of_a_command(empty_store: S3, other: str, tmp_path: Path) -> None:
     shop = Shop(empty_store, "shop", tmp_path / "in")
     begun(shop, RESCALE)
@@ -326,7 +326,7 @@ def test_a_batch_that_was_planned_goes_on_with_the_new_tasks(store: S3, tmp_path
     assert ids(shop.rows("seen")) == ids(shop.rows("rest"))
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=lambda each: each.name)
+@pytest.mark.parametrize("change", sampled(CHANGES, 4, lambda each: each.name, first=2))
 def test_a_run_that_ends_without_a_batch_deletes_nothing_of_it(store: S3, change: Change, tmp_path: Path) -> None:
     """It does not notice that it has lost the checkpoint, and tidies up."""
     shop = Shop(store, f"tidied-{change.name}", tmp_path / "in")

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
+from tests.helpers.examples import sampled
 from tests.helpers.places import ROOT, SCENARIOS
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.cli.app import app
@@ -163,7 +164,7 @@ def test_what_is_malformed_ends_with_2_and_the_others_are_answered(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("scenario", "status"), [(HOLDS, 0), (FAILS, 1), ({**HOLDS, "steps": 5}, 2)])
-@pytest.mark.parametrize("options", [(), ("--json",), ("-q",)])
+@pytest.mark.parametrize("options", sampled([(), ("--json",), ("-q",)], 3))
 def test_the_exit_status_is_that_of_the_process(
     tmp_path: Path, scenario: object, status: int, options: tuple[str, ...]
 ) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.helpers.examples import sampled
 from topologies.cli.app import app
 from topologies.cli.new import FILES, TEMPLATES, Example, make_project
 
@@ -77,7 +78,7 @@ def test_its_scenario_can_be_replayed(project: Path, join: Path) -> None:
         assert "as expected" in _run(each, "windbolt", "replay", "tests")
 
 
-@pytest.mark.parametrize("example", Example)
+@pytest.mark.parametrize("example", sampled(Example, 2))
 def test_it_is_typed_and_formatted(example: Example, request: pytest.FixtureRequest) -> None:
     project = request.getfixturevalue("join" if example is Example.JOIN else "project")
     assert "no issues found in 2 source files" in _run(project, "mypy")
@@ -86,6 +87,7 @@ def test_it_is_typed_and_formatted(example: Example, request: pytest.FixtureRequ
     _run(project, "ruff", "format", "--check", "--isolated")
 
 
+@pytest.mark.extended
 def test_pyright_sees_a_mistake_in_a_project(tmp_path: Path) -> None:
     make_project(tmp_path / "shop")
     file = tmp_path / "shop" / "topology.py"

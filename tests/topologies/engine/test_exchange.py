@@ -290,6 +290,7 @@ def every_task_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RunInProcess, "map", alone)
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("every_task_in_a_process_of_its_own")
 def test_requests_grow_with_the_sum_of_processes_and_segments(
     tmp_path: Path, store: S3, monkeypatch: pytest.MonkeyPatch

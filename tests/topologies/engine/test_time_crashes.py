@@ -122,7 +122,7 @@ def run(name: str, folder: Path, tables: list[pa.Table], crashes: random.Random 
 
 
 @pytest.mark.parametrize("tasks", sampled([3, 1], 2))
-@pytest.mark.parametrize("name", BOLTS)
+@pytest.mark.parametrize("name", sampled(BOLTS, 3, first=1))
 def test_a_run_that_crashes_everywhere_gives_what_one_that_does_not_gives(
     name: str, tasks: int, tmp_path: Path
 ) -> None:

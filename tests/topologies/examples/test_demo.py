@@ -33,7 +33,7 @@ def locally(topology: Topology, folder: Path) -> Summary:
     return run_local(topology)
 
 
-RUNNERS = [pytest.param(locally, id="local")]
+RUNNERS = [pytest.param(locally, id="local", marks=pytest.mark.extended)]
 
 
 @dataclass(frozen=True)

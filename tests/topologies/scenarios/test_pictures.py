@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.helpers.examples import sampled
 from tests.helpers.places import ROOT
 from tests.helpers.scenario_files import scenarios_of
 from tests.topologies.scenarios.picture_parts import BoltPicture, Page
@@ -61,7 +62,7 @@ def late() -> tuple[Scenario, Replayed]:
     return scenario, replay_locally(scenario)
 
 
-@pytest.mark.parametrize("path", scenario_files(FOLDER), ids=lambda path: path.relative_to(FOLDER).as_posix())
+@pytest.mark.parametrize("path", sampled(scenario_files(FOLDER), 4, lambda path: path.relative_to(FOLDER).as_posix()))
 def test_a_page_holds_what_replay_prints(path: Path) -> None:
     runs = answered(path)
     made = Page(page([PageItem(scenario, answer) for scenario, answer in runs]))

@@ -39,7 +39,7 @@ def name_of(loaded: Loaded) -> str:
     return loaded.scenario.name
 
 
-@pytest.mark.parametrize("loaded", sampled([*BARE, *TOPOLOGIES], 3, name_of))
+@pytest.mark.parametrize("loaded", sampled([*BARE, *TOPOLOGIES], 5, name_of))
 def test_a_crash_after_every_step_changes_nothing(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(loaded.place.path.parent)  # a scenario names its topology from where it is
     assert not differences(loaded.scenario, replay_locally(crashing(loaded.scenario)))

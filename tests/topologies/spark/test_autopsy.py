@@ -177,6 +177,7 @@ def test_a_death_that_does_not_repeat_is_no_rows_fault(pool: WorkerPool, tmp_pat
     assert (found.deaths, found.rows, found.errors, found.transient) == ([], ["a", "once", "b"], [], 1)
 
 
+@pytest.mark.extended
 def test_rows_that_are_deadly_together_alone_stop_the_run(pool: WorkerPool, tmp_path: Path) -> None:
     path = write(tmp_path / "in/a.jsonl", ["two together", "two together"])
     with pytest.raises(WorkerDied, match=r"crashed \(SIGSEGV\) on rows of .*/a.jsonl together, and on none of them"):
