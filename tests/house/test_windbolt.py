@@ -54,7 +54,7 @@ def run(*command: str, folder: Path, **env: str) -> subprocess.CompletedProcess[
         env={**os.environ, **env},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
 

@@ -100,7 +100,8 @@ def _pytest(folder: Path, arguments: list[str], environment: dict[str, str]) -> 
     """Runs pytest on the copy; processes that tests start find the copy before the project itself."""
     ignored = [argument for path in LEFT_OUT for argument in ("--ignore", path)]
     command = [sys.executable, "-m", "pytest", "tests", "-p", "tests.mutation.hunting", "-q", *ignored, *arguments]
-    return subprocess.Popen(command, cwd=folder, env={**os.environ, "PYTHONPATH": str(folder), **environment})
+    paths = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+    return subprocess.Popen(command, cwd=folder, env={**os.environ, "PYTHONPATH": paths, **environment})
 
 
 def shown(folder: Path) -> str:

@@ -76,8 +76,8 @@ def test_a_listener_of_ones_own_can_ask(spark: SparkSession, orders: Path, tmp_p
         run(topology, tmp_path / "ck", on_report=reports.append, flush=False)
         other = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load().writeStream
         other.format("noop").option("checkpointLocation", str(tmp_path / "other")).trigger(availableNow=True).start()
-        assert mine.ended.acquire(timeout=60)
-        assert mine.ended.acquire(timeout=60)
+        assert mine.ended.acquire(timeout=300)
+        assert mine.ended.acquire(timeout=300)
     finally:
         spark.streams.removeListener(mine)
     assert mine.delays == [report.bolts["revenue"].delay for report in reports]

@@ -101,7 +101,7 @@ STOPPED = (
     + """
 spark.stop()
 try:
-    run.wait(60)
+    run.wait(300)
 except Exception as error:
     print(error)
 """
@@ -133,7 +133,7 @@ def program(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
 

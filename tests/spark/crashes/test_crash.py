@@ -121,7 +121,7 @@ def _killed(place: str, orders: Path, folder: Path) -> tuple[int, Path, str]:
     ]
     with open(folder / "said", "w+", encoding="utf-8") as said:
         process = subprocess.Popen(script, cwd=ROOT, stdout=said, stderr=said, start_new_session=True, env=_paths())
-        status = process.wait(120)
+        status = process.wait(600)
     return status, folder, (folder / "said").read_text("utf-8")
 
 

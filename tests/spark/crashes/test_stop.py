@@ -61,7 +61,7 @@ def test_a_run_is_stopped_from_another_thread_and_goes_on(orders: Path, tmp_path
     stop, begun = threading.Event(), threading.Event()
 
     def stopper() -> None:
-        assert begun.wait(60)
+        assert begun.wait(300)
         stop.set()
 
     thread = threading.Thread(target=stopper)
@@ -163,7 +163,7 @@ def test_a_signal_ends_the_command_after_the_batch_in_hand(sent: tuple[signal.Si
         first = process.stdout.readline()
         send(process.pid, number)
         rest = process.stdout.readlines()
-        status = process.wait(60)
+        status = process.wait(300)
     assert status == 0, (tmp_path / "said").read_text("utf-8")
     assert json.loads(first)["batch"] == 0
     summary = json.loads(rest[-1])
@@ -202,7 +202,7 @@ def test_the_first_process_of_a_container_stops_cleanly_at_sigterm(tmp_path: Pat
         first = process.stdout.readline()
         os.kill(only_child(process.pid), signal.SIGTERM)
         rest = process.stdout.readlines()
-        status = process.wait(60)
+        status = process.wait(300)
     assert status == 0, (tmp_path / "said").read_text("utf-8")
     assert json.loads(first)["batch"] == 0
     assert json.loads(rest[-1])["stopped"]
@@ -236,7 +236,7 @@ def test_a_java_that_is_killed_is_told_of_in_three_lines(orders: Path, tmp_path:
         (java,) = (each for each in descendants(process.pid) if b"java" in Path(f"/proc/{each}/cmdline").read_bytes())
         os.kill(java, signal.SIGKILL)
         process.stdout.readlines()
-        status = process.wait(60)
+        status = process.wait(300)
     *before, what, why, do, ends = (tmp_path / "said").read_text("utf-8").splitlines()
     others = [line for line in before if not line.lower().startswith("warning: ")]  # of Java's start, and of the data
     assert others == []

@@ -132,7 +132,7 @@ def killed(kafka: Kafka, orders: tuple[str, Any], tmp_path_factory: pytest.TempP
     ]
 
     def die() -> Any:
-        done = subprocess.run(script, cwd=ROOT, env=_paths(), capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(script, cwd=ROOT, env=_paths(), capture_output=True, text=True, timeout=600, check=False)
         return done, out, copies, topology, checkpoint
 
     return ThreadPoolExecutor(1).submit(die)
@@ -397,7 +397,13 @@ except EnvironmentMissing as error:
     print(error)
 """
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, env=_paths(), capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env=_paths(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert done.stdout.startswith(
         "Spark's Kafka connector cannot be downloaded: org.apache.spark:spark-sql-kafka-0-10_2.13:"

@@ -161,7 +161,7 @@ def test_a_chain_that_is_killed_goes_on(
     paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         [*script, *map(str, MOMENTS)], cwd=ROOT, env={**os.environ, "PYTHONPATH": paths},
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == -signal.SIGKILL, done.stderr
     run(built(chain.path), chain.checkpoint, clock=chain.clock)

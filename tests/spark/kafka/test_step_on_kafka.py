@@ -556,7 +556,7 @@ def killed(kafka: Kafka, events: tuple[str, Any], tmp_path_factory: Any) -> Futu
         command = [*script, *map(str, MOMENTS)]
         surroundings = {**os.environ, "PYTHONPATH": paths}
         return step, subprocess.run(
-            command, cwd=ROOT, env=surroundings, capture_output=True, text=True, timeout=120, check=False
+            command, cwd=ROOT, env=surroundings, capture_output=True, text=True, timeout=600, check=False
         )
 
     return ThreadPoolExecutor(1).submit(die)

@@ -37,7 +37,7 @@ def late(report):
 
 topology, _ = shop(folder / "in")
 topology.start(folder / "ck", engine="local", every="5ms", on_report=late)
-assert inside.wait(60)
+assert inside.wait(300)
 """
 FORKS = (
     LEAVES
@@ -86,7 +86,7 @@ def program(folder: Path, rest: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

@@ -61,7 +61,7 @@ def windbolt(folder: Path, most: int) -> subprocess.CompletedProcess[str]:
 
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(
-        command, cwd=folder, env=environment, preexec_fn=limit, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=folder, env=environment, preexec_fn=limit, capture_output=True, text=True, timeout=600, check=False
     )
 
 

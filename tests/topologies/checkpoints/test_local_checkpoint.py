@@ -84,7 +84,7 @@ def look(folder: Path) -> Any:
 def killed(files: Path, folder: Path, where: str, batch: int) -> None:
     folder.mkdir(exist_ok=True)
     script = [sys.executable, "-m", "tests.helpers.dying_here", str(files), str(folder), where, str(batch)]
-    done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 
@@ -252,7 +252,7 @@ def test_a_signal_ends_a_run_of_the_command_after_the_batch_in_hand(
         lines = [json.loads(process.stdout.readline()) for _ in range(BATCHES)]
         process.send_signal(number)
         rest = [json.loads(line) for line in process.stdout]
-        assert process.wait(60) == 0
+        assert process.wait(300) == 0
     assert [line["batch"] for line in lines] == list(range(BATCHES))
     assert rest[-1]["stopped"] is True
     go(files, tmp_path)

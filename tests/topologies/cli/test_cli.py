@@ -112,7 +112,7 @@ def _process(*arguments: str | Path, cwd: Path) -> subprocess.Popen[str]:
 
 def _run(*arguments: str | Path, cwd: Path) -> tuple[int, str, str]:
     process = _process(*arguments, cwd=cwd)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=600)
     return process.returncode, out, err
 
 
@@ -338,7 +338,7 @@ def test_json_that_nobody_reads_any_more_is_no_error() -> None:
     assert process.stderr is not None
     process.stdout.readline()
     process.stdout.close()
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=300) == 0
     assert process.stderr.read() == ""
     process.stderr.close()
 
@@ -358,7 +358,7 @@ def test_the_first_signal_lets_the_batch_end_and_exits_with_0(tmp_path: Path, nu
     assert process.stdout is not None
     assert '"batch": 0' in process.stdout.readline()
     process.send_signal(number)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 0
     assert json.loads(out.splitlines()[-1])["stopped"] is True
     assert "finishing the batch" in err
@@ -374,7 +374,7 @@ def test_the_second_signal_ends_it_at_once(tmp_path: Path) -> None:
         pass
     started = time.monotonic()
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
     assert process.returncode == 130
     assert time.monotonic() - started < 30
 

@@ -46,7 +46,7 @@ def test_without_a_terminal_it_ends_with_the_run(command: list[str], tmp_path: P
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -77,7 +77,7 @@ def test_on_a_terminal_it_stays_until_it_is_interrupted(
         shown = read_until(ours, "its page stays there")
         assert state(port)["now"]["state"] == ("failed" if spoiled else "finished")
         started.send_signal(signal.SIGINT)
-        assert started.wait(60) == (1 if spoiled else 0), shown
+        assert started.wait(300) == (1 if spoiled else 0), shown
     finally:
         started.kill()
         started.wait()
@@ -104,7 +104,7 @@ def test_a_run_that_is_told_to_stop_does_not_stay(command: list[str], tmp_path: 
                 time.sleep(0.1)
         started.send_signal(signal.SIGTERM)
         assert "its page stays" not in read_until(ours, "Stopped cleanly")
-        assert started.wait(60) == 0
+        assert started.wait(300) == 0
     finally:
         started.kill()
         started.wait()
@@ -139,6 +139,6 @@ def test_a_checkpoint_is_shown_until_it_is_interrupted(command: list[str], tmp_p
             seen = state(port)
             assert (seen["topology"], seen["now"]["state"]) == ("counting", "finished")
             started.send_signal(signal.SIGINT)
-            assert started.wait(60) == 0
+            assert started.wait(300) == 0
         finally:
             started.kill()

@@ -126,4 +126,4 @@ def test_a_save_replays_again_with_what_was_saved_until_ctrl_c(tmp_path: Path) -
             pass
     finally:
         process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 1
+    assert process.wait(300) == 1

@@ -316,7 +316,7 @@ def test_without_metrics_neither_the_package_nor_spark_is_imported(folder: Path)
         "assert not [name for name in sys.modules if name.split('.')[0] in unwanted]"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, str(folder)], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", program, str(folder)], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr
 

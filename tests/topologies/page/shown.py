@@ -51,11 +51,11 @@ class Held:
     def _report(self, report: BatchReport) -> None:
         self.reports.append(report)
         self._reached.release()
-        assert self._go.acquire(timeout=60)
+        assert self._go.acquire(timeout=300)
 
     def at_batch(self) -> BatchReport:
         """Wait until a batch has been reported; the run waits too."""
-        assert self._reached.acquire(timeout=60), self.error
+        assert self._reached.acquire(timeout=300), self.error
         return self.reports[-1]
 
     def go_on(self) -> None:

@@ -168,7 +168,7 @@ def test_a_run_that_waits_to_start_again_says_so(opened: Open, folder: Path, por
 
     def hold(coming: ComingRestart) -> None:
         paused.set()
-        assert go_on.wait(60)
+        assert go_on.wait(300)
 
     options = RunOptions(
         str(folder / "ck"), restart=Restart(initial_backoff="1ms"), on_restart=hold, serve_page=port, flush=False
@@ -176,7 +176,7 @@ def test_a_run_that_waits_to_start_again_says_so(opened: Open, folder: Path, por
     thread = threading.Thread(target=run_local, args=(builder.build(), options), daemon=True)
     thread.start()
     try:
-        assert paused.wait(60)
+        assert paused.wait(300)
         shown = opened()
         expect(shown.locator("#banner .state")).to_contain_text("Failed, and starts again by itself")
         assert shown.get_attribute("#banner", "data-kind") == "held"

@@ -600,7 +600,7 @@ def test_a_reaper_that_was_killed_is_replaced(tmp_path: Path) -> None:
     """And is told of the processes that were there before."""
     done = subprocess.run(
         [sys.executable, "-c", REPLACED], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert done.returncode == -signal.SIGKILL, done.stderr
     await_end(*map(int, done.stdout.split()))
@@ -646,7 +646,7 @@ def test_a_child_that_a_bolt_forks_is_no_second_driver() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )

@@ -204,7 +204,7 @@ for _ in range(3):
 print([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children], ended())
 """
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60, check=True
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=300, check=True
     )
     assert done.stdout.strip() == "[7, 7, 7] True"
 
@@ -212,7 +212,7 @@ print([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
 def test_no_thread_is_started_before_the_first_call() -> None:
     code = "import threading, topologies.step; print(threading.active_count())"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60, check=True
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=300, check=True
     )
     assert done.stdout.strip() == "1"
 
@@ -221,7 +221,7 @@ def test_no_thread_is_started_before_the_first_call() -> None:
 def test_a_process_ends_though_its_watchdog_watches() -> None:
     code = "from topologies.engine.failures.limit import call; print(call(len, ('abc',), 5))"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60, check=True
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=300, check=True
     )
     assert done.stdout.strip() == "3"
 
@@ -246,6 +246,6 @@ sys.settrace(None)
 print(found > 0, lines[0])
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60, check=True
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=300, check=True
     )
     assert done.stdout.strip() == "True call"

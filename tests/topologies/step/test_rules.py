@@ -436,7 +436,7 @@ except RuleError as error:
     traceback.print_exc(file=sys.stdout)
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, timeout=300
     ).stdout.splitlines()
     assert done[0] == "[1.5]"
     assert done[1].rstrip(".") == f"dsl rule {tmp_path}/rules.py:aggregate, line 3: ZeroDivisionError: division by zero"
