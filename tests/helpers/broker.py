@@ -156,12 +156,12 @@ def _begun(command: Sequence[str], port: int, path: Path) -> subprocess.Popen[by
 
 
 def _wait(java: subprocess.Popen[bytes], port: int, said: Path) -> None:
-    for _ in range(_START * 10):
+    for _ in range(_START * 50):
         if java.poll() is not None:
             break
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
-        time.sleep(0.1)
+        time.sleep(0.02)
     raise _not_started(said)
 
 

@@ -66,13 +66,13 @@ class Hdfs:
                 stderr=said,
                 start_new_session=True,
             )
-        for _ in range(_START * 10):
+        for _ in range(_START * 50):
             if details.exists() and details.read_text("utf-8").endswith("}"):
                 self._port = int(json.loads(details.read_text("utf-8"))["namenode_port"])
                 return
             if self._process.poll() is not None:
                 break
-            time.sleep(0.1)
+            time.sleep(0.02)
         self.stop()
         raise RuntimeError(f"HDFS did not start:\n{(self._folder / 'said').read_text('utf-8')[-3000:]}")
 

@@ -152,7 +152,7 @@ def _wait(found: Server, process: subprocess.Popen[bytes], log: Path) -> None:
             raise RuntimeError(f"Prometheus did not start:\n{log.read_text('utf-8')[-2000:]}")
         with contextlib.suppress(OSError), urlopen(f"{found.url}/-/ready", timeout=5):
             return
-        time.sleep(0.1)
+        time.sleep(0.02)
 
 
 def main() -> None:

@@ -157,7 +157,7 @@ def test_a_process_that_ends_meanwhile_leaves_no_process_and_no_batch_behind(
     assert len(left) > 1, "Java, and workers of windbolt's own"
     deadline = time.monotonic() + 30
     while (living := [each for each in left if alive(each)]) and time.monotonic() < deadline:
-        time.sleep(0.05)  # Java takes a moment to see that its driver has ended
+        time.sleep(0.02)  # Java takes a moment to see that its driver has ended
     assert living == []
     write_amounts(tmp_path / "in", 1, 14, 31)
     topology, sink = shop(tmp_path / "in")

@@ -250,4 +250,4 @@ def _wait(done: Callable[[], bool], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < end, "the cluster does not start"
-        time.sleep(0.1)
+        time.sleep(0.02)

@@ -138,7 +138,7 @@ def _all_end(group: int) -> None:
             os.killpg(group, 0)
         except ProcessLookupError:
             return
-        time.sleep(0.1)
+        time.sleep(0.02)
     raise AssertionError("processes are left of a run whose driver has ended")
 
 

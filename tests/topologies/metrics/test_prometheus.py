@@ -155,7 +155,7 @@ def wait_until(holds: Callable[[], bool], seconds: float = 60) -> None:
     before = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < before, "it does not come about"
-        time.sleep(0.1)
+        time.sleep(0.02)
 
 
 class Watched:

@@ -292,7 +292,7 @@ def slow(item: Path | None, context: Context) -> None:
         time.sleep(0.3)
         (item.parent / "written").touch()
     else:
-        time.sleep(0.1)
+        time.sleep(0.02)
         raise ValueError("no")
 
 

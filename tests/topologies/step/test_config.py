@@ -245,7 +245,7 @@ def test_files_are_read_by_several_threads(tmp_path: Path, monkeypatch: pytest.M
         return read(path, **options)
 
     def second() -> Any:
-        time.sleep(0.1)
+        time.sleep(0.02)
         return load_step(_write(tmp_path, 'include "second.part"', "second.conf"))
 
     for name in ("first.part", "second.part"):
