@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from tests.helpers.deaths import deaths
 from tests.helpers.drawn_bolts import BOLTS, Case, played
-from tests.helpers.examples import sampled
+from tests.helpers.examples import sampled, share
 from tests.helpers.s3 import S3
 from tests.simulation.disk import Disk
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING
@@ -254,6 +254,6 @@ def test_a_death_at_any_moment_leaves_what_is_refused_and_the_next_attempt_start
                     go(begun / "in", begun / "out", f"{disk.data}/saved")
             else:
                 assert not halves.files.names("manifests")
-    assert refused > 50
+    assert refused > share(50)
     go(begun / "in", begun / "out", f"{disk.data}/saved", flush=True)
     assert rows_of(begun / "out") == rows_of(begun / "whole/out")
