@@ -30,4 +30,5 @@ def deaths(disk: Disk, action: Callable[[], object]) -> Iterator[int]:
         except Crash:
             yield number
             continue
+        disk.before = lambda operation, path: None
         return
