@@ -5,6 +5,7 @@ The tests are collected once. For each defect the process is forked, so that not
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.mutation import switch
+from tests.mutation.sites import SWITCH
 
 PLAN = "WINDBOLT_MUTANTS_PLAN"
 """Names the environment variable with the file that says what to do: see ``Plan``."""
@@ -96,8 +98,7 @@ def _hunted(number: int, items: list[pytest.Item], seconds: dict[str, float]) ->
         os.setsid()
         os.close(read)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a test that does not end ends the process
-        switch_of_the_source = __import__("mutation_switch")
-        switch_of_the_source.active = number
+        vars(importlib.import_module(SWITCH))["active"] = number
         os.environ[switch.ACTIVE] = str(number)
         try:
             _run(items, seconds, write)

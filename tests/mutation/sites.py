@@ -50,9 +50,10 @@ def plant(root: Path, seed: int, count: int) -> list[Mutant]:
         mutants.append(Mutant(number, path.relative_to(root).as_posix(), node.lineno, before, after))
         numbers[id(node)] = number
     for path in sorted({sites[at][0] for at in chosen}):
-        planted = ast.fix_missing_locations(_Planting(numbers).visit(trees[path]))
-        _import_switch(planted)
-        path.write_text(ast.unparse(planted) + "\n", "utf-8")
+        tree = trees[path]
+        _Planting(numbers).generic_visit(tree)
+        _import_switch(tree)
+        path.write_text(ast.unparse(ast.fix_missing_locations(tree)) + "\n", "utf-8")
     return mutants
 
 
