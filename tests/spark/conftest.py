@@ -16,12 +16,18 @@ from tests.spark.shop import write_orders
 from tests.spark.tools import CONF
 from topologies.spark.jvm.session import open_session
 
+SHARING_A_SERVER = ("kafka", "cluster", "hdfs")
+"""Folders whose tests share a broker, a cluster or an HDFS."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests, and keeps together what shares a server or a fixture of its file: ``--dist loadgroup``."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
+            folder = item.path.parent.name
             item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.xdist_group(folder if folder in SHARING_A_SERVER else item.path.stem))
 
 
 @pytest.fixture(scope="session")

@@ -12,10 +12,7 @@ from tests.spark.cluster.playing import FILES, WINDBOLT, app, crashed, ended, ho
 from tests.spark.cluster.standalone import SPARK, Standalone
 from tests.spark.tools import file_rows
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a machine has one address of its own only"),
-    pytest.mark.xdist_group("standalone"),
-]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a machine has one address of its own only")
 
 
 def test_the_workers_have_neither_windbolt_nor_the_users_modules(cluster: Standalone) -> None:

@@ -19,10 +19,7 @@ from tests.spark.cluster.playing import rows as rows_of
 from tests.spark.cluster.standalone import SPARK, Standalone
 from tests.spark.tools import in_order
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a machine has one address of its own only"),
-    pytest.mark.xdist_group("standalone"),
-]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a machine has one address of its own only")
 EVERY = 10
 """How often a request fails."""
 
