@@ -20,6 +20,7 @@ SHARING_A_SERVER = ("kafka", "cluster", "hdfs")
 """Folders whose tests share a broker, a cluster or an HDFS."""
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks the tests, and keeps together what shares a server or a fixture of its file: ``--dist loadgroup``."""
     here = Path(__file__).parent
