@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.helpers.broker import broker
 from tests.helpers.jars import jars
@@ -16,19 +18,27 @@ from tests.spark.shop import write_orders
 from tests.spark.tools import CONF
 from topologies.spark.jvm.session import open_session
 
-SHARING_A_SERVER = ("kafka", "cluster", "hdfs")
+SHARING_A_SERVER = ("tests/spark/kafka/", "tests/spark/cluster/", "tests/spark/hdfs/")
 """Folders whose tests share a broker, a cluster or an HDFS."""
 
 
-@pytest.hookimpl(tryfirst=True)
+class ByServer(LoadScopeScheduling):  # type: ignore[misc]  # it has no type information
+    """Gives all tests of a file, or of a folder with a server, to one process."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        folders = (folder for folder in SHARING_A_SERVER if nodeid.startswith(folder))
+        return next(folders, nodeid.partition("::")[0])
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
+    return ByServer(config, log) if config.getoption("dist") == "loadfile" else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests, and keeps together what shares a server or a fixture of its file: ``--dist loadgroup``."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
-            folder = item.path.parent.name
             item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.xdist_group(folder if folder in SHARING_A_SERVER else item.path.stem))
 
 
 @pytest.fixture(scope="session")
