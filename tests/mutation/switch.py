@@ -6,6 +6,7 @@ This file is copied beside the planted source as ``mutation_switch.py``, so it i
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 ACTIVE = "WINDBOLT_MUTANT"
 """Names the environment variable with the number of the active defect; processes that a test starts inherit it."""
@@ -28,5 +29,5 @@ def _note(number: int, path: str) -> None:
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
     if test and (number, test) not in _noted:
         _noted.add((number, test))
-        with open(path, "ab", buffering=0) as file:
+        with suppress(OSError), open(path, "ab", buffering=0) as file:  # the test may be that of a full disk
             file.write(f"{number}\t{test}\n".encode())

@@ -65,7 +65,7 @@ def of_batch(files: dict[str, list[str]], batch: int) -> list[str]:
     return sorted(row for name, rows in files.items() if name.startswith(f"{batch:010d}") for row in rows)
 
 
-@pytest.mark.parametrize("change", sampled(CHANGES, 2, lambda each: each.name))
+@pytest.mark.parametrize("change", sampled(CHANGES, 4, lambda each: each.name, first=3))
 def test_it_gives_the_rows_that_it_gives_on_this_machine(store: S3, change: Change, tmp_path: Path) -> None:
     shops = [Shop(store, f"there-{change.name}", tmp_path / "a"), Here(store, f"here-{change.name}", tmp_path / "b")]
     for shop in shops:
@@ -84,7 +84,7 @@ class Here(Shop):
         return str(self.folder / "ck")
 
 
-@pytest.mark.parametrize("change", sampled(CHANGES, 2, lambda each: each.name, first=1))
+@pytest.mark.parametrize("change", sampled(CHANGES, 4, lambda each: each.name, first=1))
 def test_whoever_dies_leaves_the_old_state_or_the_new_one(empty_store: S3, change: Change, tmp_path: Path) -> None:
     """Before operations that change something; then a run goes on at once, or the change is made again first."""
     shop = Shop(empty_store, "shop", tmp_path / "in")
@@ -133,7 +133,7 @@ def died(shop: Shop, change: Change, at: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize("change", sampled(CHANGES, 2, lambda each: each.name))
+@pytest.mark.parametrize("change", sampled(CHANGES, 4, lambda each: each.name))
 def test_a_run_in_progress_stops_and_another_goes_on(empty_store: S3, change: Change, tmp_path: Path) -> None:
     """The change comes before some operation of the run, which then has lost the checkpoint or has ended."""
     shop = Shop(empty_store, "shop", tmp_path / "in")

@@ -199,11 +199,16 @@ def test_a_line_on_which_the_reader_dies_is_invalid(pool: WorkerPool, tmp_path: 
 @pytest.mark.parametrize(
     ("text", "what", "rows"),
     [
-        ("name,number\na,1\ndeadly,2\nb,3\n", Deadly.LINE, ["a", "b"]),
-        ("name,number,deadly\na,1,1\n", Deadly.FILE, []),
-        ('name,number\na,1\n"two\nlines, deadly",2\nb,3\n', Deadly.FILE, []),
+        pytest.param("name,number\na,1\ndeadly,2\nb,3\n", Deadly.LINE, ["a", "b"], id="row"),
+        pytest.param("name,number,deadly\na,1,1\n", Deadly.FILE, [], id="header", marks=pytest.mark.extended),
+        pytest.param(
+            'name,number\na,1\n"two\nlines, deadly",2\nb,3\n',
+            Deadly.FILE,
+            [],
+            id="row of two lines",
+            marks=pytest.mark.extended,
+        ),
     ],
-    ids=["row", "header", "row of two lines"],
 )
 def test_a_csv_file_is_invalid_as_a_whole_where_a_row_is_no_line(
     pool: WorkerPool, tmp_path: Path, text: str, what: Deadly, rows: list[str]
@@ -231,6 +236,7 @@ def test_many_small_files_that_one_task_reads_are_looked_at_one_by_one(pool: Wor
     assert found == Death("names", paths[1], 0, 1, Deadly.ROW, 1, SEGFAULT)
 
 
+@pytest.mark.extended
 def test_rows_of_a_parquet_file_keep_their_numbers(pool: WorkerPool, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     path = str(tmp_path / "in/a.parquet")
