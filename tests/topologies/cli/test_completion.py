@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.examples import sampled
 from tests.helpers.places import ROOT
 
 
@@ -27,20 +28,19 @@ def _asked(tmp_path: Path, **env: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    ("words", "at", "completed"),
-    [
-        ("windbolt re", 1, ["replay", "rescale", "reset"]),
-        ("windbolt s", 1, ["state", "savepoint"]),
-        ("windbolt che", 1, ["check", "checkpoint"]),
-        ("windbolt run --eng", 2, ["--engine"]),
-        ("windbolt run --engine l", 3, ["local"]),
-        ("windbolt replay --w", 2, ["--watch"]),
-    ],
-)
-def test_commands_options_and_values_are_completed_in_bash(
-    tmp_path: Path, words: str, at: int, completed: list[str]
-) -> None:
+COMPLETED = {
+    "windbolt re": ["replay", "rescale", "reset"],
+    "windbolt s": ["state", "savepoint"],
+    "windbolt che": ["check", "checkpoint"],
+    "windbolt run --eng": ["--engine"],
+    "windbolt run --engine l": ["local"],
+    "windbolt replay --w": ["--watch"],
+}
+
+
+@pytest.mark.parametrize("words", sampled(COMPLETED, 4))
+def test_commands_options_and_values_are_completed_in_bash(tmp_path: Path, words: str) -> None:
+    at, completed = len(words.split()) - 1, COMPLETED[words]
     answer = _asked(tmp_path, COMP_WORDS=words, COMP_CWORD=str(at), _WINDBOLT_COMPLETE="complete_bash")
     assert answer.split() == completed
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.helpers.examples import sampled
 from tests.helpers.orders_and_refunds import order, shop, write
 from tests.helpers.s3 import S3
 from tests.topologies.page.shown import held, state
@@ -244,7 +245,7 @@ def test_a_hundred_partitions(opened: Open, port: int) -> None:
     assert fits(shown)
 
 
-@pytest.mark.parametrize("width", [360, 800, 1600])
+@pytest.mark.parametrize("width", sampled([360, 800, 1600], 3))
 def test_it_fits_the_width_of_a_phone_and_of_a_wall(opened: Open, folder: Path, port: int, width: int) -> None:
     run_local(shop(folder, "a-shop-with-a-name-that-is-longer-than-a-phone-is-wide"), RunOptions(serve_page=port))
     shown = opened(viewport={"width": width, "height": 740})
