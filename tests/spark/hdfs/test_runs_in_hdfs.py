@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from manager.storage.batch_keys import batch_key
 from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.turns import Committed
-from tests.helpers.examples import sampled
+from tests.helpers.examples import sampled, share
 from tests.helpers.hdfs import Hdfs
 from tests.helpers.places import ROOT
 from tests.helpers.races import Driver, judge, published, race, topology
@@ -46,7 +46,7 @@ def test_it_is_killed_before_any_change(store: Hdfs, inside: str, expected: dict
     assert whole.returncode == 0, whole.stderr
     changes = int(whole.stdout)
     assert published(store, "whole/out") == expected
-    for at in random.Random("killed").sample(range(1, changes + 1), 8):
+    for at in random.Random("killed").sample(range(1, changes + 1), share(8, 2)):
         name = f"killed{at}"
         assert died(store, inside, name, at).returncode == -signal.SIGKILL
         assert died(store, inside, name, at).returncode in (-signal.SIGKILL, 0)  # and perhaps the next one, too
@@ -143,6 +143,7 @@ def test_tasks_columns_and_bolts_change(store: Hdfs, change: Change, tmp_path: P
         assert len(shop.rows("rest")) < len(shop.rows("seen"))
 
 
+@pytest.mark.extended
 def test_a_run_on_spark_has_other_numbers_of_tasks(store: Hdfs, spark: SparkSession, tmp_path: Path) -> None:
     found = []
     for name, tasks in {"moved": (2, 5, 3), "alike": (3, 3, 3)}.items():
