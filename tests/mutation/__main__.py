@@ -23,7 +23,7 @@ from pathlib import Path
 
 from tests.helpers.places import ROOT
 from tests.mutation import switch
-from tests.mutation.hunting import PLAN
+from tests.mutation.hunting import ENDS, PLAN
 from tests.mutation.sites import SWITCH, Mutant, plant
 
 COPIED = ("windbolt", "windowing", "policies", "manager", "topologies", "tests", "docs", "README.md", "pyproject.toml")
@@ -38,6 +38,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=29)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--only", type=int, nargs="*", help="hunt these defects again")
+    parser.add_argument("--longest", type=float, default=3600, help="seconds after which a defect is given up")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     options, rest = parser.parse_known_args()
     folder = options.folder.absolute()
@@ -47,7 +48,7 @@ def main() -> int:
         case "reach":
             reach(folder, rest, options.processes)
         case "hunt":
-            hunt(folder, rest, options.processes, options.only)
+            hunt(folder, rest, options)
     print(shown(folder))
     return 0
 
@@ -71,21 +72,23 @@ def reach(folder: Path, arguments: list[str], processes: int) -> None:
     _pytest(folder, ["-n", str(processes), *arguments], noted).wait()
 
 
-def hunt(folder: Path, arguments: list[str], processes: int, only: list[int] | None) -> None:
-    """Looks for each defect that has no result yet, in several processes."""
+def hunt(folder: Path, arguments: list[str], options: argparse.Namespace) -> None:
+    """Looks for each defect that has no result yet, or was given up, in several processes."""
+    only, processes = options.only, options.processes
     times = json.loads((folder / "seconds.json").read_text("utf-8"))
     reaching: dict[int, list[str]] = defaultdict(list)
     for line in (folder / "reached.txt").read_text("utf-8").splitlines():
         number, _, test = line.partition("\t")
         if test in times["seconds"]:
             reaching[int(number)].append(test)
-    done = set() if only else {result["mutant"] for result in _results(folder)}
+    done = set() if only else {result["mutant"] for result in _results(folder) if result["how"] != "given up"}
     todo = [number for number in (only or range(len(_mutants(folder)))) if number not in done]
     plan = {
         "reaching": {str(number): list(dict.fromkeys(reaching[number])) for number in todo},
         "seconds": times["seconds"],
         "results": str(folder / "results.jsonl"),
         "shares": processes,
+        "longest": options.longest,
     }
     running = []
     for share in range(processes):
@@ -108,8 +111,11 @@ def shown(folder: Path) -> str:
     """Says what became of the defects; those that were not found, one a line."""
     latest = {result["mutant"]: result for result in _results(folder)}
     counted = Counter(result["how"] for result in latest.values())
-    left = [mutant for mutant in _mutants(folder) if latest.get(mutant.number, {}).get("how") == "survived"]
-    lines = [f"{mutant}   ({latest[mutant.number]['tests']} tests reach it)" for mutant in left]
+    left = [mutant for mutant in _mutants(folder) if latest.get(mutant.number, {}).get("how") in ENDS]
+    lines = [
+        f"{mutant}   ({latest[mutant.number]['how']}; {latest[mutant.number]['tests']} tests reach it)"
+        for mutant in left
+    ]
     found = counted["killed"] + counted["hung"]
     return "\n".join([*lines, f"{found} found of {len(latest)}, {len(_mutants(folder))} planted"])
 

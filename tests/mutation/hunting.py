@@ -22,6 +22,8 @@ from tests.mutation.sites import SWITCH
 
 PLAN = "WINDBOLT_MUTANTS_PLAN"
 """Names the environment variable with the file that says what to do: see ``Plan``."""
+ENDS = ("survived", "given up")
+"""What becomes of a defect that no test finds: all of them ran, or they would have taken too long."""
 FIRST_OF_A_FILE = 3
 """Tests of each file that run before the others: most defects are found by many tests."""
 
@@ -35,6 +37,7 @@ class Plan:
         self.seconds: dict[str, float] = told["seconds"]
         self.results = Path(told["results"])
         self.share, self.shares = int(told["share"]), int(told["shares"])
+        self.longest = float(told["longest"])
 
 
 class Durations:
@@ -73,7 +76,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     for at, (number, tests) in enumerate(plan.reaching.items()):
         if at % plan.shares == plan.share:
             chosen = [items[test] for test in in_good_order(tests, plan.seconds) if test in items]
-            result = _hunted(number, chosen, plan.seconds)
+            result = _hunted(number, chosen, plan)
             with plan.results.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(result) + "\n")
     return True
@@ -89,7 +92,7 @@ def in_good_order(tests: list[str], seconds: dict[str, float]) -> list[str]:
     return list(dict.fromkeys([*quick, *(test for found in whole for test in found)]))
 
 
-def _hunted(number: int, items: list[pytest.Item], seconds: dict[str, float]) -> dict[str, Any]:
+def _hunted(number: int, items: list[pytest.Item], plan: Plan) -> dict[str, Any]:
     """Runs tests with a defect in a process of their own; returns which test found it."""
     begun = time.monotonic()
     read, write = os.pipe()
@@ -101,7 +104,7 @@ def _hunted(number: int, items: list[pytest.Item], seconds: dict[str, float]) ->
         vars(importlib.import_module(SWITCH))["active"] = number
         os.environ[switch.ACTIVE] = str(number)
         try:
-            _run(items, seconds, write)
+            _run(items, plan, write)
         finally:
             os._exit(0)
     os.close(write)
@@ -110,19 +113,22 @@ def _hunted(number: int, items: list[pytest.Item], seconds: dict[str, float]) ->
     _, status = os.waitpid(child, 0)
     with suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)  # whatever the tests have started
-    ended = lines and lines[-1] == "survived"
-    found = None if ended else (lines[-1] if lines else "?")
-    how = "survived" if ended else "hung" if os.WIFSIGNALED(status) else "killed"
+    last = lines[-1] if lines else "survived"  # no test reaches it
+    found = None if last in ENDS else last
+    how = last if last in ENDS else "hung" if os.WIFSIGNALED(status) else "killed"
     return {"mutant": number, "how": how, "by": found, "tests": len(items), "seconds": time.monotonic() - begun}
 
 
-def _run(items: list[pytest.Item], seconds: dict[str, float], write: int) -> None:
-    null = os.open(os.devnull, os.O_WRONLY)
+def _run(items: list[pytest.Item], plan: Plan, write: int) -> None:
+    begun, null = time.monotonic(), os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(null, stream)
     for at, item in enumerate(items):
+        if time.monotonic() - begun > plan.longest:
+            os.write(write, b"given up\n")
+            return
         os.write(write, f"{item.nodeid}\n".encode())
-        signal.setitimer(signal.ITIMER_REAL, 30 + 20 * seconds.get(item.nodeid, 0.0))
+        signal.setitimer(signal.ITIMER_REAL, 30 + 20 * plan.seconds.get(item.nodeid, 0.0))
         following = items[at + 1] if at + 1 < len(items) else None
         reports = _reports(item, following)
         if any(report.failed for report in reports):
