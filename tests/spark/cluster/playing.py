@@ -89,7 +89,7 @@ def crashed(cluster: Standalone, what: str) -> dict[str, list[str]]:
 
 
 def _kill(cluster: Standalone, who: str) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + cluster.patience
     while not (cluster.shared / "happened").exists() and time.monotonic() < end:
         time.sleep(0.01)
     if who != "driver":
