@@ -342,8 +342,9 @@ def near(found: Any, expected: Any, values: Values) -> bool:
 def near_squares(found: Any, expected: Any, values: Values) -> bool:
     if found is None or expected is None or math.isnan(expected):
         return equal(found, expected, values)
-    rounding = (1e-15 * len(values) * magnitude(values)) ** 2 * len(values)
-    return bool(abs(found - expected) <= 1e-9 * expected + rounding)
+    rounding = 1e-15 * len(values) * magnitude(values)  # of a value: a long beyond 2**53 is no double
+    bound = 1e-9 * expected + 2 * rounding * math.sqrt(expected) + rounding**2 * len(values)
+    return bool(abs(found - expected) <= bound)
 
 
 def check(
