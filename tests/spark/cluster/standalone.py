@@ -167,7 +167,8 @@ class Standalone:
         return [*self.apart, "sh", "-c", f'{mounts} && exec "$@"', "sh"]
 
     def _alive(self) -> int:
-        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self.pages}/json/", timeout=5) as answer:
+        page = f"http://127.0.0.1:{self.pages}/json/"  # while a master starts, it answers with something else
+        with suppress(OSError, ValueError), urllib.request.urlopen(page, timeout=5) as answer:
             return int(json.load(answer)["aliveworkers"])
         return 0
 
