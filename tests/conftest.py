@@ -6,6 +6,7 @@ fewer examples. tests/README.md has the rule. ``--all --part 2/5`` runs a fifth 
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -34,7 +35,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--all") and not config.getoption("--hypothesis-profile", None):
+    part = config.getoption("--part")
+    if part and not re.fullmatch(r"[1-9]\d*/[1-9]\d*", part):
+        raise pytest.UsageError(f"--part {part}: expected the number of a part and how many there are, such as 2/6")
+    if (part or config.getoption("--all")) and not config.getoption("--hypothesis-profile", None):
         settings.load_profile("all")
 
 
