@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 
-from tests.helpers.examples import share
+from tests.helpers.examples import every
 from tests.simulation.disk import Crash, Disk
 from tests.simulation.faults import WRITES
 
@@ -15,7 +15,7 @@ def deaths(disk: Disk, action: Callable[[], object]) -> Iterator[int]:
 
     By default it dies before each fifth of them, with ``--all`` before each.
     """
-    for number in itertools.count(1, 100 // share(100)):
+    for number in itertools.count(1, every(5)):
         count = itertools.count(1)
 
         def before(operation: str, path: str) -> None:

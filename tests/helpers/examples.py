@@ -24,6 +24,16 @@ def share(number: int, least: int = 1) -> int:
     return max(least, number * settings().max_examples // _HUNDRED)
 
 
+def with_all() -> bool:
+    """True where all cases run: with ``--all``, or a larger profile."""
+    return settings().max_examples >= _HUNDRED
+
+
+def every(nth: int) -> int:
+    """The step through many similar cases: each n-th by default, each one with ``--all``."""
+    return 1 if with_all() else nth
+
+
 def sampled(cases: Iterable[Any], one_in: int, name: Callable[[Any], str] = str, *, first: int = 0) -> list[Any]:
     """Parameters for a test of many similar cases: by default one of every so many, and all with ``--all``.
 

@@ -6,7 +6,7 @@ import ast
 from dataclasses import fields
 from functools import cache
 
-from tests.helpers.examples import share
+from tests.helpers.examples import with_all
 from tests.helpers.places import ROOT
 from tests.topologies.checkpoints.test_resuming import walked
 from tests.topologies.compose import test_every_setting as walk
@@ -16,7 +16,7 @@ from windowing.settings.declaration import Admits
 
 ONLY_WITH_EVENTS = ("event_watermarks", "mark_sources", "sequenced_batch")
 """Files of ``manager/watermarks/`` that run only where the watermark follows events."""
-KINDS = list(walk.KINDS) if share(100) == 100 else ["tumbling", "count"]
+KINDS = list(walk.KINDS) if with_all() else ["tumbling", "count"]
 """By default some whose tasks hold no events: who admits an event does not depend on the kind."""
 ELSEWHERE_TOO = {
     "watermark_interval": "ticks wait for it as well",

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from tests.helpers.places import ROOT
 from tests.mutation import switch
-from tests.mutation.hunting import ENDS, PLAN
+from tests.mutation.hunting import ENDS, PLAN, SECONDS
 from tests.mutation.sites import SWITCH, Mutant, plant
 
 COPIED = ("windbolt", "windowing", "policies", "manager", "topologies", "tests", "docs", "README.md", "pyproject.toml")
@@ -68,7 +68,7 @@ def reach(folder: Path, arguments: list[str], processes: int) -> None:
     """Runs the tests with no defect active, and notes the time of each, and which defects it reaches."""
     for name in ("reached.txt", "results.jsonl"):
         (folder / name).unlink(missing_ok=True)
-    noted = {switch.REACHED: str(folder / "reached.txt"), "WINDBOLT_MUTANTS_SECONDS": str(folder / "seconds.json")}
+    noted = {switch.REACHED: str(folder / "reached.txt"), SECONDS: str(folder / "seconds.json")}
     _pytest(folder, ["-n", str(processes), *arguments], noted).wait()
 
 

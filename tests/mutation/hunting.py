@@ -22,6 +22,8 @@ from tests.mutation.sites import SWITCH
 
 PLAN = "WINDBOLT_MUTANTS_PLAN"
 """Names the environment variable with the file that says what to do: see ``Plan``."""
+SECONDS = "WINDBOLT_MUTANTS_SECONDS"
+"""Names the environment variable with the file for how long each test took."""
 ENDS = ("survived", "given up")
 """What becomes of a defect that no test finds: all of them ran, or they would have taken too long."""
 FIRST_OF_A_FILE = 3
@@ -63,8 +65,8 @@ class Durations:
 
 @pytest.hookimpl
 def pytest_configure(config: pytest.Config) -> None:
-    if "WINDBOLT_MUTANTS_SECONDS" in os.environ:
-        config.pluginmanager.register(Durations(Path(os.environ["WINDBOLT_MUTANTS_SECONDS"])))
+    if SECONDS in os.environ:
+        config.pluginmanager.register(Durations(Path(os.environ[SECONDS])))
 
 
 @pytest.hookimpl(tryfirst=True)

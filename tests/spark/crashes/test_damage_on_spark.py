@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.helpers.damage import BATCHES, DAMAGES, Case, kind_of, rows_of, spoil, topology, write_input
-from tests.helpers.examples import sampled, share
+from tests.helpers.examples import every, sampled
 from tests.helpers.played_spark import PlayedRun
 from tests.spark.tools import at_phase, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
@@ -74,7 +74,7 @@ def test_spark_goes_on_right_or_the_damage_is_named(ran: Ran) -> None:
         if path.is_file() and path.name != ".lock":
             kinds.setdefault(kind_of(str(path.relative_to(root))), []).append(str(path.relative_to(root)))
     came = set()
-    for kind, files in sorted(kinds.items())[:: 100 // share(100, 30)]:
+    for kind, files in sorted(kinds.items())[:: every(3)]:
         case = Case("", files[-1], chance.choice(list(DAMAGES)), chance.randrange(1 << 30))
         ran.afresh()
         spoil(ran.live / "ck" / case.file, case)

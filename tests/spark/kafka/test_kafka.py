@@ -138,6 +138,12 @@ def killed(kafka: Kafka, orders: tuple[str, Any], tmp_path_factory: pytest.TempP
     return ThreadPoolExecutor(1).submit(die)
 
 
+def _ended(program: str) -> subprocess.CompletedProcess[str]:
+    """Runs a program in a process of its own."""
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, cwd=ROOT, env=_paths(), capture_output=True, text=True, timeout=300, check=False)
+
+
 def _paths() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])}
 
@@ -396,15 +402,7 @@ try:
 except EnvironmentMissing as error:
     print(error)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT,
-        env=_paths(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = _ended(program)
     assert done.stdout.startswith(
         "Spark's Kafka connector cannot be downloaded: org.apache.spark:spark-sql-kafka-0-10_2.13:"
     )
@@ -419,15 +417,7 @@ session, _ = open_session("local[1]", {}, kafka=True)
 check_session(session, kafka=True)
 print("it is there")
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT,
-        env=_paths(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = _ended(program)
     assert "it is there" in done.stdout, done.stderr
 
 

@@ -18,7 +18,7 @@ import pytest
 from manager.storage.batch_keys import batch_key
 from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.turns import Committed
-from tests.helpers.examples import sampled, share
+from tests.helpers.examples import every, sampled, share
 from tests.helpers.s3 import S3
 from tests.helpers.store_changes import (
     CHANGES,
@@ -97,7 +97,7 @@ def test_whoever_dies_leaves_the_old_state_or_the_new_one(empty_store: S3, chang
     shop.run(change.after(shop))
     new = shop.rows("seen"), shop.rows("rest")
     came = set()
-    for at in itertools.count(1, 100 // share(100, 25)):
+    for at in itertools.count(1, every(4)):
         empty_store.restore()
         if not died(shop, change, at):
             break

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import pytest
 
 from policies.choose_policies import closes_after_end
-from tests.helpers.examples import share
+from tests.helpers.examples import with_all
 from tests.topologies.compose import test_every_setting as walk
 from topologies import TopologyBuilder, spouts
 from topologies.checkpoints.topology_fit.fingerprint import differences, fingerprint
@@ -168,7 +168,7 @@ def test_a_changed_setting_is_refused_exactly_where_the_page_says_so(name: str) 
     assert list(walk.KINDS) != KINDS or len(came) == (2 if isinstance(resumes, str) else 1)
 
 
-KINDS = list(walk.KINDS) if share(100) == 100 else ["hopping", "session"]
+KINDS = list(walk.KINDS) if with_all() else ["hopping", "session"]
 """The kinds of windows on which every setting is changed."""
 
 
