@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from topologies.io.documents.strict import Yaml, no_constant, unique_pairs
+from topologies.io.documents.strict import FastYaml, Yaml, no_constant, unique_pairs
 
 _QUOTED = re.compile(r"(alias|anchor|tag|handle) '.*", re.DOTALL)
 """Matches the parts of YAML's errors that quote the file and may contain a value: ``password: *SECRET``."""
@@ -54,8 +54,15 @@ def load(path: Path, endings: Collection[str], *, lists: bool = False) -> Iterat
 
 
 def _yaml(text: str, path: Path, lists: bool) -> Iterator[Document]:
+    found = list(_read_yaml(FastYaml, text, lists))
+    if any(document.mistake for document in found):  # which is worth a slower reader with better words
+        found = list(_read_yaml(Yaml, text, lists))
+    yield from found
+
+
+def _read_yaml(reader: type[Yaml], text: str, lists: bool) -> Iterator[Document]:
     try:
-        loader = Yaml(text)
+        loader = reader(text)
     except yaml.YAMLError as error:
         yield Document(mistake=_yaml_mistake(error))
         return
