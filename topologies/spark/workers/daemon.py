@@ -3,7 +3,8 @@
     python -m topologies.spark.workers.daemon WORKER
 
 Spark ends a query by closing the connections to its workers. A worker then finds its pipe broken, which pyspark prints
-over whatever is on the screen, and which is no trouble.
+over whatever is on the screen, and which is no trouble. And it imports once what every worker needs: workers are its
+forks, and Spark starts a new one after each task that fails.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import sys
 from typing import Any
 
 from pyspark import daemon
+
+import topologies.engine.tasks  # noqa: F401
 
 
 def quiet_print(*words: object, **options: Any) -> None:
