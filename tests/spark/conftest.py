@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.helpers import java_classes
 from tests.helpers.broker import broker
 from tests.helpers.jars import jars
 from tests.spark.kafka.kafka_shop import Kafka
@@ -20,6 +21,9 @@ from topologies.spark.jvm.session import open_session
 
 SHARING_A_SERVER = ("tests/spark/kafka/", "tests/spark/cluster/", "tests/spark/hdfs/")
 """Folders whose tests share a broker, a cluster or an HDFS."""
+
+
+java_classes.used()
 
 
 class ByServer(LoadScopeScheduling):  # type: ignore[misc]  # it has no type information

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 import topologies.spark.jvm.session
 from manager.storage.checkpoint import FileCheckpoint
+from tests.helpers.java_classes import QUICK
 from topologies.io.sinks import MemorySink
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
@@ -23,8 +24,7 @@ from topologies.topology import Topology
 
 _LOG = Path(topologies.spark.jvm.session.__file__).with_name("log4j2.properties")
 CONF = {
-    # Short runs are faster without the optimising compiler.
-    "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.configurationFile=file:{_LOG}",
+    "spark.driver.extraJavaOptions": f"{QUICK} -Dlog4j2.configurationFile=file:{_LOG}",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.codegen.wholeStage": "false",
 }

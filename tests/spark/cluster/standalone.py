@@ -23,6 +23,7 @@ from pathlib import Path
 
 import pyspark
 
+from tests.helpers import java_classes
 from tests.helpers.places import ROOT
 
 PROGRAM = Path(__file__).with_name("program")
@@ -32,7 +33,7 @@ PYTHON = "python-of-the-cluster"
 """The workers' Python, which each of them finds on its own PATH."""
 NOT_THERE = ("windbolt", "_editable", "__editable__", "pyspark", "py4j", "xmltodict")
 """How the names of what the workers' environments lack begin. What they need of pyspark, Spark brings along."""
-_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_JVM = java_classes.options()
 CONF = {
     "spark.executor.memory": "512m",
     "spark.executor.extraJavaOptions": _JVM,

@@ -1,0 +1,95 @@
+"""An archive of the classes that Java loads for Spark: with it a session starts in about half the time.
+
+    python -m tests.helpers.java_classes     make it, unless there is one for this Java and this Spark
+
+``./run tests`` does that as it sets up. The tests of ``tests/spark`` tell every Java that they start of the archive, by
+SPARK_SUBMIT_OPTS. Java ignores one that does not fit.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pyspark
+
+ARCHIVE = Path(sys.prefix) / "windbolt-java-classes.jsa"
+_STAMP = ARCHIVE.with_suffix(".txt")
+_SUBMIT = "SPARK_SUBMIT_OPTS"
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Short runs are faster without the optimising compiler."""
+_LONGEST = 300
+
+
+def options() -> str:
+    """The options for a Java that runs Spark for a short time; the archive only where there is one."""
+    archived = f" -XX:SharedArchiveFile={ARCHIVE} -Xlog:disable" if ARCHIVE.exists() else ""
+    return QUICK + archived
+
+
+def used() -> None:
+    """Have each Java that spark-submit starts from this process on, or from one that it starts, use the options."""
+    os.environ[_SUBMIT] = options()
+
+
+def make() -> bool:
+    """Make the archive if there is none that fits; False if it could not be made."""
+    wanted = f"{_java()}\n{pyspark.__version__} {Path(pyspark.__file__).parent}\n"
+    if ARCHIVE.exists() and _STAMP.exists() and _STAMP.read_text() == wanted:
+        return True
+    draft = ARCHIVE.with_suffix(".draft")
+    program = [sys.executable, "-m", "tests.helpers.java_classes", "run"]
+    environment = {**os.environ, _SUBMIT: f"-XX:ArchiveClassesAtExit={draft} -Xlog:disable"}
+    subprocess.run(program, env=environment, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    if not draft.exists():
+        return False
+    draft.replace(ARCHIVE)
+    _STAMP.write_text(wanted)
+    return True
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else "java"
+    return subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
+
+
+def _run() -> None:
+    """Do with Spark what most tests do, and let Java end by itself: it writes the archive then."""
+    from topologies import TopologyBuilder, sinks, spouts
+    from topologies.run.options import RunOptions
+    from topologies.spark.jvm.session import open_session
+    from topologies.spark.runner import run_on_spark
+    from windowing import AggregateBolt
+    from windowing.aggregates import count
+
+    session, _ = open_session("local[2]", {})
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "in").mkdir()
+        (folder / "in" / "a.jsonl").write_text('{"n": 1, "ts": 1000}\n')
+        builder = TopologyBuilder("classes")
+        builder.set_spout("in", spouts.files(f"{folder}/in/*.jsonl", "n long, ts long"))
+        bolt = AggregateBolt("n", events=count()).with_tumbling_window("1s").with_timestamp_field("ts")
+        builder.set_bolt("counts", bolt).fields_grouping("in", "n")
+        builder.set_sink("out", sinks.files(folder / "out", "jsonl")).from_("counts")
+        session.conf.set("spark.windbolt.tasks", "spark")
+        run_on_spark(builder.build(), RunOptions(f"{folder}/checkpoint"))
+        frame = session.createDataFrame([(1, "a")], "n int, name string")
+        frame.write.parquet(f"{folder}/table")
+        session.read.parquet(f"{folder}/table").groupBy("name").count().collect()
+    java: Any = session.sparkContext._gateway.proc  # type: ignore[union-attr]
+    session.stop()
+    java.stdin.close()
+    java.wait(_LONGEST)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["run"]:
+        _run()
+    else:
+        sys.exit(not make())
