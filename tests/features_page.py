@@ -9,6 +9,7 @@ The features are in tests/features.yaml. A scenario shows those in its ``meta.fe
 from __future__ import annotations
 
 import ast
+import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -66,6 +67,7 @@ def features(path: Path = ROOT / "tests" / "features.yaml") -> dict[str, Feature
     return {name: Feature(name, **line) for name, line in lines.items()}
 
 
+@functools.cache
 def shown(root: Path = ROOT) -> dict[str, list[Shown]]:
     """What shows each feature: scenario files first, then tests."""
     found: dict[str, list[Shown]] = {}

@@ -420,9 +420,9 @@ def test_the_memory_of_no_workers_is_none() -> None:
     ("play", "events", "keys"),
     [
         ("batches", 1_000_000, 1_000),
-        ("dead-keys", 2_000_000, 2_000_000),
-        ("live-keys", 2_000_000, 1_000_000),
-        ("one-window", 5_000_000, 1_000),
+        pytest.param("dead-keys", 2_000_000, 2_000_000, marks=pytest.mark.extended),
+        pytest.param("live-keys", 2_000_000, 1_000_000, marks=pytest.mark.extended),
+        pytest.param("one-window", 5_000_000, 1_000, marks=pytest.mark.extended),
     ],
 )
 def test_long_runs_have_the_events_and_keys_that_they_say(play: str, events: int, keys: int) -> None:

@@ -178,6 +178,7 @@ def test_the_installed_packages_are_imported_from_where_they_were_installed(inst
     assert [Path(line).parent for line in printed.splitlines()] == [installed / name for name in PACKAGES]
 
 
+@pytest.mark.extended
 def test_the_installed_command_runs(installed: Path, tmp_path: Path) -> None:
     command = installed / "bin" / "windbolt"
     assert os.access(command, os.X_OK)
@@ -186,6 +187,7 @@ def test_the_installed_command_runs(installed: Path, tmp_path: Path) -> None:
     assert "replay" in printed
 
 
+@pytest.mark.extended
 def test_the_installed_command_makes_a_project(installed: Path, tmp_path: Path) -> None:
     command = (sys.executable, "-S", str(installed / "bin" / "windbolt"))
     _run(*command, "new", "shop", cwd=tmp_path, PYTHONPATH=_python_path(installed))

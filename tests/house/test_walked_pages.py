@@ -44,6 +44,7 @@ def test_pages_with_examples(page: str, done: Walk, tmp_path: Path, monkeypatch:
     assert walk(_page(page), tmp_path) == done
 
 
+@pytest.mark.extended
 def test_the_backup_of_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commands of the page on operating, with the topology of the cookbook, after a batch and with another."""
     monkeypatch.chdir(tmp_path)

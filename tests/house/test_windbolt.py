@@ -15,6 +15,7 @@ import pytest
 import topologies
 import windbolt
 import windowing
+from tests.helpers.examples import sampled
 from tests.helpers.places import ROOT
 
 PARTS = (
@@ -101,7 +102,7 @@ def test_it_runs_as_a_module(tmp_path: Path) -> None:
     assert "replay" in run("-m", "windbolt", "--help", folder=tmp_path).stdout
 
 
-@pytest.mark.parametrize("name", ["manager.py", "policies/__init__.py", "topologies.py"])
+@pytest.mark.parametrize("name", sampled(["policies/__init__.py", "manager.py", "topologies.py"], 3))
 def test_a_users_module_that_hides_a_package_is_named(name: str, tmp_path: Path) -> None:
     hiding = tmp_path / name
     hiding.parent.mkdir(exist_ok=True)
@@ -117,7 +118,7 @@ def test_a_users_module_that_hides_a_package_is_named(name: str, tmp_path: Path)
     assert "Traceback" not in told.stderr
 
 
-@pytest.mark.parametrize("name", ["manager.py", "windbolt.py"])
+@pytest.mark.parametrize("name", sampled(["manager.py", "windbolt.py"], 2))
 def test_a_topology_cannot_be_named_as_a_package_of_windbolts(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(TOPOLOGY)
     done = run("-m", "topologies.cli.app", "run", str(tmp_path / name) + ":topology", "--engine", "local", folder=ROOT)

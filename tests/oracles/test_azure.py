@@ -13,7 +13,7 @@ from tests.oracles.holding import hold
 SEED = 20131
 
 
-@pytest.mark.parametrize("first", sampled(range(0, 200, 20), 4))
+@pytest.mark.parametrize("first", sampled(range(0, 200, 20), 8))
 def test_answers_are_the_oracles(first: int) -> None:
     held = hold(azure_case, azure_answers, range(first, first + 20), SEED)
     assert held.compared > 10

@@ -13,7 +13,7 @@ from tests.oracles.streaminsight_cases import streaminsight_case
 SEED = 20131
 
 
-@pytest.mark.parametrize("first", sampled(range(0, 200, 20), 4))
+@pytest.mark.parametrize("first", sampled(range(0, 200, 20), 8))
 def test_answers_are_the_oracles(first: int) -> None:
     held = hold(streaminsight_case, streaminsight_answers, range(first, first + 20), SEED)
     assert held.compared > 10

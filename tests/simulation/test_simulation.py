@@ -63,7 +63,7 @@ FIRST = {
 """A seed that finds it, where those before it would take long; if other worlds are drawn, other seeds find it."""
 
 
-@pytest.mark.parametrize("first", sampled(range(0, SEEDS, 50), 4))
+@pytest.mark.parametrize("first", sampled(range(0, SEEDS, 50), 20))
 def test_runs_with_faults_come_to_what_runs_without_come_to(first: int) -> None:
     play(first)  # what is opened once and for all
     before = open_files()
@@ -80,7 +80,7 @@ def test_a_seed_plays_the_same_each_time() -> None:
     assert first.operations == second.operations
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", sampled(MUTANTS, 4))
 def test_a_planted_defect_is_found(name: str) -> None:
     with MUTANTS[name]():
         assert any(play(seed).problems for seed in range(FIRST.get(name, 0), MOST))
@@ -94,6 +94,7 @@ def test_what_failed_once_does_not_fail_again(path: Path) -> None:
     assert not play(case).problems
 
 
+@pytest.mark.extended
 def test_a_failure_is_made_small_and_kept_as_a_case(tmp_path: Path) -> None:
     with MUTANTS["segments are not synced"]():
         found = next(played for seed in range(MOST) if (played := play(seed)).problems)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.tools import run
@@ -14,6 +15,7 @@ from topologies.examples.flights.topology import flights_topology
 from windowing import hours
 
 
+@pytest.mark.extended
 def test_the_demo_on_spark_writes_what_plain_pandas_computes(spark: SparkSession, tmp_path: Path) -> None:
     files = write_flights(tmp_path / "flights", timedelta(days=28))
     expected = expectation(files.directory, hours(1))

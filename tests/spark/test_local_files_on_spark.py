@@ -67,6 +67,7 @@ def read_by_hadoop(spark: SparkSession, path: Path) -> str:
         stream.close()
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("others", sampled(["", "org.apache.hadoop.fs.LocalFileSystem"], 2))
 def test_more_batches_start_no_more_programs(tmp_path: Path, others: str) -> None:
     """As the system sees it: each ``chmod`` adds a line. With a file system that the user has set, they do."""

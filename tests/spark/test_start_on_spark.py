@@ -138,6 +138,7 @@ def program(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.extended
 def test_a_session_that_is_stopped_ends_the_runs_that_wait_for_input(tmp_path: Path) -> None:
     write_amounts(tmp_path / "in", 0, 1, 12)
     done = program(STOPPED, tmp_path)
@@ -165,6 +166,7 @@ def test_a_process_that_ends_meanwhile_leaves_no_process_and_no_batch_behind(
     assert [row["revenue"] for row in sink.rows] == [2.0, 1.0]
 
 
+@pytest.mark.extended
 def test_the_session_that_runs_share_ends_with_the_last_of_them(tmp_path: Path) -> None:
     write_amounts(tmp_path / "in", 0, 1, 12)
     done = program(TOGETHER, tmp_path)

@@ -10,6 +10,7 @@ from tests.helpers.places import ROOT
 from tests.helpers.walking import Walk, walk
 
 
+@pytest.mark.extended
 @pytest.mark.spark
 def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

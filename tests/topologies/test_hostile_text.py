@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar
@@ -89,9 +90,15 @@ def test_an_exception_is_told_with_its_bolt_and_cut(how: str, said: str) -> None
     in_words(caught.value).plain.encode()
 
 
+@pytest.fixture(scope="module")
+def pool() -> Iterator[WorkerPool]:
+    started = WorkerPool(1)
+    yield started
+    started.close()
+
+
 @WAYS
-def test_an_exception_comes_back_from_a_worker(how: str, said: str) -> None:
-    pool = WorkerPool(1)
+def test_an_exception_comes_back_from_a_worker(pool: WorkerPool, how: str, said: str) -> None:
     load(pool, topology())
     for kind in (raise_as_bolt, raise_bare):
         with pytest.raises(WindboltError, match=rf"(?s){said}") as caught:
@@ -99,7 +106,6 @@ def test_an_exception_comes_back_from_a_worker(how: str, said: str) -> None:
         assert len(str(caught.value)) < 5_000
         str(caught.value).encode()
         assert len(str(caught.value.__cause__)) < 300_000
-    pool.close()
 
 
 def raise_as_bolt(how: str, context: Any) -> None:

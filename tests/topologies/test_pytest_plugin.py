@@ -42,7 +42,7 @@ def _write(pytester: pytest.Pytester, path: str, *scenarios: object) -> None:
 def _pytest(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     installed = any(entry.value == "topologies.pytest_plugin" for entry in entry_points(group="pytest11"))
     load = () if installed else ("-p", "topologies.pytest_plugin")
-    return pytester.runpytest_subprocess(*load, *arguments)
+    return pytester.runpytest_inprocess(*load, *arguments)
 
 
 def test_each_scenario_is_a_test_with_its_name(pytester: pytest.Pytester) -> None:
@@ -170,7 +170,8 @@ def test_on_spark_all_selected_scenarios_are_one_call(pytester: pytest.Pytester)
         "import sys, types\n"
         "from topologies.scenarios.run.replay import replay_locally\n"
         "def replay_on_spark(scenarios, topology=None):\n"
-        "    print('CALL', *[each.name for each in scenarios], file=sys.__stderr__)\n"
+        "    with open('calls', 'a') as file:\n"
+        "        print(*[each.name for each in scenarios], file=file)\n"
         "    return [replay_locally(each) for each in scenarios]\n"
         "fake = types.ModuleType('topologies.spark.spark_replay')\n"
         "fake.replay_on_spark = replay_on_spark\n"
@@ -178,9 +179,9 @@ def test_on_spark_all_selected_scenarios_are_one_call(pytester: pytest.Pytester)
     )
     _write(pytester, "scenarios/one.jsonl", HOLDS, FAILS, {**HOLDS, "name": "left out"})
     _write(pytester, "scenarios/two.jsonl", {**HOLDS, "name": "last"})
-    result = _pytest(pytester, "--windbolt-engine", "spark", "-k", "not left", "-s")
+    result = _pytest(pytester, "--windbolt-engine", "spark", "-k", "not left")
     result.assert_outcomes(passed=2, failed=1, deselected=1)
-    assert [line for line in result.stderr.lines if line.startswith("CALL")] == ["CALL holds fails last"]
+    assert (pytester.path / "calls").read_text() == "holds fails last\n"
 
 
 def test_without_spark_each_test_says_what_is_missing(pytester: pytest.Pytester) -> None:

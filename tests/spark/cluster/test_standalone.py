@@ -15,6 +15,7 @@ from tests.spark.tools import file_rows
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a machine has one address of its own only")
 
 
+@pytest.mark.extended
 def test_the_workers_have_neither_windbolt_nor_the_users_modules(cluster: Standalone) -> None:
     for worker in cluster.workers:
         ended(cluster.there(worker, "import pyarrow, numpy, pandas"))
@@ -49,6 +50,7 @@ def test_another_does_what_one_that_died_had_to_do(
     assert rows(cluster, who) == expected
 
 
+@pytest.mark.extended
 def test_the_next_driver_goes_on_where_one_was_killed(cluster: Standalone, expected: dict[str, list[str]]) -> None:
     (cluster.shared / "happened").unlink(missing_ok=True)
     app(cluster, "driver", "driver", cluster.url, status=-9)
@@ -57,6 +59,7 @@ def test_the_next_driver_goes_on_where_one_was_killed(cluster: Standalone, expec
     assert rows(cluster, "driver") == expected
 
 
+@pytest.mark.extended
 def test_what_an_executor_lacks_is_told_before_the_first_batch(cluster: Standalone) -> None:
     place = [str(cluster.shared), str(cluster.driver), cluster.url]
     answer = json.loads(ended(cluster.run(sys.executable, "refused.py", *place)).stdout.splitlines()[-1])
@@ -101,7 +104,8 @@ def test_a_slow_machine_does_not_hold_back_the_others(cluster: Standalone, expec
     assert (cluster.shared / "happened").exists()
 
 
-@pytest.mark.parametrize("what", sampled(["master@fire", "executor@commit"], 2))
+@pytest.mark.extended
+@pytest.mark.parametrize("what", ["master@fire", "executor@commit"])
 def test_whatever_dies_between_jobs_the_rows_are_the_same(
     cluster: Standalone, expected: dict[str, list[str]], what: str
 ) -> None:
@@ -109,6 +113,7 @@ def test_whatever_dies_between_jobs_the_rows_are_the_same(
     assert crashed(cluster, what) == expected
 
 
+@pytest.mark.extended
 def test_the_worked_scenarios_hold(cluster: Standalone) -> None:
     assert scenarios(cluster, "worked") > 30
 
@@ -137,6 +142,7 @@ def test_a_machine_on_which_tasks_fail_is_left_out(cluster: Standalone, expected
     assert (cluster.shared / "happened").exists()
 
 
+@pytest.mark.extended
 def test_executors_are_asked_for_while_work_waits(cluster: Standalone, expected: dict[str, list[str]]) -> None:
     """The bolt continues as soon as it has been called on two machines; the run begins with one executor."""
     hosts(cluster)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.examples import sampled
 from tests.helpers.hadoop_aws import spark_jars
 from tests.helpers.s3 import ENVIRONMENT, S3, s3_server
 from tests.spark.cluster.playing import FILES, SINKS, app, ended, scenarios
@@ -64,7 +63,8 @@ def rows(store: S3, name: str) -> dict[str, list[str]]:
     }
 
 
-@pytest.mark.parametrize("how", sampled(["lost", "503", "slow"], 3))
+@pytest.mark.extended
+@pytest.mark.parametrize("how", ["lost", "503", "slow"])
 def test_every_tenth_request_fails(cluster: Standalone, store: S3, expected: dict[str, list[str]], how: str) -> None:
     """``lost``: the request is done, and its answer does not come."""
     store.fail(EVERY, how)
@@ -96,6 +96,7 @@ def test_the_worked_scenarios_hold_with_checkpoints_in_the_store(cluster: Standa
         store.fail()
 
 
+@pytest.mark.extended
 def test_an_executor_and_then_the_driver_die_while_requests_fail(
     cluster: Standalone, store: S3, expected: dict[str, list[str]]
 ) -> None:

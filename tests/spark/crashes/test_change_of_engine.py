@@ -64,7 +64,7 @@ def published(out: Path) -> dict[str, list[str]]:
     return {each.name: sorted(path for path in os.listdir(each) if path[0] != ".") for each in sorted(out.iterdir())}
 
 
-@pytest.mark.parametrize("first", ENGINES)
+@pytest.mark.parametrize("first", sampled(ENGINES, 2))
 def test_engines_take_turns_on_a_checkpoint(first: str, tmp_path: Path) -> None:
     """Over the joins of Spark's log, with windows open at each change."""
     files, whole, turns = tmp_path / "in", tmp_path / "whole", tmp_path / "turns"
@@ -115,6 +115,7 @@ def test_what_one_engine_died_in_the_other_ends(
     assert published(broken / "out") == published(whole / "out")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("dies", "goes_on"), [(LocalRun, on_spark), (SparkRun, here)])
 def test_a_closing_that_one_engine_died_in_the_other_ends(
     dies: type[CheckpointedRun], goes_on: Callable[..., Summary], tmp_path: Path

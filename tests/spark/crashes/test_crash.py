@@ -129,7 +129,7 @@ def _paths() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])}
 
 
-@pytest.mark.parametrize("place", sampled(PLACES, 4, first=2))
+@pytest.mark.parametrize("place", sampled(PLACES, 12, first=2))
 def test_a_run_that_is_killed_goes_on(
     place: str, kills: Callable[[str], tuple[int, Path, str]], shared_orders: Path, undisturbed: Output
 ) -> None:
@@ -272,6 +272,7 @@ def test_a_worker_that_always_dies_is_an_error(shared_orders: Path, tmp_path: Pa
     assert published(tmp_path / "revenue") == []
 
 
+@pytest.mark.extended
 def test_executors_of_their_own_give_the_same(shared_orders: Path, undisturbed: Output, tmp_path: Path) -> None:
     """A small cluster on this machine, with speculation: two executors, each with its own workers."""
     script = [

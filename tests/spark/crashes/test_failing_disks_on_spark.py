@@ -46,7 +46,7 @@ MOST = 1 << 18
 """Bytes that a file may have."""
 
 
-@pytest.fixture(params=["pool", "spark"])
+@pytest.fixture(params=["pool", pytest.param("spark", marks=pytest.mark.extended)])
 def tasks(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
     """Who runs the tasks."""
     spark.conf.set(TASKS, request.param)
@@ -116,6 +116,7 @@ def test_a_task_of_spark_whose_disk_fails_is_tried_again(spark: SparkSession, or
         assert file_rows(tmp_path / "out" / name) == file_rows(tmp_path / "right" / name)
 
 
+@pytest.mark.extended
 def test_a_run_whose_files_cannot_grow_ends_in_three_lines_and_the_next_goes_on(tmp_path: Path) -> None:
     (tmp_path / "long.py").write_text(LONG_ROWS)
     (tmp_path / "in").mkdir()

@@ -148,7 +148,7 @@ def command(tmp_path: Path, orders: Path, out: Path, within: Sequence[str] = ())
 SENT = [(number, to) for to in ("driver", "group", "all") for number in (signal.SIGINT, signal.SIGTERM)]
 
 
-@pytest.mark.parametrize("sent", sampled(SENT, 3, lambda sent: f"{sent[0].name}-{sent[1]}"))
+@pytest.mark.parametrize("sent", sampled(SENT, 6, lambda sent: f"{sent[0].name}-{sent[1]}"))
 def test_a_signal_ends_the_command_after_the_batch_in_hand(sent: tuple[signal.Signals, str], tmp_path: Path) -> None:
     number, to = sent
     send = {"driver": to_driver, "group": os.killpg, "all": to_all}[to]
@@ -194,6 +194,7 @@ def only_child(process: int) -> int:
     return int(child)
 
 
+@pytest.mark.extended
 def test_the_first_process_of_a_container_stops_cleanly_at_sigterm(tmp_path: Path) -> None:
     orders, out = tmp_path / "orders", tmp_path / "out"
     write_orders(orders, range(2))
@@ -275,6 +276,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.extended
 def test_an_interrupt_in_a_program_of_ones_own_breaks_off_the_batch_in_hand(tmp_path: Path) -> None:
     paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(

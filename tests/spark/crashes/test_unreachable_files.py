@@ -17,7 +17,7 @@ from topologies.spark.workers.pool import TASKS
 from windowing.errors import MissingError, UnreachableError
 
 
-@pytest.fixture(params=["pool", "spark"])
+@pytest.fixture(params=["pool", pytest.param("spark", marks=pytest.mark.extended)])
 def tasks(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
     """Who runs the tasks."""
     spark.conf.set(TASKS, request.param)

@@ -16,7 +16,7 @@ from tests.spark.deaths.judging import Output, differences, output
 from tests.spark.shop import write_orders
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux preloads libraries in this way")
-SEEDS = range(share(6, 2))
+SEEDS = range(share(6, 1))
 PROCESSES = {"create", "write", "sync", "rename", "delete", "make folder"}
 
 
@@ -47,6 +47,7 @@ def undisturbed(
     return {tasks: outcome.operations for tasks, outcome in found.items()}, output(folders[TASKS[0]] / "data")
 
 
+@pytest.mark.extended
 def test_all_operations_of_all_processes_are_met(
     undisturbed: tuple[Mapping[str, Sequence[Operation]], Output],
 ) -> None:
@@ -76,6 +77,7 @@ def killed(
         yield runs
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_run_that_dies_at_an_operation_goes_on(
     seed: int,

@@ -385,6 +385,7 @@ def test_a_session_without_the_connector_is_told(kafka: Kafka, tmp_path: Path, m
         run(topology, tmp_path / "checkpoint")
 
 
+@pytest.mark.extended
 def test_a_connector_that_cannot_be_fetched_is_told_without_chatter(tmp_path: Path) -> None:
     (tmp_path / "ivysettings.xml").write_text(
         '<ivysettings><settings defaultResolver="gone"/><resolvers>'
@@ -410,6 +411,7 @@ except EnvironmentMissing as error:
     assert done.stderr == ""
 
 
+@pytest.mark.extended
 def test_the_connector_is_had_without_any_settings() -> None:
     program = """
 from topologies.spark.jvm.session import check_session, open_session

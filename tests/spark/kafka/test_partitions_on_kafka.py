@@ -172,7 +172,7 @@ def written(kafka: Kafka, partitions: int, filling: Filling) -> tuple[str, str, 
     return several, one, merged
 
 
-@pytest.mark.parametrize("filling", [slow, pytest.param(even, marks=pytest.mark.extended), uneven])
+@pytest.mark.parametrize("filling", sampled([uneven, slow, even], 3, lambda filling: filling.__name__))
 @pytest.mark.parametrize("partitions", sampled([8, 2], 2))
 def test_nothing_is_late_that_one_ordered_partition_would_not_make_late(
     kafka: Kafka, partitions: int, filling: Filling, tmp_path: Path
@@ -202,6 +202,7 @@ def test_nothing_is_late_that_one_ordered_partition_would_not_make_late(
         assert [outcome.late(name) for outcome in (found, many) for name in outcome.accounts] == [0] * 14
 
 
+@pytest.mark.extended
 def test_a_crash_changes_nothing_of_the_order(kafka: Kafka, tmp_path: Path) -> None:
     several, _, merged = written(kafka, 4, uneven)
     per_batch = len(merged) // 4

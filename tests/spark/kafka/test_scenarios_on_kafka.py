@@ -124,7 +124,7 @@ def in_halves(batches: list[ScriptBatch]) -> list[ScriptBatch]:
     return halves
 
 
-@pytest.mark.parametrize("name", sampled(ALL, 5))
+@pytest.mark.parametrize("name", sampled(ALL, 16))
 def test_a_scenario_with_partitions_is_answered_on_a_broker(
     spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path
 ) -> None:

@@ -142,6 +142,7 @@ def undisturbed(spark: SparkSession, kafka: Kafka, events: str, tmp_path_factory
     return found
 
 
+@pytest.mark.extended
 def test_a_chain_that_dies_anywhere_loses_nothing(
     kafka: Kafka, events: str, undisturbed: dict[str, bytes | None], tmp_path: Path
 ) -> None:
@@ -153,6 +154,7 @@ def test_a_chain_that_dies_anywhere_loses_nothing(
     assert chain.repeated() == {2 * 1, 2 * 3}
 
 
+@pytest.mark.extended
 def test_a_chain_that_is_killed_goes_on(
     kafka: Kafka, events: str, undisturbed: dict[str, bytes | None], tmp_path: Path
 ) -> None:

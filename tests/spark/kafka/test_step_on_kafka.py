@@ -584,6 +584,7 @@ def test_a_step_that_dies_anywhere_loses_nothing_and_keeps_its_cache(
     assert set(repeats(step)) == {2 * 1, 2 * 3}
 
 
+@pytest.mark.extended
 @pytest.mark.feature("UH-31")
 def test_a_step_that_is_killed_goes_on(undisturbed: Written, killed: Future[Any]) -> None:
     step, done = killed.result()

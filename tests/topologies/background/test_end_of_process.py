@@ -94,13 +94,12 @@ def program(folder: Path, rest: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("script", "said", "status"),
     [
-        (LEAVES, "running\n", 0),
-        (LEAVES_IN_A_BATCH, "committed 0\n", 0),
-        (EXITS, "running\n", 3),
-        (FORKS, "running\n", 0),
-        (INTERRUPTED, "interrupted\n", 0),
+        pytest.param(LEAVES, "running\n", 0, id="leaves", marks=pytest.mark.extended),
+        pytest.param(LEAVES_IN_A_BATCH, "committed 0\n", 0, id="in a batch"),
+        pytest.param(EXITS, "running\n", 3, id="exits", marks=pytest.mark.extended),
+        pytest.param(FORKS, "running\n", 0, id="forks", marks=pytest.mark.extended),
+        pytest.param(INTERRUPTED, "interrupted\n", 0, id="interrupted"),
     ],
-    ids=["leaves", "in a batch", "exits", "forks", "interrupted"],
 )
 def test_a_run_stops_after_its_batch_and_the_next_one_goes_on(
     script: str, said: str, status: int, tmp_path: Path

@@ -116,7 +116,7 @@ def played(case: Case, folder: Path, *, given: bool) -> tuple[Counter[str], Any,
     return sum(rows.values(), Counter()), stored, last and last.bolts["b"].accounts
 
 
-@pytest.mark.parametrize("kind", sampled(sorted({*KINDS, *JOINS, *PASSING}), 5, first=2))
+@pytest.mark.parametrize("kind", sampled(sorted({*KINDS, *JOINS, *PASSING}), 10, first=2))
 def test_it_goes_on_as_after_a_batch_with_these_events(kind: str, tmp_path: Path) -> None:
     chance, tried = random.Random(f"begun {kind}"), 0
     for seed in itertools.count():

@@ -44,6 +44,7 @@ from windowing.errors import CheckpointError, ConfigError, TakenOver
 RESCALE, _, RESET, _ = CHANGES
 
 
+@pytest.mark.extended
 def test_the_rows_are_those_of_a_run_that_always_had_so_many_tasks(store: S3, tmp_path: Path) -> None:
     found: dict[str, dict[str, list[str]]] = {}
     for name, tasks in {"moved": (2, 5, 3), "five": (5, 5, 5), "three": (3, 3, 3)}.items():
@@ -133,7 +134,8 @@ def died(shop: Shop, change: Change, at: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize("change", sampled(CHANGES, 4, lambda each: each.name))
+@pytest.mark.extended
+@pytest.mark.parametrize("change", CHANGES, ids=lambda each: each.name)
 def test_a_run_in_progress_stops_and_another_goes_on(empty_store: S3, change: Change, tmp_path: Path) -> None:
     """The change comes before some operation of the run, which then has lost the checkpoint or has ended."""
     shop = Shop(empty_store, "shop", tmp_path / "in")
@@ -142,7 +144,7 @@ def test_a_run_in_progress_stops_and_another_goes_on(empty_store: S3, change: Ch
     with Interrupted(0, lambda: None) as counted:
         shop.run(change.before(shop), flush=False)
     lost = 0
-    for at in sorted(random.Random(change.name).sample(range(1, counted.seen + 1), share(8, 3))):
+    for at in sorted(random.Random(change.name).sample(range(1, counted.seen + 1), share(8))):
         empty_store.restore()
         with Interrupted(at, lambda: change.make(shop)):
             error = error_of(lambda: shop.run(change.before(shop), flush=False))
@@ -192,7 +194,8 @@ def run_before(shop: Shop) -> object:
 OTHERS = {"a command": rescaling(3), "a run": run_before}
 
 
-@pytest.mark.parametrize("other", sampled(OTHERS, 2))
+@pytest.mark.extended
+@pytest.mark.parametrize("other", OTHERS)
 def test_another_comes_before_any_operation_of_a_command(empty_store: S3, other: str, tmp_path: Path) -> None:
     shop = Shop(empty_store, "shop", tmp_path / "in")
     begun(shop, RESCALE)
@@ -201,7 +204,7 @@ def test_another_comes_before_any_operation_of_a_command(empty_store: S3, other:
     with Interrupted(0, lambda: None, every) as counted:
         rescaling(5)(shop)
     stopped = 0
-    for at in sorted(random.Random(other).sample(range(1, counted.seen + 1), share(16, 4))):
+    for at in sorted(random.Random(other).sample(range(1, counted.seen + 1), share(16))):
         empty_store.restore()
         with Interrupted(at, lambda: error_of(lambda: OTHERS[other](shop)), every):
             error = error_of(lambda: rescaling(5)(shop))
@@ -226,6 +229,7 @@ RACES = int(os.environ.get("WINDBOLT_CHANGE_RACES", share(5)))
 """How many races of each kind are run."""
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("other", OTHERS)
 def test_races(store: S3, other: str, tmp_path: Path) -> None:
     for number in range(RACES):
@@ -326,7 +330,8 @@ def test_a_batch_that_was_planned_goes_on_with_the_new_tasks(store: S3, tmp_path
     assert ids(shop.rows("seen")) == ids(shop.rows("rest"))
 
 
-@pytest.mark.parametrize("change", sampled(CHANGES, 4, lambda each: each.name, first=2))
+@pytest.mark.extended
+@pytest.mark.parametrize("change", CHANGES, ids=lambda each: each.name)
 def test_a_run_that_ends_without_a_batch_deletes_nothing_of_it(store: S3, change: Change, tmp_path: Path) -> None:
     """It does not notice that it has lost the checkpoint, and tidies up."""
     shop = Shop(store, f"tidied-{change.name}", tmp_path / "in")
@@ -345,6 +350,7 @@ def test_a_run_that_ends_without_a_batch_deletes_nothing_of_it(store: S3, change
     assert accounts(shop) == {"seen": 75, "rest": 75}
 
 
+@pytest.mark.extended
 def test_before_the_first_batch_only_the_note_changes(store: S3, tmp_path: Path) -> None:
     shop = Shop(store, "first", tmp_path / "in")
     shop.folder.mkdir()

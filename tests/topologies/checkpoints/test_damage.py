@@ -30,7 +30,7 @@ from topologies.run.options import RunOptions
 from topologies.topology import Topology
 from windowing.errors import CheckpointError, ConfigError, DamagedCheckpoint
 
-CASES = share(64, 20)
+CASES = share(64, 4)
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from manager.storage.segments.file_segments import FileSegments
+from tests.helpers.examples import sampled
 from tests.topologies.checkpoints.test_new_columns import (
     AFTER,
     BEFORE,
@@ -39,7 +40,7 @@ def stored(folder: Path, column: str) -> set[Any]:
     return set(state.read(folder / "ck", "seen").to_pandas()[column])
 
 
-@pytest.mark.parametrize("kind", BOLTS)
+@pytest.mark.parametrize("kind", sampled(BOLTS, 4))
 def test_the_rows_are_those_of_input_in_which_it_was_written_out(kind: str, tmp_path: Path) -> None:
     bolt, other = BOLTS[kind], tmp_path / "other"
     other.mkdir()

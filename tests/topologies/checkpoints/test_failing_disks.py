@@ -68,10 +68,11 @@ def windbolt(folder: Path, most: int) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("sink", "what"),
     [
-        ("files('out', 'jsonl')", r"sink 'out': /\S+/out/\.0000000001-\w+\.jsonl"),
-        ("console()", r"/\S+/ck/windbolt/segments/0000000001/\S+"),
+        pytest.param("files('out', 'jsonl')", r"sink 'out': /\S+/out/\.0000000001-\w+\.jsonl", id="file of a sink"),
+        pytest.param(
+            "console()", r"/\S+/ck/windbolt/segments/0000000001/\S+", id="segment", marks=pytest.mark.extended
+        ),
     ],
-    ids=["file of a sink", "segment"],
 )
 def test_a_run_whose_files_cannot_grow_ends_in_three_lines_and_the_next_goes_on(
     tmp_path: Path, sink: str, what: str

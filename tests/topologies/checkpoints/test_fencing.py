@@ -49,11 +49,12 @@ def operations_of_a_run(store: S3, files: str) -> int:
     return counted.seen
 
 
+@pytest.mark.extended
 def test_another_run_takes_over_at_any_operation(store: S3, files: str, expected: dict[str, bytes]) -> None:
     """The other run comes and goes to the end of the input, or for one batch; then the first one continues."""
     chance, last = random.Random(1), operations_of_a_run(store, files)
     assert last > 30
-    for at in sorted(chance.sample(range(1, last + 1), share(14, 4))):
+    for at in sorted(chance.sample(range(1, last + 1), share(14, 2))):
         name = f"taken{at}"
         made = topology(files, store.uri(f"{name}/out"))
         first, second = Driver(made, store.uri(f"{name}/ck")), Driver(made, store.uri(f"{name}/ck"))
@@ -63,12 +64,13 @@ def test_another_run_takes_over_at_any_operation(store: S3, files: str, expected
         judge(store, name, [first, second], expected)
 
 
+@pytest.mark.extended
 def test_a_run_dies_at_any_operation_and_another_goes_on(store: S3, files: str, expected: dict[str, bytes]) -> None:
     def dies() -> None:
         raise Dies
 
     chance, last = random.Random(2), operations_of_a_run(store, files)
-    for at in sorted(chance.sample(range(1, last + 1), share(14, 4))):
+    for at in sorted(chance.sample(range(1, last + 1), share(14, 2))):
         name = f"dead{at}"
         made = topology(files, store.uri(f"{name}/out"))
         first, second = Driver(made, store.uri(f"{name}/ck")), Driver(made, store.uri(f"{name}/ck"))
@@ -80,7 +82,7 @@ def test_a_run_dies_at_any_operation_and_another_goes_on(store: S3, files: str, 
 
 def test_two_runs_at_once(store: S3, files: str, expected: dict[str, bytes]) -> None:
     """More of them: ``python -m tests.helpers.races --races 1000``."""
-    for number in range(share(6, 2)):
+    for number in range(share(6, 1)):
         race(store, f"race{number}", files, expected, random.Random(number))
 
 

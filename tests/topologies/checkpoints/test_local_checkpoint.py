@@ -88,7 +88,7 @@ def killed(files: Path, folder: Path, where: str, batch: int) -> None:
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 
-@pytest.mark.parametrize("place", sampled(PLACES, 5))
+@pytest.mark.parametrize("place", sampled(PLACES, 10))
 def test_a_run_that_is_killed_goes_on(place: tuple[str, int], files: Path, right: Any, tmp_path: Path) -> None:
     where, batch = place
     killed(files, tmp_path, where, batch)
@@ -103,6 +103,7 @@ def test_a_run_that_is_killed_goes_on(place: tuple[str, int], files: Path, right
     assert hidden == []
 
 
+@pytest.mark.extended
 def test_a_run_that_is_killed_again_and_again_comes_to_its_end(files: Path, right: Any, tmp_path: Path) -> None:
     for where, batch in [("after offsets", 1), ("commit", 1), ("after sources", 2), ("after plans", 5), ("commit", 7)]:
         killed(files, tmp_path, where, batch)
@@ -230,7 +231,8 @@ def test_a_run_that_is_to_stop_ends_after_the_batch_in_hand(files: Path, right: 
     assert found(tmp_path) == right
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.extended
+@pytest.mark.parametrize("number", sampled([signal.SIGINT, signal.SIGTERM], 2))
 def test_a_signal_ends_a_run_of_the_command_after_the_batch_in_hand(
     number: signal.Signals, files: Path, right: Any, tmp_path: Path
 ) -> None:
@@ -419,7 +421,7 @@ def test_a_continuous_run_needs_a_checkpoint(files: Path, tmp_path: Path) -> Non
 
 def test_the_journal_forgets_what_is_too_old_to_be_gone_back_to(tmp_path: Path) -> None:
     """As Spark does; and knows all files that were read."""
-    count = 250
+    count = 60
     (tmp_path / "in").mkdir()
     for number in range(count):
         path = tmp_path / "in" / f"{number:03d}.jsonl"
@@ -429,19 +431,19 @@ def test_the_journal_forgets_what_is_too_old_to_be_gone_back_to(tmp_path: Path) 
     builder.set_spout("in", spouts.files(tmp_path / "in", "id long, ts timestamp", format="jsonl", files_per_batch=1))
     builder.set_bolt("ids", Ids().with_tumbling_window("10s").with_timestamp_field("ts")).global_grouping("in")
     builder.set_sink("out", sinks.discard()).from_("ids")
-    options = RunOptions(str(tmp_path / "ck"), keep_batches=100)
+    options = RunOptions(str(tmp_path / "ck"), keep_batches=30)
     assert run_local(builder.build(), options).batches == count + 1
     half = PairedCheckpoint(str(tmp_path / "ck")).spark_half
-    assert half.offsets() == half.commits() == list(range(count - 101, count))
-    assert min(half.entries(0)) == 149, "the last that holds all before it"
+    assert half.offsets() == half.commits() == list(range(count - 31, count))
+    assert min(half.entries(0)) == 29, "the last that holds all before it"
     journal = FileJournal(half, ["in"], heartbeats=False, uri=None)
     assert journal.seen["in"] == {str(path) for path in (tmp_path / "in").iterdir()}
     halves = PairedCheckpoint(str(tmp_path / "ck"))
-    assert len(list(whole_batches(halves))) == 100
+    assert len(list(whole_batches(halves))) == 30
     halves.lock.take()
-    go_back(halves, f"{count - 90:010d}")
+    go_back(halves, f"{count - 20:010d}")
     halves.lock.release()
-    assert run_local(builder.build(), options).batches == 90
+    assert run_local(builder.build(), options).batches == 20
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,8 @@ def test_every_tenth_request_fails(store: S3, files: str, how: str) -> None:
     judge(store, how, [driver], expected)
 
 
-@pytest.mark.parametrize("how", sampled(["503", "lost"], 2))
+@pytest.mark.extended
+@pytest.mark.parametrize("how", ["503", "lost"])
 def test_a_run_on_a_store_that_stays_down_ends_and_the_next_one_goes_on(store: S3, files: str, how: str) -> None:
     expected = alone(store, files, f"up-{how}")
     made = topology(files, store.uri(f"down-{how}/out"))
@@ -62,6 +63,7 @@ def test_a_run_on_a_store_that_stays_down_ends_and_the_next_one_goes_on(store: S
     judge(store, f"down-{how}", [again], expected)
 
 
+@pytest.mark.extended
 def test_requests_grow_with_tasks_and_pieces_not_with_their_product(store: S3) -> None:
     few, many = measure(store, 4, 8)[0].total(), measure(store, 12, 24)[0].total()
     assert many < few + 3 * (8 + 16), "4 × 8 would be 32 reads, and 12 × 24 288"

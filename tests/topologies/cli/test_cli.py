@@ -163,7 +163,14 @@ def test_what_is_malformed_ends_with_2_and_the_others_are_answered(tmp_path: Pat
     assert "windows[0]: events" in err
 
 
-@pytest.mark.parametrize(("scenario", "status"), [(HOLDS, 0), (FAILS, 1), ({**HOLDS, "steps": 5}, 2)])
+@pytest.mark.parametrize(
+    ("scenario", "status"),
+    [
+        pytest.param(HOLDS, 0, marks=pytest.mark.extended),
+        (FAILS, 1),
+        pytest.param({**HOLDS, "steps": 5}, 2, marks=pytest.mark.extended),
+    ],
+)
 @pytest.mark.parametrize("options", sampled([(), ("--json",), ("-q",)], 3))
 def test_the_exit_status_is_that_of_the_process(
     tmp_path: Path, scenario: object, status: int, options: tuple[str, ...]
@@ -351,7 +358,7 @@ def test_only_json_serves_a_replaced_standard_output(capsys: pytest.CaptureFixtu
     assert (captured.out, captured.err) == ("[1, 2]\n", "elsewhere\n")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", sampled([signal.SIGTERM, signal.SIGINT], 2))
 def test_the_first_signal_lets_the_batch_end_and_exits_with_0(tmp_path: Path, number: signal.Signals) -> None:
     reference = _topology(tmp_path, pause=0.1, batches=200)
     process = _process("run", reference, "--engine", "local", "--json", cwd=tmp_path)

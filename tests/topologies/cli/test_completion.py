@@ -38,23 +38,23 @@ COMPLETED = {
 }
 
 
-@pytest.mark.parametrize("words", sampled(COMPLETED, 4))
+@pytest.mark.parametrize("words", sampled(COMPLETED, 6))
 def test_commands_options_and_values_are_completed_in_bash(tmp_path: Path, words: str) -> None:
     at, completed = len(words.split()) - 1, COMPLETED[words]
     answer = _asked(tmp_path, COMP_WORDS=words, COMP_CWORD=str(at), _WINDBOLT_COMPLETE="complete_bash")
     assert answer.split() == completed
 
 
-def test_in_zsh_and_fish_with_what_they_are_for(tmp_path: Path) -> None:
-    for shell in ("zsh", "fish"):
-        answer = _asked(
-            tmp_path,
-            _TYPER_COMPLETE_ARGS="windbolt re",
-            _TYPER_COMPLETE_FISH_ACTION="get-args",
-            _WINDBOLT_COMPLETE=f"complete_{shell}",
-        )
-        assert "replay" in answer
-        assert "Replay scenarios" in answer
+@pytest.mark.parametrize("shell", sampled(["zsh", "fish"], 2))
+def test_in_zsh_and_fish_with_what_they_are_for(tmp_path: Path, shell: str) -> None:
+    answer = _asked(
+        tmp_path,
+        _TYPER_COMPLETE_ARGS="windbolt re",
+        _TYPER_COMPLETE_FISH_ACTION="get-args",
+        _WINDBOLT_COMPLETE=f"complete_{shell}",
+    )
+    assert "replay" in answer
+    assert "Replay scenarios" in answer
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")

@@ -185,7 +185,7 @@ def files() -> list[Path]:
     return [each for each in sorted(Path().rglob("*")) if "__pycache__" not in str(each)]
 
 
-@pytest.mark.parametrize("mistake", sampled(MISTAKES, 4))
+@pytest.mark.parametrize("mistake", sampled(MISTAKES, 10))
 def test_every_mistake_is_told(mistake: str) -> None:
     name, *words = MISTAKES[mistake]
     before = files()

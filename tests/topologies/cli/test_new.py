@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.helpers.examples import sampled
 from topologies.cli.app import app
 from topologies.cli.new import FILES, TEMPLATES, Example, make_project
 
@@ -64,6 +63,7 @@ def test_both_commands_of_its_readme_work(project: Path) -> None:
     assert "3 passed" in _run(project, *tests.split())
 
 
+@pytest.mark.extended
 def test_both_commands_of_the_readme_of_a_join_work(join: Path) -> None:
     run, tests, *_ = _commands((join / "README.md").read_text(encoding="utf-8"))
     printed = _run(join, *run.split())
@@ -73,12 +73,14 @@ def test_both_commands_of_the_readme_of_a_join_work(join: Path) -> None:
     assert "4 passed" in _run(join, *tests.split())
 
 
+@pytest.mark.extended
 def test_its_scenario_can_be_replayed(project: Path, join: Path) -> None:
     for each in (project, join):
         assert "as expected" in _run(each, "windbolt", "replay", "tests")
 
 
-@pytest.mark.parametrize("example", sampled(Example, 2))
+@pytest.mark.extended
+@pytest.mark.parametrize("example", Example)
 def test_it_is_typed_and_formatted(example: Example, request: pytest.FixtureRequest) -> None:
     project = request.getfixturevalue("join" if example is Example.JOIN else "project")
     assert "no issues found in 2 source files" in _run(project, "mypy")

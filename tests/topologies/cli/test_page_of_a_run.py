@@ -14,6 +14,7 @@ from urllib.error import URLError
 
 import pytest
 
+from tests.helpers.examples import sampled
 from tests.helpers.places import ROOT
 from tests.topologies.page.shown import state
 from topologies.cli.app import with_page_port
@@ -62,7 +63,7 @@ def read_until(terminal: int, words: str) -> str:
     return shown
 
 
-@pytest.mark.parametrize("spoiled", [False, True])
+@pytest.mark.parametrize("spoiled", sampled([False, True], 2))
 def test_on_a_terminal_it_stays_until_it_is_interrupted(
     command: list[str], tmp_path: Path, port: int, spoiled: bool
 ) -> None:
@@ -128,6 +129,7 @@ def test_the_port_may_be_left_out(given: list[str], meant: list[str]) -> None:
     assert with_page_port(given) == meant
 
 
+@pytest.mark.extended
 def test_a_checkpoint_is_shown_until_it_is_interrupted(command: list[str], tmp_path: Path, port: int) -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     subprocess.run([*command, "--checkpoint", "ck"], cwd=tmp_path, env=environment, capture_output=True, check=True)

@@ -105,6 +105,7 @@ def test_a_change_is_seen(tmp_path: Path) -> None:
     assert state_of([tmp_path]) == {}
 
 
+@pytest.mark.extended
 def test_a_save_replays_again_with_what_was_saved_until_ctrl_c(tmp_path: Path) -> None:
     make_project(tmp_path / "shop")
     process = subprocess.Popen(

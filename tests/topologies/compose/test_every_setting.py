@@ -536,7 +536,7 @@ DUE_ANYWAY = {f"storm-events-{kind}-1" for kind in ("every event", "count", "tim
 
 
 @pytest.mark.feature("AT-22")
-@pytest.mark.parametrize("setting", sampled(SETTINGS, 6, lambda setting: setting.name))
+@pytest.mark.parametrize("setting", sampled(SETTINGS, 44, lambda setting: setting.name, first=5))
 def test_a_setting_changes_something_or_is_refused(setting: Setting) -> None:
     found = {str(base): verdict(base, setting) for base in bases()}
     ignored = setting.of == "azure" and any(f"({name}=" in setting.name for name in IGNORED)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from manager.storage.batch_keys import batch_key
 from manager.storage.checkpoint import KEPT_BATCHES, FileCheckpoint, MemoryCheckpoint
-from tests.helpers.examples import examples
+from tests.helpers.examples import examples, sampled
 from topologies import RunOptions, Summary, TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
@@ -138,7 +138,7 @@ SHAPES = [
 ]
 
 
-@examples(150)
+@examples(60)
 @given(
     st.lists(st.lists(EVENT, max_size=8), max_size=6),
     st.sampled_from(SHAPES),
@@ -156,7 +156,7 @@ def test_nothing_that_a_bolt_emits_is_late_for_the_next(
     assert len(rows.rows) == report.bolts["first"].fired
 
 
-@examples(60)
+@examples(20)
 @given(st.lists(st.lists(EVENT, max_size=8), max_size=4), st.sampled_from(SHAPES), st.sampled_from(SHAPES))
 def test_runs_that_go_on_after_a_close_lose_nothing(batches: Any, first: Any, second: Any) -> None:
     topology, rows, _ = chain(first(Sum()), second(Sum()), spout())
@@ -743,7 +743,9 @@ def test_restarting_from_disk_after_every_batch_changes_nothing(tmp_path: Path) 
 
 
 @pytest.mark.feature("ST-22")
-@pytest.mark.parametrize("phase", ["ingest", "tick", "fire", "compact", "sinks", "commit", "publish", "committed"])
+@pytest.mark.parametrize(
+    "phase", sampled(["ingest", "tick", "fire", "compact", "sinks", "commit", "publish", "committed"], 3, first=2)
+)
 def test_a_crash_as_a_phase_begins_changes_nothing(phase: str, tmp_path: Path) -> None:
     topology, out = everything()
     expected = outcome(list(steps(topology, 6)), out)
@@ -772,7 +774,7 @@ def test_a_crash_as_a_phase_begins_changes_nothing(phase: str, tmp_path: Path) -
 
 
 @pytest.mark.feature("ST-26")
-@pytest.mark.parametrize("splits", [1, 12])
+@pytest.mark.parametrize("splits", sampled([12, 1], 2))
 @pytest.mark.parametrize("bolt", [Sum().with_window(millis(100_000), millis(500)), Sum().with_window(900, 50)])
 def test_many_small_batches_leave_few_segments_and_the_same_answers(bolt: WindowedBolt, splits: int) -> None:
     batches = 120

@@ -95,7 +95,7 @@ def played(case: Case, folder: Path) -> tuple[Counter[str], Any, Any]:
     return sum(rows.values(), Counter()), stored, last and last.bolts["b"].accounts
 
 
-@pytest.mark.parametrize("kind", sampled(sorted({*KINDS, *JOINS, *PASSING}), 5))
+@pytest.mark.parametrize("kind", sampled(sorted({*KINDS, *JOINS, *PASSING}), 10))
 def test_rows_and_state_are_what_they_are_without(kind: str, tmp_path: Path, always: Counts) -> None:
     chance, bolts = random.Random(f"exchanged {kind}"), sorted(BOLTS)
     for seed in itertools.count():

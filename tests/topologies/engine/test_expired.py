@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers.examples import sampled
 from tests.helpers.recut import run_cut
 from tests.topologies.engine.test_time_properties import EXAMPLES, Json, built, scenarios
 from topologies import TopologyBuilder, sinks, spouts
@@ -76,18 +77,21 @@ def hopping(**settings: Any) -> Json:
 @pytest.mark.feature("ST-21")
 @pytest.mark.parametrize(
     "settings",
-    [
-        {},
-        {"key": ["k"]},
-        {"watermark_every": 1},
-        {"late_by": "window", "allowed_lateness": "3ms"},
-        {"idle_timeout": "1s"},
-        {"key": ["k"], "watermark_every": 3, "late_by": "window"},
-        {"substreams": ["k"]},
-        {"anchor": "start"},
-        {"preset": "atlas"},
-        {"preset": {"azure": {"late": "5ms"}}},
-    ],
+    sampled(
+        [
+            {},
+            {"key": ["k"]},
+            {"watermark_every": 1},
+            {"late_by": "window", "allowed_lateness": "3ms"},
+            {"idle_timeout": "1s"},
+            {"key": ["k"], "watermark_every": 3, "late_by": "window"},
+            {"substreams": ["k"]},
+            {"anchor": "start"},
+            {"preset": "atlas"},
+            {"preset": {"azure": {"late": "5ms"}}},
+        ],
+        3,
+    ),
 )
 def test_rules_of_time_do_not_take_it_away(settings: Json) -> None:
     answer = replay_locally(read_scenario(hopping(**settings)))

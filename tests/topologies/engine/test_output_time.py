@@ -73,7 +73,7 @@ BOLTS = {
 }
 
 
-@examples(150)
+@examples(60)
 @given(
     st.sampled_from(sorted(BOLTS)),
     st.lists(st.integers(0, 60) | st.sampled_from(["tick", "tick", "crash"]), max_size=25),

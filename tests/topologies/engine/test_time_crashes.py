@@ -122,7 +122,7 @@ def run(name: str, folder: Path, tables: list[pa.Table], crashes: random.Random 
 
 
 @pytest.mark.parametrize("tasks", sampled([3, 1], 2))
-@pytest.mark.parametrize("name", sampled(BOLTS, 3, first=1))
+@pytest.mark.parametrize("name", sampled(BOLTS, 12, first=1))
 def test_a_run_that_crashes_everywhere_gives_what_one_that_does_not_gives(
     name: str, tasks: int, tmp_path: Path
 ) -> None:
@@ -139,14 +139,14 @@ def test_a_run_that_crashes_everywhere_gives_what_one_that_does_not_gives(
     assert len(files) < 40, "segments that nobody needs are deleted"
 
 
-@pytest.mark.parametrize("name", sampled(BOLTS, 4))
+@pytest.mark.parametrize("name", sampled(BOLTS, 8))
 def test_segments_of_a_task_stay_few(name: str, tmp_path: Path) -> None:
     *_, manifest = run(name, tmp_path, batches(3)[: BATCHES - 1], None, 1)
     assert all(len(task.refs) < 20 for task in manifest.bolts["bolt"].tasks)
 
 
 @pytest.mark.parametrize("keep", [1, 3])
-@pytest.mark.parametrize("name", sampled(BOLTS, 4))
+@pytest.mark.parametrize("name", sampled(BOLTS, 8))
 def test_what_only_the_tasks_of_a_step_needed_does_not_stay(name: str, keep: int, tmp_path: Path) -> None:
     """Also where one step is kept, and no earlier one is looked at to go back to."""
     step = MicroBatch(topology(name, 1), FileCheckpoint(str(tmp_path), keep=keep), InProcess())

@@ -663,7 +663,7 @@ LONG: dict[str, KeyTrigger] = {
 
 
 @pytest.mark.parametrize("tasks", [1, 3])
-@pytest.mark.parametrize("name", sampled(LONG, 3))
+@pytest.mark.parametrize("name", sampled(LONG, 12))
 def test_a_long_run_on_files_with_crashes_everywhere(name: str, tasks: int, tmp_path: Path) -> None:
     """Enough batches that segments are compacted, with windows that last for many of them."""
     chance, trigger = random.Random(len(name)), LONG[name]
@@ -686,7 +686,7 @@ def test_a_long_run_on_files_with_crashes_everywhere(name: str, tasks: int, tmp_
     assert sum(len(calls) for calls in found.calls.values()) > 20
 
 
-@pytest.mark.parametrize("name", sampled(LONG, 4, first=2))
+@pytest.mark.parametrize("name", sampled(LONG, 12, first=2))
 def test_batches_of_many_events(name: str) -> None:
     """Many windows of a key within a batch, many keys at the same instants."""
     chance, trigger = random.Random(len(name)), LONG[name]

@@ -307,6 +307,7 @@ def test_a_writer_that_comes_second_takes_what_is_there(tmp_path: Path, monkeypa
     assert [path.name for path in tmp_path.iterdir()] == ["flights"]
 
 
+@pytest.mark.extended
 def test_a_quiet_span_is_a_file_without_rows(tmp_path: Path) -> None:
     files = write_flights(tmp_path / "flights", span=timedelta(hours=6))
     rows = [pq.read_metadata(path).num_rows for path in files.departures]
@@ -399,6 +400,7 @@ def test_the_worst_hour_is_the_earliest_of_equals_with_ten_departures() -> None:
     ]
 
 
+@pytest.mark.extended
 def test_a_week_a_batch_makes_few_events_late(written: FlightFiles) -> None:
     streams = [flights_expected.read_batches(written.directory / name) for name in data.STREAMS]
     answer = flights_expected.expected(streams[0], streams[1], HOUR)

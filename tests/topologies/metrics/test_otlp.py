@@ -94,6 +94,7 @@ def test_a_collector_is_sent_what_the_reports_say(folder: Path) -> None:
     assert sum(point.count for point in metric.histogram.data_points) == sum(of["fired"] for of in last.values())
 
 
+@pytest.mark.extended
 def test_the_variables_say_what_is_sent_and_under_which_name(folder: Path) -> None:
     with receiver() as received:
         variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": received.url, "OTEL_SERVICE_NAME": "till"}
@@ -108,6 +109,7 @@ def test_the_variables_say_what_is_sent_and_under_which_name(folder: Path) -> No
         assert received.requests == []
 
 
+@pytest.mark.extended
 def test_without_a_collector_the_run_is_the_same(folder: Path) -> None:
     def without_times(done: subprocess.CompletedProcess[str]) -> list[Any]:
         batches, _ = reported(done)

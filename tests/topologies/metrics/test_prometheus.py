@@ -386,6 +386,7 @@ def test_the_delays_of_windows_are_those_of_the_clock(ref: str, watched: Watched
 # --- alerts -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.extended
 def test_every_alert_hears_of_what_it_is_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that fails, one that has to start again and again, one far behind with an input that stands, and a process
     that is gone. Alerts that wait for some minutes first are pending."""

@@ -328,7 +328,7 @@ def test_one_of_several_topologies_is_chosen(opened: Open, folder: Path, port: i
     expect(shown.locator("h1")).to_have_text("shop")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", sampled(["light", "dark"], 2))
 def test_texts_are_readable_on_their_ground(opened: Open, folder: Path, port: int, theme: str) -> None:
     run_local(shop(folder), RunOptions(flush=False, serve_page=port))
     shown = opened(f"#colours={theme}")
@@ -354,6 +354,7 @@ def test_texts_are_readable_on_their_ground(opened: Open, folder: Path, port: in
     assert {name for name, colour, ground in pairs if contrast(colour, ground) < 4.5} == set()
 
 
+@pytest.mark.extended
 def test_nothing_is_asked_while_nobody_looks(opened: Open, folder: Path, port: int) -> None:
     run_local(shop(folder), RunOptions(serve_page=port))
     shown = opened()

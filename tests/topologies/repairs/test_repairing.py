@@ -356,6 +356,7 @@ def test_every_event_of_a_window_of_counts_that_no_time_has_reached(tmp_path: Pa
     assert account(target)["purged"] == 1
 
 
+@pytest.mark.extended
 def test_between_this_machine_and_an_object_store(tmp_path: Path, store: S3) -> None:
     checkpoint = begun(tmp_path)
     place, again = store.uri("repaired"), store.uri("again")

@@ -110,7 +110,7 @@ def saved(checkpoint: str, target: str) -> None:
     halves.lock.release()
 
 
-@pytest.mark.parametrize("kind", sampled(EVERY, 5))
+@pytest.mark.parametrize("kind", sampled(EVERY, 10))
 def test_the_events_as_they_were_make_a_plain_savepoint(kind: str, tmp_path: Path) -> None:
     tried = 0
     for case in cases(kind, "as they were", tmp_path):
@@ -160,7 +160,7 @@ def known_rows(play: Play) -> list[dict[str, Any]]:
     return [row for row in read(play.checkpoint, "b")["events"].to_pylist() if (row["input"], row.get("id")) in lone]
 
 
-@pytest.mark.parametrize("kind", sampled(EVERY, 5, first=2))
+@pytest.mark.parametrize("kind", sampled(EVERY, 10, first=2))
 def test_other_values_are_those_of_a_run_that_always_had_them(kind: str, tmp_path: Path) -> None:
     tried = 0
     for case in cases(kind, "other values", tmp_path):
@@ -212,7 +212,7 @@ NEVER = {*BY_AMOUNT, "daily", "panes", "panes of new events"}
 """Kinds of which nothing can be taken out: a rule has seen it, a timer is kept of its key, windows fire again."""
 
 
-@pytest.mark.parametrize("kind", sampled(sorted(set(EVERY) - NEVER), 5, first=3))
+@pytest.mark.parametrize("kind", sampled(sorted(set(EVERY) - NEVER), 10, first=3))
 def test_what_is_taken_out_was_never_there(kind: str, tmp_path: Path) -> None:
     tried = 0
     for case in cases(kind, "taken out", tmp_path):
@@ -243,7 +243,7 @@ def test_what_is_taken_out_was_never_there(kind: str, tmp_path: Path) -> None:
     assert tried, "nothing was compared"
 
 
-@pytest.mark.parametrize("kind", sampled(BY_TIME, 4))
+@pytest.mark.parametrize("kind", sampled(BY_TIME, 8))
 def test_what_has_been_in_a_window_is_in_no_later_one(kind: str, tmp_path: Path) -> None:
     tried = 0
     for case in cases(kind, "in a window", tmp_path):

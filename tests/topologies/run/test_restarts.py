@@ -15,7 +15,6 @@ import typer
 from typer.testing import CliRunner
 
 from manager.storage.file_systems import object_store
-from tests.helpers.examples import sampled
 from tests.helpers.races import alone, published, topology, write_input
 from tests.helpers.s3 import S3
 from tests.helpers.scraping import free_port, get, health, scrape, value
@@ -216,7 +215,8 @@ def impatient(store: S3, monkeypatch: pytest.MonkeyPatch) -> None:
     object_store._store.cache_clear()
 
 
-@pytest.mark.parametrize("how", sampled(["503", "lost"], 2))
+@pytest.mark.extended
+@pytest.mark.parametrize("how", ["503", "lost"])
 def test_a_store_that_fails_for_a_while(store: S3, files: str, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Longer than its clients try by themselves. ``lost``: requests are done, and no answer comes."""
     expected = alone(store, files, f"calm-{how}")
@@ -245,6 +245,7 @@ def test_a_store_that_fails_for_a_while(store: S3, files: str, how: str, monkeyp
     assert summary.restarts == len(coming) == 2
 
 
+@pytest.mark.extended
 def test_a_run_that_has_lost_its_checkpoint_does_not_take_it_back(store: S3, files: str) -> None:
     made, place = topology(files, store.uri("lost/out")), store.uri("lost/ck")
     seen: list[int] = []

@@ -56,20 +56,20 @@ def test_most_aligned_scenarios_are_added_up() -> None:
     assert sum(map(is_summed, BARE)) > 100
 
 
-@pytest.mark.parametrize("scenario", sampled(BARE, 4, name_of))
+@pytest.mark.parametrize("scenario", sampled(BARE, 20, name_of))
 def test_every_scenario_holds(scenario: Scenario) -> None:
     expected = without_changes(scenario)
     assert not differences(expected, replay_locally(scenario))
 
 
-@pytest.mark.parametrize("scenario", sampled(BARE, 4, name_of, first=1))
+@pytest.mark.parametrize("scenario", sampled(BARE, 20, name_of, first=1))
 def test_every_scenario_holds_after_a_crash_at_every_step(scenario: Scenario) -> None:
     if not is_summed(scenario) or scenario.meta.get("restarts"):
         return
     assert not differences(without_changes(scenario), replay_locally(crashing(scenario)))
 
 
-@pytest.mark.parametrize("scenario", sampled(BARE, 4, name_of, first=2))
+@pytest.mark.parametrize("scenario", sampled(BARE, 20, name_of, first=2))
 def test_every_scenario_holds_wherever_pieces_end(scenario: Scenario) -> None:
     if is_summed(scenario) and not scenario.meta.get("restarts"):
         answer: Replayed = run_cut(scenario, random.Random(1))

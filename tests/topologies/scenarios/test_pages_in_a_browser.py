@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
+from tests.helpers.examples import sampled
 from tests.helpers.places import ROOT
 from topologies.scenarios.picture.page import PageItem, page
 from topologies.scenarios.picture.svg import svg
@@ -177,7 +178,7 @@ def test_a_reload_keeps_the_row_and_the_colours(opened: Open) -> None:
     assert shown.evaluate(ground) == light
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", sampled(["dark", "light"], 2))
 def test_it_follows_the_colours_of_the_system(opened: Open, scheme: Any) -> None:
     shown = opened(LATE, color_scheme=scheme)
     ground = shown.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -290,6 +291,7 @@ CHANGES_OF_A_STEP = """(() => {
 """How many things a step back changes on the page."""
 
 
+@pytest.mark.extended
 def test_a_thousand_windows_are_usable(opened: Open) -> None:
     events = [{"event": {"id": f"e{at}", "ts": START + at * 10_000 + 3000}} for at in range(1000)]
     bolt = {"length": "10s", "tumbling": True, "timestamp_field": "ts", "watermark_every": 1}

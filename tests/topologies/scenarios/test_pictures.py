@@ -62,7 +62,7 @@ def late() -> tuple[Scenario, Replayed]:
     return scenario, replay_locally(scenario)
 
 
-@pytest.mark.parametrize("path", sampled(scenario_files(FOLDER), 4, lambda path: path.relative_to(FOLDER).as_posix()))
+@pytest.mark.parametrize("path", sampled(scenario_files(FOLDER), 16, lambda path: path.relative_to(FOLDER).as_posix()))
 def test_a_page_holds_what_replay_prints(path: Path) -> None:
     runs = answered(path)
     made = Page(page([PageItem(scenario, answer) for scenario, answer in runs]))

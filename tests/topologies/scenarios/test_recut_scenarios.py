@@ -39,13 +39,13 @@ def name_of(loaded: Loaded) -> str:
     return loaded.scenario.name
 
 
-@pytest.mark.parametrize("loaded", sampled([*BARE, *TOPOLOGIES], 5, name_of))
+@pytest.mark.parametrize("loaded", sampled([*BARE, *TOPOLOGIES], 10, name_of))
 def test_a_crash_after_every_step_changes_nothing(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(loaded.place.path.parent)  # a scenario names its topology from where it is
     assert not differences(loaded.scenario, replay_locally(crashing(loaded.scenario)))
 
 
-@pytest.mark.parametrize("cut", sampled(CUTS, 7, lambda cut: f"{name_of(cut[0])}-{cut[1]}"))
+@pytest.mark.parametrize("cut", sampled(CUTS, 14, lambda cut: f"{name_of(cut[0])}-{cut[1]}"))
 def test_batches_may_end_anywhere(cut: tuple[Loaded, int], monkeypatch: pytest.MonkeyPatch) -> None:
     loaded, seed = cut
     monkeypatch.chdir(loaded.place.path.parent)

@@ -159,7 +159,16 @@ def survive(pool: WorkerPool, built: Topology, path: str, folder: Path, wanted: 
         return Survivors(deaths, [row["name"] for row in rows["out"]], rows["errors"], transient)
 
 
-def test_rows_on_which_a_bolt_dies_are_invalid_and_the_others_go_on(pool: WorkerPool, tmp_path: Path) -> None:
+def test_a_row_on_which_a_bolt_dies_is_invalid_and_the_others_go_on(pool: WorkerPool, tmp_path: Path) -> None:
+    path = write(tmp_path / "in/a.jsonl", ["a", "boom", "b"])
+    found = survive(pool, topology(tmp_path / "in"), path, tmp_path)
+    assert [(death.what, death.at) for death in found.deaths] == [(Deadly.ROW, 1)]
+    assert found.rows == ["a", "b"]
+    assert [(row["_row"], row["_reason"], row["_component"]) for row in found.errors] == [(1, SEGFAULT, "names")]
+
+
+@pytest.mark.extended
+def test_several_rows_on_which_a_bolt_dies_are_found_one_by_one(pool: WorkerPool, tmp_path: Path) -> None:
     path = write(tmp_path / "in/a.jsonl", ["a", "boom", "gone", "b"])
     found = survive(pool, topology(tmp_path / "in"), path, tmp_path)
     assert [(death.what, death.at) for death in found.deaths] == [(Deadly.ROW, 1), (Deadly.ROW, 2)]
@@ -196,17 +205,17 @@ def test_a_line_on_which_the_reader_dies_is_invalid(pool: WorkerPool, tmp_path: 
     ]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("text", "what", "rows"),
     [
         pytest.param("name,number\na,1\ndeadly,2\nb,3\n", Deadly.LINE, ["a", "b"], id="row"),
-        pytest.param("name,number,deadly\na,1,1\n", Deadly.FILE, [], id="header", marks=pytest.mark.extended),
+        pytest.param("name,number,deadly\na,1,1\n", Deadly.FILE, [], id="header"),
         pytest.param(
             'name,number\na,1\n"two\nlines, deadly",2\nb,3\n',
             Deadly.FILE,
             [],
             id="row of two lines",
-            marks=pytest.mark.extended,
         ),
     ],
 )

@@ -565,6 +565,7 @@ def is_reaper(process: Path, driver: int) -> bool:
         return False
 
 
+@pytest.mark.extended
 def test_workers_end_with_a_driver_that_is_killed(tmp_path: Path) -> None:
     killed_driver(tmp_path, "outlive")
     deadline = time.monotonic() + 20
@@ -588,6 +589,7 @@ def test_workers_in_c_code_and_what_they_have_started_end_with_a_driver_that_is_
     await_end(*(int(number) for held in tmp_path.glob("*.held") for number in held.read_text().split()))
 
 
+@pytest.mark.extended
 def test_workers_in_c_code_need_no_reaper_to_die_of_their_drivers_death(tmp_path: Path) -> None:
     killed_driver(tmp_path, "in_c", reaper=False)
     workers, programs = zip(*(map(int, held.read_text().split()) for held in tmp_path.glob("*.held")), strict=True)

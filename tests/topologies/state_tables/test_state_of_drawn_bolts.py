@@ -62,7 +62,7 @@ def check_sums(found: StoredState) -> None:
         assert sum(starts) == sum(found["tasks"]["stored"].to_pylist())
 
 
-@pytest.mark.parametrize("kind", sampled(sorted({*KINDS, *JOINS, *PASSING}), 5, first=4))
+@pytest.mark.parametrize("kind", sampled(sorted({*KINDS, *JOINS, *PASSING}), 10, first=4))
 def test_what_is_pending_adds_up(kind: str, tmp_path: Path) -> None:
     for case in drawn(kind, tmp_path):
 
@@ -93,7 +93,7 @@ def rows_of(table: pa.Table, *names: str) -> Counter[tuple[Any, ...]]:
     return Counter(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
-@pytest.mark.parametrize("kind", sampled(sorted(set(KINDS) - WITHOUT_ROWS - FIRED_ELSE), 5, first=1))
+@pytest.mark.parametrize("kind", sampled(sorted(set(KINDS) - WITHOUT_ROWS - FIRED_ELSE), 10, first=1))
 def test_open_windows_are_those_that_fire_when_the_streams_end(kind: str, tmp_path: Path) -> None:
     for case in drawn(kind, tmp_path, "Shown"):
         folder, fired = tmp_path / str(case.seed), Counter[tuple[Any, ...]]()

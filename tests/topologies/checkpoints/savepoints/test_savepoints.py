@@ -52,7 +52,7 @@ def to_and_fro(checkpoint: str, topology: Topology, tasks: int) -> None:
         shutil.rmtree(f"{checkpoint}-saved")
 
 
-@pytest.mark.parametrize("kind", sampled(sorted({*KINDS, *JOINS, *PASSING}), 5, first=1))
+@pytest.mark.parametrize("kind", sampled(sorted({*KINDS, *JOINS, *PASSING}), 20, first=1))
 def test_the_output_is_that_of_a_run_without_interruption(kind: str, tmp_path: Path) -> None:
     chance, tried = random.Random(f"saved {kind}"), 0
     for seed in itertools.count():
@@ -139,6 +139,7 @@ def test_input_sinks_and_checkpoint_are_elsewhere(begun: Path) -> None:
     assert rows_of(begun / "kept", begun / "new/out") == rows_of(begun / "whole/out")
 
 
+@pytest.mark.extended
 def test_between_this_machine_and_an_object_store(begun: Path, store: S3) -> None:
     moved = store.uri("saved")
     taken(str(begun / "ck"), moved)
