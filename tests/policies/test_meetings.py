@@ -135,6 +135,11 @@ def test_who_never_ends_ends_with_the_streams_after_everything_else(how: How) ->
     assert later == ([(70, [0])] if how in ("left", "full", "anti") else [])
 
 
+def test_who_never_ends_ends_after_the_latest_of_its_kind_too() -> None:
+    events = [Event(0, 0, 3, FOREVER, 0, 0), Event(1, 0, 8, FOREVER, 0, 0), Event(1, 1, 8, FOREVER, 0, 0)]
+    assert (9, [0]) in found(MeetingWindows("left", 0), live(events, 0), 4, FOREVER)
+
+
 @pytest.mark.parametrize("how", ["semi", "anti"])
 def test_who_has_met_a_partner_is_kept_only_for_its_end(how: How) -> None:
     """With edges the end of an endless event may yet come, and must find it; the orders that are paid go at once."""

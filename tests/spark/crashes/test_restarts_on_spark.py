@@ -84,7 +84,8 @@ def test_a_broker_goes_away_and_comes_back(broker: RunningBroker, tmp_path: Path
     assert len(once(kafka.records(copies))) == ORDERS
 
 
-@pytest.mark.parametrize("whom", [pytest.param("executor", marks=pytest.mark.extended), "java"])
+@pytest.mark.extended
+@pytest.mark.parametrize("whom", ["executor", "java"])
 @pytest.mark.usefixtures("spark")
 def test_what_is_killed_is_started_again(whom: str, orders: Path, tmp_path: Path) -> None:
     run(shop(str(orders), str(tmp_path / "calm/out")), tmp_path / "calm/ck")

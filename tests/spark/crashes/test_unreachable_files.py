@@ -17,7 +17,7 @@ from topologies.spark.workers.pool import TASKS
 from windowing.errors import MissingError, UnreachableError
 
 
-@pytest.fixture(params=["pool", pytest.param("spark", marks=pytest.mark.extended)])
+@pytest.fixture(params=["pool", "spark"])
 def tasks(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
     """Who runs the tasks."""
     spark.conf.set(TASKS, request.param)
@@ -25,6 +25,7 @@ def tasks(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
     spark.conf.unset(TASKS)
 
 
+@pytest.mark.extended
 def test_a_batch_whose_input_cannot_be_reached_is_not_committed(
     spark: SparkSession, tasks: str, orders: Path, tmp_path: Path
 ) -> None:

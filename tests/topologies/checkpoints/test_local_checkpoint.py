@@ -421,7 +421,7 @@ def test_a_continuous_run_needs_a_checkpoint(files: Path, tmp_path: Path) -> Non
 
 def test_the_journal_forgets_what_is_too_old_to_be_gone_back_to(tmp_path: Path) -> None:
     """As Spark does; and knows all files that were read."""
-    count = 60
+    count = 130
     (tmp_path / "in").mkdir()
     for number in range(count):
         path = tmp_path / "in" / f"{number:03d}.jsonl"
@@ -431,19 +431,19 @@ def test_the_journal_forgets_what_is_too_old_to_be_gone_back_to(tmp_path: Path) 
     builder.set_spout("in", spouts.files(tmp_path / "in", "id long, ts timestamp", format="jsonl", files_per_batch=1))
     builder.set_bolt("ids", Ids().with_tumbling_window("10s").with_timestamp_field("ts")).global_grouping("in")
     builder.set_sink("out", sinks.discard()).from_("ids")
-    options = RunOptions(str(tmp_path / "ck"), keep_batches=30)
+    options = RunOptions(str(tmp_path / "ck"), keep_batches=100)
     assert run_local(builder.build(), options).batches == count + 1
     half = PairedCheckpoint(str(tmp_path / "ck")).spark_half
-    assert half.offsets() == half.commits() == list(range(count - 31, count))
+    assert half.offsets() == half.commits() == list(range(count - 101, count))
     assert min(half.entries(0)) == 29, "the last that holds all before it"
     journal = FileJournal(half, ["in"], heartbeats=False, uri=None)
     assert journal.seen["in"] == {str(path) for path in (tmp_path / "in").iterdir()}
     halves = PairedCheckpoint(str(tmp_path / "ck"))
-    assert len(list(whole_batches(halves))) == 30
+    assert len(list(whole_batches(halves))) == 100
     halves.lock.take()
-    go_back(halves, f"{count - 20:010d}")
+    go_back(halves, f"{count - 90:010d}")
     halves.lock.release()
-    assert run_local(builder.build(), options).batches == 20
+    assert run_local(builder.build(), options).batches == 90
 
 
 @pytest.mark.parametrize(

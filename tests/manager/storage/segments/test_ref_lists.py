@@ -79,6 +79,7 @@ def test_packing_keeps_all_and_their_order(refs: list[Ref]) -> None:
     packed = Refs.packed(refs)
     assert list(packed) == refs
     assert packed == Refs(refs)
+    assert packed != Refs([*refs, Ref("more", 0, 0, 1)])
     assert packed.needed == sum(ref.needed for ref in refs)
     assert packed.segment_names() == {name for ref in refs for name in ref.segment_names()}
     assert list(pickle.loads(pickle.dumps(packed))) == refs
