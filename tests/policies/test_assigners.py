@@ -176,6 +176,14 @@ def test_events_the_gap_apart_join_only_where_sessions_touch() -> None:
     assert formed(SessionWindows(micros(10), touching=True), live([0, 10])) == [(0, 20, [0, 1])]
 
 
+@pytest.mark.parametrize("touching", [False, True])
+def test_an_event_at_the_end_of_a_session_is_in_time_unless_sessions_touch(touching: bool) -> None:
+    kind = SessionWindows(micros(10), touching=touching)
+    is_the_same = (0, 10, [0]) in formed(kind, live([0, 10]))
+    assert kind.takes_events_at_the_watermark == is_the_same
+    assert not SessionWindows(micros(10), touching=touching, max_duration=micros(30)).takes_events_at_the_watermark
+
+
 def test_each_event_may_bring_its_gap() -> None:
     events = Live(np.array([0, 2, 20, 40]), gaps=np.array([30, 1, 5, 7]))
     assert formed(SessionWindows(micros(1)), events) == [(0, 30, [0, 1, 2]), (40, 47, [3])]
