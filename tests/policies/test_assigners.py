@@ -438,6 +438,12 @@ def test_windows_that_overlap_ten_thousandfold_come_in_pieces() -> None:
     assert len(sizes) < 12
 
 
+def test_pieces_are_as_large_as_they_may_be_and_a_larger_window_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aligned, "MOST", 5)
+    pieces = [(begin, stop, offsets.tolist()) for begin, stop, offsets in aligned.in_pieces(np.array([2, 3, 9, 1, 1]))]
+    assert pieces == [(0, 2, [0, 2, 5]), (2, 3, [0, 9]), (3, 5, [0, 1, 2])]
+
+
 def test_empty_windows_are_passed_over_however_many_there_are() -> None:
     kind = AlignedWindows(micros(2), micros(1))
     assert len(formed(kind, live([EARLIEST, 0, LATEST]))) == 6

@@ -49,6 +49,13 @@ def test_rows_that_are_kept_to_expire_are_not_live(flags: tuple[int, ...], neede
     assert (ref.needed, ref.earliest_live is not None, ref.latest_live is not None) == (needed, has_live, has_live)
 
 
+def test_the_times_of_events_are_those_of_the_first_and_the_last_however_they_came() -> None:
+    times = np.array([20, 30, 10])
+    with MemorySegments().writer("0") as writer:
+        ref = write_held(writer, Held(times=times, payload=pa.table({"v": times})), 1)
+    assert (ref.earliest_live, ref.latest_live) == (10, 30)
+
+
 def chain() -> Topology:
     builder = TopologyBuilder("chain")
     builder.set_spout("in", spouts.memory("v long, ts timestamp"))
