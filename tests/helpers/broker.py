@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.helpers.jars import jars
-from tests.helpers.places import ROOT
+from tests.helpers.places import ROOT, java_command
 
 _START = 60
 """Seconds in which it must be up."""
@@ -115,7 +115,7 @@ def serve(port: int, topics: Sequence[str], *, until_eof: bool) -> None:
         settings = folder / "server.properties"
         settings.write_text(_SETTINGS.format(port=port, controller=controller, folder=folder.as_posix()), "utf-8")
         with open(folder / "said", "a", encoding="utf-8") as said:
-            tool = [_java(), *_JAVA, "-cp", path]
+            tool = [java_command(), *_JAVA, "-cp", path]
             form = [*tool, "kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(settings)]
             if subprocess.run(form, check=False, stdout=said, stderr=said).returncode:
                 raise _not_started(folder / "said")
@@ -206,11 +206,6 @@ def _free_ports(port: int) -> tuple[int, int]:
         one.bind(("127.0.0.1", 0))
         two.bind(("127.0.0.1", 0))
         return port or int(one.getsockname()[1]), int(two.getsockname()[1])
-
-
-def _java() -> str:
-    home = os.environ.get("JAVA_HOME")
-    return os.path.join(home, "bin", "java") if home else "java"
 
 
 def main() -> None:

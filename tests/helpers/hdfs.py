@@ -16,6 +16,7 @@ from typing import Any
 
 import pyspark
 
+from tests.helpers.places import java_command
 from topologies.spark.jvm.jars import jars
 
 _JARS = Path(__file__).with_name("hdfs.txt")
@@ -55,7 +56,7 @@ class Hdfs:
         details = self._folder / "details.json"
         details.unlink(missing_ok=True)
         first = () if self._port else ("-format",)
-        command = [_java(), *_JAVA, "-cp", _classpath(), _MAIN, *first, "-nnport", str(self._port)]
+        command = [java_command(), *_JAVA, "-cp", _classpath(), _MAIN, *first, "-nnport", str(self._port)]
         command += ["-writeDetails", str(details), "-D", f"hdfs.minidfs.basedir={self._folder / 'data'}", *_SETTINGS]
         with open(self._folder / "said", "ab") as said:
             self._process = subprocess.Popen(
@@ -123,8 +124,3 @@ def _classpath() -> str:
     if not any(f"hadoop-client-api-{version}.jar" in path for version in wanted for path in found):
         raise RuntimeError(f"pyspark {pyspark.__version__} has another Hadoop than {wanted}: bring {_JARS} up to date")
     return os.pathsep.join([*jars(_JARS), *found])
-
-
-def _java() -> str:
-    home = os.environ.get("JAVA_HOME")
-    return os.path.join(home, "bin", "java") if home else "java"

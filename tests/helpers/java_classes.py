@@ -17,6 +17,8 @@ from typing import Any
 
 import pyspark
 
+from tests.helpers.places import java_command
+
 ARCHIVE = Path(sys.prefix) / "windbolt-java-classes.jsa"
 _STAMP = ARCHIVE.with_suffix(".txt")
 _SUBMIT = "SPARK_SUBMIT_OPTS"
@@ -31,16 +33,18 @@ def options() -> str:
     return QUICK + archived
 
 
-def used() -> None:
+def use() -> None:
     """Have each Java that spark-submit starts from this process on, or from one that it starts, use the options."""
     os.environ[_SUBMIT] = options()
 
 
 def make() -> bool:
     """Make the archive if there is none that fits; False if it could not be made."""
-    wanted = f"{_java()}\n{pyspark.__version__} {Path(pyspark.__file__).parent}\n"
+    version = subprocess.run([java_command(), "-version"], capture_output=True, text=True, check=True).stderr
+    wanted = f"{version}\n{pyspark.__version__} {Path(pyspark.__file__).parent}\n"
     if ARCHIVE.exists() and _STAMP.exists() and _STAMP.read_text() == wanted:
         return True
+    print("archiving the classes that Java loads for Spark, which takes a minute", file=sys.stderr)
     draft = ARCHIVE.with_suffix(".draft")
     program = [sys.executable, "-m", "tests.helpers.java_classes", "run"]
     environment = {**os.environ, _SUBMIT: f"-XX:ArchiveClassesAtExit={draft} -Xlog:disable"}
@@ -50,12 +54,6 @@ def make() -> bool:
     draft.replace(ARCHIVE)
     _STAMP.write_text(wanted)
     return True
-
-
-def _java() -> str:
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else "java"
-    return subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
 
 
 def _run() -> None:
@@ -82,10 +80,10 @@ def _run() -> None:
         frame = session.createDataFrame([(1, "a")], "n int, name string")
         frame.write.parquet(f"{folder}/table")
         session.read.parquet(f"{folder}/table").groupBy("name").count().collect()
-    java: Any = session.sparkContext._gateway.proc  # type: ignore[union-attr]
+    process: Any = session.sparkContext._gateway.proc  # type: ignore[union-attr]
     session.stop()
-    java.stdin.close()
-    java.wait(_LONGEST)
+    process.stdin.close()
+    process.wait(_LONGEST)
 
 
 if __name__ == "__main__":

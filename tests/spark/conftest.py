@@ -23,7 +23,7 @@ SHARING_A_SERVER = ("tests/spark/kafka/", "tests/spark/cluster/", "tests/spark/h
 """Folders whose tests share a broker, a cluster or an HDFS."""
 
 
-java_classes.used()
+java_classes.use()
 
 
 class ByServer(LoadScopeScheduling):  # type: ignore[misc]  # it has no type information
