@@ -11,12 +11,14 @@ from hypothesis import settings
 _HUNDRED = 100
 
 
-def examples(number: int, **others: Any) -> settings:
+def examples(number: int, *, by_default: int | None = None, **others: Any) -> settings:
     """Settings for a property of Hypothesis: so many examples for every hundred that the profile runs, at least one.
 
-    ``others`` are arguments of ``hypothesis.settings``. The profiles are in tests/conftest.py.
+    ``by_default`` is the number without ``--all``, where that is another. ``others`` are arguments of
+    ``hypothesis.settings``. The profiles are in tests/conftest.py.
     """
-    return settings(max_examples=max(1, number * settings().max_examples // _HUNDRED), **others)
+    chosen = number if by_default is None or with_all() else by_default
+    return settings(max_examples=max(1, chosen * settings().max_examples // _HUNDRED), **others)
 
 
 def share(number: int, least: int = 1) -> int:

@@ -8,8 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import windowing
 from tests import features_page
 from tests.helpers.places import ROOT
@@ -33,28 +31,22 @@ NAMES: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module")
-def shown() -> dict[str, list[features_page.Shown]]:
-    """What shows each feature in this project."""
-    return features_page.shown()
-
-
 def test_every_feature_is_listed() -> None:
     numbered = [f"{system}-{number}" for system, last in NUMBERS.items() for number in range(1, last + 1)]
     assert [name for name in LISTED if not LISTED[name].planned] == numbered
 
 
-def test_every_feature_is_shown(shown: dict[str, list[features_page.Shown]]) -> None:
-    assert [f"{name}: {LISTED[name].title}" for name in features_page.missing(LISTED, shown)] == []
+def test_every_feature_is_shown() -> None:
+    assert [f"{name}: {LISTED[name].title}" for name in features_page.missing(LISTED, features_page.shown())] == []
 
 
-def test_no_scenario_and_no_test_names_an_unknown_feature(shown: dict[str, list[features_page.Shown]]) -> None:
-    assert features_page.unknown(LISTED, shown) == {}
+def test_no_scenario_and_no_test_names_an_unknown_feature() -> None:
+    assert features_page.unknown(LISTED, features_page.shown()) == {}
 
 
-def test_the_page_is_up_to_date(shown: dict[str, list[features_page.Shown]]) -> None:
+def test_the_page_is_up_to_date() -> None:
     written = features_page.PAGE.read_text(encoding="utf-8")
-    assert written == features_page.page(LISTED, shown), f"run: {features_page.COMMAND}"
+    assert written == features_page.page(LISTED, features_page.shown()), f"run: {features_page.COMMAND}"
 
 
 def test_settings_can_be_written_as_they_stand() -> None:

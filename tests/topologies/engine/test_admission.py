@@ -66,7 +66,7 @@ def seen(answer: Replayed) -> list[Any]:
     return [found[name] for name in ("windows", "late", "counts", "watermarks", "pending", "metrics")]
 
 
-@examples(30, suppress_health_check=[HealthCheck.too_slow])
+@examples(80, by_default=30, suppress_health_check=[HealthCheck.too_slow])
 @given(stories())
 def test_the_reader_and_the_tasks_decide_alike(story: Json) -> None:
     by_reader = replay_locally(read_scenario(story))

@@ -74,7 +74,7 @@ def fired(answer: Json) -> list[pane_oracle.Fired]:
     ]
 
 
-@examples(120)
+@examples(300, by_default=120)
 @given(scenarios())
 def test_windows_fire_as_the_other_systems_document_their_triggers(scenario: Json) -> None:
     assert_as_documented(scenario)
@@ -92,7 +92,7 @@ def assert_as_documented(scenario: Json) -> None:
     assert counts["received"] == counts["windowed"] + counts["late"] + counts["unwindowed"]
 
 
-@examples(20)
+@examples(60, by_default=20)
 @given(scenarios())
 def test_a_crash_at_every_step_changes_nothing(scenario: Json) -> None:
     """But for where batches end, which the oracle knows."""

@@ -65,13 +65,13 @@ def assert_as_counted(scenario: Json, answer: Json) -> None:
     assert set(answer["pending"]) == expected.pending
 
 
-@examples(100)
+@examples(250, by_default=100)
 @given(counted())
 def test_every_key_has_the_windows_that_flink_documents(scenario: Json) -> None:
     assert_as_counted(scenario, found(scenario))
 
 
-@examples(20)
+@examples(60, by_default=20)
 @given(counted())
 def test_a_crash_in_every_batch_changes_nothing(scenario: Json) -> None:
     steps = []
@@ -80,14 +80,14 @@ def test_a_crash_in_every_batch_changes_nothing(scenario: Json) -> None:
     assert_as_counted(scenario, found({**scenario, "steps": steps}))
 
 
-@examples(40)
+@examples(100, by_default=40)
 @given(counted(), st.integers(0, 1 << 30))
 def test_batches_may_end_anywhere(scenario: Json, seed: int) -> None:
     calm = {**scenario, "steps": [step for step in scenario["steps"] if "crash" not in step]}
     assert_as_counted(calm, run_cut(read_scenario(calm), random.Random(seed)).to_json())
 
 
-@examples(20)
+@examples(60, by_default=20)
 @given(counted())
 def test_new_and_expired_are_told_of_each_key(scenario: Json) -> None:
     before = defaultdict[str, list[str]](list)

@@ -138,7 +138,7 @@ SHAPES = [
 ]
 
 
-@examples(60)
+@examples(150, by_default=60)
 @given(
     st.lists(st.lists(EVENT, max_size=8), max_size=6),
     st.sampled_from(SHAPES),
@@ -156,7 +156,7 @@ def test_nothing_that_a_bolt_emits_is_late_for_the_next(
     assert len(rows.rows) == report.bolts["first"].fired
 
 
-@examples(20)
+@examples(60, by_default=20)
 @given(st.lists(st.lists(EVENT, max_size=8), max_size=4), st.sampled_from(SHAPES), st.sampled_from(SHAPES))
 def test_runs_that_go_on_after_a_close_lose_nothing(batches: Any, first: Any, second: Any) -> None:
     topology, rows, _ = chain(first(Sum()), second(Sum()), spout())

@@ -236,7 +236,7 @@ def expected(events: list[Life], watermark: int) -> list[tuple[int, int, int]]:
     return sorted(found)
 
 
-@examples(30)
+@examples(80, by_default=30)
 @given(cut(), st.integers(1, 2), st.booleans())
 def test_a_join_finds_every_pair_however_its_events_are_cut_into_batches(
     script: tuple[list[Life], list[Json], int], tasks: int, crash: bool
@@ -252,7 +252,7 @@ def test_a_join_finds_every_pair_however_its_events_are_cut_into_batches(
     assert sorted(pairs(everything)) == expected(events, 1000)
 
 
-@examples(15)
+@examples(40, by_default=15)
 @given(cut(), st.integers(1, 2), st.booleans())
 def test_the_key_may_have_another_name_on_either_side(
     script: tuple[list[Life], list[Json], int], tasks: int, crash: bool
@@ -281,7 +281,7 @@ def test_groupings_by_which_pairs_would_not_meet_are_refused_with_the_right_ones
 MOMENTS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 20), st.integers(0, 8)), max_size=20)
 
 
-@examples(80)
+@examples(200, by_default=80)
 @given(MOMENTS, st.integers(-1, 25), st.integers(-1, 25), st.booleans())
 def test_an_onset_holds_what_lives_at_the_moment(events: Any, one: int, other: int, endless: bool) -> None:
     events = sorted((key, start, start + length) for key, start, length in events)
@@ -359,7 +359,7 @@ def test_a_union_releases_in_order_what_is_before_the_lesser_of_the_marks() -> N
     assert tens(topology) == [(0, 2), (10, 2)]
 
 
-@examples(10)
+@examples(30, by_default=10)
 @given(
     st.lists(st.tuples(st.sampled_from(["left", "right"]), st.integers(0, 60), st.booleans()), max_size=20),
     st.sampled_from([None, "storm", "azure", "atlas"]),
@@ -579,7 +579,7 @@ SHAPES = {
 @pytest.mark.feature("SI-24")
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("bounds", Bounds)
-@examples(5)
+@examples(10, by_default=5)
 @given(events=st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=20), scale=st.sampled_from([1, 100_000]))
 def test_no_window_that_is_given_out_by_its_start_is_late_for_the_next_bolt(
     shape: str, bounds: Bounds, events: Any, scale: int

@@ -73,7 +73,7 @@ BOLTS = {
 }
 
 
-@examples(60)
+@examples(150, by_default=60)
 @given(
     st.sampled_from(sorted(BOLTS)),
     st.lists(st.integers(0, 60) | st.sampled_from(["tick", "tick", "crash"]), max_size=25),

@@ -110,7 +110,7 @@ BOLTS = [
 ]
 
 
-@examples(20)
+@examples(40, by_default=20)
 @given(
     st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=12), min_size=1, max_size=4),
     st.integers(2, 30),

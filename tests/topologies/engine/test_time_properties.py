@@ -378,7 +378,7 @@ def test_most_scenarios_are_accepted() -> None:
     """The strategy draws few settings that do not go together."""
     found: list[bool] = []
 
-    @examples(80, database=None, suppress_health_check=list(HealthCheck))
+    @examples(200, by_default=80, database=None, suppress_health_check=list(HealthCheck))
     @given(scenarios())
     def draw(scenario: Json) -> None:
         try:

@@ -81,7 +81,7 @@ def engine_answer(scenario: Json) -> Json:
 # ---- the pure core
 
 
-@examples(100)
+@examples(250, by_default=100)
 @given(scenarios(), st.integers(0, 1 << 30))
 def test_the_core_answers_as_the_oracle_however_events_are_handed_over(scenario: Json, seed: int) -> None:
     expected = oracle.answer(scenario)
@@ -108,13 +108,13 @@ def test_worked_scenarios_hold_in_the_core_however_events_are_handed_over(scenar
 # ---- the engine
 
 
-@examples(80)
+@examples(200, by_default=80)
 @given(scenarios())
 def test_the_engine_answers_as_the_oracle_crashes_or_not(scenario: Json) -> None:
     assert_same(scenario, engine_answer(scenario), oracle.answer(scenario))
 
 
-@examples(20)
+@examples(60, by_default=20)
 @given(scenarios())
 def test_a_crash_in_every_batch_changes_nothing(scenario: Json) -> None:
     steps = []
@@ -158,7 +158,7 @@ def run_cut(found: Scenario, topology: Topology, chance: random.Random) -> Json:
     return answer
 
 
-@examples(60)
+@examples(150, by_default=60)
 @given(scenarios(), st.integers(0, 1 << 30))
 def test_the_engine_answers_the_same_with_its_batches_cut_anywhere(scenario: Json, seed: int) -> None:
     calm = {**scenario, "steps": [step for step in scenario["steps"] if "crash" not in step]}
@@ -213,7 +213,7 @@ class OneTask(oracle._Run):
         self.latest[stream] = max(time, self.latest.get(stream, time))
 
 
-@examples(45)
+@examples(120, by_default=45)
 @given(scenarios(), st.integers(0, 1 << 30))
 def test_each_parallel_task_shows_the_windows_of_its_own_events(scenario: Json, seed: int) -> None:
     steps = [step for step in scenario["steps"] if "crash" not in step]
@@ -234,7 +234,7 @@ def test_each_parallel_task_shows_the_windows_of_its_own_events(scenario: Json, 
     assert answer["watermarks"] == oracle.answer(scenario)["watermarks"]
 
 
-@examples(20)
+@examples(60, by_default=20)
 @given(scenarios())
 def test_an_answer_of_the_core_is_plain_json(scenario: Json) -> None:
     answer = core_driver.answer(scenario)

@@ -45,7 +45,7 @@ def test_damage_and_odd_values_never_end_the_process(kind: str, tmp_path: Path) 
         kind,
         str(tmp_path),
         "0",
-        str(share(60)),
+        str(share(150)),
     ]
     done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, f"seed {done.stdout.split()[-1:]}: {done.stderr[-2000:]}"
