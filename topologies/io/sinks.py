@@ -116,8 +116,9 @@ def files(path: str | os.PathLike[str], format: FormatName = "parquet", **option
     A file is named ``batch-<number>-<part>``, is written under a hidden name and then renamed; a batch that runs
     again leaves the same rows and no other files. Every reader of such folders sees whole files only.
 
-    Options of CSV: ``delimiter=";"``; ``escape_formulas=True``, for files that are opened in spreadsheets, puts an
-    apostrophe before text that one would take for a formula.
+    Options of CSV: ``delimiter=";"``, ``quote``, ``escape`` and ``encoding``, as for ``spouts.files``;
+    ``escape_formulas=True``, for files that are opened in spreadsheets, puts an apostrophe before text that one would
+    take for a formula.
     """
     text = os.fspath(path)
     return FileSink(text if "://" in text else os.path.abspath(text), file_format(format, "writing", **options))

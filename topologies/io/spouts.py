@@ -90,7 +90,7 @@ def files(
     on_missing: Literal["stop", "invalid"] = "stop",
     **options: Any,
 ) -> FileSpout:
-    """Events from Parquet, CSV, JSON lines or Arrow files, in the order in which they were last changed.
+    """Events from Parquet, CSV, JSON or Arrow files, in the order in which they were last changed.
 
     ``path`` is a folder or a pattern (``orders/*.parquet``); of a folder that a pattern matches, the files are read,
     but not those in its subfolders. ``format`` defaults to the suffix of the path. ``schema`` may be omitted for
@@ -108,8 +108,11 @@ def files(
     file lacks the column. A file of Parquet, CSV or Arrow that lacks a column without a default is invalid.
 
     Further options are the format's. Of CSV: ``delimiter=";"``; ``decimal_point=","`` for numbers such as ``1,5``;
-    ``null_values=["-", "n/a"]``, unquoted spellings of null beside the empty one; ``block_size``, in bytes, which must
-    exceed the longest row (4 MiB). Of JSON lines: ``longest_row``, in bytes (16 MiB), and ``block_size``.
+    ``null_values=["-", "n/a"]``, unquoted spellings of null beside the empty one; ``quote="'"``, or None;
+    ``escape="\\\\"`` for files in which a quote within a value has a backslash before it, as in those of Spark, and is
+    not doubled; ``comment="#"``; ``skip_rows``, lines before the header; ``encoding``. Of CSV and JSON:
+    ``longest_row``, in bytes (16 MiB), and ``block_size``, the bytes that are read at a time. ``json`` is a file that
+    is one array of objects, or JSON lines.
 
     A file that cannot be reached is retried several times, and then stops the run: a later run reads it. The same holds
     for a file that was deleted after it was listed; with ``on_missing="invalid"`` that counts as an invalid file.

@@ -29,7 +29,7 @@ def unknown_columns(node: SpoutNode, spout: FileSpout, files: list[FoundFile]) -
     The first objects decide, except for columns that none of them has: for these all files are searched. They are read
     by Python alone, so that no file can end this process. Raises UnreachableError for a file that cannot be reached.
     """
-    if spout.format.name != "jsonl":
+    if spout.format.name not in ("jsonl", "json"):
         return []
     number, keys = 0, dict[str, None]()
     for each in islice((each for file in files[:MOST_FILES] for each in _objects(file.path)), MOST_OBJECTS):

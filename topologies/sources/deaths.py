@@ -16,7 +16,7 @@ import pyarrow.fs as pafs
 
 from topologies.io.formats.access import opened
 from topologies.io.formats.bad import BAD_SCHEMA, BadRow, BadRows, python_columns, row_as_json
-from topologies.io.formats.split import Chunk, FileSplit
+from topologies.io.formats.split import Chunk, FileFormat, FileSplit
 
 _HEADERS = {"csv": 1, "jsonl": 0}
 """Formats in which a row is usually a line, and the number of header lines."""
@@ -61,14 +61,14 @@ class Death:
         return Death(**{**values, "what": Deadly(values["what"])})
 
 
-def has_lines(format: str) -> bool:
-    """Whether files of a format have lines."""
-    return format in _HEADERS
+def has_lines(format: FileFormat) -> bool:
+    """Whether files of a format have lines, which can be told without decoding them."""
+    return format.name in _HEADERS and "\n".encode(getattr(format, "encoding", "utf-8")) == b"\n"
 
 
-def header_lines(format: str) -> int:
-    """Number of header lines in files of a format."""
-    return _HEADERS.get(format, 0)
+def header_lines(format: FileFormat) -> int:
+    """Number of lines before the rows in files of a format."""
+    return _HEADERS.get(format.name, 0) + int(getattr(format, "skip_rows", 0))
 
 
 @contextmanager

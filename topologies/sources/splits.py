@@ -127,7 +127,7 @@ class FileSource:
             split = FileSplit(path, self.split.part, self.split.parts)
             chunks = list(spout.format.read(filesystem, split, schema, needed, optional))
         else:
-            header = header_lines(spout.format.name)
+            header = header_lines(spout.format)
             with without_lines(filesystem, path, lines, self.lines, header) as (files, copy):
                 readable = without_marked_lines(
                     list(spout.format.read(files, FileSplit(copy), schema, needed, optional)),

@@ -1,8 +1,10 @@
-"""Text as decimals.
+"""Text and decimals as decimals of another type, exactly or not at all.
 
-Arrow's own cast looks up a power of ten for the difference between the scale of a text and that of the type, and does
-not check that its table goes so far: ``1E-9999999`` ends the process, ``1E-100`` reads what lies behind the table.
-What its table may not cover is therefore brought into the scale of the type first, exactly, or is no such decimal.
+Arrow's own casts multiply by a power of ten for the difference of the scales, in as many bits as the type has, and
+check neither that the product fits (``68127108`` as decimal(37, 32) is 70634.6158...) nor that their table of powers
+goes so far: ``1E-9999999`` ends the process, ``1E-100`` reads what lies behind the table. So a cast goes by way of 256
+bits, where every product of two numbers of 38 digits fits, and what is longer is brought into the scale of the type
+first.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-_MOST = {32: 9, 64: 18, 128: 38, 256: 76}
-"""Digits of the types, by their bits; the table goes as far."""
+_MOST = {128: 38, 256: 76}
+"""Digits of the types, by their bits."""
+_LONGEST = 38
+"""Characters of a text of which 256 bits hold every multiple that a scale asks for."""
 _NUMBER = re.compile(r"[+-]?(?P<whole>\d*)\.?(?P<part>\d*)(?:[eE](?P<exponent>[+-]?\d+))?", re.ASCII)
 _EXPONENT = 20
 """Digits of an exponent beyond which a number other than 0 is not a decimal of any type."""
@@ -24,12 +28,26 @@ _EXPONENT = 20
 def to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
     """A string column as a type of decimals; ArrowInvalid where one is not exactly such a decimal."""
     doubtful = _doubtful(values, target)
-    if not len(doubtful):
-        return values.cast(target)
-    texts = values.to_pylist()
-    for at in doubtful.tolist():
-        texts[at] = in_scale(texts[at], target.precision, target.scale)
-    return pa.array(texts, pa.string()).cast(target)
+    if len(doubtful):
+        texts = values.to_pylist()
+        for at in doubtful.tolist():
+            texts[at] = in_scale(texts[at], target.precision, target.scale)
+        values = pa.array(texts, pa.string())
+    return values.cast(_wide(target)).cast(target)
+
+
+def rescaled(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """A column of decimals as another type of decimals; ArrowInvalid where one is not exactly such a decimal."""
+    source = values.type
+    if source.precision + max(target.scale - source.scale, 0) <= _MOST[256]:
+        return values.cast(_wide(target)).cast(target)
+    return to_decimal(
+        pa.array([None if one is None else f"{one:f}" for one in values.to_pylist()], pa.string()), target
+    )
+
+
+def _wide(target: pa.DataType) -> pa.DataType:
+    return pa.decimal256(_MOST[256], target.scale)
 
 
 def in_scale(text: str, precision: int, scale: int) -> str:
@@ -74,7 +92,7 @@ def _doubtful(values: pa.Array, target: pa.DataType) -> npt.NDArray[np.int64]:
         return np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
     _, offsets, data = values.buffers()
     ends = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1]
-    odd = np.diff(ends) > _MOST[target.bit_width]
+    odd = np.diff(ends) > _LONGEST
     if data is not None:
         text = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]]
         found = np.flatnonzero((text | 0x20) == ord("e"))

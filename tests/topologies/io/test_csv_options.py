@@ -61,12 +61,18 @@ def test_infinity_and_null_stay_what_they_are(tmp_path: Path) -> None:
     ("make", "problem"),
     [
         (lambda: spouts.files("a.csv", "n long", decimal_point=";"), "use '.' or ','"),
-        (lambda: spouts.files("a.csv", "n long", delimitter=";"), "did you mean 'delimiter'.*delimiter, null_values"),
-        (lambda: spouts.files("a.csv", "n long", x=1), r"use delimiter, null_values, block_size, decimal_point\.$"),
+        (lambda: spouts.files("a.csv", "n long", delimitter=";"), "did you mean 'delimiter'.*delimiter, quote"),
+        (
+            lambda: spouts.files("a.csv", "n long", x=1),
+            "use delimiter, quote, escape, comment, skip_rows, encoding, null_values, block_size, longest_row",
+        ),
         (lambda: spouts.files("a.jsonl", "n long", x=1), r"use block_size, longest_row\.$"),
         (lambda: spouts.files("a.arrow", "n long", x=1), "there are no options"),
         (lambda: sinks.files("out", "parquet", use_threads=False), "there are no options"),
-        (lambda: sinks.files("out", "csv", decimal_point=","), r"for writing.* use delimiter, escape_formulas\.$"),
+        (
+            lambda: sinks.files("out", "csv", decimal_point=","),
+            r"for writing.* use delimiter, quote, escape, encoding, escape_formulas\.$",
+        ),
         (lambda: sinks.files("out", "jsonl", block_size=4096), "there are no options"),
     ],
 )

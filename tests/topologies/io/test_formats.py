@@ -34,8 +34,7 @@ from topologies.io.formats import (
     infer_schema,
     write_table,
 )
-from topologies.io.formats.lines import jsonbytes
-from topologies.io.formats.lines.jsonblock import JsonBlock
+from topologies.io.formats.lines.jsonrows import JsonRows
 from windowing.data.schema import TIMESTAMP, parse_schema
 from windowing.errors import ConfigError, DataError, MissingError, SchemaError
 
@@ -498,19 +497,6 @@ def test_a_json_number_that_is_only_nearly_whole_is_bad_however_its_name_is_writ
     assert len(bad) == 1
 
 
-def test_only_json_numbers_of_whole_columns_are_looked_at_one_by_one(
-    files: Files, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A double has 17 digits as a rule: a look at each of them would take longer than to read them."""
-    looked: list[bytes] = []
-    monkeypatch.setattr(jsonbytes, "_whole_as_double", lambda block, at: looked.append(block[at:][:21]))
-    line = b'{"xa":0.12345678901234567, "ab": 3.0, "b":"0.1234567890123456789 \\u0061","y" : 3.0000000000000000003}\n'
-    odd = b'{"ab": 3.0000000000000000001}\n'
-    rows, _, _ = files.jsonl(line * 80 + odd + line * 80, "ab long, xa double, y double, b string")
-    assert len(rows) == 161
-    assert looked == [b"3.0000000000000000001"]
-
-
 def test_json_text_is_no_number_and_a_json_number_no_text(files: Files) -> None:
     values, bad = files.one_column("jsonl", ['"5"', "5", "true", "null", '{"a":1}', "[1]"], "string")
     assert values == ["5", None]
@@ -632,12 +618,13 @@ def test_csv_a_quote_that_is_never_closed_is_told(files: Files) -> None:
     assert [(row["row"], "never closed" in row["reason"]) for row in bad] == [(1, True)]
     rows, numbers, bad = files.csv(b'a,b\n1,x\n"open\n3,y\n', "a int, b string")
     assert (numbers, [row["row"] for row in bad]) == ([0], [1])
-    assert bad[0]["data"] == '"open\n3,y\n'
+    assert bad[0]["data"] == '"open\n3,y'
 
 
-def test_csv_a_row_longer_than_a_block_is_an_error_of_the_file(files: Files) -> None:
-    with pytest.raises(DataError, match="block of 1,024 bytes"):
-        files.csv(b"a,b\n1," + b"x" * 9000 + b"\n", "a int, b string", block_size=1024)
+def test_csv_a_row_longer_than_the_longest_is_an_error_of_the_file(files: Files) -> None:
+    with pytest.raises(DataError, match=r"more than 8,000 bytes.*begins with '1,xxx"):
+        files.csv(b"a,b\n1," + b"x" * 9000 + b"\n", "a int, b string", block_size=1024, longest_row=8000)
+    assert files.csv(b"a,b\n1," + b"x" * 9000 + b"\n", "a int, b string", block_size=1024)[1] == [0]
 
 
 @pytest.mark.parametrize("block_size", [1024, 1 << 20])
@@ -741,10 +728,11 @@ json_lines = st.dictionaries(st.sampled_from(["a", "b", "t", "s", "l", "q"]), js
 @given(st.lists(json_lines, min_size=1, max_size=8), st.sampled_from([1, 5]))
 def test_jsonl_the_fast_and_the_slow_way_agree(lines: list[str], repeat: int) -> None:
     schema = parse_schema("a long, b double, t timestamp, s string, l array<int>, q struct<x: float, y: boolean>")
-    data = "\n".join(lines * repeat * 8).encode()
-    fast, fast_numbers, fast_bad = JsonBlock(data, schema, 0).chunk()
-    slowly = JsonBlock(data, schema, 0)
-    slowly._aside = lambda: np.ones(len(slowly), dtype=np.bool_)  # type: ignore[method-assign]
+    rows = [line.encode() for line in lines * repeat * 8]
+    numbers = np.arange(len(rows))
+    fast, fast_numbers, fast_bad = JsonRows(rows, schema, numbers).chunk()
+    slowly = JsonRows(rows, schema, numbers)
+    slowly._decode = lambda: list(range(len(rows)))  # type: ignore[method-assign]
     slow, slow_numbers, slow_bad = slowly.chunk()
     assert fast_numbers.tolist() == slow_numbers.tolist()
     assert fast_bad.rows.equals(slow_bad.rows)
@@ -909,7 +897,13 @@ def test_formats_are_chosen_by_name_and_can_travel() -> None:
         ("csv", {"delimiter": ";;"}),
         ("csv", {"delimiter": '"'}),
         ("csv", {"null_values": "NA"}),
-        ("csv", {"block_size": 1}),
+        ("csv", {"block_size": 0}),
+        ("csv", {"quote": ""}),
+        ("csv", {"escape": '"'}),
+        ("csv", {"comment": "##"}),
+        ("csv", {"skip_rows": -1}),
+        ("csv", {"encoding": "klingon"}),
+        ("csv", {"encoding": "base64"}),
         ("jsonl", {"block_size": 0}),
     ],
 )

@@ -6,7 +6,6 @@ import gzip
 import resource
 import subprocess
 import sys
-import time
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -23,13 +22,11 @@ from tests.helpers.examples import sampled, share
 from tests.helpers.input_fuzz import KINDS
 from tests.helpers.places import ROOT
 from topologies.io.formats import FileFormat, FileSplit, file_format
-from topologies.io.formats.lines import utf8
-from topologies.io.formats.lines.utf8 import Utf8Stream
 from topologies.step.bolts.line_files import LinesFormat
 from windowing.data.decimals import in_scale
 from windowing.data.returned_rows import from_rows
 from windowing.data.schema import parse_schema
-from windowing.errors import ConfigError, DataError, UnreachableError
+from windowing.errors import ConfigError, DataError
 
 FS = pafs.LocalFileSystem()
 
@@ -191,47 +188,6 @@ def test_a_huge_line_in_a_small_file_takes_little_memory(kind: str, tmp_path: Pa
     said, megabytes = done.stdout.split()
     assert said == ("refused" if kind == "csv" else "1,1")
     assert int(megabytes) < 250
-
-
-@pytest.mark.parametrize("ended", ["by its reader", "by a row too long", "by a disk", "by a disk at once"])
-def test_nothing_of_a_csv_file_is_left_with_arrows_threads_when_it_is_given_up(
-    ended: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A process that ends while they hold something of Python's aborts, or waits for them forever."""
-    lines = (b'"' + b"y" * 200) if ended == "by a row too long" else b"a,b\n"
-    (tmp_path / "x.csv").write_bytes(b"x,y\n" + lines * 20_000)
-    streams: list[Utf8Stream] = []
-    begin = Utf8Stream.__init__
-
-    def slow(self: Utf8Stream, source: pa.NativeFile) -> None:
-        begin(self, source)
-        streams.append(self)
-        read_on, left = self.read, {"by a disk": 3, "by a disk at once": 0}.get(ended)
-
-        def read_slowly(size: int | None = -1) -> bytes:
-            nonlocal left
-            time.sleep(0.02)
-            if left == 0:
-                raise OSError(5, "Input/output error")
-            left = None if left is None else left - 1
-            return read_on(size)
-
-        monkeypatch.setattr(self, "read", read_slowly)
-
-    monkeypatch.setattr(Utf8Stream, "__init__", slow)
-    monkeypatch.setattr(utf8, "_PATIENCE", 5.0)
-    chunks = file_format("csv", block_size=1024).read(FS, FileSplit(str(tmp_path / "x.csv")), parse_schema("x string"))
-    if ended == "by its reader":
-        next(chunks)
-        chunks.close()  # type: ignore[attr-defined]
-    else:
-        of_the_file = "row" in ended
-        with pytest.raises(
-            DataError if of_the_file else UnreachableError,
-            match="block of 1,024 bytes" if of_the_file else "Input/output error",
-        ):
-            list(chunks)
-    assert streams[0].held == 0
 
 
 def huge(path: Path, kind: str) -> str:

@@ -45,6 +45,9 @@ class BadRows:
         ]
         return BadRows(pa.Table.from_arrays(columns, schema=BAD_SCHEMA))
 
+    def with_others(self, others: list[BadRow]) -> BadRows:
+        return BadRows.of([*others, *(BadRow(**row) for row in self.rows.to_pylist())]) if others else self
+
 
 NO_BAD_ROWS = BadRows(BAD_SCHEMA.empty_table())
 

@@ -10,6 +10,7 @@ import pyarrow.fs as pafs
 
 from topologies.io.formats.arrow import ArrowFormat
 from topologies.io.formats.lines.csv import CsvFormat
+from topologies.io.formats.lines.jsonarray import JsonFormat
 from topologies.io.formats.lines.jsonl import JsonlFormat
 from topologies.io.formats.parquet import ParquetFormat
 from topologies.io.formats.split import FileFormat
@@ -18,17 +19,19 @@ from windowing.errors import ConfigError
 from windowing.suggestions import did_you_mean
 
 FormatName: TypeAlias = Literal["parquet", "csv", "jsonl", "json", "arrow"]
-"""The names of formats; ``json`` is another for JSON lines."""
+"""The names of formats; ``json`` is an array of objects, or JSON lines."""
 
 _FORMATS: dict[str, type[ParquetFormat] | type[CsvFormat] | type[JsonlFormat] | type[ArrowFormat]] = {
     "parquet": ParquetFormat,
     "csv": CsvFormat,
     "jsonl": JsonlFormat,
-    "json": JsonlFormat,
+    "json": JsonFormat,
     "arrow": ArrowFormat,
 }
 _OF_ONE_USE = {
     "null_values": "reading",
+    "comment": "reading",
+    "skip_rows": "reading",
     "decimal_point": "reading",
     "block_size": "reading",
     "use_threads": "reading",
@@ -42,7 +45,7 @@ _SUFFIXES = {
     ".csv": "csv",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
-    ".json": "jsonl",
+    ".json": "json",
     ".arrow": "arrow",
     ".arrows": "arrow",
     ".feather": "arrow",
@@ -54,7 +57,7 @@ class _Described(Protocol):
 
 
 def file_format(name: str, use: Literal["reading", "writing", "both"] = "both", **options: Any) -> FileFormat:
-    """The format ``name``: parquet, csv, jsonl (or json), arrow.
+    """The format ``name``: parquet, csv, jsonl, json, arrow.
 
     Raises ConfigError for any other, and for an option that it does not have for this use.
     """

@@ -5,7 +5,8 @@ Values are converted by ``convert.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import re
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -94,17 +95,13 @@ def parted(
     raw: pa.Table,
     masks: dict[str, Mask],
     numbers: npt.NDArray[np.int64],
-    to_bytes: Callable[[pa.Array], pa.Array] | None = None,
 ) -> tuple[pa.Table, npt.NDArray[np.int64], BadRows]:
-    """Separate the rows that are bad in some column from the good ones.
-
-    ``to_bytes`` gives the bytes that a text column of ``raw`` had in the file, if they differ from its own.
-    """
+    """Separate the rows that are bad in some column from the good ones."""
     if not masks:
         return table, numbers, BadRows.of(())
     any_bad = np.logical_or.reduce(list(masks.values()))
     places = np.flatnonzero(any_bad)
-    wrong = python_columns(_with_bytes(_takeable(raw).take(pa.array(places)), to_bytes or as_bytes))
+    wrong = python_columns(_with_bytes(_takeable(raw).take(pa.array(places))))
     bad = [
         BadRow(
             int(numbers[at]),
@@ -118,7 +115,31 @@ def parted(
 
 def misfit(name: str, value: object, kind: pa.DataType) -> str:
     """The reason why a value does not fit its declared type."""
+    hint = _time_hint(str(value).strip()) if _kinds.is_temporal(kind) else None
+    if hint is not None:
+        return f"column {name!r}: {short_repr(value)} is no {type_name(kind)}: {hint}"
     return f"column {name!r}: {short_repr(value)} cannot be read as {type_name(kind)} without changing it"
+
+
+_TIMES: tuple[tuple[str, str], ...] = (
+    (r"-?\d{14,}", "whole numbers are milliseconds since 1970, and this one looks like micro- or nanoseconds"),
+    (r"-?\d+\.\d+", "whole numbers are milliseconds since 1970, and this one looks like seconds with a fraction"),
+    (r".*\d\s?[AaPp]\.?[Mm]\.?", "it looks like a clock of twelve hours"),
+    (r".*:60(\D.*)?", "it looks like a leap second, which timestamps do not have"),
+    (r"\d{4}-?\d\d-?\d\d([Tt ][\d:.,]*([Zz]|[+-]\d\d(:?\d\d)?)?)?", "there is no such day or time"),
+    (r".*\d\s?\[?[A-Za-z_]{2,}(/[A-Za-z_]+)*\]?", "its zone is a name, not Z or an offset like +01:00"),
+    (r".*\d [+-]\d\d:?\d\d", "there is a space before its offset"),
+    (r"\d{1,4}[/.]\d{1,2}[/.]\d{1,4}.*", "which number is the day and which the month cannot be told"),
+    (r"\d{1,2}-\d{1,2}-\d{2,4}.*", "which number is the day and which the month cannot be told"),
+    (r"\d{4}-?W\d\d.*", "it looks like a week of the year"),
+)
+
+
+def _time_hint(text: str) -> str | None:
+    found = next((hint for pattern, hint in _TIMES if re.fullmatch(pattern, text)), None)
+    if found is None:
+        return None
+    return f"{found}; write it like 2024-05-01T06:00:00Z, or declare a string and read it in an extractor"
 
 
 def _takeable(raw: pa.Table) -> pa.Table:
@@ -130,10 +151,10 @@ def _takeable(raw: pa.Table) -> pa.Table:
     return raw
 
 
-def _with_bytes(raw: pa.Table, to_bytes: Callable[[pa.Array], pa.Array]) -> pa.Table:
+def _with_bytes(raw: pa.Table) -> pa.Table:
     """The table with text as bytes, which can be shown even if they are invalid text."""
     columns = [
-        pa.chunked_array([to_bytes(chunk) for chunk in column.chunks]) if is_text(column.type) else column
+        pa.chunked_array([as_bytes(chunk) for chunk in column.chunks]) if is_text(column.type) else column
         for column in raw.columns
     ]
     return pa.Table.from_arrays(columns, names=raw.column_names)

@@ -15,9 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from topologies.io.formats.isolate import Converted, Mask, attempt, blank, either, isolate, valid
+from topologies.io.formats.isolate import Converted, Kernel, Mask, attempt, blank, either, isolate, valid
 from topologies.io.formats.lines.arrow_times import from_dates, from_milliseconds, from_timestamps, within_calendar
 from topologies.io.formats.lines.text import convertible_text, parse_text
+from windowing.data.decimals import rescaled, to_decimal
 
 _kinds = pa.types
 _POWERS = 38
@@ -105,10 +106,8 @@ def _is_listing(kind: pa.DataType) -> bool:
 
 
 def _castable(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether the scales differ by no more than Arrow's table of powers of ten covers, which Arrow itself does not
-    check."""
-    scale = target.scale if _kinds.is_decimal(target) else 0
-    return bool(abs(source.scale) <= _POWERS and abs(scale - source.scale) <= _POWERS)
+    """Whether Arrow's table of powers of ten covers the scale, which Arrow itself does not check."""
+    return bool(_kinds.is_decimal(target) or abs(source.scale) <= _POWERS)
 
 
 def _convertible_nested(source: pa.DataType, target: pa.DataType) -> bool:
@@ -128,13 +127,15 @@ def _plain(values: pa.Array, target: pa.DataType) -> Converted:
         return isolate(as_bytes(values), target, lambda some: some.cast(target))
     if _kinds.is_integer(target) and (_kinds.is_integer(source) or _kinds.is_floating(source)):
         return _whole(values, target)
-    if _kinds.is_integer(source) and _kinds.is_floating(target):
+    if _kinds.is_floating(target) and (_kinds.is_integer(source) or _kinds.is_floating(source)):
         return _kept_if_equal(values, target)
-    if _kinds.is_floating(source) and _kinds.is_floating(target):
-        return _kept_if_equal(values, target)
-    if _kinds.is_integer(source) and _kinds.is_decimal(target):
-        return isolate(values, target, lambda some: some.cast(pa.string()).cast(target))
-    return isolate(values, target, lambda some: some.cast(target))
+    return isolate(values, target, _to_decimal(target) if _kinds.is_decimal(target) else lambda some: some.cast(target))
+
+
+def _to_decimal(target: pa.DataType) -> Kernel:
+    return lambda some: (
+        rescaled(some, target) if _kinds.is_decimal(some.type) else to_decimal(some.cast(pa.string()), target)
+    )
 
 
 def _moments(values: pa.Array, target: pa.DataType) -> Converted:

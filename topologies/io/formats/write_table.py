@@ -11,13 +11,13 @@ import base64
 import datetime
 import json
 import math
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pacsv
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from pyarrow import ipc
@@ -48,7 +48,7 @@ def write_table(fs: pafs.FileSystem, path: str, table: pa.Table, format: str | F
     if isinstance(chosen, CsvFormat):
         _write_csv(fs, path, table, chosen)
         return
-    writers = {"parquet": _write_parquet, "jsonl": _write_jsonl, "arrow": _write_arrow}
+    writers = {"parquet": _write_parquet, "jsonl": _write_jsonl, "json": _write_jsonl, "arrow": _write_arrow}
     writers[chosen.name](fs, path, table)
 
 
@@ -73,9 +73,50 @@ def _write_csv(fs: pafs.FileSystem, path: str, table: pa.Table, chosen: CsvForma
     if chosen.escape_formulas:
         names = _without_formulas(pa.array(names, pa.string())).to_pylist()
         columns = [_mapped(cells, _without_formulas) if is_text(cells.type) else cells for cells in columns]
-    cells = pa.Table.from_arrays(columns, names=names)
+    header = pa.table({str(index): pa.array([name], pa.string()) for index, name in enumerate(names)})
+    cells = pa.Table.from_arrays(columns, names=header.column_names)
     with fs.open_output_stream(path, compression="detect") as sink:
-        pacsv.write_csv(cells, sink, pacsv.WriteOptions(delimiter=chosen.delimiter))
+        for batch in [*header.to_batches(), *cells.to_batches(max_chunksize=_ROWS)]:
+            text = _csv_lines(batch, chosen)
+            try:
+                sink.write(text.encode(chosen.encoding))
+            except UnicodeEncodeError as error:
+                raise SchemaError(
+                    f"{error.object[error.start : error.start + 20]!r} cannot be written as {chosen.encoding}",
+                    why="this encoding has no such character",
+                    do="use encoding='utf-8'",
+                ) from error
+
+
+def _csv_lines(batch: pa.RecordBatch, chosen: CsvFormat) -> str:
+    texts = [
+        _csv_quoted(column, chosen) if is_text(column.type) else column.cast(pa.string()) for column in batch.columns
+    ]
+    cells = [pc.fill_null(text, "") for text in texts]
+    lines = pc.binary_join_element_wise(*cells, chosen.delimiter) if len(cells) > 1 else cells[0]
+    return "".join([f"{line}\n" for line in lines.to_pylist()])
+
+
+def _csv_quoted(texts: pa.Array, chosen: CsvFormat) -> pa.Array:
+    """Text in quotes, so that null, which is without, stays different from empty text."""
+    if chosen.quote is None:
+        return _csv_bare(texts, chosen)
+    if chosen.escape is not None:
+        texts = pc.replace_substring(texts, chosen.escape, chosen.escape * 2)
+    texts = pc.replace_substring(texts, chosen.quote, (chosen.escape or chosen.quote) + chosen.quote)
+    return pc.binary_join_element_wise(chosen.quote, texts, chosen.quote, "")
+
+
+def _csv_bare(texts: pa.Array, chosen: CsvFormat) -> pa.Array:
+    special = [chosen.delimiter, "\n", "\r", *([chosen.escape] if chosen.escape else [])]
+    held = pc.match_substring_regex(texts, f"^$|[{re.escape(''.join(special))}]")
+    if pc.any(held).as_py():
+        raise SchemaError(
+            f"{texts.filter(held)[0].as_py()[:50]!r} cannot be written without quotes",
+            why="it is empty, or holds a delimiter or a line end",
+            do="leave quote=None out, or use another delimiter",
+        )
+    return texts
 
 
 def _without_formulas(texts: pa.Array) -> pa.Array:

@@ -55,7 +55,7 @@ class _Autopsy:
         self.pool, self.source, self.context = pool, source, context
         spout = topology.spouts[source.component].spout
         assert isinstance(spout, FileSpout)
-        self.format = spout.format.name
+        self.format = spout.format
         self.how = ""
 
     def find(self) -> Death | None:

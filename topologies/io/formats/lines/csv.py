@@ -1,4 +1,4 @@
-"""CSV, plain or gzipped: read as text by Arrow in blocks, then typed column by column.
+"""CSV, plain or compressed: rows are found (``csvrows.py``), read as bytes by Arrow, then typed column by column.
 
 A header is required. An unquoted empty value is null in every column; a quoted one (``""``) is empty text in
 a string or binary column and null in any other. Binary values are base64, lists, maps and structs are JSON.
@@ -10,60 +10,63 @@ An unclosed quote swallows the lines after it. If it runs to the end of the file
 
 from __future__ import annotations
 
+import codecs
 import csv as stdlib_csv
-import io
-from collections.abc import Collection, Generator, Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.fs as pafs
 
 from topologies.io.formats.access import opened
-from topologies.io.formats.bad import BadRow, BadRows, python_columns, row_as_json
+from topologies.io.formats.bad import BadRow
 from topologies.io.formats.conform import only_present, parted, with_absent
 from topologies.io.formats.file_errors import declared_once, reading, refuse_absent
-from topologies.io.formats.isolate import Mask, either
+from topologies.io.formats.isolate import Mask, either, isolate
+from topologies.io.formats.lines.csvrows import RowFinder, Rows
 from topologies.io.formats.lines.jsonvalue import parse_cells
+from topologies.io.formats.lines.long_lines import LONGEST_ROW
 from topologies.io.formats.lines.text import empty_is_null, parse_base64, parse_text, with_full_stop
-from topologies.io.formats.lines.utf8 import ESCAPED, Utf8Stream, unescaped, unmarked
 from topologies.io.formats.split import Chunk, FileSplit
 from windowing.errors import ConfigError, DataError
 
 _BLOCK = 4 << 20
-_HEADER_LIMIT = 1 << 20
-_END = "\x01end of file\x01"
+_BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
 class CsvFormat:
-    """Reads and writes CSV.
+    """Reads and writes CSV (RFC 4180).
 
+    ``quote``: what quotes a value; within it, it is doubled. None: nothing does. ``escape``: for files in which
+    a quote within a value is escaped (``"\\\\"``, a backslash, in those of Spark). ``comment``: lines that begin with
+    this character are no rows. ``skip_rows``: lines before the header. ``encoding``: any that Python knows.
     ``null_values``: additional unquoted spellings of null. ``decimal_point``: ``","`` reads numbers like ``1,5``, and
-    ``1.5`` is bad then. ``block_size``: bytes read at a time, which must exceed the longest row. ``escape_formulas``,
+    ``1.5`` is bad then. ``block_size``: bytes read at a time. ``longest_row``: the longest row in bytes (16 MiB); a
+    longer one, which mostly is a quote that is not closed, is an error of the file. ``escape_formulas``,
     for sinks: text that a spreadsheet would take for a formula is prefixed with an apostrophe, which remains when the
     file is read.
     """
 
     delimiter: str = ","
+    quote: str | None = '"'
+    escape: str | None = None
+    comment: str | None = None
+    skip_rows: int = 0
+    encoding: str = "utf-8"
     null_values: tuple[str, ...] = ()
     block_size: int = _BLOCK
+    longest_row: int = LONGEST_ROW
     escape_formulas: bool = False
     decimal_point: str = "."
     name: ClassVar[str] = "csv"
 
     def __post_init__(self) -> None:
-        if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in '"\r\n':
-            raise ConfigError(
-                f"delimiter {self.delimiter!r} is not allowed",
-                why="it is one ASCII character, and neither a quote nor a line end",
-                do="use ',', ';' or '\\t'",
-            )
+        self._check_characters()
         if isinstance(self.null_values, str):
             raise ConfigError(
                 f"null_values {self.null_values!r} is one text",
@@ -73,11 +76,41 @@ class CsvFormat:
         object.__setattr__(self, "null_values", tuple(self.null_values))
         if self.decimal_point not in (".", ","):
             raise ConfigError(f"decimal_point {self.decimal_point!r} is not known", do="use '.' or ','")
-        if self.block_size < 1024:
+        if self.block_size < 1 or self.longest_row < 1:
+            name = "block_size" if self.block_size < 1 else "longest_row"
             raise ConfigError(
-                f"block_size {self.block_size} is too small",
-                why="a block must hold whole rows",
-                do="use 1 MB or more",
+                f"{name} {getattr(self, name)} is too small", why="rows are longer", do="use 1 MB or more"
+            )
+        if not isinstance(self.skip_rows, int) or self.skip_rows < 0:
+            raise ConfigError(f"skip_rows {self.skip_rows!r} is not a number of lines", do="use 0 or more")
+        try:
+            text = codecs.lookup(self.encoding)._is_text_encoding
+        except LookupError:
+            text = False
+        if not text:
+            raise ConfigError(
+                f"encoding {self.encoding!r} is not known", do="use one of Python's, such as 'utf-8' or 'cp1252'"
+            )
+
+    def _check_characters(self) -> None:
+        given = {"delimiter": self.delimiter, "quote": self.quote, "escape": self.escape, "comment": self.comment}
+        for name, value in given.items():
+            if value is None and name != "delimiter":
+                continue
+            if not isinstance(value, str) or len(value) != 1 or not value.isascii() or value in "\r\n\0":
+                raise ConfigError(
+                    f"{name} {value!r} is not allowed",
+                    why="it is one ASCII character, and not a line end",
+                    do="use ',', ';' or '\\t'" if name == "delimiter" else "use one character, or leave it out",
+                )
+        used = [value for value in given.values() if value is not None]
+        twice = next((value for value in used if used.count(value) > 1), None)
+        if twice is not None:
+            names = [name for name, value in given.items() if value == twice]
+            raise ConfigError(
+                f"{' and '.join(names)} are both {twice!r}",
+                why="a character has one meaning; a doubled quote needs no escape",
+                do=f"leave {names[-1]} out, or use another character",
             )
 
     def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
@@ -94,170 +127,136 @@ class CsvFormat:
     ) -> Iterator[Chunk]:
         """A chunk per block of the file."""
         declared_once(schema)
+        header: list[str] | None = None
+        row = 0
         with opened(fs, split.path, "CSV", streamed=True) as source:
-            stream = Utf8Stream(source)
-            with reading(split.path, "CSV"):
-                header = self.header(stream)
-            if header is None:
-                return
-            refuse_absent(split.path, header, schema, optional)
-            stream.ending = (_END + self.delimiter * len(header)).encode()
-            try:
-                with closing(_Rows(self, split.path, stream, header, only_present(schema, header)).chunks()) as chunks:
-                    for chunk in chunks:
-                        yield with_absent(chunk, schema, header)
-            finally:
-                stream.close()
+            for found in self._rows(source, split.path):
+                rows = found
+                if header is None:
+                    first = np.flatnonzero(rows.stops > rows.starts)
+                    if not len(first):
+                        continue
+                    header = self._header(rows, int(first[0]), split.path)
+                    refuse_absent(split.path, header, schema, optional)
+                    rows = rows.since(int(first[0]) + 1)
+                with reading(split.path, "CSV"):
+                    chunk, count = self._chunk(rows, header, only_present(schema, header), row)
+                row += count
+                if count:
+                    yield with_absent(chunk, schema, header)
 
-    def header(self, stream: Utf8Stream) -> list[str] | None:
-        """The names of the columns; None for an empty file."""
-        text = stream.peek(_HEADER_LIMIT).decode("utf-8", "replace")
-        rows = stdlib_csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter)
-        return next(rows, None)
-
-
-@dataclass
-class _Rows:
-    """Reads one file. Rows that Arrow rejects come through ``_turned_away``."""
-
-    options: CsvFormat
-    path: str
-    stream: Utf8Stream
-    header: list[str]
-    schema: pa.Schema
-    away: dict[int, BadRow] = field(default_factory=dict)
-    ended: bool = False
-    row: int = 0
-
-    def chunks(self) -> Generator[Chunk, None, None]:
-        with self._reading():
-            reader = self._reader()
-        batches = iter(reader)
-        held: pa.RecordBatch | None = None
-        try:
-            while True:
-                with self._reading():
-                    batch = next(batches, None)
-                    if self.stream.failure is not None:
-                        raise self.stream.failure
-                if batch is None:
-                    break
-                if held is not None and held.num_rows:
-                    yield self._chunk(held, last=False)
-                held = batch if batch.num_rows or held is None else held
-            yield self._chunk(held if held is not None else self._nothing(), last=True)
-        finally:
-            reader.close()  # its end would wait for the thread that reads ahead, and that one for Python's lock
-            del reader, batches  # an error's traceback would keep it alive
-
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        with reading(self.path, "CSV"):
-            try:
-                yield
-            except pa.ArrowInvalid as error:
-                if self.stream.failure is not None:
-                    raise self.stream.failure from None
-                if "straddl" not in str(error):
-                    raise
+    def _rows(self, source: pa.NativeFile, path: str) -> Iterator[Rows]:
+        """The rows of the file, in blocks."""
+        finder = RowFinder(self.delimiter, self.quote, self.escape, self.comment)
+        rest = b""
+        for data in self._text(source, path):
+            found = finder.find(rest + data, last=False)
+            if len(found):
+                yield found
+            rest = found.data[found.end :]
+            if len(rest) > self.longest_row:
                 raise DataError(
-                    f"{self.path!r} cannot be read as CSV",
-                    why=f"a row takes more than a block of {self.options.block_size:,} bytes, or a quote is not closed",
-                    do="correct the file, or give its spout a larger block_size",
-                ) from error
+                    f"{path!r} cannot be read as CSV",
+                    why=f"a row takes more than {self.longest_row:,} bytes, or a quote is not closed: it begins with "
+                    f"{rest[:100].decode('utf-8', 'backslashreplace')!r}",
+                    do="correct the file, or give its spout a larger longest_row",
+                )
+        if rest:
+            yield finder.find(rest if rest.endswith((b"\n", b"\r")) else rest + b"\n", last=True)
 
-    def _reader(self) -> pacsv.CSVStreamingReader:
-        names = self.schema.names
-        handler = self._turned_away  # a new method each time it is named: this one is Arrow's alone
-        lent = self.stream.lend(handler)
-        try:
-            return pacsv.open_csv(
-                lent,
-                read_options=pacsv.ReadOptions(use_threads=False, block_size=self.options.block_size),
-                parse_options=pacsv.ParseOptions(
-                    delimiter=self.options.delimiter,
-                    newlines_in_values=True,
-                    ignore_empty_lines=len(self.header) > 1,
-                    invalid_row_handler=handler,
-                ),
-                convert_options=pacsv.ConvertOptions(
-                    include_columns=names,
-                    column_types={name: pa.string() for name in names},
-                    null_values=["", *self.options.null_values],
-                    strings_can_be_null=True,
-                    quoted_strings_can_be_null=False,
-                ),
+    def _text(self, source: pa.NativeFile, path: str) -> Iterator[bytes]:
+        """The file in UTF-8, without its byte order mark and the lines to skip."""
+        plain = codecs.lookup(self.encoding).name == "utf-8"
+        decoder = codecs.getincrementaldecoder(self.encoding)("surrogateescape")
+        first, skip, ended = True, self.skip_rows, False
+        while not ended:
+            with reading(path, "CSV"):
+                data: bytes = source.read(self.block_size)
+                ended = not data
+                if not plain:
+                    data = decoder.decode(data, ended).encode("utf-8", "surrogatepass")
+            if first and data:
+                data, first = data.removeprefix(_BOM), False
+            while skip and data:
+                _, line_end, data = data.partition(b"\n")
+                skip -= bool(line_end)
+            if data:
+                yield data
+
+    def _header(self, rows: Rows, index: int, path: str) -> list[str]:
+        if index in rows.faults:
+            raise DataError(
+                f"{path!r} cannot be read as CSV",
+                why=f"its header is wrong: {rows.faults[index]}",
+                do="correct the file, or give its spout the quote and escape that it has",
             )
-        finally:
-            del lent, handler  # here as well
+        text = rows.data[rows.starts[index] : rows.stops[index]].decode("utf-8", "replace")
+        dialect = {"quoting": stdlib_csv.QUOTE_NONE} if self.quote is None else {"quotechar": self.quote}
+        return next(stdlib_csv.reader([text], delimiter=self.delimiter, escapechar=self.escape, **dialect))
 
-    def _nothing(self) -> pa.RecordBatch:
-        return pa.RecordBatch.from_pylist([], pa.schema([(name, pa.string()) for name in self.schema.names]))
+    def _chunk(self, rows: Rows, header: list[str], schema: pa.Schema, row: int) -> tuple[Chunk, int]:
+        """The rows as a chunk, the first of which has the number ``row``; and how many there are."""
+        kept = np.arange(len(rows)) if len(header) == 1 else np.flatnonzero(rows.stops > rows.starts)
+        wrong = rows.widths[kept] != len(header)
+        numbers = row + np.arange(len(kept), dtype=np.int64)
+        away = [
+            BadRow(
+                int(numbers[at]),
+                rows.faults.get(
+                    place := int(kept[at]), f"{rows.widths[place]} values where the header has {len(header)}"
+                ),
+                rows.text(place),
+            )
+            for at in np.flatnonzero(wrong).tolist()
+        ]
+        raw = self._cells(rows.joined(kept[~wrong]), len(header), [header.index(name) for name in schema.names])
+        table, places, bad = self._typed(raw.rename_columns(schema.names), schema, numbers[~wrong])
+        return (table, places, bad.with_others(away)), len(kept)
 
-    def _turned_away(self, row: Any) -> str:
-        """Called for a row whose number of values differs from the header's."""
-        index = row.number - 2
-        if row.text.startswith(_END):
-            self.ended = True
-        elif _END in row.text:
-            self.away[index] = BadRow(index, _UNCLOSED, unescaped(row.text[: row.text.index(_END)]))
-            self.ended = True
-        else:
-            reason = f"{row.actual_columns} values where the header has {row.expected_columns}"
-            self.away[index] = BadRow(index, reason, unescaped(row.text))
-        return "skip"
+    def _cells(self, data: bytes | memoryview, width: int, wanted: list[int]) -> pa.Table:
+        """Some columns of rows that are known to be whole, as bytes."""
+        names = [str(index) for index in wanted]
+        if not len(data):
+            return pa.table({name: pa.array([], pa.binary()) for name in names})
+        owned = pa.allocate_buffer(len(data))  # Arrow's thread that reads ahead could not wait for Python's lock
+        memoryview(owned).cast("B")[:] = data
+        return pacsv.read_csv(
+            pa.BufferReader(owned),
+            read_options=pacsv.ReadOptions(
+                use_threads=False, block_size=len(data) + 1, column_names=[str(index) for index in range(width)]
+            ),
+            parse_options=pacsv.ParseOptions(
+                delimiter=self.delimiter,
+                quote_char=self.quote or False,
+                escape_char=self.escape or False,
+                newlines_in_values=True,
+                ignore_empty_lines=width > 1,
+            ),
+            convert_options=pacsv.ConvertOptions(
+                include_columns=names,
+                column_types={name: pa.binary() for name in names},
+                null_values=["", *self.null_values],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
 
-    def _chunk(self, batch: pa.RecordBatch, last: bool) -> Chunk:
-        raw = pa.Table.from_batches([batch])
-        numbers = self._numbers(raw.num_rows)
-        before = [self.away.pop(index) for index in sorted(self.away) if last or index < self.row]
-        if last and not self.ended and raw.num_rows:
-            before.append(self._unclosed(raw, numbers))
-            raw, numbers = raw.slice(0, raw.num_rows - 1), numbers[:-1]
-        table, numbers, bad = self._typed(raw, numbers)
-        return table, numbers, _merged(before, bad)
-
-    def _numbers(self, count: int) -> npt.NDArray[np.int64]:
-        """The row numbers of the next ``count`` rows, without the rejected ones."""
-        taken = np.array(sorted(index for index in self.away if index >= self.row), dtype=np.int64)
-        # before the k-th gap there are taken[k] - k - row rows, so each row moves on by the gaps before it
-        gaps = taken - np.arange(len(taken)) - self.row
-        steps = np.arange(count, dtype=np.int64)
-        numbers: npt.NDArray[np.int64] = self.row + steps + np.searchsorted(gaps, steps, side="right")
-        if count:
-            self.row = int(numbers[-1]) + 1
-        return numbers
-
-    def _unclosed(self, raw: pa.Table, numbers: npt.NDArray[np.int64]) -> BadRow:
-        last = raw.num_rows - 1
-        return BadRow(int(numbers[last]), _UNCLOSED, unescaped(row_as_json(python_columns(raw.slice(last)), 0)))
-
-    def _typed(self, raw: pa.Table, numbers: npt.NDArray[np.int64]) -> Chunk:
+    def _typed(self, raw: pa.Table, schema: pa.Schema, numbers: npt.NDArray[np.int64]) -> Chunk:
         columns: list[pa.ChunkedArray] = []
         masks: dict[str, Mask] = {}
-        for declared in self.schema:
+        for declared in schema:
             parts = [self._column(chunk, declared.type) for chunk in raw.column(declared.name).chunks]
             columns.append(pa.chunked_array([part for part, _ in parts], declared.type))
             bad = [np.zeros(len(part), dtype=np.bool_) if mask is None else mask for part, mask in parts]
             if any(mask.any() for mask in bad):
                 masks[declared.name] = np.concatenate(bad)
-        table = pa.Table.from_arrays(columns, schema=self.schema)
-        return parted(table, raw, masks, numbers, to_bytes=unmarked if self.stream.escaped else None)
+        return parted(pa.Table.from_arrays(columns, schema=schema), raw, masks, numbers)
 
-    def _column(self, texts: pa.Array, target: pa.DataType) -> tuple[pa.Array, Mask | None]:
-        broken = self._not_utf8(texts)
-        comma = self.options.decimal_point == ","
+    def _column(self, cells: pa.Array, target: pa.DataType) -> tuple[pa.Array, Mask | None]:
+        texts, broken = isolate(cells, pa.string(), lambda some: some.cast(pa.string()))
+        comma = self.decimal_point == ","
         values, bad = typed_cells(with_full_stop(texts, target) if comma else texts, target)
         return values, either(broken, bad)
-
-    def _not_utf8(self, texts: pa.Array) -> Mask | None:
-        if not self.stream.escaped:
-            return None
-        escaped: Mask = pc.match_substring_regex(texts, ESCAPED).fill_null(False).to_numpy(zero_copy_only=False)
-        return escaped if escaped.any() else None
-
-
-_UNCLOSED = "the file ends inside a quoted value: a quote was opened and never closed"
 
 
 def typed_cells(texts: pa.Array, target: pa.DataType) -> tuple[pa.Array, Mask | None]:
@@ -271,9 +270,3 @@ def typed_cells(texts: pa.Array, target: pa.DataType) -> tuple[pa.Array, Mask | 
     if pa.types.is_nested(target):
         return parse_cells(empty_is_null(texts), target)
     return parse_text(empty_is_null(texts), target)
-
-
-def _merged(before: list[BadRow], bad: BadRows) -> BadRows:
-    if not before:
-        return bad
-    return BadRows.of([*before, *(BadRow(**row) for row in bad.rows.to_pylist())])

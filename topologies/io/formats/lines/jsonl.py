@@ -1,13 +1,9 @@
-"""Reads JSON lines, plain or gzipped: one object per line, parsed by Arrow in blocks of whole lines.
+"""Reads JSON lines, plain or gzipped: one object per line.
 
 A name missing from a line is null, as is a declared name missing from all lines. A line must be UTF-8 and one object;
 blank lines are skipped. A string must be a string and a number a number, but numbers may be given as strings ("NaN",
 "Infinity", exact decimals); 3.0 and 1e2 are whole numbers, 3.7 is not. A whole number for a timestamp is milliseconds
 since the epoch, text is ISO 8601. Binary is base64, a date "2024-05-01", a map an object or a list of [key, value].
-
-Arrow's reader ends the process on a first line ``null``, reads two objects on one line as two rows, accepts numbers as
-dates, and reads numbers beyond a double's range as infinity. So lines that are not plainly ``{...}``, and those that
-Arrow would misread, are parsed one by one instead.
 """
 
 from __future__ import annotations
@@ -18,14 +14,13 @@ from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
 from topologies.io.formats.access import opened
-from topologies.io.formats.bad import BAD_SCHEMA, BadRow, BadRows
-from topologies.io.formats.file_errors import declared_once, reading
-from topologies.io.formats.lines.jsonblock import JsonBlock
-from topologies.io.formats.lines.jsonbytes import BLANK_OR_END
+from topologies.io.formats.bad import LONGEST_DATA, BadRow, BadRows
+from topologies.io.formats.convert import as_bytes
+from topologies.io.formats.file_errors import declared_once
+from topologies.io.formats.lines.jsonrows import JsonRows
 from topologies.io.formats.lines.long_lines import LONGEST_ROW, LongLine, blocks_of_lines
 from topologies.io.formats.split import Chunk, FileSplit
 from windowing.errors import ConfigError
@@ -76,12 +71,20 @@ class JsonlFormat:
                     yield schema.empty_table(), np.empty(0, np.int64), BadRows.of([block.bad_row(row)])
                     row += 1
                     continue
-                with reading(split.path, "JSON lines"):
-                    reader = JsonBlock(block, schema, row, self.longest_row)
-                    chunk = reader.chunk()
-                if len(reader):
-                    yield chunk
-                row += len(reader)
+                lines = [line for line in block.split(b"\n") if line.strip()]
+                if lines:
+                    yield self._chunk(lines, schema, row)
+                row += len(lines)
+
+    def _chunk(self, lines: list[bytes], schema: pa.Schema, row: int) -> Chunk:
+        numbers = np.arange(row, row + len(lines))
+        if max(map(len, lines)) <= self.longest_row:
+            return JsonRows(lines, schema, numbers).chunk()
+        long = [place for place, line in enumerate(lines) if len(line.removesuffix(b"\r")) > self.longest_row]
+        too_long = [LongLine(lines[place][:LONGEST_DATA], self.longest_row).bad_row(row + place) for place in long]
+        kept = np.delete(np.arange(len(lines)), long)
+        table, places, bad = JsonRows([lines[place] for place in kept.tolist()], schema, numbers[kept]).chunk()
+        return table, places, bad.with_others(too_long)
 
 
 def parse_values(values: pa.Array, schema: pa.Schema) -> Chunk:
@@ -90,38 +93,11 @@ def parse_values(values: pa.Array, schema: pa.Schema) -> Chunk:
     A value may have several lines. A null or blank value is bad.
     """
     declared_once(schema)
-    lengths = pc.binary_length(values).fill_null(0).to_numpy(zero_copy_only=False)
-    given = np.flatnonzero(lengths > 0)
-    kept = values if len(given) == len(values) else values.take(pa.array(given))
-    block = _joined(kept)
-    starts = np.concatenate([[0], np.cumsum(lengths[given] + 1)[:-1]]).astype(np.int64) if len(given) else given
-    odd = np.flatnonzero(BLANK_OR_END[np.frombuffer(block, np.uint8)[starts]])
-    blank = [index for index in odd.tolist() if not kept[index].as_py().strip()]
-    if blank:
-        given = np.delete(given, blank)
-        kept = values.take(pa.array(given))
-        block = _joined(kept)
-    if block.count(b"\n") > len(given):
-        # A newline ends a value here. Inside a value a carriage return is equivalent: JSON treats it as white space
-        # as well.
-        block = _joined(pc.replace_substring(kept, b"\n", b"\r"))
-    table, places, bad = JsonBlock(block, schema, 0).chunk()
-    wrong = [BadRow(int(given[row]), reason, data) for row, reason, data in _listed(bad)]
-    absent = np.setdiff1d(np.arange(len(values)), given)
-    wrong += [
-        BadRow(index, "the value is blank" if values[index].is_valid else "the value is null (a tombstone)", "")
-        for index in absent.tolist()
+    texts = as_bytes(values).to_pylist()
+    given = np.array([place for place, text in enumerate(texts) if text is not None and text.strip()], np.int64)
+    table, places, bad = JsonRows([texts[place] for place in given.tolist()], schema, given).chunk()
+    absent = [
+        BadRow(int(place), "the value is null (a tombstone)" if texts[place] is None else "the value is blank", "")
+        for place in np.setdiff1d(np.arange(len(texts)), given)
     ]
-    return table, given[places], BadRows.of(wrong)
-
-
-def _listed(bad: BadRows) -> list[tuple[int, str, str]]:
-    return list(zip(*(bad.rows.column(name).to_pylist() for name in BAD_SCHEMA.names), strict=True)) if len(bad) else []
-
-
-def _joined(values: pa.Array) -> bytes:
-    """The values joined as lines."""
-    if not len(values):
-        return b""
-    whole = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
-    return bytes(pc.binary_join(whole, b"\n")[0].as_buffer()) + b"\n"
+    return table, places, bad.with_others(absent)

@@ -1,4 +1,4 @@
-"""JSON values to typed columns, where Arrow's own reader cannot say which row is wrong.
+"""JSON values to typed columns, where msgspec (``jsonrows.py``) has refused a row, or does not know the type.
 
 Numbers keep their text until the declared type is known, so that nothing is rounded on the way. A name that
 is given twice in an object is bad where it is declared. Text is not a number and a number no text, but numbers
@@ -43,9 +43,18 @@ def parse_json(text: str) -> Any:
         return _decoder.decode(text)
     except json.JSONDecodeError as error:
         what = error.msg.removesuffix(" starting at")  # of a text without an end Python says where it starts
-        raise ValueError(f"not valid JSON: {what} at character {error.pos + 1}") from error
+        hint = _over_lines(text, error.pos)
+        raise ValueError(f"not valid JSON: {what} at character {error.pos + 1}{hint}") from error
     except RecursionError as error:
         raise ValueError("not valid JSON: nested too deeply") from error
+
+
+def _over_lines(text: str, position: int) -> str:
+    """What to do about a text that is a part of a value."""
+    begins = text.lstrip()[:1] in ("{", "[") and position >= len(text.rstrip())
+    if not begins and text.strip().rstrip(",") not in ("}", "]"):
+        return ""
+    return ". In JSON lines each object stands on one line; for a file that is one array of objects, use format='json'"
 
 
 def _object(pairs: list[tuple[str, Any]]) -> Object:
@@ -79,7 +88,7 @@ def column_of(values: list[Any], target: pa.DataType) -> Converted:
 
 def parse_cells(texts: pa.Array, target: pa.DataType) -> Converted:
     """Texts that each hold a JSON value, as a typed array."""
-    return column_of([_cell(text) for text in texts.to_pylist()], target)
+    return column_of([None if text is None else cell(text) for text in texts.to_pylist()], target)
 
 
 def declared_value(made: Object, name: str) -> Any:
@@ -91,9 +100,8 @@ def jsonable(value: Any) -> Any:
     return "(given twice)" if isinstance(value, _Wrong) else value
 
 
-def _cell(text: str | None) -> Any:
-    if text is None:
-        return None
+def cell(text: str) -> Any:
+    """The value of a JSON text, for ``column_of``, which finds it bad where it is no JSON."""
     try:
         return parse_json(text)
     except ValueError:
@@ -123,8 +131,12 @@ def _simple(values: list[Any], target: pa.DataType) -> Converted:
 
 
 def _wrong(values: list[Any]) -> Mask | None:
-    bad: Mask = np.fromiter((isinstance(value, _Wrong) for value in values), np.bool_, len(values))
+    bad = _is_wrong(values)
     return bad if bad.any() else None
+
+
+def _is_wrong(values: list[Any]) -> Mask:
+    return np.fromiter((isinstance(value, _Wrong) for value in values), np.bool_, len(values))
 
 
 def _shaped(values: list[Any], shape: type) -> list[Any]:
@@ -133,28 +145,41 @@ def _shaped(values: list[Any], shape: type) -> list[Any]:
 
 def _structs(values: list[Any], target: pa.DataType) -> Converted:
     shaped = _shaped(values, Object)
-    bad = np.fromiter((isinstance(value, _Wrong) for value in shaped), np.bool_, len(shaped))
-    absent = np.fromiter((not isinstance(value, Object) for value in shaped), np.bool_, len(shaped))
-    children: list[pa.Array] = []
-    for field in target:
-        child, spoiled = column_of(
+    if not target.num_fields:
+        return _simple([{} if isinstance(value, Object) else value for value in shaped], target)
+    children = [
+        column_of(
             [declared_value(value, field.name) if isinstance(value, Object) else None for value in shaped],
             field.type,
         )
-        children.append(child)
+        for field in target
+    ]
+    return struct_array(shaped, children, target)
+
+
+def struct_array(values: list[Any], children: list[Converted], target: pa.DataType) -> Converted:
+    """Structs of these children; null where ``values`` is, bad where it is wrong or a child is bad."""
+    bad = _is_wrong(values)
+    for _, spoiled in children:
         bad = bad if spoiled is None else bad | spoiled
-    if not children:
-        return _simple([{} if isinstance(value, Object) else value for value in shaped], target)
-    built = pa.StructArray.from_arrays(children, fields=list(target), mask=pa.array(absent | bad))
+    absent = bad | np.fromiter((value is None for value in values), np.bool_, len(values))
+    arrays = [child for child, _ in children]
+    built = pa.StructArray.from_arrays(arrays, fields=list(target), mask=pa.array(absent))
     return built, bad if bad.any() else None
 
 
 def _lists(values: list[Any], target: pa.DataType) -> Converted:
     shaped = _shaped(values, list)
     inside, inner = column_of([one for value in shaped if isinstance(value, list) for one in value], target.value_type)
-    offsets = _offsets(shaped)
-    bad = _bad_lists(shaped, inner, offsets)
-    absent = pa.array([value is None for value in shaped], pa.bool_())
+    return list_array(shaped, inside, inner, target)
+
+
+def list_array(values: list[Any], inside: pa.Array, inner: Mask | None, target: pa.DataType) -> Converted:
+    """Lists of what is ``inside``, cut as the ``values`` are; null where these are, bad where they are wrong or an
+    element is bad."""
+    offsets = _offsets(values)
+    bad = _bad_lists(values, inner, offsets)
+    absent = pa.array([value is None for value in values], pa.bool_())
     small = pa.list_(target.value_field)
     built = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), inside, type=small, mask=absent).cast(target)
     return _blanked(built, bad)
@@ -199,7 +224,7 @@ def _offsets(shaped: list[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 def _bad_lists(shaped: list[Any], inner: Mask | None, offsets: np.ndarray[Any, np.dtype[np.int64]]) -> Mask:
     """Mask of the values that are not a list, or a list with a bad element."""
-    bad: Mask = np.fromiter((isinstance(value, _Wrong) for value in shaped), np.bool_, len(shaped))
+    bad = _is_wrong(shaped)
     if inner is None:
         return bad
     before = np.concatenate([[0], np.cumsum(inner)])

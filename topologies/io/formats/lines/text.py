@@ -4,9 +4,9 @@
   bad.
 - Doubles: the nearest double; ``nan``, ``inf``, ``Infinity``. A number too large for the type is bad, not infinite.
 - Decimals: exact, or bad. Booleans: true, false, 1, 0. Dates: ``2024-05-01``, of the years 1 to 9999.
-- Timestamps: ISO 8601 with a ``T`` or a space, with or without a zone (``Z``, ``+02``, ``+0200``, ``+02:00``;
-  none = UTC). Up to three digits beyond the microsecond are truncated, towards minus infinity. A whole number is
-  milliseconds since the epoch.
+- Timestamps: ISO 8601 and RFC 3339, a date and a time with a ``T`` or a space between them (``2024-05-01T06:00:00.5``,
+  ``20240501T060000``), with or without a zone (``Z``, ``+02``, ``+0200``, ``+02:00``; none = UTC). Up to three digits
+  beyond the microsecond are truncated, towards minus infinity. A whole number is milliseconds since the epoch.
 - White space around any of these is ignored.
 """
 
@@ -35,6 +35,14 @@ _SHAPES: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (pa.types.is_boolean, r"^(true|false|0|1)$"),
     (pa.types.is_temporal, r"^-?\d{4}-\d\d-\d\d"),
 )  # whatever can be converted matches one of these, but not vice versa
+_OTHER_SPELLINGS = (
+    (r"^(\d{4})(\d\d)(\d\d)([Tt ])", r"\1-\2-\3\4"),
+    (r"^(\d{4}-\d\d-\d\d)t", r"\1T"),
+    (r"^(\d{4}-\d\d-\d\d[T ]\d\d)(\d\d)", r"\1:\2"),
+    (r"^(\d{4}-\d\d-\d\d[T ]\d\d:\d\d)(\d\d)", r"\1:\2"),
+    (r"^(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d),(\d)", r"\1.\2"),
+    (r"^(\d{4}-\d\d-\d\d[T ].*)z$", r"\1Z"),
+)
 _INFINITE = r"^\s*[+-]?inf(inity)?\s*$"
 
 
@@ -112,10 +120,11 @@ def _timestamps(values: pa.Array, target: pa.DataType) -> Converted:
     )
     if whole is not None:
         return whole, None
+    values = _extended(_trimmed(values))
     numeric = pc.match_substring_regex(values, _NUMBER).fill_null(False)
     with_zone = pc.match_substring_regex(values, _ZONED).fill_null(False)
     neither = pc.invert(pc.or_(numeric, with_zone))
-    cut = _cut_fractions(_trimmed(values), _DIGITS[target.unit])
+    cut = _cut_fractions(values, _DIGITS[target.unit])
     spelled = [
         _milliseconds(_only(values, numeric), target),
         _spelled(_only(cut, with_zone), zoned, target),
@@ -124,6 +133,14 @@ def _timestamps(values: pa.Array, target: pa.DataType) -> Converted:
     moments = pc.coalesce(*[some for some, _ in spelled])
     bad = either(either(spelled[0][1], spelled[1][1]), spelled[2][1])
     return moments, None if bad is None else bad & valid(values)
+
+
+def _extended(values: pa.Array) -> pa.Array:
+    """Times in other spellings of ISO 8601 and RFC 3339 as Arrow reads them: ``20240501T060000Z``, ``t`` and ``z``, and
+    a comma before the fraction."""
+    for pattern, extended in _OTHER_SPELLINGS:
+        values = pc.replace_substring_regex(values, pattern, extended)
+    return values
 
 
 def _only(values: pa.Array, chosen: pa.Array) -> pa.Array:

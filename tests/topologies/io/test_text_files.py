@@ -1,0 +1,402 @@
+"""Rows of CSV and JSON files, cut into blocks anywhere: all of them, each once, good or bad with its text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+from decimal import Context, Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.helpers.examples import examples
+from tests.oracles import csv_rows
+from topologies.io.formats import FileSplit, file_format, write_table
+from topologies.io.formats.lines.csvrows import RowFinder
+from windowing.data.schema import parse_schema
+from windowing.errors import SchemaError
+
+FS = pafs.LocalFileSystem()
+BLOCKS = (1, 2, 3, 5, 8, 1 << 20)
+_WIDE = Context(prec=200)
+
+
+def read(
+    path: Path, kind: str, schema: str, **options: Any
+) -> tuple[list[dict[str, Any]], list[int], list[dict[str, Any]]]:
+    rows: list[dict[str, Any]] = []
+    numbers: list[int] = []
+    bad: list[dict[str, Any]] = []
+    for table, places, wrong in file_format(kind, "reading", **options).read(
+        FS, FileSplit(str(path)), parse_schema(schema)
+    ):
+        rows += table.to_pylist()
+        numbers += places.tolist()
+        bad += wrong.rows.to_pylist()
+    return rows, numbers, sorted(bad, key=lambda row: row["row"])
+
+
+# CSV
+
+
+PIECES = [
+    b"a",
+    b"b",
+    b",",
+    b",",
+    b'"',
+    b'"',
+    b'""',
+    b"\n",
+    b"\n",
+    b"\r\n",
+    b"\r",
+    b"\\",
+    b'\\"',
+    b"#",
+    b" ",
+    b"\xc3\xa4",
+    b"\xff",
+]
+DIALECTS: list[dict[str, Any]] = [
+    {},
+    {"escape": "\\"},
+    {"comment": "#"},
+    {"quote": None},
+    {"quote": "b", "escape": "a"},
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=40), st.sampled_from(DIALECTS), st.sampled_from(["x,y", "x"]))
+@examples(2000, by_default=400)
+def test_csv_has_the_rows_of_the_oracle_wherever_it_is_cut(
+    tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes], dialect: dict[str, Any], header: str
+) -> None:
+    body = b"".join(pieces)
+    path = tmp_path_factory.getbasetemp() / "drawn.csv"
+    path.write_bytes(header.encode() + b"\n" + body)
+    names = header.split(",")
+    coded = {name: value and value.encode() for name, value in dialect.items()}
+    expected = [
+        row
+        for row in csv_rows.rows(body, **coded)
+        if row.text or len(names) == 1 or row.bad  # blank lines are no rows, except where there is one column
+    ]
+    good: list[tuple[int, list[bytes | None]]] = []
+    wrong: list[tuple[int, str]] = []
+    for number, row in enumerate(expected):
+        undecodable = any(value is not None and not _is_utf8(value) for value in row.values)
+        if row.bad or len(row.values) != len(names) or undecodable:
+            wrong.append((number, row.text.decode("utf-8", "backslashreplace")))
+        else:
+            good.append((number, row.values))
+    for size in BLOCKS:
+        rows, numbers, bad = read(
+            path, "csv", ", ".join(f"{name} string" for name in names), block_size=size, **dialect
+        )
+        read_values = [[None if value is None else value.encode() for value in row.values()] for row in rows]
+        assert list(zip(numbers, read_values, strict=True)) == good
+        assert [row["row"] for row in bad] == [number for number, _ in wrong]
+        assert [row["data"] for row in bad if "UTF-8" not in row["reason"]] == [
+            text for (_, text), row in zip(wrong, bad, strict=True) if "UTF-8" not in row["reason"]
+        ]
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+@given(
+    st.lists(st.lists(st.text(st.sampled_from('ab,"\\\n\r \té'), max_size=5), min_size=2, max_size=2), max_size=12),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+    st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL]),
+    st.sampled_from([None, "\\"]),
+)
+@examples(1000, by_default=200)
+def test_csv_of_pythons_writer_is_read_as_it_was_given(
+    tmp_path_factory: pytest.TempPathFactory, values: list[list[str]], line_end: str, quoting: Any, escape: str | None
+) -> None:
+    if quoting == csv.QUOTE_MINIMAL:  # older versions of Python quote a line end only if it is that of the file
+        values = [["".join(value.splitlines()) for value in row] for row in values]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator=line_end, quoting=quoting, escapechar=escape, doublequote=escape is None)
+    writer.writerows([["x", "y"], *values])
+    path = tmp_path_factory.getbasetemp() / "python.csv"
+    path.write_bytes(text.getvalue().encode())
+    expected = [[value or (None if quoting == csv.QUOTE_MINIMAL else "") for value in row] for row in values]
+    for size in BLOCKS:
+        rows, numbers, bad = read(path, "csv", "x string, y string", block_size=size, escape=escape)
+        assert not bad
+        assert [list(row.values()) for row in rows] == expected
+        assert numbers == list(range(len(values)))
+
+
+@given(
+    st.binary(max_size=30).map(lambda data: bytes(b'a,"\n\r\\#b'[byte % 8] for byte in data)), st.sampled_from(DIALECTS)
+)
+@examples(1000, by_default=200)
+def test_rows_are_found_alike_by_counting_and_by_patterns(data: bytes, dialect: dict[str, Any]) -> None:
+    finder = RowFinder(",", dialect.get("quote", '"'), dialect.get("escape"), dialect.get("comment"))
+    for last in (False, True):
+        whole = data + b"\n" if last else data
+        found, slowly = finder.find(whole, last), finder._by_patterns(whole, last)
+        for name in ("starts", "stops", "nexts", "widths"):
+            assert getattr(found, name).tolist() == getattr(slowly, name).tolist()
+
+
+def test_csv_of_exactly_a_block_is_read_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    for size in range(1000, 1040):
+        body = (b"1000,1\n" * 200)[: size - len(b"ts,a\n")]
+        path.write_bytes(b"ts,a\n" + body)
+        whole = body.count(b",1\n") + body.endswith(b",1")
+        rows, _, bad = read(path, "csv", "ts long, a long", block_size=1000)
+        assert len(rows) + len(bad) == len([line for line in body.split(b"\n") if line])
+        assert len(rows) >= whole
+
+
+@pytest.mark.parametrize("between", [b"\n" * 5000, b"1\n" * 2000, b"1,2,3\r\n" * 2000])
+def test_csv_blocks_without_a_good_row_do_not_give_the_one_before_again(tmp_path: Path, between: bytes) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"ts,a\n" + b"1000,1\n" * 1000 + between + b"1000,2\n" * 10)
+    rows, numbers, bad = read(path, "csv", "ts long, a long", block_size=1024)
+    assert [row["a"] for row in rows] == [1] * 1000 + [2] * 10
+    assert len(set(numbers)) == 1010
+    assert len(bad) == (0 if between.strip() == b"" else 2000)
+
+
+def test_csv_as_spark_writes_it_has_an_escape(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'a,b\n"he said \\"no\\"",1\nplain,2\n')
+    rows, _, bad = read(path, "csv", "a string, b int")
+    assert [row["a"] for row in rows] == ["plain"]
+    assert "text follows the quote" in bad[0]["reason"]
+    rows, _, bad = read(path, "csv", "a string, b int", escape="\\")
+    assert [row["a"] for row in rows] == ['he said "no"', "plain"]
+    assert not bad
+
+
+def test_csv_comments_lines_to_skip_and_an_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes("exported by X\n\n# note, with \" a quote\na|b\n'é|x'|1\n#2\n3|4\n".encode("cp1252"))
+    rows, numbers, bad = read(
+        path, "csv", "a string, b int", delimiter="|", quote="'", comment="#", skip_rows=2, encoding="cp1252"
+    )
+    assert (rows, numbers, bad) == ([{"a": "é|x", "b": 1}, {"a": "3", "b": 4}], [0, 1], [])
+    path.write_bytes("a,b\nü,1\n".encode("utf-16"))
+    for size in BLOCKS:
+        assert read(path, "csv", "a string, b int", encoding="utf-16", block_size=size)[0] == [{"a": "ü", "b": 1}]
+    path.write_bytes(b"a,b\n\x81,1\nx,2\n")
+    rows, _, bad = read(path, "csv", "a string, b int", encoding="cp1252")
+    assert (rows, [row["row"] for row in bad]) == ([{"a": "x", "b": 2}], [0])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"quote": "'"}, {"escape": "\\"}, {"delimiter": "\t", "encoding": "cp1252"}, {"escape": "\\", "quote": "'"}],
+)
+def test_csv_is_written_in_the_dialect_that_reads_it(tmp_path: Path, options: dict[str, Any]) -> None:
+    path = tmp_path / "a.csv"
+    table = pa.table({"it's": ["", None, "a,b", 'q"q', "it's", "back\\slash\\", "two\r\nlines", "é\t"], "n": range(8)})
+    write_table(FS, str(path), table, file_format("csv", "writing", **options))
+    rows = [
+        row
+        for chunk in file_format("csv", **options).read(FS, FileSplit(str(path)), table.schema)
+        for row in chunk[0].to_pylist()
+    ]
+    assert rows == table.to_pylist()
+
+
+def test_csv_that_cannot_be_written_in_its_dialect_is_refused(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.csv")
+    for value, options in (("a,b", {"quote": None}), ("", {"quote": None}), ("\u0416", {"encoding": "cp1252"})):
+        with pytest.raises(SchemaError, match="cannot be written"):
+            write_table(FS, path, pa.table({"x": [value]}), file_format("csv", "writing", **options))
+
+
+# JSON
+
+
+LINES = [
+    b'{"a":1}', b'{"a": 2, "s": "x"}', b"", b" ", b"\t", b"null", b"{", b'{"a":1}{"a":2}', b'{"a":1,"a":2}',
+    b'{"s":"\xff"}', b'{"a":"x"}', b"[1]", b'{"s":"\\u00e9"}',
+]  # fmt: skip
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(LINES), st.sampled_from([b"\n", b"\r\n", b"\n\r", b"\r\r\n", b"\n\r\n"])), max_size=12
+    )
+)
+@examples(1000, by_default=200)
+def test_json_lines_are_all_there_wherever_they_are_cut(
+    tmp_path_factory: pytest.TempPathFactory, drawn: list[tuple[bytes, bytes]]
+) -> None:
+    data = b"".join(line + end for line, end in drawn)
+    path = tmp_path_factory.getbasetemp() / "drawn.jsonl"
+    path.write_bytes(data)
+    good: list[tuple[int, Any]] = []
+    wrong: list[int] = []
+    for number, line in enumerate([line for line in data.split(b"\n") if line.strip()]):
+        try:
+            pairs = json.loads(line.decode(), object_pairs_hook=list)
+            names = [name for name, _ in pairs]
+            value = {"a": dict(pairs).get("a"), "s": dict(pairs).get("s")}
+            if len(set(names)) < len(names) or not isinstance(value["a"], int | None):
+                raise ValueError
+            good.append((number, value))
+        except (ValueError, TypeError):
+            wrong.append(number)
+    for size in BLOCKS:
+        rows, numbers, bad = read(path, "jsonl", "a long, s string", block_size=size)
+        assert list(zip(numbers, rows, strict=True)) == good
+        assert [row["row"] for row in bad] == wrong
+
+
+def test_json_array_is_read_over_any_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    values = [{"a": at, "s": f'{at} [{{"\n]}}'} for at in range(50)]
+    path.write_text(json.dumps(values, indent=3), encoding="utf-8")
+    for size in (1, 7, 1 << 20):
+        assert read(path, "json", "a long, s string", block_size=size) == (values, list(range(50)), [])
+    path.write_bytes(b'\xef\xbb\xbf [{"a":1}, {"a":"x"}, 5,\n {"a":2,"s":"\xff"}, {"a":3}]\n')
+    rows, numbers, bad = read(path, "json", "a long, s string", block_size=3)
+    assert (rows, numbers) == ([{"a": 1, "s": None}, {"a": 3, "s": None}], [0, 4])
+    assert [row["row"] for row in bad] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b'[{"a":1},]', "Expecting value"),
+        (b'[{"a":1} {"a":2}]', "a comma is missing"),
+        (b'[{"a":1},{"a":2', "delimiter"),
+        (b'[{"a":1}', "ends within"),
+        (b'[{"a":1}] x', "follows the array"),
+        (b'[{"a":1}, ' + b"[" * 5000, "recursion"),
+    ],
+)
+def test_json_array_that_breaks_off_says_where(tmp_path: Path, data: bytes, why: str) -> None:
+    (tmp_path / "a.json").write_bytes(data)
+    for size in (1, 1 << 20):
+        rows, _, bad = read(tmp_path / "a.json", "json", "a long", block_size=size)
+        assert [row["a"] for row in rows] == [1]
+        assert len(bad) == 1
+        assert why in bad[0]["reason"]
+
+
+def test_json_lines_that_are_one_value_say_so(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{\n"a": 1\n}\n', encoding="utf-8")
+    _, _, bad = read(tmp_path / "a.jsonl", "jsonl", "a long")
+    assert "each object stands on one line" in bad[0]["reason"]
+    assert "format='json'" in bad[0]["reason"]
+
+
+# decimals and times
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet text", "parquet decimal", "parquet long"])
+def test_decimals_are_exact_or_bad(tmp_path: Path, kind: str) -> None:
+    drawn = random.Random(7)
+    for _ in range(25):
+        precision = drawn.randint(1, 38)
+        scale = drawn.randint(0, precision)
+        texts = ["68127108", "9" * 30, "99999", *(_drawn_decimal(drawn) for _ in range(60))]
+        if kind == "parquet long":
+            texts = [str(drawn.randrange(-(2**63), 2**63) >> drawn.randrange(63)) for _ in texts]
+        elif kind == "parquet decimal":
+            texts = [text for text in texts if len(text.strip("-").partition(".")[0]) <= 28]
+        expected = {at: Decimal(text) for at, text in enumerate(texts) if _fits(Decimal(text), precision, scale)}
+        rows, numbers, bad = _read_decimals(tmp_path, kind, texts, f"d decimal({precision}, {scale})")
+        assert dict(zip(numbers, (row["d"] for row in rows), strict=True)) == expected
+        assert len(rows) + len(bad) == len(texts)
+
+
+def _drawn_decimal(drawn: random.Random) -> str:
+    whole = "".join(drawn.choices("0123456789", k=drawn.choice([1, 1, 3, 8, 18, 28])))
+    part = "".join(drawn.choices("0099123", k=drawn.choice([0, 0, 1, 2, 6, 10])))
+    return ("-" if drawn.random() < 0.3 else "") + whole + (f".{part}" if part else "")
+
+
+def _fits(value: Decimal, precision: int, scale: int) -> bool:
+    shifted = value.scaleb(scale, _WIDE)
+    return shifted == shifted.to_integral_value() and shifted.copy_abs() < 10**precision
+
+
+def _read_decimals(folder: Path, kind: str, texts: list[str], schema: str) -> tuple[Any, Any, Any]:
+    if kind == "csv":
+        (folder / "d.csv").write_text("d,e\n" + "".join(f"{text},1\n" for text in texts), encoding="utf-8")
+    elif kind == "jsonl":
+        lines = [
+            json.dumps({"d": text}) if at % 2 else f'{{"d": {_json_number(text)}}}' for at, text in enumerate(texts)
+        ]
+        (folder / "d.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    else:
+        values: dict[str, pa.Array] = {
+            "parquet text": pa.array(texts, pa.string()),
+            "parquet long": pa.array([int(float(text)) if "." in text else int(text) for text in texts], pa.int64())
+            if kind == "parquet long"
+            else pa.nulls(len(texts)),
+            "parquet decimal": pa.array([Decimal(text) for text in texts], pa.decimal128(38, 10))
+            if kind == "parquet decimal"
+            else pa.nulls(len(texts)),
+        }
+        pq.write_table(pa.table({"d": values[kind]}), folder / "d.parquet")
+    suffix = kind.split(maxsplit=1)[0]
+    return read(folder / f"d.{suffix}", suffix, schema)
+
+
+def _json_number(text: str) -> str:
+    whole, point, part = text.partition(".")
+    return f"{'-' if whole.startswith('-') else ''}{whole.strip('-').lstrip('0') or '0'}{point}{part}"
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        (" 2024-01-01", "2024-01-01T00:00:00"),
+        ("2024-01-01t06:00:00z", "2024-01-01T06:00:00"),
+        ("20240101T060006Z", "2024-01-01T06:00:06"),
+        ("20240101T060006.25+0200", "2024-01-01T04:00:06.250000"),
+        ("2024-01-01T06:00:03,5Z", "2024-01-01T06:00:03.500000"),
+        ("2024-01-01 06:00", "2024-01-01T06:00:00"),
+        ("20240101T06", "2024-01-01T06:00:00"),
+    ],
+)
+def test_times_may_be_spelled_as_iso_8601_and_rfc_3339_allow(tmp_path: Path, text: str, moment: str) -> None:
+    (tmp_path / "a.csv").write_text(f't,x\n"{text}",1\n2024-01-01,2\n', encoding="utf-8")
+    rows, _, bad = read(tmp_path / "a.csv", "csv", "t timestamp")
+    assert not bad
+    assert rows[0]["t"].replace(tzinfo=None).isoformat() == moment
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("2024-01-01T06:00:00 UTC", "its zone is a name"),
+        ("1704088805.25", "seconds with a fraction"),
+        ("03:04 PM", "twelve hours"),
+        ("1704088805000000", "micro- or nanoseconds"),
+        ("2024-01-01T06:00:60Z", "leap second"),
+        ("2024-02-30", "no such day"),
+        ("2024-01-01T24:30:00Z", "no such day or time"),
+        ("01/02/2024", "cannot be told"),
+    ],
+)
+def test_what_is_no_time_says_what_it_looks_like(tmp_path: Path, text: str, hint: str) -> None:
+    (tmp_path / "a.csv").write_text(f"t,x\n{text},1\n", encoding="utf-8")
+    _, _, bad = read(tmp_path / "a.csv", "csv", "t timestamp")
+    assert hint in bad[0]["reason"]
+    assert "extractor" in bad[0]["reason"]
