@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
@@ -28,7 +29,7 @@ class ParquetFormat:
 
     def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
         """Splits of whole row groups, in order and evenly."""
-        with self._opened(fs, path) as file:
+        with self._opened(fs, path) as (file, _):
             parts = max(1, min(wanted, file.num_row_groups))
         return [FileSplit(path, part, parts) for part in range(parts)]
 
@@ -42,7 +43,7 @@ class ParquetFormat:
     ) -> Iterator[Chunk]:
         """A chunk per row group."""
         declared_once(schema)
-        with self._opened(fs, split.path) as file:
+        with self._opened(fs, split.path) as (file, millis):
             with reading(split.path, "Parquet"):
                 present = file.schema_arrow
                 refuse_absent(split.path, present.names, schema, optional)
@@ -52,7 +53,7 @@ class ParquetFormat:
             groups = split.share(file.num_row_groups)
             row = sum(file.metadata.row_group(group).num_rows for group in range(groups.start))
             for group in groups:
-                raw = self._group(file, split.path, group, schema)
+                raw = self._group(file, millis, split.path, group, schema)
                 with reading(split.path, "Parquet"):
                     chunk = settle(raw, schema, np.arange(row, row + raw.num_rows, dtype=np.int64))
                 yield with_absent(chunk, declared, present.names)
@@ -60,22 +61,50 @@ class ParquetFormat:
 
     def schema(self, fs: pafs.FileSystem, path: str) -> pa.Schema:
         """The columns as the file has them."""
-        with self._opened(fs, path) as file, reading(path, "Parquet"):
+        with self._opened(fs, path) as (file, _), reading(path, "Parquet"):
             str(file.schema_arrow)  # names may be no text
             return file.schema_arrow.remove_metadata()
 
-    def _group(self, file: pq.ParquetFile, path: str, group: int, schema: pa.Schema) -> pa.Table:
+    def _group(
+        self, file: pq.ParquetFile, millis: pq.ParquetFile | None, path: str, group: int, schema: pa.Schema
+    ) -> pa.Table:
         with reading(path, "Parquet"):
-            raw = file.read_row_group(group, columns=schema.names, use_threads=self.use_threads)
-        raw = raw.select(schema.names)
+            raw = file.read_row_group(group, columns=schema.names, use_threads=self.use_threads).select(schema.names)
+            for name in _int96(file, schema.names) if millis is not None else ():
+                coarse = millis.read_row_group(group, columns=[name])[name]  # type: ignore[union-attr]
+                raw = raw.set_column(raw.column_names.index(name), name, _unwrapped(raw[name], coarse))
         expected = file.metadata.row_group(group).num_rows
         refuse_invalid(path, raw, expected)
         return raw
 
     @contextmanager
-    def _opened(self, fs: pafs.FileSystem, path: str) -> Iterator[pq.ParquetFile]:
+    def _opened(self, fs: pafs.FileSystem, path: str) -> Iterator[tuple[pq.ParquetFile, pq.ParquetFile | None]]:
+        """The file; and if it has times in INT96, which Arrow reads as nanoseconds and wraps, the file with these in
+        milliseconds."""
         with opened(fs, path, "Parquet") as source:
             with reading(path, "Parquet"):
                 refuse_empty(source, path, "Parquet")
-                file = pq.ParquetFile(source, page_checksum_verification=True)
-            yield file
+                file = _file(source, "us")
+                millis = _file(source, "ms") if _int96(file, file.schema_arrow.names) else None
+            yield file, millis
+
+
+def _file(source: pa.NativeFile, unit: str) -> pq.ParquetFile:
+    return pq.ParquetFile(source, page_checksum_verification=True, coerce_int96_timestamp_unit=unit)
+
+
+def _int96(file: pq.ParquetFile, names: list[str]) -> list[str]:
+    """Those of the columns that hold times as Spark (before 4), Impala and Hive write them."""
+    columns = [file.schema.column(index) for index in range(len(file.schema))]
+    return [each.path for each in columns if each.physical_type == "INT96" and each.path in names]
+
+
+def _unwrapped(micros: pa.ChunkedArray, millis: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The times, where microseconds have wrapped a time that no calendar has, so that it is a bad row."""
+    given = micros.combine_chunks()
+    fine, coarse = (column.cast(pa.int64()).fill_null(0).to_numpy() for column in (given, millis.combine_chunks()))
+    wrapped = fine // 1000 != coarse
+    if not wrapped.any():
+        return micros
+    never = pa.array([np.iinfo(np.int64).max]).cast(given.type)[0]
+    return pa.chunked_array([pc.if_else(pa.array(wrapped), never, given)])
