@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from windowing.aggregates.groups import Groups
 
-_QUIET = np.errstate(invalid="ignore", over="ignore")
-"""Infinite values make NaN, and no warnings."""
-
 State = list[Any]
 """The columns of partial results, one entry per group: NumPy arrays without nulls, or Arrow arrays."""
 
@@ -192,50 +189,6 @@ class Extreme(DenseAccumulator):
             return not self.greatest
         limits = np.iinfo(kind)
         return kind.type(limits.min if self.greatest else limits.max)
-
-
-@dataclass(frozen=True)
-class Moments(DenseAccumulator):
-    """Count, mean and sum of squared distances from the mean, which can be joined without losing digits (Chan)."""
-
-    field: str
-
-    @property
-    def columns(self) -> Mapping[str, pa.DataType]:
-        return {"n": pa.int64(), "mean": pa.float64(), "squares": pa.float64()}
-
-    @_QUIET
-    def fold(self, events: Folded, groups: Groups) -> State:
-        values, valid = events.numbers(self.field)
-        values = values.astype(np.float64, copy=False)
-        if valid is None:
-            counts = groups.counts
-            mean = groups.sums(values) / counts
-            away = values - mean[groups.numbers]
-        else:
-            counts = groups.sums(valid)
-            mean = groups.sums(np.where(valid, values, 0.0)) / np.maximum(counts, 1)
-            away = np.where(valid, values - mean[groups.numbers], 0.0)
-        return [counts, mean, groups.sums(away * away)]
-
-    @_QUIET
-    def merge(self, state: State, groups: Groups) -> State:
-        counts, means, squares = state
-        total = groups.sums(counts)
-        mean = groups.sums(counts * means) / np.maximum(total, 1)
-        away = means - mean[groups.numbers]
-        return [total, mean, groups.sums(squares) + groups.sums(counts * away * away)]
-
-    def empty(self, count: int) -> list[NDArray[Any]]:
-        return [np.zeros(count, np.int64), np.zeros(count), np.zeros(count)]
-
-    @_QUIET
-    def combined(self, earlier: list[NDArray[Any]], later: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        (n, mean, squares), (m, other, others) = earlier, later
-        total = n + m
-        share = m / np.maximum(total, 1)
-        away = np.where((n > 0) & (m > 0), other - mean, 0.0)  # the square of a mean alone may be infinite
-        return [total, np.where(n > 0, mean + away * share, other), squares + others + away * away * n * share]
 
 
 def as_number(kind: pa.DataType) -> np.dtype[Any] | None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pyarrow as pa
 
-from windowing.aggregates.accumulators import Accumulator, Extreme, Moments, Present, State, Total, as_number
+from windowing.aggregates.accumulators import Accumulator, Extreme, Present, State, Total, as_number
+from windowing.aggregates.moments import Moments
 from windowing.aggregates.ranked import Ranked, can_be_ranked
 from windowing.aggregates.wide import DIGITS, WideTotal, as_decimals, as_doubles, as_whole
 from windowing.data.schema import TIMESTAMP, value_type
@@ -225,10 +226,10 @@ class Variance(Numeric):
 
     @property
     def accumulators(self) -> tuple[Accumulator, ...]:
-        return (Moments(self._field),)
+        return (Moments((self._field,)),)
 
     def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
-        ((counts, _, squares),) = states
+        ((counts, *_, squares),) = states
         found = squares / np.maximum(counts - self.ddof, 1)
         return nulled(np.sqrt(found) if self.root else found, counts <= self.ddof, self.result)
 

@@ -342,9 +342,7 @@ def near(found: Any, expected: Any, values: Values) -> bool:
 def near_squares(found: Any, expected: Any, values: Values) -> bool:
     if found is None or expected is None or math.isnan(expected):
         return equal(found, expected, values)
-    rounding = 1e-15 * len(values) * magnitude(values)  # of a value: a long beyond 2**53 is no double
-    bound = 1e-9 * expected + 2 * rounding * math.sqrt(expected) + rounding**2 * len(values)
-    return bool(abs(found - expected) <= bound)
+    return bool(abs(found - expected) <= 1e-13 * len(values) * expected)
 
 
 def check(
@@ -414,6 +412,47 @@ def test_a_mean_is_found_even_where_the_sum_is_beyond_64_bits(drawn: Any) -> Non
 def test_variances_do_not_lose_their_digits(drawn: Any, ddof: int) -> None:
     field, case = drawn
     check(case, field, aggregates.variance(field, ddof=ddof), lambda values: variance_of(values, ddof), near_squares)
+
+
+FAR = st.one_of(
+    st.sampled_from([0, 1_700_000_000_123_456, 1_700_000_000_123_456_789, -(1 << 53), (1 << 63) - 9, -(1 << 63) + 9]),
+    st.integers(-(1 << 62), 1 << 62),
+)
+
+
+@st.composite
+def far_cases(draw: st.DrawFn) -> Case:
+    """Values close together and far from 0: whole numbers, doubles and decimals, some of them null."""
+    far, step = draw(FAR), draw(st.sampled_from([1, 1000]))
+    steps = st.integers(-8, 8).map(lambda number: max(-(1 << 63), min(far + number * step, (1 << 63) - 1)))
+    whole = draw(st.lists(st.one_of(st.none(), steps) if draw(st.booleans()) else steps, min_size=1, max_size=30))
+    flags = draw(st.lists(st.booleans(), min_size=len(whole), max_size=len(whole)))
+    columns = {
+        "flag": pa.array(flags),
+        "long": pa.array(whole, pa.int64()),
+        "double": pa.array([None if value is None else float(value) for value in whole], pa.float64()),
+        "fine": pa.array([None if value is None else Decimal(value % 10**18).scaleb(-9) for value in whole],
+                         pa.decimal128(18, 9)),
+        "near": pa.array(draw(st.lists(st.integers(-3, 3), min_size=len(whole), max_size=len(whole)))),
+    }  # fmt: skip
+    times = draw(st.lists(st.integers(-20, 20), min_size=len(whole), max_size=len(whole)))
+    cuts = sorted(draw(st.lists(st.integers(0, len(whole)), max_size=6)))
+    by = draw(st.sampled_from([(), ("flag",)]))
+    return Case(pa.table(columns), times, by, cuts, draw(st.sampled_from([1, 5, 100])))
+
+
+@examples(2 * EXAMPLES)
+@given(far_cases(), st.sampled_from(["long", "double"]), st.integers(0, 2))
+def test_variances_are_exact_however_far_the_values_are(case: Case, field: str, ddof: int) -> None:
+    check(case, field, aggregates.variance(field, ddof=ddof), lambda values: variance_of(values, ddof), near_squares)
+
+
+@pytest.mark.parametrize("cuts", [[], [333, 666, 999], range(1, 1000)])
+def test_equal_values_do_not_vary(cuts: Sequence[int]) -> None:
+    table = pa.table({"us": [1_700_000_000_123_456] * 1000})
+    case = Case(table, list(range(1000)), (), list(cuts), 1 << 40)
+    bound = bound_aggregates_of(case, variance=aggregates.variance("us"), std=aggregates.std("us"))
+    assert in_parts(bound, case) == [{"variance": 0.0, "std": 0.0}]
 
 
 @examples(EXAMPLES)
@@ -653,7 +692,7 @@ def test_a_spread_of_far_values_is_the_same_however_windows_are_joined() -> None
     assert isinstance(moments, DenseAccumulator)
     one = moments.fold(Folded({"v": pa.array([1e200, 1e200])}, np.arange(2)), Groups(np.zeros(2, np.int64), 1))
     for found in (moments.combined(moments.empty(1), one), moments.combined(one, moments.empty(1))):
-        assert [column.tolist() for column in found] == [[2], [1e200], [0.0]]
+        assert [column.tolist() for column in found] == [[2], [1e200], [0.0], [0.0]]
 
 
 # ---------------------------------------------------------------------------------------------------------- one's own

@@ -19,9 +19,11 @@ from tests.windowing.aggregates.test_aggregates import (
     COLUMNS,
     EXAMPLES,
     Case,
+    Same,
     bound_aggregates_of,
     cases,
     check,
+    far_cases,
     finish,
     fold,
     in_parts,
@@ -52,13 +54,6 @@ def products_of(pairs: Pairs) -> tuple[Fraction, Fraction, Fraction]:
     )
 
 
-def rounding(pairs: Pairs) -> tuple[float, float]:
-    """How far sums of squared distances may be off because of the means."""
-    greatest = [max(abs(pair[at]) for pair in pairs) for at in (0, 1)]
-    off, other_off = (1e-15 * len(pairs) * float(most) for most in greatest)
-    return off * off * len(pairs), other_off * other_off * len(pairs)
-
-
 @st.composite
 def two_columns(draw: st.DrawFn, fields: tuple[str, ...]) -> tuple[str, str, Case]:
     one, other = draw(st.sampled_from(fields)), draw(st.sampled_from(fields))
@@ -78,21 +73,35 @@ def test_a_weighted_mean_is_the_sum_of_products_by_that_of_weights(drawn: tuple[
     check(case, list(dict.fromkeys([one, other])), aggregates.weighted_mean(one, other), expected)
 
 
-@examples(2 * EXAMPLES)
-@given(two_columns(FINITE), st.integers(0, 2))
-def test_covariances_do_not_lose_their_digits(drawn: tuple[str, str, Case], ddof: int) -> None:
-    one, other, case = drawn
-
+def covariance_matches(one: str, other: str, ddof: int) -> Same:
     def same(found: Any, _: Any, rows: list[Row]) -> bool:
         pairs = pairs_of(rows, one, other)
         if len(pairs) <= ddof:
             return found is None
         squares, other_squares, products = products_of(pairs)
-        off, other_off = rounding(pairs)
-        allowed = 1e-12 * math.sqrt(squares * other_squares) + math.sqrt((squares + off) * other_off)
-        allowed += math.sqrt((other_squares + other_off) * off)
+        allowed = 1e-13 * len(pairs) * math.sqrt(squares * other_squares)
         return found is not None and abs(found * (len(pairs) - ddof) - float(products)) <= allowed
 
+    return same
+
+
+def correlation_matches(one: str, other: str) -> Same:
+    def same(found: Any, _: Any, rows: list[Row]) -> bool:
+        pairs = pairs_of(rows, one, other)
+        squares, other_squares, products = products_of(pairs) if pairs else (Fraction(0),) * 3
+        if not squares or not other_squares:
+            return found is None
+        expected = products / Fraction(math.sqrt(squares * other_squares))
+        return abs(found) <= 1 and abs(found - expected) <= 1e-13 * len(pairs)
+
+    return same
+
+
+@examples(2 * EXAMPLES)
+@given(two_columns(FINITE), st.integers(0, 2))
+def test_covariances_do_not_lose_their_digits(drawn: tuple[str, str, Case], ddof: int) -> None:
+    one, other, case = drawn
+    same = covariance_matches(one, other, ddof)
     check(case, list(dict.fromkeys([one, other])), aggregates.covariance(one, other, ddof=ddof), lambda _: None, same)
 
 
@@ -100,17 +109,16 @@ def test_covariances_do_not_lose_their_digits(drawn: tuple[str, str, Case], ddof
 @given(two_columns(FINITE))
 def test_a_correlation_is_from_minus_one_to_one(drawn: tuple[str, str, Case]) -> None:
     one, other, case = drawn
-
-    def same(found: Any, _: Any, rows: list[Row]) -> bool:
-        pairs = pairs_of(rows, one, other)
-        squares, other_squares, products = products_of(pairs) if pairs else (Fraction(0),) * 3
-        if not squares or not other_squares:
-            return found is None
-        allowed = sum(map(math.sqrt, (off / part for off, part in zip(rounding(pairs), (squares, other_squares),
-                                                                      strict=True))))  # fmt: skip
-        return abs(found) <= 1 and abs(found - products / math.sqrt(squares * other_squares)) <= 1e-9 + 3 * allowed
-
+    same = correlation_matches(one, other)
     check(case, list(dict.fromkeys([one, other])), aggregates.corr(one, other), lambda _: None, same)
+
+
+@examples(2 * EXAMPLES)
+@given(far_cases(), st.permutations(["long", "double", "fine", "near"]))
+def test_pairs_are_exact_however_far_the_values_are(case: Case, fields: list[str]) -> None:
+    one, other, *_ = fields
+    check(case, [one, other], aggregates.covariance(one, other), lambda _: None, covariance_matches(one, other, 1))
+    check(case, [one, other], aggregates.corr(one, other), lambda _: None, correlation_matches(one, other))
 
 
 def folded(aggregate: aggregates.Aggregate, table: pa.Table) -> list[Any]:
@@ -166,7 +174,7 @@ def test_a_far_column_keeps_its_digits() -> None:
     table = pa.table({"x": 1e9 + x, "y": -1e9 - x + chance.normal(size=1000)})
     expected = np.corrcoef(table["x"].to_numpy() - 1e9, table["y"].to_numpy() + 1e9)[0, 1]
     for found in folded(aggregates.corr("x", "y"), table):
-        assert found == pytest.approx(expected, rel=1e-7)  # the means of parts are rounded to 1e-7
+        assert found == pytest.approx(expected, rel=1e-7)  # of the values: they are rounded to 1e-7
 
 
 @examples(EXAMPLES)
