@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from windowing.data.conversion import REFUSED, converted
 from windowing.data.schema import value_type
 
 if TYPE_CHECKING:
@@ -81,14 +82,19 @@ def _exactly(given: pa.Array, places: NDArray[np.int64], kind: pa.DataType) -> p
     if chosen.type == kind:
         return chosen
     try:
-        return chosen.cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError):
+        return _converted(chosen, kind)
+    except REFUSED:
         for place in places.tolist():
             try:
-                given.slice(place, 1).cast(kind)
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError):
+                _converted(given.slice(place, 1), kind)
+            except REFUSED:
                 raise NoSuchValue(place) from None
         raise
+
+
+def _converted(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Given values as they are stored; from texts, as in JSON, they are read."""
+    return column.cast(kind) if pa.types.is_string(column.type) else converted(column, kind)
 
 
 def _same(one: pa.Array, other: pa.Array) -> NDArray[np.bool_]:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from topologies.io.times import parse_time
+from windowing.data.conversion import REFUSED, converted
 from windowing.data.returned_rows import from_rows
 from windowing.data.schema import TIMESTAMP, SchemaLike, format_schema, parse_schema
 from windowing.errors import ConfigError, ScenarioError, SchemaError
@@ -173,8 +174,8 @@ def _cast(what: str, table: pa.Table, field: pa.Field) -> Any:
     if pa.types.is_timestamp(field.type) and not pa.types.is_timestamp(column.type):
         return _column(what, column.to_pylist(), field)
     try:
-        return column.cast(field.type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        return converted(column, field.type)
+    except REFUSED as error:
         raise SchemaError(
             f"{what}: column {field.name!r} is {column.type}, and was declared {field.type}",
             why=str(error),

@@ -12,7 +12,7 @@ import pyarrow as pa
 from windowing.aggregates.accumulators import Accumulator, Folded, State
 from windowing.aggregates.declared import Aggregate, Cells
 from windowing.aggregates.groups import Groups
-from windowing.data.returned_rows import from_rows
+from windowing.data.conversion import REFUSED, converted, of_values
 from windowing.data.schema import format_schema, parse_schema
 from windowing.errors import ConfigError, SchemaError
 
@@ -130,53 +130,29 @@ def type_of(declared: str | pa.DataType, name: str) -> pa.DataType:
 
 
 def _column(values: list[Any], kind: pa.DataType, whose: str, what: str = "state") -> pa.Array:
-    if not values:
-        return pa.array([], kind)
     try:
-        for value in values if _has_struct(kind) else ():
-            _check_names(value, kind)
-        return _whole(from_rows([(value,) for value in values], _schema(what, kind)))
-    except SchemaError as error:
+        return of_values(values, kind)
+    except REFUSED as error:
         wrong = next(value for value in values if not _fits(value, kind))
         raise SchemaError(
             f"{whose} returned {wrong!r:.100}, but {format_schema(_schema(what, kind))!r} was declared",
-            why=error.why,
+            why=str(error),
             do=f"return what was declared, or declare {what}=",
         ) from error
 
 
 def _fits(value: Any, kind: pa.DataType) -> bool:
     try:
-        _check_names(value, kind)
-        from_rows([(value,)], _schema("value", kind))
-    except SchemaError:
+        of_values([value], kind)
+    except REFUSED:
         return False
     return True
 
 
-def _has_struct(kind: pa.DataType) -> bool:
-    if pa.types.is_struct(kind):
-        return True
-    return any(_has_struct(kind.field(at).type) for at in range(kind.num_fields))
-
-
-def _check_names(value: Any, kind: pa.DataType) -> None:
-    """SchemaError where a dict has other names than the struct that it is to be: Arrow would leave them out."""
-    if pa.types.is_struct(kind) and isinstance(value, dict):
-        names = [field.name for field in kind]
-        if set(names) != set(value):
-            raise SchemaError("a struct", why=f"it has {', '.join(map(str, value)) or 'none'}, not {', '.join(names)}")
-        for field in kind:
-            _check_names(value[field.name], field.type)
-    elif pa.types.is_list(kind) and isinstance(value, list | tuple):
-        for each in value:
-            _check_names(each, kind.value_type)
-
-
 def _cast(column: pa.Array, kind: pa.DataType, whose: str) -> pa.Array:
     try:
-        return column.cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        return converted(column, kind)
+    except REFUSED as error:
         raise SchemaError(
             f"{whose} has the state {column.type}, but its result is declared as {kind}",
             why=str(error),
@@ -186,11 +162,6 @@ def _cast(column: pa.Array, kind: pa.DataType, whose: str) -> pa.Array:
 
 def _schema(name: str, kind: pa.DataType) -> pa.Schema:
     return pa.schema([pa.field(name, kind)])
-
-
-def _whole(table: pa.Table) -> pa.Array:
-    (column,) = table.columns
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _name(function: Any) -> str:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
-from numbers import Real
 from typing import Any
 
 import pyarrow as pa
 
 from windowing.calls.checked import checked_on_failure
-from windowing.data.decimals import bounded
+from windowing.data.conversion import REFUSED, converted, of_values
 from windowing.data.reprs import of_fields
 from windowing.data.schema import format_schema
 from windowing.errors import SchemaError
@@ -79,7 +77,7 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table with exactly the declared columns, in their order and types.
 
     Columns are found by name, never by place (decision 61). Other names than those declared are a SchemaError, and so
-    are casts that would change a value.
+    are conversions that would change a value (``windowing.data.conversion``).
     """
     if table.schema.equals(schema):
         return table
@@ -88,8 +86,8 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     columns = []
     for field, column in zip(schema, table.columns, strict=True):
         try:
-            columns.append(column if column.type == field.type else column.cast(field.type))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            columns.append(converted(column, field.type))
+        except REFUSED as error:
             raise SchemaError(
                 f"column {field.name!r} is {column.type}, and was declared {field.type}",
                 why=str(error),
@@ -169,25 +167,14 @@ def from_rows(rows: Loose, schema: pa.Schema) -> pa.Table:
     arrays = []
     for field, column in zip(schema, zip(*rows, strict=True), strict=True):
         try:
-            arrays.append(_array(column, field.type))
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+            arrays.append(of_values(column, field.type))
+        except REFUSED as error:
             raise SchemaError(
                 f"column {field.name!r} was declared {field.type}, and a value is something else",
                 why=str(error),
                 do="declare the type that the bolt returns, or convert the value in the bolt",
             ) from error
     return pa.Table.from_arrays(arrays, schema=schema)
-
-
-def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """The column; Arrow itself would cut the fractions off where whole numbers were declared."""
-    if pa.types.is_integer(kind):
-        for value in values:
-            if type(value) is not int and isinstance(value, Real | Decimal) and value % 1 != 0:
-                raise pa.ArrowInvalid(f"{value!r} is not a whole number")
-    if pa.types.is_decimal(kind):
-        values = [bounded(value) if isinstance(value, Decimal) else value for value in values]
-    return pa.array(values, kind)
 
 
 def _quoted(names: Iterable[Any]) -> str:

@@ -19,7 +19,8 @@ from topologies.graph.streams import Stream
 from topologies.topology import Topology
 from windowing.bolts.asks_for_expired import asks_for_expired
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt
-from windowing.data.schema import format_schema
+from windowing.data.conversion import REFUSED, converted
+from windowing.data.schema import format_schema, parse_schema, value_type
 
 MOVABLE = "movable"
 """The name of the note."""
@@ -59,7 +60,7 @@ class Movable:
             streams=list(node.streams),
             fields=grouped,
             keys=[list(key) for key in node.keys],
-            types=format_schema(pa.schema([node.schema.field(name) for name in named])),
+            types=format_schema(pa.schema([(name, _declared(node.schema.field(name).type)) for name in named])),
             fixed=list(_fixed(topology, node, grouped)),
             whole=list(_whole(node)) if any(grouped) else [],
             state_keys={} if stateful is None else _state_keys(stateful, grouped[0]),
@@ -106,6 +107,16 @@ def read_movable(files: SealedFolder, topology: dict[str, Any]) -> dict[str, Mov
 def has_method(bolt: StatefulWindowedBolt) -> bool:
     """Whether a bolt moves its state by a method of its own."""
     return type(bolt).move_state is not StatefulWindowedBolt.move_state
+
+
+def _declared(kind: pa.DataType) -> pa.DataType:
+    """A type that can be declared, whose values go to the same tasks; the type itself where there is none."""
+    if pa.types.is_unsigned_integer(kind) and kind != pa.uint64():
+        return pa.int64()
+    return _SAME_HASHES.get(value_type(kind), value_type(kind))
+
+
+_SAME_HASHES = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary(), pa.date64(): pa.date32()}
 
 
 def _state_keys(bolt: StatefulWindowedBolt, fields: Sequence[str]) -> dict[str, list[str]]:
@@ -212,3 +223,18 @@ def _state(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str
             yield f"its state {name!r} is kept by another key than {', '.join(grouped[0])}, by which its events come"
         elif columns and isinstance(kind, type) and (kind is not dict or len(columns) != 1):
             yield f"its state {name!r} is {kind.__name__}: only a table can be kept by key, or a dict by one field"
+        elif columns and not isinstance(kind, type):
+            yield from _of_other_types(name, parse_schema(kind), columns, node.schema, grouped[0])
+
+
+def _of_other_types(
+    state: str, schema: pa.Schema, columns: Sequence[str], events: pa.Schema, fields: Sequence[str]
+) -> Iterator[str]:
+    """Columns of a state that cannot have the values of the fields that events are grouped by."""
+    for column, field in zip(columns, fields, strict=True):
+        if column in schema.names and field in events.names:
+            own, kind = (_declared(each.field(name).type) for each, name in ((schema, column), (events, field)))
+            try:
+                converted(pa.nulls(0, own), kind)
+            except REFUSED:
+                yield f"its state {state!r} has {column!r} as {own}, and its events are grouped by {field!r} as {kind}"

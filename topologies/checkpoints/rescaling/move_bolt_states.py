@@ -115,8 +115,8 @@ def _of_task(task: int, saved: Sequence[UserState], route: Route) -> tuple[UserS
 
 
 def _rows_of(task: int, tables: Sequence[pa.Table], columns: Sequence[str], route: Route) -> list[pa.Table]:
-    """The rows of a task; ``columns`` are those of the fields that events are grouped by."""
-    keys = [table.select(list(columns)).rename_columns(route.movable.fields[0]) for table in tables]
+    """The rows of a task; ``columns`` are those of the fields that events are grouped by, in types of their own."""
+    keys = [route.as_keys(table.select(list(columns))) for table in tables]
     return [table.filter(pa.array(route.of_keys(key) == task)) for table, key in zip(tables, keys, strict=True)]
 
 

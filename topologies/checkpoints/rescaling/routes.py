@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from topologies.checkpoints.rescaling.movable import Movable
 from topologies.graph.groupings import FieldsGrouping
+from windowing.data.conversion import REFUSED, converted, of_values
 from windowing.data.schema import parse_schema
-from windowing.errors import CheckpointError
+from windowing.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,6 +47,27 @@ class Route:
         fields = self.movable.fields[0]
         return self._tasks(table, fields) if fields else np.zeros(table.num_rows, np.int64)
 
+    def as_keys(self, table: pa.Table) -> pa.Table:
+        """Columns that a bolt keeps as the fields of the first input, of whose types they may not be.
+
+        The hash of a number depends on its type: 1.0 and 1 are different keys for it, and one key for the bolt.
+        """
+        try:
+            schema = parse_schema(self.movable.types)
+        except ConfigError:  # a type that cannot be declared: the bolt keeps the fields in that type (``Movable``)
+            return table.rename_columns(self.movable.fields[0])
+        columns = []
+        for name, column, wanted in zip(table.column_names, table.columns, schema, strict=True):
+            try:
+                columns.append(converted(column, wanted.type))
+            except REFUSED as error:
+                raise CheckpointError(
+                    f"bolt {self.bolt!r} cannot be moved: its state has {name!r} as {column.type}",
+                    why=f"its events are grouped by {wanted.name!r}, which is {wanted.type}: {error}",
+                    do="give the bolt a method move_state, or keep that column in the type of the field",
+                ) from error
+        return pa.Table.from_arrays(columns, schema.names)
+
     def of_values(self, values: Sequence[Any]) -> int:
         """The task of one key, by the values of the fields that the first input is grouped by."""
         if self.movable.in_one_task:
@@ -57,7 +79,7 @@ class Route:
                 why=f"its events are grouped by {', '.join(schema.names)}",
                 do="give task_of a value for each of these, in this order",
             )
-        arrays = [pa.array([value]).cast(column.type) for value, column in zip(values, schema, strict=True)]
+        arrays = [of_values([value], column.type) for value, column in zip(values, schema, strict=True)]
         return int(self._tasks(pa.table(arrays, names=schema.names), schema.names)[0])
 
     def learn(self, hashes: NDArray[np.int64], tasks: NDArray[np.int64]) -> None:

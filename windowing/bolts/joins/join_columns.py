@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from windowing.bolts.joins.matching import can_be_compared, key_type
+from windowing.data.conversion import REFUSED, converted
 from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError, together
 from windowing.suggestions import did_you_mean_column
@@ -186,7 +187,7 @@ def named_columns(
 
 
 def chosen(columns: dict[str, JoinColumn], wanted: pa.Schema) -> dict[str, JoinColumn]:
-    """The columns that ``outputs`` declares; ConfigError for others, and for types that they cannot be cast to."""
+    """The columns that ``outputs`` declares; ConfigError for others, and for types that they cannot have."""
     problems = [*_not_to_be_had(columns, wanted)]
     if problems:
         raise together("the join", problems)
@@ -205,8 +206,8 @@ def _not_to_be_had(columns: dict[str, JoinColumn], wanted: pa.Schema) -> Iterato
         if field.name in unknown:
             continue
         try:
-            pa.nulls(0, columns[field.name].kind).cast(field.type)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            converted(pa.nulls(0, columns[field.name].kind), field.type)
+        except REFUSED as error:
             yield ConfigError(
                 f"column {field.name!r} is {columns[field.name].kind}, and was declared {field.type}",
                 why=str(error),

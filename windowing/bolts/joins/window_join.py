@@ -45,7 +45,7 @@ class WindowJoin(Join):
     their keys first. A key of one name is one column, which is never null for lack of a partner. Another column that
     both streams have is named by ``rename``: ``"{stream}_{column}"``, or ``"{column}_{stream}"``. ``start`` and
     ``end`` name columns for the start and the end of the window, timestamps; in windows of a count the start is null.
-    ``outputs`` keeps some of the columns only, by their names, and casts them: ``"id long, price double"``. Columns of
+    ``outputs`` keeps some of the columns only, by their names, in these types: ``"id long, price double"``. Columns of
     one name have one type on both sides, as those of any bolt with several inputs. Rows of a window come in
     order of (left, right); those of right events without a partner last.
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from windowing.aggregates.declared import Aggregate, Cells
 from windowing.bolts.ready.bound_aggregates import BoundAggregates
+from windowing.data.conversion import REFUSED, of_values
 from windowing.data.order import stable_order
 from windowing.errors import ConfigError
 from windowing.window_batch import WindowBatch
@@ -45,11 +46,11 @@ def filled(fill: Mapping[str, Any], bound: Iterable[tuple[str, Aggregate]]) -> d
     for name, aggregate in bound:
         if name in fill:
             try:
-                found[name] = pa.scalar(fill[name], aggregate.result)
-            except (pa.ArrowException, TypeError, ValueError, OverflowError):
+                found[name] = of_values([fill[name]], aggregate.result)[0]
+            except REFUSED as error:
                 raise ConfigError(
                     f"with_empty_windows(fill={{{name!r}: {fill[name]!r:.60}}})",
-                    why=f"{name}={aggregate} is {aggregate.result}",
+                    why=f"{name}={aggregate} is {aggregate.result}: {error}",
                     do="give a value of that type, or leave it out",
                 ) from None
     return found
