@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from policies.marks import NONE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from manager.keyed.held import Held
+    from policies.assigners import SessionWindows
+
+_START, _END = itemgetter(0), itemgetter(1)
 
 
 def turned_away(
@@ -21,8 +27,8 @@ def turned_away(
     closed_until: NDArray[np.int64],
     gaps: NDArray[np.int64],
     held: Callable[[], Held | None],
+    kind: SessionWindows,
     *,
-    touching: bool,
     by_end: bool = False,
 ) -> tuple[NDArray[np.bool_], list[int]]:
     """Which events, in order of arrival, are late, and the indices of the events before which windows must be
@@ -30,68 +36,162 @@ def turned_away(
 
     Sessions that end up to ``closed_until`` have closed when the event comes. An event is late if it is before that
     time and no open session takes it; with ``by_end``, if in addition the session that it would open ends up to there.
-    Before an event is admitted next to a session that closed in this same batch, that session must be released, or the
-    two would merge. Only keys with an event before ``closed_until`` are examined event by event. ``held`` returns the
-    live events of earlier batches, and is called only if there are such keys.
+    Where sessions have a maximum duration, an event is also late if the clock has closed the session that would hold
+    it. Before an event is admitted next to a session that closed in this same batch, that session must be released, or
+    the two would merge. Only keys with an event up to ``closed_until`` are examined event by event. ``held`` returns
+    the live events of earlier batches, and is called only if there are such keys.
     """
-    behind = candidates & (times < closed_until)
+    behind = candidates & (times <= closed_until)
     late = np.zeros(len(times), np.bool_)
     if not behind.any():
         return late, []
     codes = np.zeros(len(times), np.int64) if keys is None else keys
     wanted = np.unique(codes[behind])
-    sessions = _sessions_of(wanted, held(), int(gaps[0]) if len(gaps) else 0, touching)
+    sessions = _sessions_of(wanted, held(), int(gaps[0]) if len(gaps) else 0, kind)
     evaluate_before: list[int] = []
     rows = np.flatnonzero(np.isin(codes, wanted) & candidates)
     for row in rows.tolist():
-        time, end, limit = int(times[row]), int(times[row] + gaps[row]), int(closed_until[row])
-        open_sessions = sessions[int(codes[row])]
-        low, high = _met(open_sessions, time, end, touching)
-        first = low
-        while first < high and open_sessions[first][1] <= limit:
-            first += 1
-        closed_already = end <= limit if by_end else time < limit
-        if closed_already and first == high:
+        of_key, time, end = sessions[int(codes[row])], int(times[row]), int(times[row] + gaps[row])
+        of_key.close(int(closed_until[row]))
+        low, first, high = of_key.met(time, end)
+        if of_key.is_late(time, end, first, high, by_end=by_end):
             late[row] = True
             continue
         if first > low:
             evaluate_before.append(row)
-            del open_sessions[:first]  # they end first, and have closed
-        _join(open_sessions, time, end, touching)
+            of_key.release(first)
+        of_key.join(time, end)
     return late, evaluate_before
 
 
-def _sessions_of(
-    keys: NDArray[np.int64], held: Held | None, usual: int, touching: bool
-) -> dict[int, list[tuple[int, int]]]:
-    """The start and end of the sessions that live events of these keys form; ``usual``: the gap of those without."""
-    sessions: dict[int, list[tuple[int, int]]] = {key: [] for key in keys.tolist()}
+class _Sessions:
+    """The sessions of one key as its events arrive: spans that are disjoint and in order."""
+
+    def __init__(self, kind: SessionWindows) -> None:
+        self.kind = kind
+        self.spans: list[tuple[int, int]] = []
+        self.limit = NONE
+        """Sessions that end up to this time have closed."""
+
+    def close(self, limit: int) -> None:
+        """Called before each event, with the time up to which sessions have closed."""
+        self.limit = limit
+
+    def met(self, start: int, end: int) -> tuple[int, int, int]:
+        """The range of sessions that the span of an event meets, with the index of the first open one in between."""
+        low, high = self._met(start, end)
+        first = low
+        while first < high and self.spans[first][1] <= self.limit:
+            first += 1
+        return low, first, high
+
+    def is_late(self, time: int, end: int, first: int, high: int, *, by_end: bool) -> bool:
+        """Whether an event is late that meets the open sessions from ``first`` to before ``high``; ``end`` is that of
+        the session that it would open."""
+        return first == high and (end <= self.limit if by_end else time < self.limit)
+
+    def release(self, stop: int) -> None:
+        """Forget the sessions before an index: they end first, and have closed."""
+        del self.spans[:stop]
+
+    def join(self, time: int, end: int) -> None:
+        """Add the span of an event, and merge the sessions that it joins."""
+        low, high = self._met(time, end)
+        self.spans[low:high] = [self._merged(time, end, low, high)]
+
+    def _met(self, start: int, end: int) -> tuple[int, int]:
+        touching = self.kind.touching
+        low = (bisect_left if touching else bisect_right)(self.spans, start, key=_END)
+        high = (bisect_right if touching else bisect_left)(self.spans, end, key=_START)
+        return low, max(low, high)
+
+    def _merged(self, start: int, end: int, low: int, high: int) -> tuple[int, int]:
+        if high > low:
+            start, end = min(start, self.spans[low][0]), max(end, self.spans[high - 1][1])
+        return start, end
+
+
+class _CheckedSessions(_Sessions):
+    """The same where the clock closes sessions that last too long (AZ-22): of such a one only what follows is left."""
+
+    def __init__(self, kind: SessionWindows) -> None:
+        super().__init__(kind)
+        self._cut = NONE
+        """Where the clock last closed a session. The next one begins there, and does not hold that moment."""
+        self._times: list[int] = []
+        """The times of the events after the cut, ascending."""
+
+    def close(self, limit: int) -> None:
+        place = bisect_right(self.spans, self.limit, key=_END)
+        super().close(limit)
+        while place < len(self.spans) and self.spans[place][0] < limit:
+            start, end = self.spans[place]
+            check = self.kind.checked_at(start, self._first(start, end))
+            if check < end and check <= limit:
+                self._cut_off(place, check)
+            else:
+                place += 1
+
+    def is_late(self, time: int, end: int, first: int, high: int, *, by_end: bool) -> bool:
+        if time > self.limit:
+            return False
+        if time <= self._cut and self._goes_on:
+            return True
+        if first == high and not by_end:
+            return time < self.limit
+        return self._end_with(time, *self._merged(time, end, first, high)) <= self.limit
+
+    def join(self, time: int, end: int) -> None:
+        super().join(time, end)
+        insort(self._times, time)
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether the session after the cut is open, or may still get its first event."""
+        place = bisect_left(self.spans, self._cut, key=_START)
+        return any(start == self._cut and end > self.limit for start, end in self.spans[place : place + 1])
+
+    def _cut_off(self, place: int, check: int) -> None:
+        """Close the session at this place at its check point; the next one waits for an event no longer than the
+        gap."""
+        del self._times[: bisect_right(self._times, check)]
+        end = self.spans[place][1]
+        if not self._times or self._times[0] >= end:
+            end = check + self.kind.gap.micros
+            if self._times and self.kind.joins(self._times[0] - check):
+                end = self.spans.pop(place + 1)[1]
+        self.spans[place], self._cut = (check, end), check
+
+    def _first(self, start: int, end: int) -> int:
+        """The time of the first event of a session; its end where it still waits for one."""
+        if start != self._cut:
+            return start
+        return min(self._times[0], end) if self._times else end
+
+    def _end_with(self, time: int, start: int, end: int) -> int:
+        """Where the clock closes the session that would hold an event of this time, if it lasted from start to end."""
+        check = self.kind.checked_at(start, min(time, self._first(start, end)))
+        while check < time:
+            following = bisect_right(self._times, check)
+            first = min(time, self._times[following]) if following < len(self._times) else time
+            check = self.kind.checked_at(check, first)
+        return min(check, end)
+
+
+def _sessions_of(keys: NDArray[np.int64], held: Held | None, usual: int, kind: SessionWindows) -> dict[int, _Sessions]:
+    """The sessions that live events of these keys form; ``usual``: the gap of those without."""
+    make = _Sessions if kind.max_duration is None else _CheckedSessions
+    sessions = {key: make(kind) for key in keys.tolist()}
     if held is None or not len(held):
         return sessions
     held_keys = np.zeros(len(held), np.int64) if held.keys is None else held.keys
     wanted = np.isin(held_keys, keys)
     spans = gaps_of_events(held.gaps, usual, len(held))[wanted]
     for key, time, gap in zip(held_keys[wanted].tolist(), held.times[wanted].tolist(), spans.tolist(), strict=True):
-        _join(sessions[key], time, time + gap, touching)
+        sessions[key].join(time, time + gap)
     return sessions
 
 
 def gaps_of_events(own: NDArray[np.int64] | None, usual: int, count: int) -> NDArray[np.int64]:
     """The session gap of each event in microseconds; ``usual`` where events have none of their own."""
     return np.full(count, usual, np.int64) if own is None else own
-
-
-def _met(sessions: list[tuple[int, int]], start: int, end: int, touching: bool) -> tuple[int, int]:
-    """The range of a key's sessions, which are disjoint and in order, that the span of an event meets."""
-    find = bisect_left if touching else bisect_right
-    low = find(sessions, start, key=lambda session: session[1])
-    high = (bisect_right if touching else bisect_left)(sessions, end, key=lambda session: session[0])
-    return low, max(low, high)
-
-
-def _join(sessions: list[tuple[int, int]], start: int, end: int, touching: bool) -> None:
-    """Add the span of an event, and merge the sessions that it joins."""
-    low, high = _met(sessions, start, end, touching)
-    if high > low:
-        start, end = min(start, sessions[low][0]), max(end, sessions[high - 1][1])
-    sessions[low:high] = [(start, end)]

@@ -150,7 +150,8 @@ class SessionWindows(WindowAssigner):
         kept = np.ones(len(natural.lows), dtype=bool)
         cut: list[Cut] = []
         reached = 0
-        for session in np.flatnonzero(_check(natural.starts, natural.starts, longest) < natural.ends).tolist():
+        checks = _checks(natural.starts, natural.starts, longest)
+        for session in np.flatnonzero(checks < natural.ends).tolist():
             if session >= reached:
                 reached = self._cut(times, heads, natural, longest, session, cut)
                 kept[session:reached] = False
@@ -178,7 +179,7 @@ class SessionWindows(WindowAssigner):
         low, start = int(natural.lows[session]), int(natural.starts[session])
         while True:
             high, end = int(natural.highs[session]), int(natural.ends[session])
-            check = int(_check(np.array([start]), times[low : low + 1], longest)[0])
+            check = self.checked_at(start, int(times[low]))
             if check >= end:
                 cut.append((start, end, low, high, False))
                 return session + 1
@@ -187,10 +188,25 @@ class SessionWindows(WindowAssigner):
             low, start = stop, check
             if low == high:
                 session += 1
-                if low == len(times) or heads[low] or not self._joins(int(times[low]) - start):
+                if low == len(times) or heads[low] or not self.joins(int(times[low]) - start):
                     return session
 
-    def _joins(self, distance: int) -> bool:
+    def checked_at(self, start: int, first: int) -> int:
+        """When the clock closes a session, by its start and its first event: at the first multiple of the maximum
+        duration at which it has lasted longer than that, and not before its first event. All times are in
+        microseconds."""
+        assert self.max_duration is not None
+        longest = self.max_duration.micros
+        return max(start // longest + 2, -(-first // longest)) * longest
+
+    def ends_alone(self, times: NDArray[np.int64], gaps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The end of the session that each of these events would make alone, in microseconds."""
+        ends = times + gaps
+        return ends if self.max_duration is None else np.minimum(ends, _checks(times, times, self.max_duration.micros))
+
+    def joins(self, distance: int) -> bool:
+        """Whether an event this many microseconds after the last one, or after a check point, is in the same
+        session."""
         return distance <= self.gap.micros if self.touching else distance < self.gap.micros
 
     def _needless(
@@ -208,17 +224,14 @@ class SessionWindows(WindowAssigner):
         opens = np.flatnonzero(sessions.starts == firsts)
         closes = np.append(opens[1:], count) - 1
         quiet = np.where(forced, sessions.ends + self.gap.micros + self.touching, sessions.ends) <= upto
-        stands = forced & ended & (_check(firsts, firsts, longest) == sessions.ends)
+        stands = forced & ended & (_checks(firsts, firsts, longest) == sessions.ends)
         needed = np.maximum.accumulate(np.where(stands, np.arange(count), -1))[closes]
         needed = np.where((ended & quiet)[closes], count, needed)
         return np.arange(count) < np.repeat(needed, closes - opens + 1)
 
 
-def _check(starts: NDArray[np.int64], firsts: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
-    """When the clock closes sessions: at the first multiple of ``longest`` at which they have lasted longer than it.
-
-    Not before their first event, though. All times are in microseconds.
-    """
+def _checks(starts: NDArray[np.int64], firsts: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
+    """``checked_at`` of several sessions."""
     return np.maximum(starts // longest + 2, -(-firsts // longest)) * longest
 
 

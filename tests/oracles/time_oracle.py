@@ -11,6 +11,7 @@ Times are integer microseconds inside, milliseconds at the edges; None is a wate
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -209,6 +210,8 @@ class Window:
     start: int
     end: int
     events: list[Event] = field(default_factory=list)
+    follows: bool = False
+    """Whether it is a session that begins where the clock closed another one, and does not hold that moment."""
 
 
 @dataclass
@@ -371,7 +374,8 @@ class Run:
         """The ends of the windows that hold events and have not fired."""
         if formed.kind["is"] == "sliding_log":
             return [moment for moment in formed.moments - formed.done if self.content_of_log(formed, moment)]
-        return [window.end for window in formed.open]
+        closed, remaining = checked(formed.kind, formed.open, lambda check: True)
+        return [window.end for window in closed + remaining if window.events]
 
     # ---- an event
 
@@ -507,8 +511,10 @@ class Run:
         if is_in_gap(kind, self.rules, time):
             return True
         if kind["is"] == "session":
-            formed = self.formed.get((key, kind["place"]))
-            if formed is not None and any(joins(kind, window, time) for window in formed.open):
+            sessions = self.formed.get((key, kind["place"]), Formed(kind, key, 0)).open
+            if self.is_closed_by_the_clock(kind, sessions, time, key):
+                return True
+            if any(joins(kind, window, time) for window in sessions):
                 return False
             if self.rules["late_by_session"]:  # it would open one, which is over
                 return self.is_over(time + kind["gap"], key)
@@ -523,6 +529,14 @@ class Run:
         end = last_end(kind, self.rules, time)
         assert end is not None
         return self.is_over(end, key)
+
+    def is_closed_by_the_clock(self, kind: Json, sessions: list[Window], time: int, key: Key) -> bool:
+        """Whether the session that would hold an event of this time lasted too long, and its check is over."""
+        if any(window.follows and window.start - kind["gap"] < time <= window.start for window in sessions):
+            return True
+        mine = Event("", time, NEVER, key)
+        closed, _ = checked(kind, put_together(kind, sessions, mine), lambda check: self.is_over(check, key))
+        return any(mine in window.events for window in closed)
 
     def let_in(self, event: Event) -> bool:
         """Put an event into the windows that are open for it; whether there are any."""
@@ -550,14 +564,7 @@ class Run:
                     window.events.append(event)
                 return bool(spans)
             case "session":
-                mine = Window(event.time, event.time + kind["gap"], [event])
-                together = [window for window in formed.open if joins(kind, window, event.time)]
-                for window in together:
-                    formed.open.remove(window)
-                    mine = Window(
-                        min(mine.start, window.start), max(mine.end, window.end), [*window.events, *mine.events]
-                    )
-                formed.open.append(mine)
+                formed.open = put_together(kind, formed.open, event)
                 return True
             case "sliding_log":
                 formed.events.append(event)
@@ -696,7 +703,10 @@ class Run:
         past = self.rules["closes_after_end"] and self.holds_its_end
         if any(kind["is"] == "snapshot" for kind in self.kinds):
             past = self.holds_its_end
-        return past or any(kind["is"] == "sliding_log" or kind.get("touching") for kind in self.kinds)
+        at_its_end = ("touching", "longest")
+        return past or any(
+            kind["is"] == "sliding_log" or any(kind.get(name) for name in at_its_end) for kind in self.kinds
+        )
 
     def fire(self) -> None:
         """Everything that is over, in order of end and start."""
@@ -708,9 +718,7 @@ class Run:
                 case "count_by_start":
                     due += [(window, formed) for window in self.due_of_counts(formed)]
                 case _:
-                    over = [window for window in formed.open if self.is_over(window.end, formed.key)]
-                    formed.open = [window for window in formed.open if window not in over]
-                    due += [(window, formed) for window in over]
+                    due += [(window, formed) for window in self.due_of_spans(formed)]
         for window, formed in sorted(due, key=lambda each: (each[0].end, each[0].start, each[1].place)):
             content = in_order(window.events)
             self.fired.append(
@@ -728,6 +736,12 @@ class Run:
             self.windowed.update(content)
         if self.closed and self.rules["close_fires"]:
             self.unwindowed.update(event for event in self.accepted if event not in self.windowed)
+
+    def due_of_spans(self, formed: Formed) -> list[Window]:
+        closed, remaining = checked(formed.kind, formed.open, lambda check: self.is_over(check, formed.key))
+        over = [window for window in remaining if self.is_over(window.end, formed.key)]
+        formed.open = [window for window in remaining if window not in over]
+        return [window for window in closed + over if window.events]
 
     def due_of_log(self, formed: Formed) -> list[Window]:
         due = []
@@ -818,7 +832,8 @@ def _kind(given: Json, bolt: Json, place: int) -> Json:
         gap, touching = duration(session["gap"]), session.get("touching", False)
         if not gap:  # the events of one instant, which lasts until the next one, a microsecond later
             gap, touching = 1, False
-        return {"is": "session", "place": place, "gap": gap, "touching": touching}
+        longest = _optional(session.get("max_duration"))
+        return {"is": "session", "place": place, "gap": gap, "touching": touching, "longest": longest}
     if given.get("snapshot"):
         return {"is": "snapshot", "place": place}
     if "sliding_log" in given:
@@ -873,9 +888,55 @@ def last_end(kind: Json, rules: Json, time: int) -> int | None:
 def joins(kind: Json, window: Window, time: int) -> bool:
     """Whether an event of this time shares a session: it is closer than the gap, or just as far."""
     gap = kind["gap"]
+    if window.follows and time <= window.start:
+        return False
     if kind["touching"]:
         return window.start - gap <= time <= window.end
     return window.start - gap < time < window.end
+
+
+def put_together(kind: Json, sessions: list[Window], event: Event) -> list[Window]:
+    """The sessions with one more event: those that it joins are one."""
+    together = [window for window in sessions if joins(kind, window, event.time)]
+    mine = Window(event.time, event.time + kind["gap"], [event])
+    for window in together:
+        events, follows = [*window.events, *mine.events], mine.follows
+        if window.start <= mine.start:
+            follows = window.follows
+        mine = Window(min(mine.start, window.start), max(mine.end, window.end), events, follows)
+    return [*(window for window in sessions if window not in together), mine]
+
+
+def checked(kind: Json, windows: list[Window], over: Callable[[int], bool]) -> tuple[list[Window], list[Window]]:
+    """Windows that the clock has closed where their check is over, and what is left then (AZ-22).
+
+    A session that has lasted longer than its longest duration at a multiple of it is closed there. Another one begins
+    at once, which is none until an event comes within the gap.
+    """
+    longest, waiting = kind.get("longest"), sorted(windows, key=lambda window: window.start)
+    if longest is None:
+        return [], waiting
+    closed: list[Window] = []
+    remaining: list[Window] = []
+    while waiting:
+        window = waiting.pop(0)
+        check = (window.start // longest + 1) * longest
+        while check - window.start <= longest:
+            check += longest
+        while window.events and check < min(event.time for event in window.events):
+            check += longest
+        if not window.events or check >= window.end or not over(check):
+            remaining.append(window)
+            continue
+        closed.append(Window(window.start, check, [e for e in window.events if e.time <= check], window.follows))
+        after = [event for event in window.events if event.time > check]
+        end = max((event.time for event in after), default=check) + kind["gap"]
+        rest = Window(check, end, after, follows=True)
+        if waiting and joins(kind, rest, waiting[0].start):
+            following = waiting.pop(0)
+            rest = Window(check, following.end, [*after, *following.events], follows=True)
+        waiting.insert(0, rest)
+    return closed, remaining
 
 
 def _text(value: Any) -> str | None:

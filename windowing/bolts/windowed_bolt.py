@@ -454,11 +454,11 @@ class WindowedBolt(ConfiguredBolt):
         ``by``: an event is late if it is behind the ``"watermark"``, or if its ``"window"`` has closed (AT-16). For
         sessions, an event is then late if it is more than ``allowed`` behind the watermark and fits no open session
         (AT-7); with ``by_session``, if the session that it would open or join has closed, as in Flink and Kafka
-        Streams. For sliding logs, an event is then late if the window that ends at its time has closed and no open
-        window holds it (Kafka Streams). ``allowed``: windows close this long after the watermark has reached their end
-        (AT-14). ``action``: ``"divert"`` late events to the late stream, ``"drop"`` them, ``"adjust"`` their time,
-        ``"cut"`` their lifetime, or ``"error"``. ``per_input``: lateness is measured against the mark of the event's
-        own input or partition (SI-2, AZ-4).
+        Streams; nor does it join one that the clock has closed (``max_duration``). For sliding logs, an event is then
+        late if the window that ends at its time has closed and no open window holds it (Kafka Streams). ``allowed``:
+        windows close this long after the watermark has reached their end (AT-14). ``action``: ``"divert"`` late events
+        to the late stream, ``"drop"`` them, ``"adjust"`` their time, ``"cut"`` their lifetime, or ``"error"``.
+        ``per_input``: lateness is measured against the mark of the event's own input or partition (SI-2, AZ-4).
 
         ``arrival``: ``Arrival(field, early=..., late=..., action=...)``: how far an event may be from its arrival, the
         column ``field`` or the clock of the batch (AZ-8, AZ-12). ``early`` guards against timestamps from the future:

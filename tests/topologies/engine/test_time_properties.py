@@ -58,8 +58,9 @@ def windows(draw: st.DrawFn) -> Json:
 
 @st.composite
 def sessions(draw: st.DrawFn) -> Json:
-    touching = draw(st.booleans())
-    return {"gap": draw(durations(0 if touching else 1, 6)), "touching": touching}
+    touching, longest = draw(st.booleans()), draw(st.none() | st.none() | durations(3, 12))
+    session = {"gap": draw(durations(0 if touching and longest is None else 1, 6)), "touching": touching}
+    return session if longest is None else {**session, "max_duration": longest}
 
 
 def several() -> st.SearchStrategy[Json]:
@@ -358,6 +359,39 @@ def test_sliding_logs_that_are_late_by_window_are_those_of_the_oracle_however_ba
     assert_same(scenario, built(scenario))
     calm = {**scenario, "steps": [step for step in scenario["steps"] if "crash" not in step]}
     assert_same(scenario, run_cut(read(calm), random.Random(seed)))
+
+
+@st.composite
+def long_sessions(draw: st.DrawFn) -> Json:
+    """Sessions that the clock cuts, and events that come from before the cut."""
+    session = {**draw(sessions()), "gap": draw(durations(2, 9)), "max_duration": draw(durations(3, 8))}
+    bolt: Json = {"timestamp_field": "ts", "session": session, "watermark_every": 1}
+    if draw(st.integers(0, 3)):
+        bolt |= {"late_by": "window", "late_by_session": draw(st.booleans())}
+        bolt["allowed_lateness"] = draw(durations(0, 9))
+    if draw(st.booleans()):
+        bolt["key"] = ["k"]
+    now, found = 0, []
+    for number in range(draw(st.integers(8, 24))):
+        now += draw(st.integers(0, 3))
+        at = now - draw(st.sampled_from([0, 0, 0, 1, 3, 6, 9, 12, 16]))
+        fields = {"id": f"e{number}", "ts": at}
+        if "key" in bolt:
+            fields["k"] = draw(st.sampled_from("aaab"))
+        found.append({"event": fields})
+    return {"name": "long sessions", "bolt": bolt, "steps": [*found, {"close": True}]}
+
+
+@EXAMPLES
+@given(long_sessions() | scenarios(("atlas",), sessions().map(lambda session: {"session": session})))
+def test_sessions_that_the_clock_cuts_are_those_of_the_oracle(scenario: Json) -> None:
+    assert_same(scenario, built(scenario))
+
+
+@EXAMPLES
+@given(long_sessions(), st.integers(0, 1 << 30))
+def test_where_batches_end_does_not_matter_to_sessions_that_the_clock_cuts(scenario: Json, seed: int) -> None:
+    assert_same(scenario, run_cut(read(scenario), random.Random(seed)))
 
 
 @EXAMPLES

@@ -138,7 +138,7 @@ def _by_rules(node: WindowedNode, events: Incoming, admission_context: Admission
     elif node.event_time:
         times, codes, closed_until = _by_watermark(node, events)
     if node.event_time and events.closed_until > NONE:
-        codes, closed_until = _by_timeout(node, events, times, codes, closed_until)
+        codes, closed_until = _by_timeout(node, events, admission_context, times, codes, closed_until)
     if admission_context.shut is not None:
         missed = accepted(codes) & admission_context.shut.missed(times, events.keys, closed_until)
         codes = np.where(missed, np.int8(Decision.OUT_OF_ORDER), codes)
@@ -208,8 +208,8 @@ def _late_for_windows(
     assert session is not None
     return turned_away(
         events.times, keys=events.keys, candidates=accepted(events.codes), closed_until=closed_until,
-        gaps=gaps_of_sessions(node, events), held=admission_context.live,
-        touching=session.touching, by_end=node.bolt.settings.late_by_session,
+        gaps=gaps_of_sessions(node, events), held=admission_context.live, kind=session,
+        by_end=node.bolt.settings.late_by_session,
     )  # fmt: skip
 
 
@@ -228,6 +228,7 @@ def _closes_until(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
 def _by_timeout(
     node: WindowedNode,
     events: Incoming,
+    admission_context: AdmissionContext,
     times: NDArray[np.int64],
     codes: NDArray[np.int8],
     closed_until: NDArray[np.int64],
@@ -237,6 +238,10 @@ def _by_timeout(
     if last_end is not None:
         missed = accepted(codes) & node.admission.missed(times, last_end(times, events.ends), closed_until)
         codes = np.where(missed, np.int8(Decision.OUT_OF_ORDER), codes)
+    elif node.session is not None and node.session.max_duration is not None and len(node.assigners) == 1:
+        by_time = replace(events, times=times, codes=codes)
+        late, _ = _late_for_windows(node, by_time, admission_context, closed_until)
+        codes = np.where(late, np.int8(Decision.OUT_OF_ORDER), codes)
     return codes, closed_until
 
 

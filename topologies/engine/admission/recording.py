@@ -215,7 +215,8 @@ def _would_open(
     which are late."""
     times = events.times[rows]
     if node.bolt.settings.late_by_session and joins_sessions(node):
-        return times, times + gaps_of_sessions(node, events)[rows]
+        assert node.session is not None
+        return times, node.session.ends_alone(times, gaps_of_sessions(node, events)[rows])
     if node.sliding_log is not None and joins_windows(node):
         return times - node.sliding_log.length.micros, times
     return None
