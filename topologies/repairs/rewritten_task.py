@@ -98,8 +98,8 @@ class _HeldRewrite:
         return held.take(np.flatnonzero(self.correction.kept[rows]))
 
     def _with_fewer(self, after: TaskState) -> TaskState:
-        """The state with what follows from its events: how many windows are open, and when an idle timeout may close
-        one. Windows may be looked at for one that is no more; nothing is due then."""
+        """The state with what follows from its events: how many windows are open, when the next one may end, and when
+        an idle timeout may close one. Windows may be looked at for one that is no more; nothing is due then."""
         windows, (live, places) = after.windows, live_events_of(self.task)
         if live is not None:
             live = live.take(np.flatnonzero(self.correction.kept[places]))
@@ -107,11 +107,14 @@ class _HeldRewrite:
             keys = np.zeros(0, np.int64) if live is None or live.keys is None else live.keys
             return replace(after, windows=replace(windows, open_windows=len(np.unique(keys))))
         assert isinstance(windows, AssignedState)
-        ends: list[int] = []
+        ends, next_end = list[int](), windows.next_end
+        if live is not None and len(live):  # a session may end before it did; no window ends before its first event
+            earliest = int(live.times.min())
+            next_end = earliest if next_end is None else min(earliest, next_end)
         if live is not None and windows.open_ends:
             formed = windows_of(self.task, live)
             ends = formed.open_ends(reached_span(self.task, windows, live, formed))
-        return replace(after, windows=replace(windows, open_ends=tuple(ends)))
+        return replace(after, windows=replace(windows, next_end=next_end, open_ends=tuple(ends)))
 
 
 def _with_columns(table: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:

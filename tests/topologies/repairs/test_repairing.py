@@ -122,6 +122,22 @@ def test_values_are_corrected_and_events_left_out(tmp_path: Path) -> None:
     assert go_on(tmp_path, checkpoint) == AS_THEY_CAME, "the checkpoint is as it was"
 
 
+def test_a_session_that_ends_earlier_without_an_event_fires_then(tmp_path: Path) -> None:
+    bolt = Total().with_window(Session("10s")).with_key("user").with_timestamp_field("ts").with_lag("3s")
+    checkpoint = begun(tmp_path, bolt, [order("ann", 1.0, 0), order("ann", 2.0, 6), order("bob", 4.0, 7)])
+    found = state.read(checkpoint, "revenue").to_pandas("events")
+    target = str(tmp_path / "repaired")
+    state.repair(checkpoint, target, {}, without={"revenue": found[found.price == 2.0]})
+    rows = list[dict[str, Any]]()
+    for number, second in enumerate([12.5, 14.5, 15, 16, 17], 2):
+        write(tmp_path, f"{number}.jsonl", [order("bob", 8.0, second)])
+        topology, sink = shop(tmp_path, bolt)
+        run_local(topology, RunOptions(target, flush=False))
+        rows += sink.rows
+    assert rows == [{"users": "ann", "events": 1, "total": 1.0, "pieces": 1}]
+    assert account(target)["unwindowed"] == 0
+
+
 @pytest.mark.parametrize("kind", ["table", "frame", "dicts", "json"])
 def test_rows_of_each_kind_are_those_that_were_read(kind: str, tmp_path: Path) -> None:
     checkpoint, target = begun(tmp_path), str(tmp_path / "repaired")
