@@ -12,7 +12,7 @@ from policies.choose_policies import choose_assigners, choose_policies, placehol
 from topologies.compose.checks import mistakes_of
 from topologies.compose.checks.checked_bolt import CheckedBolt
 from topologies.compose.checks.topology_limits import limits
-from topologies.compose.default_time import settled_time
+from topologies.compose.default_time import settled_time, without_arrival
 from topologies.compose.effects import all_idle
 from topologies.compose.event_times import EventTimes, event_times
 from topologies.compose.needed_columns import declared_columns
@@ -122,6 +122,8 @@ def _with_its_time(bolt: WindowedBolt, reading: _Reading, known: KnownStreams) -
     """The bolt with the rules of its sources, and with the time that its system goes by where it names none."""
     name, streams, brings = reading.bolt, reading.streams, reading.brings
     settings = with_source_time(name, bolt.settings, streams, brings, known.source_times)
+    if all(brings):
+        settings = without_arrival(settings)
     return bolt.configured(settled_time(name, settings, streams, brings, known.spouts))
 
 
@@ -164,6 +166,7 @@ def _checked(
         name=reading.bolt,
         settings=settings,
         inputs=reading.streams,
+        brings=reading.brings,
         outputs=[schema for stream, schema in outputs.items() if stream != ERRORS],
         parallelism=parallelism,
         event_time=times.event_time,

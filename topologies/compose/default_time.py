@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -45,6 +45,16 @@ def with_record_time(spout: object, declared: Preset | None, readers: Sequence[o
     if wanted and isinstance(spout, KafkaSpout) and spout.declared is not None and RECORD_TIME not in spout.metadata:
         return replace(spout, metadata=(*spout.metadata, RECORD_TIME))
     return spout
+
+
+def without_arrival(settings: WindowSettings) -> WindowSettings:
+    """The settings of a bolt that reads only windowed bolts, without the rules by arrival that a preset brings along.
+
+    Arrival is a matter of what comes from outside. Those that the user asks for by name stay, and are refused.
+    """
+    asked = {rule for rule, _ in settings.asked}
+    rules: dict[str, Any] = {"arrival": None, "estimate_arrival": False}
+    return replace(settings, **{rule: value for rule, value in rules.items() if rule not in asked})
 
 
 def settled_time(

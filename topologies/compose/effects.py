@@ -33,6 +33,8 @@ class Situation:
     """How many streams the bolt reads."""
     partitioned: bool = False
     """Whether a source of one of them has partitions of its own: Kafka."""
+    from_outside: bool = True
+    """Whether one of them brings events from outside, and not the rows of windowed bolts alone."""
 
     @property
     def has_partitions(self) -> bool:
@@ -190,6 +192,12 @@ EVENT_TIME = Need(
     "on a bolt without event times",
     "in processing time no event is late, and there is no watermark",
     "call with_timestamp_field or with_timestamp_extractor, or remove it",
+)
+FROM_OUTSIDE = Need(
+    lambda s: s.from_outside,
+    "on a bolt that reads only other windowed bolts",
+    "what comes from outside has an arrival; rows of windows have the watermark of their bolt, and are not late by it",
+    "give it to the bolts that read the spouts, or remove it",
 )
 WITH_EVENTS = Need(
     lambda s: s.settings.watermark_every is not None,
@@ -376,6 +384,7 @@ NEEDS: dict[str, Need] = {
     "no CTIs": NO_CTIS,
     "idle timeout": IDLE_TIMEOUT,
     # -- lateness
+    "events from outside": FROM_OUTSIDE,
     "late tolerance": TOLERANCE,
     "early or late by arrival": BOUNDED_ARRIVAL,
     "late by watermark": BY_WATERMARK,

@@ -244,7 +244,7 @@ class WindowSettings:
         FLAG,
         "with_watermark.estimate_arrival",
         preset=True,
-        needs=("event time", "late tolerance"),
+        needs=("event time", "events from outside", "late tolerance"),
         admits=Admits.FOLLOWING_EVENTS,
         words=lambda *_: "when nothing comes, the watermark follows the estimated arrival",
     )
@@ -288,11 +288,11 @@ class WindowSettings:
         ARRIVAL,
         "with_lateness.arrival",
         preset=True,
-        needs=("event time", "early or late by arrival"),
+        needs=("event time", "events from outside", "early or late by arrival"),
         admits=Admits.TASK,
         words=words.arrival,
     )
-    """How far an event may be from its arrival (AZ-8, AZ-12)."""
+    """How far an event from outside may be from its arrival (AZ-8, AZ-12). Rows of windowed bolts have none."""
     late_by: LateBy = setting(
         LateBy.WATERMARK,
         choice(LateBy),

@@ -25,6 +25,8 @@ class CheckedBolt:
     settings: WindowSettings
     inputs: Sequence[tuple[Input, pa.Schema]] = ()
     """The streams that it reads, with their columns."""
+    brings: Sequence[bool] = ()
+    """Per input: whether it has the watermark of a windowed bolt; the others bring events from outside."""
     outputs: Sequence[pa.Schema] = ()
     """The columns of what it emits."""
     parallelism: int = 1
@@ -54,7 +56,14 @@ class CheckedBolt:
     @property
     def situation(self) -> Situation:
         """What decides which of its settings change anything."""
-        return Situation(self.settings, self.event_time, len(self.inputs), self.partitioned)
+        from_outside = not self.brings or not all(self.brings)
+        return Situation(self.settings, self.event_time, len(self.inputs), self.partitioned, from_outside)
+
+    @property
+    def outside(self) -> list[tuple[Input, pa.Schema]]:
+        """The streams of ``inputs`` that bring events from outside."""
+        brings = self.brings or [False] * len(self.inputs)
+        return [each for each, inherits in zip(self.inputs, brings, strict=True) if not inherits]
 
     @property
     def labels(self) -> list[str]:
@@ -79,10 +88,14 @@ class CheckedBolt:
         wanted: str = "",
         *,
         everywhere: bool = False,
+        inputs: Sequence[tuple[Input, pa.Schema]] | None = None,
     ) -> Iterator[ConfigError]:
-        """The column that a call names is in an input, or ``everywhere``, and its type fits."""
+        """The column that a call names is in an input, or ``everywhere``, and its type fits.
+
+        ``inputs``: those that the call is about, if not all.
+        """
         found = False
-        for each, schema in self.inputs:
+        for each, schema in self.inputs if inputs is None else inputs:
             label = stream_label(each.stream)
             if field in schema.names:
                 found = True

@@ -27,7 +27,10 @@ def columns(bolt: CheckedBolt) -> Iterator[ConfigError]:
         for field in settings.lifetime.edge_key:
             yield from bolt.column("with_lifetime", field)
     if settings.arrival is not None and settings.arrival.field is not None:
-        yield from bolt.column("with_lateness(arrival=...)", settings.arrival.field, is_time, "a time", everywhere=True)
+        yield from bolt.column(
+            "with_lateness(arrival=...)", settings.arrival.field, is_time, "a time",
+            everywhere=True, inputs=bolt.outside,
+        )  # fmt: skip
     if settings.watermark_field is not None:
         yield from bolt.column("with_watermark(field=...)", settings.watermark_field, is_time, "a time")
     if isinstance(settings.watermark_partition, str):

@@ -175,7 +175,11 @@ def _arrival_columns(
     if partitions is not None:
         columns["partition"] = partitions
         columns["heard"] = seen | (timed_rows.codes == Decision.WATERMARK)
-    if settings.estimate_arrival and (partitions is not None or len(node.inputs) > 1):
+    if (
+        settings.estimate_arrival
+        and timed_rows.arrivals is not None
+        and (partitions is not None or len(node.inputs) > 1)
+    ):
         columns["arrived"] = timed_rows.arrivals
     return columns
 

@@ -62,10 +62,14 @@ def _by_watermark(node: WindowedNode, bolt_state: BoltState) -> int | None:
 
 
 def floor_of(node: WindowedNode, bolt_state: BoltState, clock: int) -> int:
-    """Lower bound on the event times still admitted, for every key, from the arrivals so far (AZ-16); NONE where there
-    is none."""
+    """Lower bound on the event times still admitted, for every key: from the arrivals so far (AZ-16), or, behind
+    windowed bolts alone, the time before which these emit nothing; NONE where there is none."""
     arrival, sources = node.bolt.settings.arrival, bolt_state.watermark.sources
-    if not node.bolt.settings.watermark_per_key or arrival is None or arrival.late is None or sources.arrived is None:
+    if not node.bolt.settings.watermark_per_key:
+        return NONE
+    if all(node.origins):
+        return min(bolt_state.watermark.latest.get(stream, NONE) for stream in node.streams)
+    if arrival is None or arrival.late is None or sources.arrived is None:
         return NONE
     assert sources.arrived_at is not None
     return estimated(sources.arrived, sources.arrived_at, max(clock, sources.arrived_at)) - arrival.late.micros

@@ -68,7 +68,8 @@ def timed(
     reasons = first_reasons(wrong_given, wrong_times, *wrong_ends, *wrong_gaps)
     started, codes = times, np.zeros(len(times), np.int8)
     arrived, arrived_at = None, None
-    if settings.arrival is not None and node.event_time:
+    # Arrival is a matter of what comes from outside: rows of a windowed bolt have its watermark.
+    if settings.arrival is not None and node.event_time and not node.origins[input_index]:
         arrivals, wrong_arrivals = _arrivals(settings.arrival.field, table, clock)
         reasons = first_reasons(reasons, wrong_arrivals)
         sound = np.ones(len(times), np.bool_) if reasons is None else reasons == ""
