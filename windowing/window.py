@@ -95,7 +95,7 @@ class TupleWindow:
         answers too); None where the length is a count. ``start`` is the same as a datetime."""
         self.end_timestamp = end_timestamp
         """int64 **microseconds** since the epoch: the aligned end, or the time of the event that a count fired on.
-        ``end`` is the same as a datetime."""
+        ``end`` is the same as a datetime. The greatest int64 where the window has no end, and ``end`` is None."""
         self.task = task
         self.key = key
         """The value of the key, or a tuple of values where the key has several columns; None without ``with_key``."""
@@ -113,7 +113,8 @@ class TupleWindow:
         return len(self._members)
 
     def __repr__(self) -> str:
-        return f"<TupleWindow {self.start} .. {self.end}: {len(self)} events, {len(self._new)} new, task {self.task}>"
+        end = "no end" if self.end is None else self.end
+        return f"<TupleWindow {self.start} .. {end}: {len(self)} events, {len(self._new)} new, task {self.task}>"
 
     @property
     def source(self) -> EventSource:
@@ -142,9 +143,9 @@ class TupleWindow:
         return None if self.start_timestamp is None else to_datetime(self.start_timestamp)
 
     @property
-    def end(self) -> datetime:
-        """The end as a datetime in UTC."""
-        return to_datetime(min(self.end_timestamp, FOREVER))
+    def end(self) -> datetime | None:
+        """The end as a datetime in UTC; None where the window has no end, because an event in it has none."""
+        return None if self.end_timestamp == FOREVER else to_datetime(self.end_timestamp)
 
     @property
     def table(self) -> pa.Table:
@@ -174,7 +175,8 @@ class TupleWindow:
 
     @property
     def lifetime_ends(self) -> NDArray[np.int64]:
-        """Where the lifetime of each event ends, in microseconds (``with_lifetime``); a microsecond after a point."""
+        """Where the lifetime of each event ends, in microseconds (``with_lifetime``): a microsecond after a point, and
+        the greatest int64 for an event without an end."""
         ends = getattr(self._source, "lifetime_ends", lambda members: None)(self._members)
         return read_only(self.timestamps + 1 if ends is None else ends)
 

@@ -66,7 +66,7 @@ class WindowBatch:
 
     @cached_property
     def window_ends(self) -> NDArray[np.int64]:
-        """The end of each window, in microseconds."""
+        """The end of each window, in microseconds; the greatest int64 where it has none."""
         return read_only(np.array([window.end_timestamp for window in self._windows], np.int64))
 
     @cached_property

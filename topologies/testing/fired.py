@@ -19,7 +19,7 @@ from windowing.bolts.ready.aggregate_bolt import AggregateBolt
 from windowing.bolts.ready.bound_aggregates import BoundAggregates
 from windowing.data.returned_rows import DEFAULT_STREAM, tables
 from windowing.errors import ConfigError, SchemaError
-from windowing.time.timestamps import FOREVER, show, to_datetime
+from windowing.time.timestamps import FOREVER, show, show_end, to_datetime
 from windowing.window import TupleWindow
 from windowing.window_batch import WindowBatch
 
@@ -53,7 +53,7 @@ class FiredWindow:
 
     def __repr__(self) -> str:
         start = "" if self.start_timestamp is None else f"{show(self.start_timestamp)} .. "
-        end = show(self.end_timestamp)
+        end = show_end(self.end_timestamp)
         emitted = {stream: rows for stream, rows in self.emitted.items() if rows}
         parts = [
             f"{'' if stream == DEFAULT_STREAM else f'{stream}: '}{', '.join(map(str, rows[:_SHOWN]))}"
@@ -80,9 +80,9 @@ class FiredWindow:
         return None if self.start_timestamp is None else to_datetime(self.start_timestamp)
 
     @property
-    def end(self) -> datetime:
-        """The end in UTC."""
-        return to_datetime(min(self.end_timestamp, FOREVER))
+    def end(self) -> datetime | None:
+        """The end in UTC; None where the window has no end."""
+        return None if self.end_timestamp == FOREVER else to_datetime(self.end_timestamp)
 
     @property
     def rows(self) -> NamedRows:

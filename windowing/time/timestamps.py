@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FOREVER = np.iinfo(np.int64).max
-"""The watermark at the end of the streams: later than every event."""
+"""The watermark at the end of the streams, and the end of what has none: later than every event.
+
+For people an end without end is None, and null in rows."""
 
 # The years 1 to 9999, those that a datetime can show; window arithmetic on them cannot overflow.
 EARLIEST = (datetime.min.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
@@ -47,6 +49,11 @@ def show(timestamp: int | None) -> str:
     return text[:-4] + "Z" if text.endswith("000Z") and "." in text else text
 
 
+def show_end(timestamp: int) -> str:
+    """The end of a window for people: as ``show`` has it, or that there is none."""
+    return "no end" if timestamp == FOREVER else show(timestamp)
+
+
 def is_time(kind: pa.DataType) -> bool:
     """Whether a column of this type can give event times (ST-9): timestamps, dates, whole numbers of milliseconds."""
     return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_integer(kind))
@@ -75,8 +82,10 @@ def from_column(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], 
 
 
 def to_column(timestamps: NDArray[np.int64]) -> pa.Array:
-    """Event times as an Arrow column of ``timestamp('us', 'UTC')``."""
-    return pa.array(timestamps).cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))
+    """Event times as an Arrow column of ``timestamp('us', 'UTC')``; null for FOREVER, an end that is not known."""
+    endless = timestamps == FOREVER
+    times = pa.array(timestamps, mask=endless if endless.any() else None)
+    return times.cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))
 
 
 def integers(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:

@@ -7,11 +7,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow.csv import read_csv
+from pyarrow.json import read_json
+from pyarrow.parquet import read_table
 
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.testing.bolt_run import run_bolt
-from windowing import AlterLifetime, Snapshot, TemporalJoin, TupleWindow, WindowedBolt, presets
-from windowing.time.timestamps import LATEST, OPEN_END, from_datetime, to_datetime
+from windowing import (
+    AggregateBolt,
+    AlterLifetime,
+    Rank,
+    Snapshot,
+    TemporalJoin,
+    TopN,
+    TupleWindow,
+    WindowedBolt,
+    WindowJoin,
+    presets,
+)
+from windowing.aggregates import count, window_end, window_start
+from windowing.time.timestamps import FOREVER, LATEST, OPEN_END, from_datetime, to_datetime
 
 LAST_DAY = [
     datetime(9999, 12, 31, tzinfo=UTC),
@@ -91,3 +106,62 @@ def test_an_extension_leaves_it_alone(kind: str) -> None:
     assert found[:-1] == given[:-1]
     moved = at(1) + timedelta(days=2)
     assert found[-1] == (moved if kind == "timestamp" else from_datetime(moved) // 1000)
+
+
+class Edges(WindowedBolt):
+    outputs = "since timestamp, until timestamp"
+
+    def execute(self, window: TupleWindow) -> Any:
+        assert (window.end is None) == (window.end_timestamp == FOREVER) == ("no end" in repr(window))
+        return window.start, window.end
+
+
+BOLTS: dict[str, WindowedBolt] = {
+    "a bolt": Edges(),
+    "an aggregate": AggregateBolt(since=window_start(), until=window_end()),
+    "ranks": Rank("ts", start="since", end="until"),
+    "the best": TopN(1, "ts", by="id", start="since", end="until"),
+    "a join": WindowJoin("s", "t", on="id", how="left", start="since", end="until"),
+}
+
+
+def with_open_end(bolt: WindowedBolt, sink: Any) -> None:
+    """Two events in snapshots, one of them without an end, to the end of the streams."""
+    builder, columns = TopologyBuilder("open"), "id string, ts timestamp, until_ timestamp"
+    builder.set_spout("s", spouts.memory(columns, [("a", at(1), None), ("b", at(2), at(3))]))
+    builder.set_spout("t", spouts.memory(columns))
+    bolt = bolt.with_window(Snapshot()).with_time(presets.streaminsight(1, to_infinity=True))
+    declarer = builder.set_bolt("open", bolt.with_timestamp_field("ts").with_lifetime("until_")).global_grouping("s")
+    if isinstance(bolt, WindowJoin):
+        declarer.global_grouping("t")
+    builder.set_sink("out", sink).from_("open")
+    run_local(builder.build())
+
+
+@pytest.mark.parametrize("name", BOLTS)
+def test_a_window_without_an_end_has_none(name: str) -> None:
+    out = sinks.memory()
+    with_open_end(BOLTS[name], out)
+    assert {(row["since"], row["until"]) for row in out.rows} == {(at(1), at(2)), (at(2), at(3)), (at(3), None)}
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "parquet"])
+def test_in_a_file_it_is_null(format: Any, tmp_path: Path) -> None:
+    with_open_end(BOLTS["an aggregate"], sinks.files(str(tmp_path), format=format))
+    read = {"jsonl": read_json, "csv": read_csv, "parquet": read_table}[format]
+    ends = [each for file in tmp_path.rglob(f"*.{format}") for each in read(file).column("until").cast("string")]
+    assert sorted(str(end)[:19].replace("T", " ") for end in ends) == [str(at(2))[:19], str(at(3))[:19], "None"]
+
+
+def test_a_bolt_behind_it_takes_rows_that_come_at_no_time() -> None:
+    builder, out = TopologyBuilder("chain"), sinks.memory()
+    rows = [("a", at(1), None), ("b", at(2), at(3))]
+    builder.set_spout("s", spouts.memory("id string, ts timestamp, until timestamp", rows))
+    bolt = Edges().with_window(Snapshot()).with_time(presets.streaminsight(1, to_infinity=True))
+    builder.set_bolt("open", bolt.with_timestamp_field("ts").with_lifetime("until")).global_grouping("s")
+    builder.set_bolt("minutes", AggregateBolt(n=count()).with_tumbling_window("1m")).global_grouping("open")
+    builder.set_sink("out", out).from_("minutes")
+    summary = run_local(builder.build())
+    assert out.rows == [{"n": 2}]
+    accounts = summary.this_run()["minutes"].accounts
+    assert (accounts["received"], accounts["windowed"], accounts["unwindowed"]) == (3, 2, 1)

@@ -14,7 +14,7 @@ from topologies.engine.failures.user_code import bolt_failure
 from topologies.graph.nodes.windowed import WindowedNode
 from windowing.data.returned_rows import Loose, from_rows
 from windowing.errors import SchemaError
-from windowing.time.timestamps import show
+from windowing.time.timestamps import show, show_end
 from windowing.window import TupleWindow
 
 if TYPE_CHECKING:
@@ -91,13 +91,15 @@ def places(windows: Sequence[TupleWindow]) -> str:
         return place(windows[0])
     task, last = windows[0].task, max(window.end_timestamp for window in windows)
     starts = [window.start_timestamp for window in windows if window.start_timestamp is not None]
-    return f"in task {task} on {len(windows)} windows {f'from {show(min(starts))} ' if starts else ''}to {show(last)}"
+    return (
+        f"in task {task} on {len(windows)} windows {f'from {show(min(starts))} ' if starts else ''}to {show_end(last)}"
+    )
 
 
 def place(window: TupleWindow) -> str:
     """The task and the window at which a bolt failed, for error messages."""
     count = f"{len(window)} event{'s' if len(window) != 1 else ''}"
     if window.start_timestamp is None:
-        return f"in task {window.task} on the window of {count} at {show(window.end_timestamp)}"
-    span = f"from {show(window.start_timestamp)} to {show(window.end_timestamp)}"
+        return f"in task {window.task} on the window of {count} at {show_end(window.end_timestamp)}"
+    span = f"from {show(window.start_timestamp)} to {show_end(window.end_timestamp)}"
     return f"in task {window.task} on the window {span} of {count}"

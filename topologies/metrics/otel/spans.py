@@ -11,7 +11,7 @@ from topologies.run.observer import RunObserver
 from topologies.run.restart import ComingRestart
 from topologies.topology import Topology
 from windowing.data.printable import error_text
-from windowing.time.timestamps import show
+from windowing.time.timestamps import show_end
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Link, Span, SpanContext, Tracer
@@ -67,7 +67,7 @@ class BatchSpans(RunObserver):
             for end in chosen:
                 of_window: Attributes = {
                     "windbolt.bolt": bolt,
-                    "windbolt.window.end": show(end),
+                    "windbolt.window.end": show_end(end),
                     "windbolt.window.emit_delay": max(now // 1000 - end, 0) / 1e6,
                     "windbolt.windows": windows[end],
                 }

@@ -187,12 +187,13 @@ class Stories:
         """A window by its bounds."""
         start, end = window["start"], window["end"]
         opening, closing = window["brackets"]
+        until = "" if end is None else "+inf" if end == FOREVER else self._time(end)
         if end is None:
             count = len(window["events"] or ())
             return f"of {count} event{'' if count == 1 else 's'}"
         if start is None:
-            return f"..{self._time(end)}{closing}"
-        return f"{opening}{self._time(start)}..{self._time(end)}{closing}"
+            return f"..{until}{closing}"
+        return f"{opening}{self._time(start)}..{until}{closing}"
 
     def _between(self, start: int, end: int) -> str:
         assert self.grid is not None

@@ -14,11 +14,10 @@ from windowing.bolts.joins.join_columns import BOTH, END, LEFT, RIGHT, START, On
 from windowing.bolts.operators import Operator
 from windowing.calls.checked import checked_value
 from windowing.data.returned_rows import EmittedRows
-from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
 from windowing.settings.joins import How, check_how
 from windowing.settings.kinds import Meeting, Onset
-from windowing.time.timestamps import FOREVER
+from windowing.time.timestamps import to_column
 from windowing.window import TupleWindow
 
 if TYPE_CHECKING:
@@ -135,7 +134,7 @@ class TemporalJoin(Join, Operator):
         self, table: pa.Table, taken: Mapping[str, pa.Array], starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> pa.Table:
         """Rows of these events by side, each with a start and an end."""
-        overlap = {START: pa.array(starts, TIMESTAMP), END: pa.array(ends, TIMESTAMP, mask=ends == FOREVER)}
+        overlap = {START: to_column(starts), END: to_column(ends)}
         arrays = [
             overlap[column.side] if column.side in overlap else table.column(column.source).take(taken[column.side])
             for column in self._columns.values()

@@ -18,6 +18,8 @@ from windowing.settings.joins import How, check_how
 from windowing.window import TupleWindow, whole
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from numpy.typing import NDArray
 
 _ROWS_AT_ONCE = 1 << 20
@@ -86,7 +88,7 @@ class WindowJoin(Join):
     def _rows(self, window: TupleWindow, left: pa.Array, right: pa.Array) -> pa.Table:
         """Rows of these left and right events, by their places in the window; null where there is no partner."""
         table, taken = window.table, {LEFT: left, RIGHT: right}
-        moments = {START: window.start_timestamp, END: window.end_timestamp}
+        moments = {START: window.start, END: window.end}
         arrays = [self._array(column, table, taken, moments, len(left)) for column in self._columns.values()]
         return pa.table(arrays, names=list(self._columns))
 
@@ -95,7 +97,7 @@ class WindowJoin(Join):
         column: JoinColumn,
         table: pa.Table,
         taken: Mapping[str, pa.Array],
-        moments: Mapping[str, int | None],
+        moments: Mapping[str, datetime | None],
         rows: int,
     ) -> pa.Array | pa.ChunkedArray:
         if column.side in moments:

@@ -127,7 +127,7 @@ class Rank(BatchWindowedBolt):
         table = windows.table.take(pa.array(chosen)).append_column(self.column, pa.array(numbers[chosen]))
         index = windows.index[chosen]
         for moment, name in self._moments.items():
-            unknown = np.array([getattr(window, f"{moment}_timestamp") is None for window in windows])
+            unknown = np.array([getattr(window, moment) is None for window in windows])
             edges = windows.window_starts if moment == "start" else windows.window_ends
             times = nulled(edges[index], unknown[index], TIMESTAMP)
             table = table.append_column(name, times)

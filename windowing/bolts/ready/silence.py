@@ -29,6 +29,7 @@ from windowing.settings.bounds import Bounds
 from windowing.settings.kinds import Lull
 from windowing.settings.rules import OutputTime
 from windowing.time.durations import Time, seconds
+from windowing.time.timestamps import to_column
 from windowing.window_batch import WindowBatch
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class Silence(BatchWindowedBolt, Operator):
         if not len(index):
             return None
         if self.end is not None:
-            table = table.append_column(self.end, pa.array(windows.window_ends[index], TIMESTAMP))
+            table = table.append_column(self.end, to_column(windows.window_ends[index]))
         return table, index
 
     def _with(self, **changes: Any) -> Self:
