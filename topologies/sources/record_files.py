@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from topologies.engine.rows.source_batch import SourceBatch
 from topologies.io.kafka import RECORD, KafkaSpout
-from topologies.sources.records import Records
-from windowing.data.returned_rows import conform
+from topologies.sources.records import MILLISECONDS, Records
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,12 +38,13 @@ class RecordFile:
         """The events, as from Spark; none where the range has no record."""
         spout = topology.spouts[self.component].spout
         assert isinstance(spout, KafkaSpout)
-        tables = [conform(table, spout.record) for table in self._tables(spout.record)]
+        tables = list(self.tables(spout.record))
         if tables:
             yield from Records(self.component, tables).read(topology)
 
-    def _tables(self, schema: pa.Schema) -> Iterator[pa.Table]:
-        """The records, as many at a time as Java has gathered."""
+    def tables(self, schema: pa.Schema) -> Iterator[pa.Table]:
+        """These columns of the records, as many records at a time as Java has gathered; the timestamps are Kafka's own
+        numbers of milliseconds."""
         if not os.path.getsize(self.path):
             return
         with pa.memory_map(self.path) as source:
@@ -62,7 +62,7 @@ class RecordFile:
             "topic": pa.repeat(pa.scalar(self.topic, pa.string()), rows),
             "partition": pa.repeat(pa.scalar(self.partition, pa.int32()), rows),
             "offset": pa.array(offsets),
-            "timestamp": pa.array(timestamps).cast(RECORD.field("timestamp").type),
+            "timestamp": pa.array(timestamps).cast(MILLISECONDS),
             "key": _binary(key_lengths, keys),
             "value": _binary(value_lengths, values),
         }

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from policies.marks import NONE
 from topologies.engine.ingest.merging import keys_of
 from topologies.engine.rows.source_batch import SourceBatch
-from topologies.io.formats.bad import BAD_SCHEMA
+from topologies.io.formats.bad import BAD_SCHEMA, NO_BAD_ROWS, BadRow, BadRows, python_columns, row_as_json
 from topologies.io.formats.conform import settle
 from topologies.io.formats.lines.jsonl import parse_values
-from topologies.io.kafka import ID_HEADER, METADATA, KafkaSpout
+from topologies.io.kafka import ID_HEADER, METADATA, RECORD, KafkaSpout
 from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.data.schema import parse_schema
 from windowing.errors import DataError
+from windowing.time.timestamps import EARLIEST, LATEST, integers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,12 +32,27 @@ OUTGOING = "topic string, partition int, key binary, value binary, headers array
 _OUTGOING = parse_schema(OUTGOING)
 _HEADER = _OUTGOING.field("headers").type.value_type
 
+MILLISECONDS = pa.timestamp("ms", "UTC")
+"""Kafka's own timestamps: any 64-bit number that a producer gives."""
+_MICROSECONDS = RECORD.field("timestamp").type
+_FURTHEST = 2**63 - 1
+"""The largest timestamp, in microseconds."""
+_NO_TIME = -1_000
+"""Kafka's timestamp of a record that has none, in microseconds."""
+
 
 class Records:
-    """Consecutive records of one partition of a topic: a split of a source."""
+    """Consecutive records of one partition of a topic: a split of a source.
+
+    Their timestamps are in microseconds, or as Kafka has them, ``MILLISECONDS``.
+    """
 
     def __init__(self, component: str, parts: Sequence[pa.Table]) -> None:
         self.component, self.parts = component, parts
+
+    def __str__(self) -> str:
+        topic, partition, _ = self.place
+        return f"topic {topic}, partition {partition}"
 
     def read(self, topology: Topology) -> Iterator[SourceBatch]:
         """The events; a record that is not an event is a bad row with its offset."""
@@ -43,7 +60,9 @@ class Records:
         spout, schema = node.spout, node.outputs[DEFAULT_STREAM]
         assert isinstance(spout, KafkaSpout)
         topic, partition, _ = self.place
-        chunks = [_chunk(spout, schema, table.combine_chunks()) for table in self.parts]
+        timed = [_Timed.of(table.combine_chunks()) for table in self.parts]
+        chunks = [_chunk(spout, schema, part) for part in timed]
+        times = np.concatenate([part.merge_keys() for part in timed])
         offsets = np.concatenate([offsets for _, offsets, _ in chunks])
         bad = pa.concat_tables([bad for _, _, bad in chunks])
         yield SourceBatch(
@@ -52,18 +71,17 @@ class Records:
             pa.concat_tables([table for table, _, _ in chunks]),
             offsets,
             bad,
-            f"topic {topic}, partition {partition}",
+            str(self),
             turn=partition,
             partition=f"{topic}/{partition}",
-            keys=self._record_times(offsets),
-            bad_keys=self._record_times(bad.column("row").to_numpy()),
+            keys=self._at(offsets, times),
+            bad_keys=self._at(bad.column("row").to_numpy(), times),
         )
 
-    def _record_times(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The timestamps of the records at these offsets, in microseconds."""
+    def _at(self, offsets: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The values of the records at these offsets; ``values`` are those of all records."""
         known = np.concatenate([part.column("offset").to_numpy() for part in self.parts])
-        times = np.concatenate([keys_of(part.column("timestamp")) for part in self.parts])
-        return times if len(offsets) == len(times) else times[np.searchsorted(known, offsets)]
+        return values if len(offsets) == len(values) else values[np.searchsorted(known, offsets)]
 
     @property
     def place(self) -> tuple[str, int, int]:
@@ -72,8 +90,59 @@ class Records:
         return first["topic"], first["partition"], first["offset"]
 
 
-def _chunk(spout: KafkaSpout, schema: pa.Schema, table: pa.Table) -> tuple[pa.Table, NDArray[np.int64], pa.Table]:
+class _Timed(NamedTuple):
+    """Records whose timestamps are in microseconds, null where a record has none."""
+
+    table: pa.Table
+    strange: NDArray[np.bool_] | None
+    """Which have a timestamp that does not fit into microseconds; None where none has."""
+    bad: pa.Table
+    """These as bad rows."""
+
+    @classmethod
+    def of(cls, table: pa.Table) -> _Timed:
+        column = table.column("timestamp")
+        values, valid = integers(column)
+        scale = 1000 if column.type == MILLISECONDS else 1
+        strange = (values > _FURTHEST // scale) | (values < -_FURTHEST // scale)
+        absent = strange | (values == _NO_TIME // scale)
+        if valid is not None:
+            absent |= ~valid
+        if scale == 1 and not absent.any():
+            return cls(table, None, NO_BAD_ROWS.rows)
+        micros = pa.array(np.where(absent, 0, values) * scale, mask=absent).cast(_MICROSECONDS)
+        timed = table.set_column(table.column_names.index("timestamp"), "timestamp", micros)
+        if not strange.any():
+            return cls(timed, None, NO_BAD_ROWS.rows)
+        return cls(timed, strange, _untimed(table.filter(pa.array(strange)), values[strange]))
+
+    def merge_keys(self) -> NDArray[np.int64]:
+        """The timestamps, by which partitions are merged. What is outside the years 1 to 9999 is no moment, and would
+        hold back all that comes after it in its partition: such a record stays in its place."""
+        keys = keys_of(self.table.column("timestamp"))
+        return np.where((keys < EARLIEST) | (keys > LATEST), NONE, keys)
+
+
+def _untimed(table: pa.Table, milliseconds: NDArray[np.int64]) -> pa.Table:
+    """Records as bad rows because of these timestamps."""
+    columns = python_columns(table.set_column(table.column_names.index("timestamp"), "timestamp", [milliseconds]))
+    reason = "the record's timestamp, {} milliseconds since 1970, does not fit into microseconds; is it in nanoseconds?"
+    return BadRows.of(
+        BadRow(offset, reason.format(milliseconds[index]), row_as_json(columns, index))
+        for index, offset in enumerate(columns["offset"])
+    ).rows
+
+
+def _chunk(spout: KafkaSpout, schema: pa.Schema, timed: _Timed) -> tuple[pa.Table, NDArray[np.int64], pa.Table]:
     """The good rows, their offsets, and the bad rows."""
+    if timed.strange is None:
+        return _parsed(spout, schema, timed.table)
+    rows, offsets, bad = _parsed(spout, schema, timed.table.filter(pa.array(~timed.strange)))
+    return rows, offsets, pa.concat_tables([bad, timed.bad]).sort_by("row")
+
+
+def _parsed(spout: KafkaSpout, schema: pa.Schema, table: pa.Table) -> tuple[pa.Table, NDArray[np.int64], pa.Table]:
+    """The good rows, their offsets, and the bad rows, of records whose timestamps fit."""
     offsets = table.column("offset").to_numpy()
     if spout.declared is None:
         rows, numbers, bad = settle(table, schema, offsets)

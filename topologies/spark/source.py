@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, cast
@@ -11,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, DoubleType, StructField, StructType, TimestampNTZType
@@ -30,8 +31,10 @@ from topologies.io.spouts import FrameSpout
 from topologies.sources.record_files import RecordFile
 from topologies.sources.records import Records
 from topologies.spark.client.ranges import KafkaRanges
+from topologies.spark.jvm.compiled import FAILURES
 from topologies.spark.kafka_frames import read_records
 from topologies.spark.rows_at_once import RowsAtOnce
+from topologies.spark.spark_errors import TimestampError
 from topologies.spark.spark_executor import TaskExecutor, spark_failures
 from topologies.topology import Topology
 from windowing.data.returned_rows import DEFAULT_STREAM, conform
@@ -84,54 +87,92 @@ class StreamSource:
         Kafka's records arrive in order of (record timestamp, topic, partition, offset). Where several partitions may
         have some, by ``there``, they are first only read and written, and then ingested in their order by about
         ``slots`` tasks. They are read in the driver's Java, if ``read_in_driver`` was called and they can be; otherwise
-        by a job of Spark's, as rows of DataFrames are.
+        by a job of Spark's, as rows of DataFrames are. A job of Spark's fails on a record whose timestamp does not fit
+        into microseconds: then the driver's Java reads the batch, wherever its tasks run.
         """
         merged = {name for name in self.kafka_spouts if name not in there or there[name].delivering > 1}
         if self._ranges is not None:
             with self._ranges.read({name: found.ranges for name, found in there.items()}, context) as files:
                 if files is not None:
-                    return self._ingest_files(files, executor, context, slots, merged)
-        return self._ingest_by_spark(batch, executor, context, slots, merged)
+                    return self._ingest_records(files, executor, context, slots, merged)
+        try:
+            return self._ingest_by_spark(batch, executor, context, slots, merged, self.rows)
+        except TimestampError as error:
+            records = self._read_again(batch.sparkSession, there, error)
+        outputs: list[Output] = []
+        for name in (name for name in self.topology.spouts if name in self.rows):
+            if name in records:
+                outputs += self._ingest_records({name: records[name]}, executor, context, slots, merged)
+            else:
+                outputs += self._ingest_by_spark(batch, executor, context, slots, merged, [name])
+        return outputs
 
     def read_in_driver(self, spark: SparkSession, threads: int) -> None:
         """Let the driver's Java read the records, where nothing but records comes through Spark."""
         if self.rows and len(self.rows) == len(self.kafka_spouts):
-            spouts = {name: self.topology.spouts[name].spout for name in self.kafka_spouts}
-            self._ranges = KafkaRanges(spark, cast("dict[str, KafkaSpout]", spouts), threads)
+            self._ranges = self._reader(spark, threads)
 
     def close(self) -> None:
         """Disconnect from what the driver itself has read."""
         if self._ranges is not None:
             self._ranges.close()
 
-    def _ingest_files(
+    def _reader(self, spark: SparkSession, threads: int) -> KafkaRanges:
+        spouts = {name: self.topology.spouts[name].spout for name in self.kafka_spouts}
+        return KafkaRanges(spark, cast("dict[str, KafkaSpout]", spouts), threads)
+
+    def _read_again(
+        self, spark: SparkSession, there: Mapping[str, Partitions], error: TimestampError
+    ) -> dict[str, list[Records]]:
+        """The records of a batch that Spark has failed on. Raises ``error`` where they cannot be read otherwise."""
+        planned = {name: there[name].ranges for name in self.kafka_spouts if name in there}
+        ranges = {name: of_spout for name, of_spout in planned.items() if of_spout is not None}
+        if len(ranges) < len(planned):
+            raise error
+        with closing(self._reader(spark, threads=2)) as reader:
+            try:
+                return {name: [] for name in self.kafka_spouts} | reader.in_memory(ranges)
+            except FAILURES as failure:
+                raise error from failure
+
+    def _ingest_records(
         self,
-        files: Mapping[str, Sequence[RecordFile]],
+        files: Mapping[str, Sequence[RecordFile | Records]],
         executor: TaskExecutor,
         context: Context,
         slots: int,
         merged: Collection[str],
     ) -> list[Output]:
-        """Ingest records that are in files."""
+        """Ingest records that the driver has read."""
         splits: list[SourceSplit | MergedSplits] = []
         for name in (name for name in self.topology.spouts if name in files):
             splits.extend([MergedSplits(files[name])] if name in merged else files[name])
         return executor.map(ingest, replace_merged(splits, executor, context, slots), context)
 
     def _ingest_by_spark(
-        self, batch: DataFrame, executor: TaskExecutor, context: Context, slots: int, merged: Collection[str]
+        self,
+        batch: DataFrame,
+        executor: TaskExecutor,
+        context: Context,
+        slots: int,
+        merged: Collection[str],
+        wanted: Collection[str],
     ) -> list[Output]:
-        """Ingest rows in one job of Spark's; of the spouts in ``merged`` it only reads and writes them."""
+        """Ingest the rows of these spouts in one job of Spark's; of those in ``merged`` it only reads and writes them.
+
+        Where not all spouts are wanted, partitions of the others may be unreadable.
+        """
         task = executor.task(_ingest_partition, context)
-        names = [name for name in self.topology.spouts if name in self.rows]
+        names = [name for name in self.topology.spouts if name in wanted]
         how = _How(tuple(names), self.alone, frozenset(merged))
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return cast("Iterator[pa.RecordBatch]", next(task([(batches, how)])))
 
         self._rows_at_once.apply(batch.sparkSession)
+        frame = batch.mapInArrow(run, _RESULT)
         with spark_failures():
-            results = batch.mapInArrow(run, _RESULT).collect()
+            results = frame.collect() if len(names) == len(self.rows) else _of_readable_partitions(frame)
         self._rows_at_once.learn(max((row["row_bytes"] for row in results), default=0.0))
         outputs = sorted((pickle.loads(row["output"]) for row in results), key=lambda split: split[:2])
         ready: list[Output | MergedRange] = []
@@ -229,6 +270,17 @@ def _columns(topology: Topology, name: str) -> pa.Schema:
     """The columns read through Spark for a spout."""
     node = topology.spouts[name]
     return node.spout.record if isinstance(node.spout, KafkaSpout) else node.schema
+
+
+def _of_readable_partitions(frame: DataFrame) -> list[Row]:
+    """The rows of a DataFrame without the partitions that have a record which Spark cannot read. Spark fails on a whole
+    job for one of them, so each partition is a job."""
+    found: list[Row] = []
+    rows = frame.rdd
+    for partition in range(rows.getNumPartitions()):
+        with suppress(TimestampError), spark_failures():
+            found.extend(frame.sparkSession.sparkContext.runJob(rows, list, [partition]))
+    return found
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,16 @@ _OF_DISK = re.compile(rf"^(?!.*\[Errno)[^\n]*\b({'|'.join(map(re.escape, _OF_DIS
 """Matches Java's errors only: Python's contain a number, and may be about a user's file."""
 _LONGEST = 500
 """Maximum length of a line of Java's that is passed on."""
+_TIMESTAMP = re.compile(
+    r"[^\n]*timestamp value -?\d+ that overflows[^\n]*"
+    r"|[^\n]*ArithmeticException: long overflow(?=(?:\n\s+at [^\n]*)*?\n\s+at [^\n]*KafkaRecordToRowConverter)"
+)
+"""What Spark says of a record whose timestamp does not fit into microseconds: 4.2, and earlier versions."""
 _NO_TOPIC = re.compile(r"(UnknownTopicOrPartition\w*): ?([^\n]*)")
+
+
+class TimestampError(DataError):
+    """A record whose timestamp Spark cannot read, so that it reads none of its batch."""
 
 
 def unreachable(whose: str, servers: str, said: str) -> WindboltError:
@@ -66,6 +75,11 @@ def kafka_error_in(text: str) -> WindboltError | None:
     """The Kafka error contained in Spark's long text; None where there is none."""
     if "kafka" not in text.lower():
         return None
+    return _record_error_in(text) or _broker_error_in(text)
+
+
+def _record_error_in(text: str) -> DataError | None:
+    """The error about records that cannot be read or written."""
     lost = _LOST.search(text)
     if lost is not None:
         return DataError(
@@ -74,13 +88,13 @@ def kafka_error_in(text: str) -> WindboltError | None:
             do="Kafka deletes by age and size: keep records longer, or run more often. To continue without them, "
             "give the spout options={'failOnDataLoss': False}; or start with a new checkpoint",
         )
-    late = _TIMEOUT.search(text)
-    if late is not None:
-        return UnreachableError(
-            "Kafka does not answer, or does not have the topic",
-            why=late[1].strip() or "it took too long",
-            do="check the brokers and topics, then rerun: the batch was not committed, and runs again",
-            transient=True,
+    timestamp = _TIMESTAMP.search(text)
+    if timestamp is not None:
+        return TimestampError(
+            "Spark cannot read a record of Kafka because of its timestamp",
+            why=timestamp[0].strip().rsplit("Exception: ", 1)[-1],
+            do="let its producer give milliseconds since 1970. To go on behind it, start with a new checkpoint and "
+            "starting={topic: {partition: offset}}",
         )
     large = _TOO_LARGE.search(text)
     if large is not None:
@@ -89,6 +103,19 @@ def kafka_error_in(text: str) -> WindboltError | None:
             why=large[1].strip(),
             do="let the producer take more (max.request.size) and the topic too (max.message.bytes), then rerun: "
             "the batch was not committed, and runs again. A dead letter is larger than its message, by its headers",
+        )
+    return None
+
+
+def _broker_error_in(text: str) -> WindboltError | None:
+    """The error about brokers and topics."""
+    late = _TIMEOUT.search(text)
+    if late is not None:
+        return UnreachableError(
+            "Kafka does not answer, or does not have the topic",
+            why=late[1].strip() or "it took too long",
+            do="check the brokers and topics, then rerun: the batch was not committed, and runs again",
+            transient=True,
         )
     topic = _NO_TOPIC.search(text)
     if topic is not None:

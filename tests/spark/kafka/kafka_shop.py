@@ -74,12 +74,13 @@ class Kafka:
         """Let go of the broker."""
         del self.admin, self._producer
 
-    def topic(self, name: str, partitions: int = 1) -> str:
-        """A new topic whose name nobody else has."""
+    def topic(self, name: str, partitions: int = 1, **config: str) -> str:
+        """A new topic whose name nobody else has; ``config``: its settings, with underscores for dots."""
         with self._lock:
             self._number += 1
             topic = f"{name}-{self._number}"
-        self.admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        self.admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(30)
         return topic
 
     def produce(self, topic: str, values: Iterable[bytes | str | None], partition: int = 0, **more: Any) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from tests.helpers.examples import sampled
 from tests.helpers.places import ROOT
@@ -41,6 +41,7 @@ from tests.spark.tools import at_phase, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.io.sinks import MemorySink
 from topologies.spark.jvm import connector
+from topologies.spark.workers.pool import TASKS
 from topologies.topology import Topology
 from windowing import BatchBolt, presets
 from windowing.data.returned_rows import EmittedRows
@@ -439,3 +440,49 @@ def test_atlas_goes_by_the_time_of_the_records(kafka: Kafka, tmp_path: Path, sch
     run(builder.build(), tmp_path / "checkpoint")
     ends = [datetime.fromtimestamp(1_700_000_000 + end, UTC) for end in (5, 10, 15)]
     assert sink.rows == [{"events": n, "until": end} for n, end in zip((2, 1, 1), ends, strict=True)]
+
+
+ANY_TIME: dict[str, Any] = {
+    name: str(2**63 - 1) for name in ("message_timestamp_before_max_ms", "message_timestamp_after_max_ms")
+}
+"""A topic that takes whatever timestamp a producer gives, as those of Kafka before 3.6 do."""
+NOW = 1_714_564_801_500
+TIMES = [NOW, NOW * 1_000_000, -1, NOW * 1000, NOW + 1]
+"""Of records, in milliseconds: the second is in nanoseconds, the third says that there is none, the fourth is in
+microseconds."""
+
+
+@pytest.mark.parametrize("tasks", ["spark", "pool", pytest.param("mixed", marks=pytest.mark.extended)])
+def test_a_record_whose_time_is_none_is_invalid_and_the_others_go_on(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path, tasks: str
+) -> None:
+    topic = kafka.topic("times", **ANY_TIME)
+    kafka.produce_all(topic, [(0, time, '{"v": 1}') for time in TIMES])
+    builder, out = TopologyBuilder("times"), {name: sinks.memory() for name in ("rows", "bad", "spans", "ticks")}
+    builder.set_spout("in", spouts.kafka(kafka.servers, topic, "v long"))
+    bolt = Spans().with_time(presets.atlas("0s")).with_tumbling_window("5s")
+    builder.set_bolt("spans", bolt).global_grouping("in")
+    builder.set_sink("rows", out["rows"]).from_("in")
+    builder.set_sink("bad", out["bad"]).from_("in", "errors")
+    builder.set_sink("out", out["spans"]).from_("spans")
+    if tasks == "mixed":  # a job of Spark's reads both, and fails
+        builder.set_spout("ticks", spouts.stream(ticks, "value long"))
+        builder.set_sink("to-ticks", out["ticks"]).from_("ticks")
+    spark.conf.set(TASKS, "pool" if tasks == "pool" else "spark")
+    try:
+        last = run(builder.build(), tmp_path / "checkpoint").last
+    finally:
+        spark.conf.unset(TASKS)
+    assert [row["_row"] for row in out["bad"].rows] == [1, 3]
+    assert str(TIMES[1]) in out["bad"].rows[0]["_reason"]
+    assert [row["kafka_timestamp"] for row in out["rows"].rows] == [at(1.5), None, at(1.501)]
+    assert [row["value"] for row in out["ticks"].rows] == ([0, 1] if tasks == "mixed" else [])
+    assert last is not None
+    accounts = last.bolts["spans"].accounts
+    assert (accounts["received"], accounts["windowed"], accounts["invalid"]) == (5, 2, 3)
+    assert [row["events"] for row in out["spans"].rows] == [2]
+
+
+def ticks(spark: SparkSession) -> DataFrame:
+    """Two numbers in a batch."""
+    return spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 2).load()

@@ -261,7 +261,11 @@ def test_spark_s_offsets_say_which_partitions_there_are_and_how_many_deliver(tmp
     log = SourceLog(LocalFileSystem(), str(tmp_path), ("files",), ("one", "two"))
     # Of a partition that was not there before it is not known whether it brings something: it may.
     assert log.partitions(0) == {"two": Partitions(("b/2", "b/10"), 2)}
-    assert log.partitions(1) == {"one": Partitions(("a/0",), 1), "two": Partitions(("b/2", "b/10", "c/0"), 1)}
+    # A partition that has come begins with offset 0.
+    assert log.partitions(1) == {
+        "one": Partitions(("a/0",), 1),
+        "two": Partitions(("b/2", "b/10", "c/0"), 1, (OffsetRange("b", 2, 4, 9),)),
+    }
     ranges = (OffsetRange("b", 2, 9, 10), OffsetRange("b", 10, 0, 1))
     assert log.partitions(2) == {
         "one": Partitions(("a/0",), 0, ()),

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
+from policies.marks import NONE
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.sources.record_files import RecordFile
 from topologies.topology import Topology
 
 Header = tuple[str, bytes | None]
 Row = tuple[int, int, bytes | None, bytes | None, list[Header]]
-"""Offset, microseconds, key, value, headers."""
+"""Offset, milliseconds, key, value, headers."""
 
 
 def padded(data: bytes) -> bytes:
@@ -43,9 +47,9 @@ def topology(**more: Any) -> Topology:
 
 
 ROWS: list[Row] = [
-    (7, 1_000, b"k", "ä".encode(), [("x", b"1"), ("ü", None)]),
-    (9, 2_000, None, None, []),
-    (10, 3_000, b"", b"", [("x", b"")]),
+    (7, 1, b"k", "ä".encode(), [("x", b"1"), ("ü", None)]),
+    (9, 2, None, None, []),
+    (10, 3, b"", b"", [("x", b"")]),
 ]
 
 
@@ -58,12 +62,12 @@ def test_the_pieces_of_a_file_are_read_one_after_another(tmp_path: Path) -> None
             "topic": "orders",
             "partition": 3,
             "offset": offset,
-            "timestamp": datetime.fromtimestamp(micros / 1e6, UTC),
+            "timestamp": datetime.fromtimestamp(millis / 1e3, UTC),
             "key": key,
             "value": None if value is None else value.decode(),
             "headers": [{"key": name, "value": text} for name, text in headers] or None,
         }
-        for offset, micros, key, value, headers in ROWS
+        for offset, millis, key, value, headers in ROWS
     ]
     assert (batch.positions.tolist(), batch.partition, batch.turn) == ([7, 9, 10], "orders/3", 3)
 
@@ -82,3 +86,44 @@ def test_values_with_a_schema_are_read_and_bad_ones_have_their_offsets(tmp_path:
     assert (batch.table.to_pylist(), batch.positions.tolist()) == ([{"a": 1}, {"a": 2}], [5, 9])
     assert batch.bad is not None
     assert batch.bad.column("row").to_pylist() == [8]
+
+
+NOW = 1_714_564_801_500
+"""Milliseconds; a thousand times as many are in the year 56302, and a million times do not fit into microseconds."""
+
+
+def test_a_record_whose_timestamp_does_not_fit_is_bad_and_those_around_it_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "records"
+    times = [NOW, NOW * 1_000_000, -NOW * 1_000_000, NOW + 1]
+    path.write_bytes(chunk([(9 + at, time, None, b'{"a": 1}', []) for at, time in enumerate(times)]))
+    for more in ({"schema": "a long"}, {"schema": "a long", "metadata": "timestamp"}, {}):
+        (batch,) = RecordFile("in", "orders", 3, str(path)).read(topology(**more))
+        assert batch.positions.tolist() == [9, 12]
+        assert batch.bad is not None
+        bad = batch.bad.to_pylist()
+        assert [(row["row"], str(time) in row["reason"]) for row, time in zip(bad, times[1:3], strict=True)] == [
+            (10, True),
+            (11, True),
+        ]
+        assert json.loads(bad[0]["data"])["value"] == '{"a": 1}'
+        assert batch.keys is not None
+        assert batch.bad_keys is not None
+        assert (batch.keys.tolist(), batch.bad_keys.tolist()) == ([NOW * 1000, (NOW + 1) * 1000], [NONE, NONE])
+
+
+def test_a_record_without_a_timestamp_has_null_and_one_of_another_age_is_bad_only_where_that_is_a_column(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "records"
+    times = [-1, -2, NOW * 1000, NOW]
+    path.write_bytes(chunk([(at, time, None, b'{"a": 1}', []) for at, time in enumerate(times)]))
+    (batch,) = RecordFile("in", "orders", 3, str(path)).read(topology(schema="a long"))
+    assert batch.positions.tolist() == [0, 1, 2, 3]
+    assert batch.keys is not None
+    # What is no moment stays behind the record before it, and holds back none after it.
+    assert batch.keys.tolist() == [NONE, -2000, NONE, NOW * 1000]
+    (batch,) = RecordFile("in", "orders", 3, str(path)).read(topology(schema="a long", metadata="timestamp"))
+    times_read = batch.table["kafka_timestamp"].cast(pa.int64()).to_pylist()
+    assert (batch.positions.tolist(), times_read) == ([0, 1, 3], [None, -2000, NOW * 1000])
+    assert batch.bad is not None
+    assert batch.bad["row"].to_pylist() == [2]

@@ -37,7 +37,7 @@ class Partitions:
     """How many bring something, at most."""
     ranges: tuple[OffsetRange, ...] | None = None
     """What each of these brings, in order of topic and partition; None where Spark's logs alone do not tell, as where
-    partitions have come or gone."""
+    partitions have gone."""
 
 
 @dataclass(frozen=True)
@@ -136,10 +136,14 @@ class SourceLog:
 def _ranges(
     starts: dict[tuple[str, int], int] | None, ends: dict[tuple[str, int], int]
 ) -> tuple[OffsetRange, ...] | None:
-    """What lies between the ends of two batches; None where their partitions differ, or one goes back."""
-    if starts is None or starts.keys() != ends.keys():
+    """What lies between the ends of two batches; None where a partition has gone, or one goes back.
+
+    One that has come begins with its first record, offset 0; Spark refuses another beginning as lost records.
+    """
+    if starts is None or starts.keys() - ends.keys():
         return None
-    found = tuple(OffsetRange(*place, starts[place], end) for place, end in ends.items() if starts[place] != end)
+    begun = {place: starts.get(place, 0) for place in ends}
+    found = tuple(OffsetRange(*place, begun[place], end) for place, end in ends.items() if begun[place] != end)
     return found if all(0 <= each.start < each.end for each in found) else None
 
 

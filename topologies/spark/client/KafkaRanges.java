@@ -171,7 +171,7 @@ public class KafkaRanges {
 
         void add(ConsumerRecord record) throws IOException {
             this.offsets[this.rows] = record.offset();
-            this.timestamps[this.rows] = Math.multiplyExact(record.timestamp(), 1000L);
+            this.timestamps[this.rows] = record.timestamp();
             this.keys.add((byte[]) record.key());
             this.values.add((byte[]) record.value());
             if (this.withHeaders) {

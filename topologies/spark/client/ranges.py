@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -23,12 +24,15 @@ from topologies.checkpoints.spark_half.source_log import OffsetRange
 from topologies.engine.batch.context import Context
 from topologies.io.kafka import KafkaSpout
 from topologies.sources.record_files import RecordFile
+from topologies.sources.records import Records
 from topologies.spark.client.client_settings import kafka_settings, properties
 from topologies.spark.jvm.compiled import FAILURES, compiled, made
 from topologies.spark.kafka_frames import READING
 
 _PATIENCE_MS = 5_000
 """Milliseconds without any record after which reading is left to Spark, which waits longer."""
+_LAST_PATIENCE_MS = 60_000
+"""The same where Spark cannot read them."""
 _FIXED = {
     "enable.auto.commit": "false",
     "auto.offset.reset": "none",  # offsets that are gone are an error, which Spark is left to tell
@@ -72,28 +76,53 @@ class KafkaRanges:
                 reader.close()
         self._readers = None
 
+    def in_memory(self, ranges: Mapping[str, Sequence[OffsetRange]]) -> dict[str, list[Records]]:
+        """The records of a batch that Spark cannot read, by spout, in order of topic and partition. Raises one of
+        FAILURES where they are not there, or Kafka does not answer."""
+        files: dict[str, list[RecordFile]] = {}
+        with TemporaryDirectory(prefix="windbolt-kafka-", ignore_cleanup_errors=True) as folder:
+            self._read_into(folder, ranges, files, _LAST_PATIENCE_MS)
+            return {
+                name: [
+                    Records(name, tables)
+                    for file in of_spout
+                    if (tables := list(file.tables(self._spouts[name].record)))
+                ]
+                for name, of_spout in files.items()
+            }
+
     def _read(
         self, ranges: Mapping[str, Sequence[OffsetRange] | None], folder: str, files: dict[str, list[RecordFile]]
     ) -> bool:
         """Read all ranges into files, which are noted before they are made; whether that was possible."""
+        known = {name: of_spout for name in self._spouts if (of_spout := ranges.get(name)) is not None}
+        if len(known) < len(self._spouts):
+            return False
         try:
-            readers = self._compiled()
-            for name in self._spouts:
-                of_spout = ranges.get(name)
-                if of_spout is None:
-                    return False
-                lines, files[name] = [], []
-                for each in of_spout:
-                    path = f"{uuid.uuid4().hex}.records"
-                    make_private(f"{folder}/{path}")
-                    files[name].append(RecordFile(name, each.topic, each.partition, f"{folder}/{path}"))
-                    lines.append(f"{each.topic}\t{each.partition}\t{each.start}\t{each.end}\t{path}")
-                if lines:
-                    readers[name].read(folder, "\n".join(lines), self._threads, _PATIENCE_MS)
+            self._read_into(folder, known, files, _PATIENCE_MS)
         except FAILURES as error:
             _LOG.debug("Spark reads the records: %s", error)
             return False
         return True
+
+    def _read_into(
+        self,
+        folder: str,
+        ranges: Mapping[str, Sequence[OffsetRange]],
+        files: dict[str, list[RecordFile]],
+        patience_ms: int,
+    ) -> None:
+        """Read ranges into files of a folder, which are noted before they are made. Raises one of FAILURES."""
+        readers = self._compiled()
+        for name, of_spout in ranges.items():
+            lines, files[name] = [], []
+            for each in of_spout:
+                path = f"{uuid.uuid4().hex}.records"
+                make_private(f"{folder}/{path}")
+                files[name].append(RecordFile(name, each.topic, each.partition, f"{folder}/{path}"))
+                lines.append(f"{each.topic}\t{each.partition}\t{each.start}\t{each.end}\t{path}")
+            if lines:
+                readers[name].read(folder, "\n".join(lines), self._threads, patience_ms)
 
     def _compiled(self) -> dict[str, Any]:
         """A reader for each spout."""
