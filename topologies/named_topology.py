@@ -6,6 +6,8 @@ import importlib
 import importlib.util
 import os
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from types import ModuleType
 
@@ -56,21 +58,28 @@ def _load_file(path: str) -> ModuleType:
     if not os.path.isfile(full):
         raise ConfigError(f"there is no file {path!r}", do="correct the path")
     name = os.path.splitext(os.path.basename(full))[0]
-    _refuse_hiding(os.path.dirname(full))
+    folder = os.path.dirname(full)
+    _refuse_hiding(folder)
+    _refuse_taken(name, path)
+    _load_hidden(folder)
     spec = importlib.util.spec_from_file_location(name, full)
     assert spec is not None
-    assert spec.loader is not None
+    loader = spec.loader
+    assert loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    sys.path.insert(0, os.path.dirname(full))
-    _run(lambda: spec.loader.exec_module(module), path)
+    sys.path.insert(0, folder)
+    _run(lambda: loader.exec_module(module), path, folder)
     return module
 
 
 def _import(name: str) -> ModuleType:
-    _refuse_hiding(os.getcwd())
-    sys.path.insert(0, os.getcwd())
-    _run(lambda: importlib.import_module(name), name)
+    folder = os.getcwd()
+    _refuse_hiding(folder)
+    _refuse_taken(name.partition(".")[0], name, folder)
+    _load_hidden(folder)
+    sys.path.insert(0, folder)
+    _run(lambda: importlib.import_module(name), name, folder)
     return sys.modules[name]
 
 
@@ -92,12 +101,49 @@ def _refuse_hiding(folder: str) -> None:
         )
 
 
-def _run(load: object, place: str) -> None:
+_NEEDED = frozenset({"numpy", "pandas", "py4j", "pyarrow", "pydantic", "pyspark", "rich", "typer", "yaml"})
+"""Modules that windbolt and Spark load, some of them only when they need them."""
+_WITH_EFFECTS = frozenset({"antigravity", "this"})
+"""Modules of Python's own that open a browser, or print, when they are loaded."""
+
+
+def _refuse_taken(name: str, place: str, folder: str | None = None) -> None:
+    """Refuse a topology's module with the name of one of Python's own, or of one that windbolt needs: whoever imports
+    that would get the topology. Of a module that is found by its name, only one in ``folder`` is meant."""
+    if folder is not None and not os.path.exists(os.path.join(folder, f"{name}.py")):
+        return
+    if name in sys.stdlib_module_names or name in _NEEDED:
+        owner = "Python's own library" if name in sys.stdlib_module_names else "a package that windbolt uses"
+        raise ConfigError(
+            f"{place} cannot be used",
+            why=f"{owner} has a module {name!r}, and Python loads only one module of a name",
+            do=f"rename it, for example to my_{name}.py",
+        )
+
+
+def _load_hidden(folder: str) -> None:
+    """Load the modules that files in a folder would hide once the folder is searched first: Python's own, and those
+    that windbolt needs. Later imports of them, by whomever, then find these."""
+    for name in _hidden_by(folder):
+        with suppress(ImportError):
+            importlib.import_module(name)
+
+
+def _hidden_by(folder: str) -> list[str]:
+    """The names of these modules."""
+    names = sorted((sys.stdlib_module_names | _NEEDED) - _WITH_EFFECTS)
+    return [name for name in names if os.path.isfile(os.path.join(folder, f"{name}.py"))]
+
+
+def _run(load: Callable[[], object], place: str, folder: str) -> None:
     try:
-        load()  # type: ignore[operator]
+        load()
     except WindboltError:
         raise
     except Exception as error:
-        raise ConfigError(
-            f"{place} cannot be loaded", why=f"{type(error).__name__}: {error}", do="fix it, then try again"
-        ) from error
+        do = "fix it, then try again"
+        hidden = _hidden_by(folder) if isinstance(error, (ImportError, AttributeError)) else []
+        if hidden:
+            files = ", ".join(f"{name}.py" for name in hidden)
+            do += f"; rename {files} beside it: Python or windbolt has a module of that name, which is imported instead"
+        raise ConfigError(f"{place} cannot be loaded", why=f"{type(error).__name__}: {error}", do=do) from error

@@ -127,6 +127,33 @@ def test_a_topology_cannot_be_named_as_a_package_of_windbolts(name: str, tmp_pat
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("name", sampled(["queue", "http", "types", "pandas"], 2))
+def test_a_topology_cannot_be_named_as_a_module_of_python_s(name: str, tmp_path: Path) -> None:
+    (tmp_path / f"{name}.py").write_text(TOPOLOGY)
+    for reference, folder in ((str(tmp_path / f"{name}.py"), ROOT), (name, tmp_path)):
+        command = [os.path.join(os.path.dirname(sys.executable), "windbolt"), "run", f"{reference}:topology"]
+        done = run(*command, "--engine", "local", folder=folder)
+        assert done.returncode != 0
+        assert f"has a module '{name}'" in " ".join(done.stderr.split())
+        assert f"my_{name}.py" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_modules_of_python_s_are_found_where_files_beside_the_topology_have_their_names(tmp_path: Path) -> None:
+    for name in ("http", "statistics", "this"):
+        (tmp_path / f"{name}.py").write_text("print('the user s')\nmine = 1")
+    (tmp_path / "topology.py").write_text(TOPOLOGY + "\nimport http.server, statistics\nstatistics.mean")
+    command = [os.path.join(os.path.dirname(sys.executable), "windbolt"), "run"]
+    done = run(*command, "topology.py:topology", "--engine", "local", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "the user s" not in done.stdout + done.stderr
+    (tmp_path / "mine.py").write_text(TOPOLOGY + "\nfrom statistics import mine")
+    done = run(*command, "mine.py:topology", "--engine", "local", folder=tmp_path)
+    assert done.returncode != 0
+    assert "rename http.py, statistics.py beside it" in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
 def test_a_module_in_a_folder_beside_the_packages_is_named_too(tmp_path: Path) -> None:
     for each in ("windbolt", "windowing", "policies", "manager", "topologies"):
         (tmp_path / each).symlink_to(ROOT / each)
