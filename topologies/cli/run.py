@@ -14,7 +14,7 @@ from topologies.background.start import runner
 from topologies.cli.running import end_at_sigterm_in_a_container, loaded, run_watched
 from topologies.cli.staying import staying
 from topologies.cli.step_options import NoFileRules, Set, StepOptions, With
-from topologies.cli.terminal.consoles import err, out, say
+from topologies.cli.terminal.consoles import err, out, outliving_readers, say
 from topologies.cli.terminal.failing import Debug, in_words, readable_errors
 from topologies.cli.terminal.summary_display import print_summary
 from topologies.preflight.look_at_spouts import dubious_input
@@ -114,7 +114,7 @@ def run(
     Ctrl-C ends it after the batch in hand. A run on the same checkpoint continues where the last one stopped.
     """
     end_at_sigterm_in_a_container()
-    with staying(as_json=as_json) as page, readable_errors(debug=debug, restart=restart):
+    with outliving_readers(), staying(as_json=as_json) as page, readable_errors(debug=debug, restart=restart):
         options = RunOptions(
             checkpoint,
             every,

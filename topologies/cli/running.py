@@ -47,7 +47,7 @@ def end_at_sigterm_in_a_container() -> None:
 
 def run_watched(topology: Topology, runner: Runner, options: RunOptions, *, as_json: bool) -> Summary:
     """Run with progress on standard output; a first Ctrl-C or SIGTERM ends the run after the current batch."""
-    with shown_progress(topology, as_json=as_json, stop=options.stop.set) as progress:
+    with shown_progress(topology, as_json=as_json) as progress:
 
         def tell(coming: ComingRestart) -> None:
             progress.note(restart_in_words(coming), until_batch=True)

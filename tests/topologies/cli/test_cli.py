@@ -350,6 +350,31 @@ def test_json_that_nobody_reads_any_more_is_no_error() -> None:
     process.stderr.close()
 
 
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_a_run_whose_output_nobody_reads_any_more_goes_on_and_says_so(tmp_path: Path, more: list[str]) -> None:
+    process = _process("run", _topology(tmp_path, pause=0.1), "--engine", "local", *more, cwd=tmp_path)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr is not None
+    said = process.stderr.read()
+    assert process.wait(timeout=300) == 0, said
+    assert said.count("nobody reads standard output any more; the run goes on") == 1
+    assert "Traceback" not in said
+    process.stderr.close()
+
+
+def test_a_run_goes_on_where_nobody_reads_its_warnings_either(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    command = [sys.executable, "-m", "topologies.cli.app", "run", _topology(tmp_path), "--engine", "local"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(command, cwd=tmp_path, env=env, stdout=writing, stderr=writing)
+    os.close(writing)
+    os.read(reading, 1)
+    os.close(reading)
+    assert process.wait(timeout=300) == 0
+
+
 def test_only_json_serves_a_replaced_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     with only_json() as write:
         print("elsewhere")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Any, TextIO
 
 from rich.console import Console
@@ -61,6 +62,59 @@ def warn(text: str, console: Console | None = None) -> None:
 def remark(text: str) -> None:
     """Print a remark that is not part of the results."""
     say(err(), Text(text))
+
+
+@contextmanager
+def outliving_readers() -> Iterator[None]:
+    """Let a run go on when the reader of its output ends (``| head -1``, a log's pipe): the rest is dropped, and a
+    warning says so if standard error is still read."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (_outliving(stream) for stream in before)
+    try:
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(ValueError):  # closed by somebody
+                stream.flush()
+        sys.stdout, sys.stderr = before
+
+
+def _outliving(stream: TextIO) -> TextIO:
+    """A stream to the same place whose writes do not fail when its reader has ended."""
+    try:
+        stream.flush()
+        number = stream.fileno()
+    except (OSError, ValueError):
+        number = -1
+    if number not in (1, 2) or not isinstance(stream, io.TextIOWrapper):
+        return stream  # a test, or a program, has replaced it
+    return io.TextIOWrapper(
+        io.BufferedWriter(_UnreadPipe(number, "wb", closefd=False)),
+        stream.encoding,
+        stream.errors,
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
+
+
+class _UnreadPipe(io.FileIO):
+    """Standard output or standard error, which becomes the null device when nobody reads it any more."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self.fileno())
+            os.close(null)
+            if self.fileno() == 1:
+                warn_unread()
+            return memoryview(data).nbytes
+
+
+def warn_unread() -> None:
+    """Say that nobody reads standard output any more."""
+    warn("nobody reads standard output any more; the run goes on, and what it would write there is dropped")
 
 
 @contextmanager

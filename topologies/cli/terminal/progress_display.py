@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from topologies.cli.terminal.complaints import Complaints
-from topologies.cli.terminal.consoles import only_json, out, warn
+from topologies.cli.terminal.consoles import only_json, out, warn, warn_unread
 from topologies.cli.terminal.summary_display import rate, rows_in_words
 from topologies.cli.terminal.time_table import counter_words, counters_of, start_words, time_table, time_words
 from topologies.engine.batch.report import BatchReport, BoltReport
@@ -52,11 +52,11 @@ class ProgressDisplay(Protocol):
 
 
 @contextmanager
-def shown_progress(topology: Topology, *, as_json: bool, stop: Callable[[], None]) -> Iterator[ProgressDisplay]:
-    """The progress display that suits standard output; ``stop`` is called when nobody reads it any more."""
+def shown_progress(topology: Topology, *, as_json: bool) -> Iterator[ProgressDisplay]:
+    """The progress display that suits standard output."""
     if as_json:
         with only_json() as write:
-            yield JsonProgress(write, stop)
+            yield JsonProgress(write)
     elif sys.stdout.isatty():
         with _live(topology) as display:
             yield display
@@ -66,17 +66,18 @@ def shown_progress(topology: Topology, *, as_json: bool, stop: Callable[[], None
 
 @dataclass
 class JsonProgress:
-    """Prints a JSON object per batch, each on its own line."""
+    """Prints a JSON object per batch, each on its own line, as long as somebody reads them."""
 
     write: Callable[[Any], bool]
-    stop: Callable[[], None]
     complaints: Complaints = field(default_factory=Complaints, repr=False, compare=False)
+    unread: bool = False
 
     def report(self, report: BatchReport) -> None:
         """Called after each batch."""
         self.complaints.tell(report)
-        if not self.write(report.to_json()):
-            self.stop()
+        if not self.write(report.to_json()) and not self.unread:
+            self.unread = True
+            warn_unread()
 
     def note(self, text: str, *, until_batch: bool = False) -> None:
         """Called with a remark about the run."""
