@@ -223,6 +223,30 @@ def test_where_there_is_no_connector_of_this_version_one_that_works_is_taken(
     assert with_connector({}) == {"spark.jars.packages": coordinates()}, "it is not known whether the older one works"
 
 
+@pytest.mark.usefixtures("no_settings")
+def test_a_user_without_a_home_directory_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from topologies.spark.jvm import connector
+    from topologies.spark.jvm.connector import with_connector
+
+    monkeypatch.setattr("pyspark.__version__", "4.3.0")
+    monkeypatch.setattr(connector, "is_published", lambda paths: False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    (tmp_path / "home").write_text("a file")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    with pytest.raises(EnvironmentMissing, match=r"no home directory.*Not a directory.*set HOME.*spark\.jars\.ivy"):
+        with_connector({})
+    monkeypatch.setattr(Path, "home", nobody)
+    with pytest.raises(EnvironmentMissing, match=r"no home directory.*set HOME"):
+        with_connector({})
+    monkeypatch.setattr(connector, "is_published", lambda paths: None)
+    assert set(with_connector({})) == {"spark.jars.packages"}, "nothing is cached, so Spark is to fetch"
+
+
+def nobody() -> Path:
+    """As Path.home() does for a user that the system does not know."""
+    raise RuntimeError("Could not determine home directory.")
+
+
 def test_a_jar_is_fetched_once_and_must_be_what_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from topologies.spark.jvm import jars as pinned
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark import SparkContext
+from pyspark.errors import PySparkRuntimeError
 
 from topologies.spark.jvm import connector, session
 from topologies.spark.jvm.java import JavaOptions, explaining_javas_end, java_runs
@@ -175,3 +178,25 @@ def test_a_machine_without_a_folder_for_temporary_files_is_told_of(monkeypatch: 
         check_surroundings()
     assert caught.value.what == "there is no folder for temporary files"
     assert "No usable temporary directory" in caught.value.why
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "java.lang.IllegalArgumentException: basedir must be absolute: ?/.ivy2.5.2/local",
+        "java.io.FileNotFoundException: /nonexistent/.ivy2.5.2/cache/resolved-1.0.xml (No such file or directory)",
+    ],
+)
+def test_where_spark_cannot_keep_what_it_fetches_the_setting_is_named(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], said: str
+) -> None:
+    def dies(conf: Any, *, stdout: int, stderr: int) -> None:
+        text = f'WARNING: ...\nException in thread "main" {said}\n\tat java.base/x.Y.z(Y)\n\tat org.apache.ivy.A.b(A)\n'
+        os.write(stderr, text.encode())
+        raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
+
+    monkeypatch.setattr(connector, "_launched", dies)
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    with pytest.raises(EnvironmentMissing, match=rf"{re.escape(said)}.*--conf spark\.jars\.ivy="):
+        connector.start_java({"spark.jars.packages": "a:b:1"}, fetches=True)
+    assert capfd.readouterr().err == ""

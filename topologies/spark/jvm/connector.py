@@ -21,7 +21,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from topologies.spark.jvm.error_output import passed_on
-from topologies.spark.jvm.jars import CONNECTOR, are_cached, is_published, jars
+from topologies.spark.jvm.jars import CONNECTOR, NoCacheError, are_cached, is_published, jars
 from topologies.spark.jvm.java import JavaOptions, ends_with_driver, forget_ended_java, importable_windbolt
 from topologies.spark.jvm.not_started import java_ended_early, java_not_started
 from windowing.errors import EnvironmentMissing
@@ -32,6 +32,10 @@ TOKENS = "spark-token-provider-kafka-0-10"
 _PACKAGES, _JARS = "spark.jars.packages", "spark.jars"
 _VERSION = re.compile(rf"{ARTIFACT}_2\.13-(.+)\.jar")
 _UNRESOLVED = re.compile(r"unresolved dependency: ([^\]\n]*)|(Server access error[^\n]*)")
+_UNKEPT = re.compile(
+    r"^Exception in thread \"main\" ([^\n]*)(?:\n\s+at [^\n]*)*?\n\s+at org\.apache\.ivy\.", re.MULTILINE
+)
+"""What Java says where Ivy, which fetches for Spark, has no folder to write to."""
 _REMEDY = (
     "name a mirror of Maven Central with --conf spark.jars.repositories=URL or spark.jars.ivySettings=FILE; "
     "another version with --conf spark.jars.packages=...; or give files, --conf spark.jars=/a.jar,/b.jar: those of "
@@ -92,6 +96,14 @@ def _older() -> list[str]:
     assert match is not None
     try:
         files = jars(CONNECTOR)
+    except NoCacheError as error:
+        raise EnvironmentMissing(
+            "Spark's Kafka connector cannot be kept: there is no home directory that can be written to",
+            why=str(error),
+            do="set HOME, or XDG_CACHE_HOME, to a folder of this user's; or give the jars themselves, "
+            "--conf spark.jars=/a.jar,/b.jar. For what Spark itself fetches (spark.jars.packages) the folder is "
+            "--conf spark.jars.ivy=FOLDER",
+        ) from error
     except OSError as error:
         raise EnvironmentMissing(
             f"Spark's Kafka connector cannot be downloaded: Maven Central has none for {spark}, and did not give that "
@@ -126,6 +138,14 @@ def start_java(settings: Mapping[str, str], *, fetches: bool) -> None:
             gateway = _launched(conf, stdout=out.end, stderr=said.end)
         except PySparkRuntimeError as error:
             text = out.text() + said.text()
+            unkept = _UNKEPT.search(text)
+            if unkept is not None:
+                raise EnvironmentMissing(
+                    f"Spark cannot keep what it downloads: {settings.get(_PACKAGES, coordinates())}",
+                    why=f"{unkept[1]}; by default the folder is .ivy2... in the home directory that the system has for "
+                    "this user, wherever HOME is",
+                    do="name a folder that can be written to: --conf spark.jars.ivy=/var/tmp/ivy",
+                ) from error
             match = _UNRESOLVED.search(text)
             if match is None:
                 sys.stderr.write(text)

@@ -22,20 +22,32 @@ _SOON = 5
 """Seconds to wait for an answer that is not required."""
 
 
+class NoCacheError(OSError):
+    """There is no folder that jars can be kept in."""
+
+
 def jars(pinned: Path) -> list[str]:
     """The local paths of the jars in a list, whose lines are a SHA-256 and a path in a Maven repository.
 
-    Raises OSError where a jar is neither cached nor available, or differs from its checksum.
+    Raises NoCacheError where they cannot be kept, OSError where a jar is neither cached nor available, or differs from
+    its checksum.
     """
     folder = _cache()
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise NoCacheError(str(error)) from error
     with ThreadPoolExecutor(8) as pool:
         return list(pool.map(lambda each: str(_jar(folder, *each)), _lines(pinned)))
 
 
 def are_cached(pinned: Path) -> bool:
     """Whether all jars of a list are cached."""
-    return all(_target(_cache(), digest, path).exists() for digest, path in _lines(pinned))
+    try:
+        folder = _cache()
+        return all(_target(folder, digest, path).exists() for digest, path in _lines(pinned))
+    except OSError:
+        return False
 
 
 def is_published(paths: list[str]) -> bool | None:
@@ -53,7 +65,11 @@ def _lines(pinned: Path) -> Iterator[tuple[str, str]]:
 
 
 def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "windbolt", "jars")
+    """The folder of the cache. Raises NoCacheError for a user without a home directory."""
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "windbolt", "jars")
+    except RuntimeError as error:  # no HOME, and a user that nobody knows, as in many containers
+        raise NoCacheError(str(error)) from error
 
 
 def _target(folder: Path, digest: str, path: str) -> Path:
@@ -68,7 +84,10 @@ def _jar(folder: Path, digest: str, path: str) -> Path:
     content = _fetched(CENTRAL + path)
     if hashlib.sha256(content).hexdigest() != digest:
         raise OSError(f"{CENTRAL + path} is not what it was: its SHA-256 is not {digest}")
-    number, draft = tempfile.mkstemp(dir=folder, prefix=".")
+    try:
+        number, draft = tempfile.mkstemp(dir=folder, prefix=".")
+    except OSError as error:
+        raise NoCacheError(str(error)) from error
     with os.fdopen(number, "wb") as file:
         file.write(content)
     os.replace(draft, target)
