@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import sys
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -32,10 +33,14 @@ from topologies.spark.process_memory import tasks_ended, topology_came
 from topologies.spark.spark_errors import kafka_error_in, passing_error_in, storage_error_in
 from topologies.spark.through_java import failure_in, run_for_java
 from topologies.topology import Topology
-from windowing.errors import WindboltError
+from windowing.errors import EnvironmentMissing, WindboltError
 
 _FEW = 2
 """So many items are a task each, however few slots there are."""
+_MISSING = re.compile(
+    r"ModuleNotFoundError: No module named '(windbolt|windowing|policies|manager|topologies|numpy|pandas|pyarrow)\b"
+)
+"""What Python says where a worker cannot even unpack a task."""
 _CLASSES = ("PythonRDD", "PythonUtils", "SimplePythonFunction")
 """What PySpark asks Java for in each job of RDDs."""
 _TOPOLOGIES: dict[str, Topology] = {}
@@ -179,6 +184,14 @@ def spark_failures() -> Iterator[None]:
         known = kafka_error_in(str(error)) or storage_error_in(str(error)) or passing_error_in(str(error))
         if known is not None:
             raise known from error
+        missing = _MISSING.search(str(error))
+        if missing is not None:
+            raise EnvironmentMissing(
+                f"the Python of Spark's workers has no module {missing[1]!r}",
+                why=f"it is named by PYSPARK_PYTHON or spark.pyspark.python, or else python3; the driver's is "
+                f"{sys.executable}",
+                do="let all executors have the driver's environment: set PYSPARK_PYTHON before the session is made",
+            ) from error
         raise WindboltError(
             "a task failed on Spark with an unexpected error",
             why=_last_words(str(error)),

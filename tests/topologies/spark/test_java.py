@@ -7,8 +7,10 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +21,7 @@ from pyspark.errors import PySparkRuntimeError
 
 from topologies.spark.jvm import connector, session
 from topologies.spark.jvm.java import JavaOptions, explaining_javas_end, java_runs
+from topologies.spark.jvm.python_of_tasks import agree_on_python
 from topologies.spark.jvm.surroundings import check_surroundings
 from windowing import EnvironmentMissing, WindboltError
 
@@ -200,3 +203,38 @@ def test_where_spark_cannot_keep_what_it_fetches_the_setting_is_named(
     with pytest.raises(EnvironmentMissing, match=rf"{re.escape(said)}.*--conf spark\.jars\.ivy="):
         connector.start_java({"spark.jars.packages": "a:b:1"}, fetches=True)
     assert capfd.readouterr().err == ""
+
+
+def a_context(python: str, master: str = "local[2]", **conf: str) -> Any:
+    """As much of a SparkContext as says which Python its workers are."""
+    return SimpleNamespace(master=master, pythonExec=python, getConf=lambda: conf)
+
+
+def test_workers_of_a_session_of_ones_own_are_of_the_driver_s_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    ours = a_context("python3")
+    agree_on_python(ours)
+    assert ours.pythonExec == sys.executable
+    cluster = a_context("python3", "spark://host:7077")
+    agree_on_python(cluster)
+    assert cluster.pythonExec == "python3"
+
+
+def test_a_python_that_was_named_and_cannot_run_tasks_is_told_before_the_first_batch(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    other = tmp_path / "python"
+    other.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+    other.chmod(0o755)
+    monkeypatch.setenv("PYSPARK_PYTHON", str(other))
+    with pytest.raises(EnvironmentMissing, match=rf"{other} has no topologies, numpy.*{sys.executable}"):
+        agree_on_python(a_context(str(other)))
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    with pytest.raises(EnvironmentMissing, match=r"/no/python does not start.*spark\.pyspark\.python names it"):
+        agree_on_python(a_context("/no/python", **{"spark.pyspark.python": "/no/python"}))
+    other.write_text("#!/bin/sh\necho 3.1.4\n")
+    monkeypatch.setenv("PYSPARK_PYTHON", str(other))
+    with pytest.raises(EnvironmentMissing, match=r"is Python 3\.1\.4"):
+        agree_on_python(a_context(str(other)))
+    other.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    agree_on_python(a_context(str(other)))

@@ -23,6 +23,7 @@ from topologies.spark.jvm.connector import check_connector, file_defaults, start
 from topologies.spark.jvm.java import explaining_javas_end, forget_ended_java
 from topologies.spark.jvm.local_files import without_programs
 from topologies.spark.jvm.not_started import spark_not_started
+from topologies.spark.jvm.python_of_tasks import agree_on_python
 from topologies.spark.jvm.surroundings import check_surroundings
 from topologies.spark.jvm.together import Together
 from windowing.errors import ConfigError, EnvironmentMissing
@@ -182,13 +183,15 @@ def _unset(spark: SparkSession, manager: str) -> None:
 
 
 def check_session(spark: SparkSession, *, kafka: bool = False) -> None:
-    """Raise ConfigError for a session that cannot run topologies, EnvironmentMissing for one without the connector."""
+    """Raise ConfigError for a session that cannot run topologies, EnvironmentMissing for one without the connector, or
+    with workers of another Python."""
     if not hasattr(spark, "_jsparkSession"):
         raise ConfigError(
             "this is a Spark Connect session",
             why="a topology runs its tasks as RDDs, which Spark Connect does not offer",
             do="run with a classic session: master='local[*]' or the cluster's master, through spark-submit",
         )
+    agree_on_python(spark.sparkContext)
     if kafka:
         check_connector(spark)
 
