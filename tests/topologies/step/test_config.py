@@ -5,17 +5,11 @@ from __future__ import annotations
 import json
 import pickle
 import re
-import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
-from glob import glob
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from pyhocon import ConfigFactory, config_parser  # type: ignore[import-untyped]
-from pyparsing import ParserElement
 
 from tests.helpers.places import CORPUS
 from topologies.step.config import StepConfig, StepConfigError, load_step
@@ -25,7 +19,7 @@ from topologies.step.config.key_section import DslKey, HashKey, HeadersKey
 from topologies.step.config.trigger_section import CountTriggerSection, DslTriggerSection, TimeTriggerSection
 from topologies.step.missing import check_complete, missing, snippet
 from windowing.errors import ConfigError
-from windowing.time.durations import millis, seconds
+from windowing.time.durations import Duration, millis, seconds
 
 SEED = CORPUS / "aggregation.conf"
 
@@ -115,7 +109,7 @@ def test_hocon_includes_and_takes_values_of_the_environment(tmp_path: Path, monk
 
 
 def test_a_substitution_without_a_value_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StepConfigError, match=r"step\.conf: expected HOCON.*\$\{NOWHERE\} \(line: 2"):
+    with pytest.raises(StepConfigError, match=r"step\.conf: expected HOCON.* line 2, column 7: \$\{NOWHERE\} has no"):
         load_step(_write(tmp_path, "name: a\ntype: ${NOWHERE}"))
 
 
@@ -167,12 +161,7 @@ def test_a_mapping_of_another_type_replaces(tmp_path: Path) -> None:
     [
         ("a.conf", "name: x\nkey {\n", "expected HOCON, found a mistake: line 3, column 1: .* met the end of the file"),
         ("a.conf", "name: x\nkey: {}}", "line 2, column 8: expected end of text, met '}'.$"),
-        (
-            "a.conf",
-            'connections."x".type: kafka',
-            r'line 1, column 13: a path with quotes .*write a { "b" { c: ... } }',
-        ),
-        ("a.conf", 'a { "x.y".type: kafka }', "line 1, column 10: a path with quotes"),
+        ("a.conf", "name: x\nkey: a:b", "line 2, column 7: .*put in quotes.*met ':'"),
         ("a.conf", "[1, 2]", "expected a mapping with name, type, format and so on, found a list of 2"),
         ("a.conf", 'include required(file("nowhere.conf"))', "it includes .*nowhere.conf, which is not there"),
         ("a.yaml", "name: x\nkey: [1", "expected YAML, found a mistake at line 2, column 8"),
@@ -217,11 +206,12 @@ def test_urls_are_not_included(tmp_path: Path, form: str, kind: str, monkeypatch
     [
         ('include "step.conf"', "step.conf includes itself"),
         ('include "wrong.conf"', "wrong.conf, which it includes: line 1, column 3: expected "),
-        ('include "list.conf"', "do not fit together"),
+        ('include "list.conf"', "list.conf, which holds a list"),
         ('include "no*.conf"', r"no\*.conf, and there is no such file"),
         ('include "."', "cannot be read: Is a directory"),
-        ('include package("json.decoder:a.conf")', "json.decoder:a.conf of a package, which is not there"),
-        ('include package("nowhere:a.conf")', "nowhere:a.conf of a package, which is not there"),
+        ('name: a\ninclude package("json.decoder:a.conf")', "line 2, column 8: it includes a package, which is not su"),
+        ('include classpath("a.conf")', "it includes a classpath, which is not supported"),
+        ('include "a.properties"', "a.properties, and only files in HOCON and JSON"),
     ],
 )
 def test_what_cannot_be_included_is_said(tmp_path: Path, text: str, expected: str) -> None:
@@ -229,41 +219,6 @@ def test_what_cannot_be_included_is_said(tmp_path: Path, text: str, expected: st
     _write(tmp_path, "[1]", "list.conf")
     with pytest.raises(StepConfigError, match=expected):
         load_step(_write(tmp_path, text))
-
-
-def test_files_are_read_by_several_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """pyhocon's parser changes a global of pyparsing's, and restores what it met: threads must not overlap in it."""
-    ended, begun = threading.Event(), threading.Event()
-    read = Path.read_text
-
-    def slowly(path: Path, **options: Any) -> str:
-        if path.name == "first.part":
-            begun.wait(0.3)
-        elif path.name == "second.part":
-            begun.set()
-            ended.wait(5)
-        return read(path, **options)
-
-    def second() -> Any:
-        time.sleep(0.02)
-        return load_step(_write(tmp_path, 'include "second.part"', "second.conf"))
-
-    for name in ("first.part", "second.part"):
-        _write(tmp_path, json.dumps(STEP)[1:-1], name)
-    monkeypatch.setattr(Path, "read_text", slowly)
-    blanks = ParserElement.DEFAULT_WHITE_CHARS
-    with ThreadPoolExecutor() as threads:
-        other = threads.submit(second)
-        assert load_step(_write(tmp_path, 'include "first.part"', "first.conf")).name == "orders"
-        ended.set()
-        assert other.result().name == "orders"
-    assert blanks == ParserElement.DEFAULT_WHITE_CHARS
-
-
-def test_the_users_own_pyhocon_stays_as_it_is(tmp_path: Path) -> None:
-    load_step(_write(tmp_path, json.dumps(STEP)[1:-1]))
-    assert config_parser.ConfigFactory is ConfigFactory
-    assert config_parser.glob is glob
 
 
 def test_files_are_included_by_pattern_and_into_a_section(tmp_path: Path) -> None:
@@ -275,15 +230,6 @@ def test_files_are_included_by_pattern_and_into_a_section(tmp_path: Path) -> Non
     assert (step.parallelism, step.state_full) == (7, True)
     assert isinstance(step.trigger, CountTriggerSection)
     assert step.trigger.count == 9
-
-
-def test_a_mistake_leaves_pyparsing_as_it_was(tmp_path: Path) -> None:
-    from pyparsing import ParserElement
-
-    before = ParserElement.DEFAULT_WHITE_CHARS
-    with pytest.raises(StepConfigError):
-        load_step(_write(tmp_path, "a }"))
-    assert before == ParserElement.DEFAULT_WHITE_CHARS
 
 
 @pytest.mark.parametrize(
@@ -567,6 +513,36 @@ def test_properties_of_kafka_are_passed_on_as_texts(tmp_path: Path) -> None:
     }
     assert isinstance(step.source, KafkaSource)
     assert (step.source.topics, step.source.starting_offsets) == (["orders"], "earliest")
+
+
+def test_a_property_whose_spelling_is_lost_is_refused(tmp_path: Path) -> None:
+    problems = _problems(tmp_path, connections={"a": {"type": "kafka", "servers": "a:1", "sasl.password": 1.10}})
+    assert "sasl.password: expected a text, found a number with a fraction" in problems["connections.a"]
+    assert "1.1" not in problems["connections.a"]
+
+
+@pytest.mark.parametrize(
+    ("written", "duration"),
+    [
+        ("5 s", seconds(5)),
+        ("5s", seconds(5)),
+        ("100 millis", millis(100)),
+        ("2 minutes", seconds(120)),
+        ("7", millis(7)),
+    ],
+)
+def test_a_time_has_a_unit_of_hocon_or_is_in_milliseconds(tmp_path: Path, written: str, duration: Duration) -> None:
+    step = load_step(_write(tmp_path, f"{json.dumps(STEP)[1:-1]}, trigger.timeout: {written}"))
+    assert isinstance(step.trigger, CountTriggerSection)
+    assert step.trigger.timeout == duration
+
+
+def test_what_looks_like_a_duration_or_a_word_stays_in_a_path(tmp_path: Path) -> None:
+    text = f"{json.dumps(STEP)[1:-1]}, v: 1.10, x: ${{v}}\nsource {{ type: files, path: 5m-in/true-x/v${{v}} }}"
+    step = load_step(_write(tmp_path, text), assignments={"v": "null", "x": "null"})
+    assert step.source is not None
+    assert step.source.type == "files"
+    assert step.source.path.text == "5m-in/true-x/v1.10"
 
 
 def test_a_source_of_kafka_needs_a_connection_of_kafka(tmp_path: Path) -> None:

@@ -147,7 +147,8 @@ def _twice(text: str, line: int | None) -> str:
 
 
 def _hocon(text: str, path: Path, lists: bool) -> Iterator[Document]:
-    from topologies.io.documents.hocon import HoconError, parse_hocon
+    from topologies.io.documents.hocon import parse_hocon
+    from topologies.io.documents.hocon_values import HoconError
 
     try:
         yield Document(parse_hocon(text, path.absolute().parent))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
 
 
 def brief(value: object) -> str:
@@ -22,6 +21,4 @@ def kind_shown(value: object) -> str:
     """The kind of a value, for errors about values that may be secret."""
     if isinstance(value, str):
         return "a text"
-    if isinstance(value, timedelta):
-        return "a duration"
     return "a number" if isinstance(value, int | float) and not isinstance(value, bool) else brief(value)

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, field_validator, model_validator
 
-from topologies.io.documents.showing import kind_shown
-from topologies.step.config.step_values import File, Section, Text, Whole, at_most, listed, shown_value
+from topologies.io.documents.showing import brief, kind_shown
+from topologies.step.config.step_values import File, Section, Text, Whole, at_most, listed
 from windowing.errors import ConfigError
 
 _TOPIC = re.compile(r"[A-Za-z0-9._\-]{1,249}")
@@ -25,7 +25,7 @@ def is_topic(name: object) -> bool:
 
 def _topic(value: str) -> str:
     if not is_topic(value):
-        raise ValueError(f"expected a topic (up to 249 letters, digits, '.', '_' and '-'), found {shown_value(value)}")
+        raise ValueError(f"expected a topic (up to 249 letters, digits, '.', '_' and '-'), found {brief(value)}")
     return value
 
 
@@ -182,6 +182,7 @@ def _flattened(value: Mapping[str, Any], before: str = "") -> list[tuple[str, An
 def _property(name: str, value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str | int | float):
+    if isinstance(value, str | int):
         return str(value)
-    raise ValueError(f"{name}: expected a text, found {kind_shown(value)}; put it in quotes")
+    found = "a number with a fraction, whose spelling is lost" if isinstance(value, float) else kind_shown(value)
+    raise ValueError(f"{name}: expected a text, found {found}; put it in quotes")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from topologies.step.config.file_problems import StepConfigError, StepProblem
 from topologies.step.config.read_files import Tree, with_folders
-
-_PARTS = re.compile(r'"[^"]*"|[^."]+')
 
 SET = "--set"
 """The origin of values assigned on the command line."""
@@ -65,18 +62,14 @@ def _other_type(key: str, under: Tree, value: Mapping[str, Any]) -> bool:
 def assigned(key: str, value: str) -> Tree:
     """An assignment such as ``trigger.timeout`` and ``5s`` as a mapping; the value is read as HOCON, which includes
     JSON."""
-    from topologies.io.documents.hocon import HoconError, parse_hocon
+    from topologies.io.documents.hocon import parse_hocon
+    from topologies.io.documents.hocon_values import HoconError
 
+    text = value if value.strip() else '""'
     try:
-        tree = parse_hocon(_nested(key, value if value.strip() else '""'), Path.cwd())
+        tree = parse_hocon(f"{key} = {text}", Path.cwd())
     except HoconError as error:
-        text = f"expected a value, found a mistake: {error}; put texts with signs in quotes"
-        raise StepConfigError(SET, [StepProblem(SET, key, text)]) from None
+        problem = StepProblem(SET, key, f"expected a value, found a mistake: {error}")
+        raise StepConfigError(SET, [problem]) from None
     assignment: Tree = with_folders(tree, Path.cwd())
     return assignment
-
-
-def _nested(key: str, value: str) -> str:
-    """The assignment as HOCON; pyhocon supports quotes only around a whole key, not within a path (``a."b.c"``)."""
-    parts = _PARTS.findall(key) if '"' in key else [key]
-    return f"{' { '.join(parts)} = {value}" + "\n}" * (len(parts) - 1)

@@ -1,8 +1,8 @@
 """The values of a step's file, and how they may be written.
 
 A number, or true and false, may be given as a text (``"100"``), because substitutions of the environment are texts. A
-number is not accepted for a text: its spelling in the file (``007``) is no longer known. A time is a whole number of
-milliseconds, or has a unit (``5 s``, ``"5s"``, ``500 ms``).
+number is not accepted for a text: its spelling in the file (``1.10``) is no longer known. A time is a whole number of
+milliseconds, or has a unit (``5 s``, ``"5s"``, ``500 ms``, ``2 minutes``).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -62,8 +61,8 @@ class FilePath:
 def _text(value: object) -> str:
     if isinstance(value, str) and value.strip():
         return str(value)
-    quoted = " (in quotes)" if isinstance(value, int | float | timedelta) else ""
-    raise ValueError(f"expected a text{quoted}, found {shown_value(value)}")
+    quoted = " (in quotes)" if isinstance(value, int | float) else ""
+    raise ValueError(f"expected a text{quoted}, found {brief(value)}")
 
 
 def _path(value: object) -> FilePath:
@@ -73,6 +72,16 @@ def _path(value: object) -> FilePath:
 
 
 _NUMBER = re.compile(r"\s*[-+]?[0-9]+\s*")
+_UNITS = {
+    **dict.fromkeys(("micro", "micros", "microsecond", "microseconds"), "us"),
+    **dict.fromkeys(("milli", "millis", "millisecond", "milliseconds"), "ms"),
+    **dict.fromkeys(("second", "seconds"), "s"),
+    **dict.fromkeys(("minute", "minutes"), "m"),
+    **dict.fromkeys(("hour", "hours"), "h"),
+    **dict.fromkeys(("day", "days"), "d"),
+}
+"""The units of a time by HOCON's longer names for them."""
+_NAMED_UNIT = re.compile(rf"\s*([0-9]+)\s*({'|'.join(_UNITS)})\s*")
 
 
 def _whole(value: object) -> int:
@@ -81,7 +90,7 @@ def _whole(value: object) -> int:
     if (isinstance(value, float) and value.is_integer()) or (isinstance(value, str) and _NUMBER.fullmatch(value)):
         number = int(value)
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        raise ValueError(f"expected a whole number of 1 or more, found {shown_value(value)}")
+        raise ValueError(f"expected a whole number of 1 or more, found {brief(value)}")
     return number
 
 
@@ -101,7 +110,7 @@ def _flag(value: object) -> bool:
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
         return value.strip().lower() == "true"
     if not isinstance(value, bool):
-        raise ValueError(f"expected true or false, found {shown_value(value)}")
+        raise ValueError(f"expected true or false, found {brief(value)}")
     return value
 
 
@@ -113,32 +122,28 @@ def _time(value: object) -> Duration:
     except ConfigError:
         duration = None
     if duration is None or duration.micros <= 0:
-        raise ValueError(f"{wanted}, found {shown_value(value)}")
+        raise ValueError(f"{wanted}, found {brief(value)}")
     return duration
 
 
 def _duration(value: object) -> Duration | None:
     if isinstance(value, Duration):
         return value
-    if isinstance(value, timedelta):
-        return Duration(value // timedelta(microseconds=1))
     if isinstance(value, float) and value.is_integer():
         return Duration(int(value) * 1_000)
     if isinstance(value, int) and not isinstance(value, bool):
         return Duration(value * 1_000)
     if isinstance(value, str):
-        return Duration(int(value) * 1_000) if _NUMBER.fullmatch(value) else parse_duration(value)
+        if _NUMBER.fullmatch(value):
+            return Duration(int(value) * 1_000)
+        named = _NAMED_UNIT.fullmatch(value)
+        return parse_duration(f"{named[1]}{_UNITS[named[2]]}" if named else value)
     return None
 
 
 def listed(value: object) -> object:
     """Accept a single value for a list of one."""
     return [value] if isinstance(value, str | Mapping) else value
-
-
-def shown_value(value: object) -> str:
-    """A value as shown in errors; HOCON makes durations of values with a unit."""
-    return f"the duration {value}" if isinstance(value, timedelta) else brief(value)
 
 
 Text = Annotated[str, PlainValidator(_text), PlainSerializer(str)]
