@@ -150,6 +150,24 @@ def test_a_part_of_an_assigned_key_may_be_in_quotes() -> None:
     assert connection.servers == "a:1"
 
 
+@pytest.mark.parametrize(
+    ("assigned", "path"),
+    [
+        ("s3://shop/in#1", "s3://shop/in#1"),
+        ("a,b=c", "a,b=c"),
+        ('"x:y"', "x:y"),
+        ("${S}/in", "here/in"),
+        (" in x ", "in x"),
+    ],
+)
+def test_a_text_that_is_assigned_needs_no_quotes(assigned: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("S", "here")
+    step = load_step(SEED, assignments={"source.type": "files", "source.path": assigned})
+    assert step.source is not None
+    assert step.source.type == "files"
+    assert step.source.path.text == path
+
+
 def test_a_mapping_of_another_type_replaces(tmp_path: Path) -> None:
     step = load_step(SEED, assignments={"trigger": "{type: count, count: 3, timeout: 5}", "key": "{type: key}"})
     assert isinstance(step.trigger, CountTriggerSection)

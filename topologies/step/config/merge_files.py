@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from topologies.step.config.file_problems import StepConfigError, StepProblem
 from topologies.step.config.read_files import Tree, with_folders
+
+_WRITTEN, _PLAIN = re.compile(r'["{}\[\]$\n]'), re.compile(r"\s*[-+.\w][-+.\w\s]*")
+"""Match values of assignments that are HOCON: with signs of its own in them, or numbers and words."""
 
 SET = "--set"
 """The origin of values assigned on the command line."""
@@ -60,12 +65,15 @@ def _other_type(key: str, under: Tree, value: Mapping[str, Any]) -> bool:
 
 
 def assigned(key: str, value: str) -> Tree:
-    """An assignment such as ``trigger.timeout`` and ``5s`` as a mapping; the value is read as HOCON, which includes
-    JSON."""
+    """An assignment such as ``trigger.timeout`` and ``5s`` as a mapping.
+
+    The value is read as HOCON, which includes JSON. One without quotes, brackets, braces and references is itself, so
+    that ``localhost:9092`` needs no quotes within those of the shell.
+    """
     from topologies.io.documents.hocon import parse_hocon
     from topologies.io.documents.hocon_values import HoconError
 
-    text = value if value.strip() else '""'
+    text = value if _WRITTEN.search(value) or _PLAIN.fullmatch(value) else json.dumps(value.strip())
     try:
         tree = parse_hocon(f"{key} = {text}", Path.cwd())
     except HoconError as error:
