@@ -713,7 +713,7 @@ def test_triggers_are_what_the_step_says(tmp_path: Path, monkeypatch: pytest.Mon
         return trigger_of(step, JsonMessages(), load_rule(places["trigger"]) if "trigger" in places else None)
 
     assert isinstance(found(), RuleTrigger)
-    by_event = "{type: timeFromEvent, path: rules.py, timePattern: HH:mm, maxEmptyIntervals: 3}"
+    by_event = '{type: timeFromEvent, path: rules.py, timePattern: "HH:mm", maxEmptyIntervals: 3}'
     trigger = found(trigger=by_event)
     assert isinstance(trigger, DailyByRule)
     assert trigger.max_empty == 3

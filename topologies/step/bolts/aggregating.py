@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pyarrow as pa
 
-from topologies.io.messages import Unreadable, Unwritable
+from manager.keyed.rule_cache import kept_json
+from topologies.io.messages import Unreadable
 from topologies.step.bolts.calling import event_of
 from topologies.step.bolts.rule_events import WindowEvents
 from topologies.step.bolts.sending import Sender, Unsendable
@@ -27,7 +27,8 @@ from topologies.step.bolts.step_columns import (
     with_columns_of,
 )
 from topologies.step.config.step_values import Details
-from topologies.step.rules import Aggregation, Outputs, Rule, RuleError, as_outputs
+from topologies.step.rules import Aggregation, Event, Outputs, Rule, RuleError, as_outputs
+from topologies.step.rules.rule_errors import shown
 from windowing.bolts.component import TaskContext
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt
 from windowing.data.returned_rows import DEFAULT_STREAM, Emit, EmittedRows
@@ -127,12 +128,12 @@ class AggregateMessages(StatefulWindowedBolt):
         """The messages that the rules make of those of a window."""
         events = self.events.of(window)
         call.count = len(events)
-        returned = self.rule(list(events), call)
-        try:
-            made = as_outputs(returned, call, events)
-            return list(self._messages(window, made)), _kept(call.cache), made.counted, made.unchanged
-        except (RuleError, Unwritable, Unsendable) as error:
-            raise self.rule.blame(error) from error
+        return self.rule.converted(self._answered, self.rule(list(events), call), window, call, events)
+
+    def _answered(self, returned: Any, window: TupleWindow, call: Aggregation, events: list[Event]) -> _Made:
+        """The messages of an answer."""
+        made = as_outputs(returned, call, events)
+        return list(self._messages(window, made)), _kept(call.cache), made.counted, made.unchanged
 
     def _messages(self, window: TupleWindow, made: Outputs) -> Iterator[tuple[str, MessageRow]]:
         if not made.unchanged:
@@ -156,10 +157,9 @@ def _kept(cache: object) -> dict[str, Any]:
     """The cache in the form that its checkpoint restores. Raises Unsendable where it cannot be stored."""
     if type(cache) is dict and not cache:
         return cache
+    if not isinstance(cache, dict):
+        raise Unsendable(f"the cache is {shown(cache)}, and must be a dict")
     try:
-        kept = json.loads(json.dumps(cache))
-    except (TypeError, ValueError, RecursionError) as error:
+        return kept_json(cache)[1]
+    except (TypeError, ValueError) as error:
         raise Unsendable(f"the cache cannot be kept as JSON: {error}") from None
-    if not isinstance(kept, dict):
-        raise Unsendable(f"the cache is {kept!r:.80}, and must be a dict")
-    return kept

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
+from manager.keyed.rule_cache import is_flat, kept_json
 from topologies.io.messages import Unreadable
 from topologies.step.bolts.rule_events import Read, read_messages
 from topologies.step.bolts.step_columns import ASKED, MessageRow, decoded, header_bytes, header_texts, reason_of
@@ -26,6 +28,7 @@ from windowing.settings.triggers import (
     CountTrigger,
     DailyByRule,
     DailyTrigger,
+    FireResult,
     KeyTrigger,
     RuleTrigger,
     TriggerCall,
@@ -108,7 +111,10 @@ class AskTrigger(ColumnRule):
         try:
             if type(event) is Unreadable:
                 raise event
-            return self.rule(event, call)
+            answer = self.rule(event, call)
+            if type(answer) in _PLAIN_ANSWERS and type(call.cache) is dict and is_flat(call.cache):
+                return answer
+            return self.rule.converted(_settled, answer, call)
         except WindboltError as error:
             raise _told(error, self.details) from error
 
@@ -145,13 +151,19 @@ class AskTime(ColumnRule):
         try:
             if type(event) is Unreadable:
                 raise event
-            returned = self.rule(event)
+            return self.rule.converted(as_time, self.rule(event), self.pattern)
         except WindboltError as error:
             raise _told(error, self.details) from error
-        try:
-            return as_time(returned, self.pattern)
-        except RuleError as error:
-            raise _told(self.rule.blame(error), self.details) from error
+
+
+_PLAIN_ANSWERS = frozenset({FireResult, str, NoneType})
+
+
+def _settled(answer: Any, call: TriggerCall) -> str | None:
+    """The answer of a trigger's rule as plain text, and its cache as JSON restores it: nothing of the rule's own runs
+    later. None for an answer that is no text."""
+    call.cache = kept_json(call.cache)[1]
+    return str.__str__(answer) if isinstance(answer, str) else None
 
 
 def _read_alone(event: Tuple, messages: MessageFormat) -> Read:

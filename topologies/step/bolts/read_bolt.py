@@ -90,8 +90,4 @@ class ReadMessages(BatchBolt):
 
     def _by_rule(self, event: Event) -> str:
         assert self.rule is not None
-        returned = self.rule(event)
-        try:
-            return as_key(returned)
-        except RuleError as error:
-            raise self.rule.blame(error) from error
+        return self.rule.converted(as_key, self.rule(event))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from topologies.io.dead_letters import size_of
 from topologies.step.bolts.step_columns import MessageRow, Pairs, header_bytes
 from topologies.step.config.connecting import is_topic
-from topologies.step.rules import Event, Out
+from topologies.step.rules import Event, Out, RuleError
 from topologies.step.rules.headers import header_pairs
 from windowing.data.returned_rows import DEFAULT_STREAM
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from topologies.io.messages import MessageFormat
 
 
-class Unsendable(ValueError):
-    """The result of a rule that cannot be sent; ``str()`` says why."""
+class Unsendable(RuleError):
+    """The result of a rule that cannot be sent."""
 
 
 @dataclass(frozen=True)

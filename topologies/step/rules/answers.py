@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from topologies.step.rules.rule_errors import RuleError
+from topologies.step.rules.rule_errors import RuleError, shown
 from topologies.step.rules.targets import checked_text
 from windowing.errors import ConfigError
 from windowing.time.daytimes import DayTime, DayTimePattern
@@ -28,4 +28,5 @@ def as_time(returned: Any, pattern: DayTimePattern) -> DayTime:
     try:
         return pattern.read(returned)
     except ConfigError as error:
-        raise RuleError(f"the time rule returned {returned!r:.80}: {error.what}", why=error.why, do=error.do) from error
+        what = f"the time rule returned {shown(returned)}: {error.what}"
+        raise RuleError(what, why=error.why, do=error.do) from error

@@ -9,7 +9,7 @@ from typing import Any, Final
 from topologies.step.rules.aggregation import Aggregation
 from topologies.step.rules.event import Event
 from topologies.step.rules.headers import HeaderValue
-from topologies.step.rules.rule_errors import RuleError
+from topologies.step.rules.rule_errors import RuleError, shown
 from topologies.step.rules.targets import Target, checked_key, checked_name, flat_headers, targets
 from windowing.calls.checked import checked_on_failure
 from windowing.data.reprs import of_fields
@@ -81,7 +81,10 @@ def as_outputs(returned: Any, call: Aggregation, events: Sequence[Event]) -> Out
         if returned == DECLINE:
             return Outputs([], counted=(DECLINED,))
         if returned == PASSTHROUGH:
-            outs = [Out(event.value, event.key, event.headers) for event in events]
+            outs = [
+                Out(event.value, event.key, flat_headers(f"headers of event {index}", event.headers))
+                for index, event in enumerate(events)
+            ]
             changes = targets(call.headers, len(outs), one_for_all=True)
             return Outputs([_changed(out, change) for out, change in zip(outs, changes, strict=True)], unchanged=True)
         counted = () if returned is None else (UNKNOWN_STATUS,)
@@ -101,7 +104,9 @@ def collected(returned: Iterator[Any]) -> Any:
     nothing is what it returns: None."""
     values: list[Any] = []
     if not isinstance(returned, Generator):
-        return list(returned)
+        for value in returned:  # no list(returned), which nothing could interrupt
+            values.append(value)  # noqa: PERF402
+        return values
     while True:
         try:
             values.append(next(returned))
@@ -112,7 +117,7 @@ def collected(returned: Iterator[Any]) -> Any:
             if end.value is None or status is not None:
                 return values
             raise RuleError(
-                f"the rule yields events and also returns {end.value!r:.80}", do="yield it, or return a list"
+                f"the rule yields events and also returns {shown(end.value)}", do="yield it, or return a list"
             ) from None
 
 
@@ -122,7 +127,7 @@ def _out(value: Any) -> Out:
             raise RuleError("None is among the events", do="leave it out, or write Out(None, key=...) for a tombstone")
         value = Out(value)
     if isinstance(value.value, (Iterator, Set, Out)):
-        raise RuleError(f"{value.value!r:.80} cannot be the value of an event", do="give a dict, list, text or number")
+        raise RuleError(f"{shown(value.value)} cannot be the value of an event", do="give a dict, list, text or number")
     key, headers = checked_key("key", value.key), flat_headers("headers", value.headers)
     topic, branch = checked_name("topic", value.topic), checked_name("branch", value.branch)
     return Out(value.value, key, headers, topic, branch)

@@ -6,16 +6,18 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from topologies.engine.failures.limit import TooLong, call, in_call
 from topologies.step.rules.compiled_rules import error_on_one_line, line_in, module_of
 from topologies.step.rules.outputs import collected
 from topologies.step.rules.rule_errors import RuleError
-from windowing.errors import ConfigError
+from windowing.errors import ConfigError, WindboltError
 
 Kind = Literal["key", "trigger", "time", "dsl"]
 LIMIT_SECONDS = 5.0
+
+Converted = TypeVar("Converted")
 
 
 @dataclass(frozen=True)
@@ -66,15 +68,26 @@ class Rule:
                 raise
             raise self._failed(error) from error
 
+    def converted(self, convert: Callable[..., Converted], *arguments: Any) -> Converted:
+        """What a function makes of a result of the rule. Raises RuleError for whatever that raises: an object may run
+        its own code there."""
+        try:
+            return convert(*arguments)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            raise self.blame(error) from error
+
     @property
     def file(self) -> str:
         """The file that the function is in."""
         return self.place if self.source is not None else str(getattr(self._module(), "__file__", self.place))
 
-    def blame(self, error: Exception) -> RuleError:
+    def blame(self, error: BaseException) -> RuleError:
         """The error for an invalid result of the rule, with its file and the line in which it begins."""
         place = self._place(None)
-        return RuleError(f"{place}: {error}", brief=f"{place}: {type(error).__name__}")
+        reason = str(error) if isinstance(error, WindboltError) else self._reason(error)
+        return RuleError(f"{place}: {reason}", brief=f"{place}: {type(error).__name__}")
 
     def _place(self, line: int | None) -> str:
         if line is None:
@@ -113,13 +126,15 @@ class Rule:
         if isinstance(error, TooLong):
             long = f"{place}: it took more than {self.limit_seconds:g} s"
             return RuleError(long, do="fix its loop, or raise the limit", brief=long)
+        return RuleError(f"{place}: {self._reason(error)}", brief=f"{place}: {type(error).__name__}")
+
+    def _reason(self, error: BaseException) -> str:
         try:
-            reason = call(error_on_one_line, (error,), self.limit_seconds)
+            return str(call(error_on_one_line, (error,), self.limit_seconds))
         except KeyboardInterrupt:
             raise
         except BaseException:
-            reason = type(error).__name__
-        return RuleError(f"{place}: {reason}", brief=f"{place}: {type(error).__name__}")
+            return type(error).__name__
 
 
 def _collecting(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,6 +5,14 @@ from __future__ import annotations
 from windowing.errors import WindboltError
 
 
+def shown(value: object, longest: int = 80) -> str:
+    """A value that a rule gave, as shown in errors; its own code may fail, and a number may have too many digits."""
+    try:
+        return repr(value)[:longest]
+    except Exception:
+        return f"a {type(value).__name__} that cannot be shown"
+
+
 class RuleError(WindboltError):
     """A rule failed, took too long, or returned something invalid; it is attributed to the events it was called with.
 

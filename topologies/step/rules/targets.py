@@ -8,7 +8,7 @@ from numbers import Integral
 from typing import Any
 
 from topologies.step.rules.headers import HeaderText, HeaderValue
-from topologies.step.rules.rule_errors import RuleError
+from topologies.step.rules.rule_errors import RuleError, shown
 
 _NAMES = ("TargetTopic", "TargetKey", "kafka", "BranchName")
 
@@ -40,7 +40,7 @@ def targets(headers: Any, count: int, *, one_for_all: bool = False) -> list[Targ
             )
         return [_target(headers)] * count
     if not isinstance(headers, Sequence) or isinstance(headers, (str, bytes)):
-        raise RuleError(f"HEADERS is {headers!r:.80}", do="make it a dict, or a list of dicts for several events")
+        raise RuleError(f"HEADERS is {shown(headers)}", do="make it a dict, or a list of dicts for several events")
     if len(headers) != count:
         raise RuleError(
             f"HEADERS has {len(headers)} elements, and there are {count} events",
@@ -58,22 +58,26 @@ def checked_key(name: str, value: Any) -> str | None:
 def checked_name(name: str, value: Any) -> str | None:
     """The name of a topic or a step; None is none."""
     if value is None or (isinstance(value, str) and value):
-        return value
-    raise RuleError(f"{name} is {value!r:.80}", do="give a name, or leave it out")
+        return None if value is None else str.__str__(value)
+    raise RuleError(f"{name} is {shown(value)}", do="give a name, or leave it out")
 
 
 def checked_text(name: str, value: Any) -> str:
     """A text, or a whole number as text. Raises RuleError for anything else, and for text that cannot be encoded."""
     if isinstance(value, Integral) and not isinstance(value, bool):
-        return str(int(value))
-    if not isinstance(value, str):
-        raise RuleError(f"{name} is {value!r:.80}", why="it must be a text or a whole number", do="make it a text")
-    if not value.isascii():
         try:
-            value.encode()
+            return int.__repr__(int(value))
+        except ValueError:
+            raise RuleError(f"{name} is a whole number with too many digits", do="make it a text") from None
+    if not isinstance(value, str):
+        raise RuleError(f"{name} is {shown(value)}", why="it must be a text or a whole number", do="make it a text")
+    text = str.__str__(value)  # a subclass may have another one of its own
+    if not text.isascii():
+        try:
+            text.encode()
         except UnicodeEncodeError:
-            raise RuleError(f"{name} is {value!r:.80}", why="that is not valid Unicode text", do="fix it") from None
-    return str(value)
+            raise RuleError(f"{name} is {shown(text)}", why="that is not valid Unicode text", do="fix it") from None
+    return text
 
 
 def flat_headers(name: str, headers: Any) -> Mapping[str, HeaderValue]:
@@ -81,27 +85,29 @@ def flat_headers(name: str, headers: Any) -> Mapping[str, HeaderValue]:
     if headers is None:
         return {}
     if not isinstance(headers, Mapping):
-        raise RuleError(f"{name} is {headers!r:.80}", do="make it a dict of texts")
+        raise RuleError(f"{name} is {shown(headers)}", do="make it a dict of texts")
     for key, value in headers.items():
         if not isinstance(key, str):
-            raise RuleError(f"{name} has the name {key!r:.80}", do="make it a text")
+            raise RuleError(f"{name} has the name {shown(key)}", do="make it a text")
         if isinstance(value, (Mapping, list, tuple)):
-            raise RuleError(f"{name}[{key!r:.40}] is {value!r:.80}", why="headers are not nested", do="make it a text")
+            told = f"{name}[{shown(key, 40)}] is {shown(value)}"
+            raise RuleError(told, why="headers are not nested", do="make it a text")
     return {
-        checked_text(f"a name in {name}", key): _header(f"{name}[{key!r:.40}]", value) for key, value in headers.items()
+        checked_text(f"a name in {name}", key): _header(f"{name}[{shown(key, 40)}]", value)
+        for key, value in headers.items()
     }
 
 
 def _header(name: str, value: Any) -> HeaderValue:
-    if value is None or isinstance(value, HeaderText):
+    if value is None or (isinstance(value, HeaderText) and isinstance(value.raw, bytes | None)):
         return value
     return bytes(value) if isinstance(value, (bytes, bytearray)) else checked_text(name, value)
 
 
 def _target(headers: Any) -> Target:
     if not isinstance(headers, Mapping):
-        raise RuleError(f"HEADERS holds {headers!r:.80}", do="make it a dict for each event")
-    if unknown := [repr(name)[:40] for name in headers if name not in _NAMES]:
+        raise RuleError(f"HEADERS holds {shown(headers)}", do="make it a dict for each event")
+    if unknown := [shown(name, 40) for name in headers if name not in _NAMES]:
         raise RuleError(f"HEADERS has {', '.join(unknown)}", do=f"use {', '.join(_NAMES[:-1])} and {_NAMES[-1]}")
     return Target(
         checked_name("TargetTopic", headers.get("TargetTopic")),
