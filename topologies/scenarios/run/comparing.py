@@ -117,11 +117,16 @@ def _metric_differences(expected: Mapping[str, int | float], found: Mapping[str,
 
 
 def _missing(includes: Includes, answer: Replayed) -> Iterator[str]:
-    """What is not among the answer: windows of each bolt, late events, and rows of each sink, in order."""
+    """What is not among the answer: windows of each bolt or step, late events, and rows of each sink, in order."""
     windows, late = includes.windows or [], includes.late or []
-    for bolt in dict.fromkeys(each.bolt for each in windows):
-        wanted = [each for each in windows if each.bolt == bolt]
-        fired = [each for each in answer.windows if bolt is None or each.get("bolt", bolt) == bolt]
+    first = _first_step(answer)
+    for step, bolt in dict.fromkeys((each.step or first, each.bolt) for each in windows):
+        wanted = [each for each in windows if (each.step or first, each.bolt) == (step, bolt)]
+        fired = [
+            each
+            for each in answer.windows
+            if each.get("step", first) == step and (bolt is None or each.get("bolt", bolt) == bolt)
+        ]
         for at in _not_among(wanted, fired, _fits):
             yield f"includes.windows: expected {_show_expected(wanted[at])}, not fired{_before(at)}"
     for at in _not_among(late, answer.late, lambda wanted, found: wanted == found):
@@ -168,12 +173,16 @@ def _by_step(
 
     A window is one of its step, and in order among these: which of two steps fires first in a batch says nothing.
     """
-    first = answer.steps[0] if answer.steps else None
-    strange = dict.fromkeys(each.step for each in expected if each.step is not None and each.step not in answer.steps)
-    for step in (*(answer.steps or (None,)), *strange):
+    first = _first_step(answer)
+    for step in dict.fromkeys([*(answer.steps or (None,)), *(each.step or first for each in expected)]):
         wanted = [each for each in expected if (each.step or first) == step]
         found = [each for each in answer.windows if each.get("step", first) == step]
         yield "windows" if len(answer.steps) < 2 and step == first else f"windows of {step}", wanted, found
+
+
+def _first_step(answer: Replayed) -> str | None:
+    """The step of windows that name none; None where there are no steps."""
+    return answer.steps[0] if answer.steps else None
 
 
 def _window_differences(name: str, expected: Sequence[ExpectedWindow], found: Sequence[AnswerWindow]) -> Iterator[str]:
@@ -214,7 +223,7 @@ def _fits(expected: ExpectedWindow, found: AnswerWindow) -> bool:
 
 def _fits_in(name: str, expected: ExpectedWindow, found: AnswerWindow) -> bool:
     if name == "step" or (name == "bolt" and "bolt" not in found):
-        return True  # they are compared step by step; and of a single bolt all windows are
+        return True  # they are compared step by step; a single bolt has all windows, and its name was checked
     wanted, value = expected.given[name], found.get(name)
     if isinstance(wanted, ExpectedPane):
         return isinstance(value, dict) and all(value[field] == wish for field, wish in wanted.given.items())

@@ -31,7 +31,7 @@ Counts = Annotated[
     dict[str, Annotated[int, Field(ge=0)]],
     AfterValidator(lambda value: _only(value, ("received", *WHEREABOUTS, "adjusted"))),
 ]
-Metrics = Annotated[dict[str, int | float], AfterValidator(lambda value: _only(value, METRICS))]
+Metrics = Annotated[dict[str, int | float], Field(min_length=1), AfterValidator(lambda value: _only(value, METRICS))]
 
 DecisionLabel = Literal[
     "accepted",
@@ -60,6 +60,12 @@ class ExpectedPane(Strict):
     index: int | None = None
     timing: Literal["early", "on_time", "late"] | None = None
     last: bool | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> ExpectedPane:
+        if not self.given:
+            raise ScenarioError("expected some of index, timing, last, found {}")
+        return self
 
 
 class ExpectedWindow(Strict):
