@@ -76,10 +76,20 @@ class AlignedWindows(GridWindows):
         return (last <= closed_until) | (last < first)
 
     def next_end(self, live: Live, after: Limit) -> int | None:
-        first, last = self._span(live, last_instants(live))
-        first = self._later(live, after, first, last)
+        first, last = self.ends_of(live, after, 0)
         first = first[first <= last]
         return int(first.min()) if len(first) else None
+
+    def ends_of(self, live: Live, after: Limit, upto: Limit) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The ends of the first and of the last window after a limit that hold each event, in microseconds; the last is
+        before the first for an event in none. Endless events last as they do in ``assign`` up to the limit ``upto``."""
+        first, last = self._span(live, last_instants(live, upto))
+        return self._later(live, after, first, last), last
+
+    @property
+    def earliest(self) -> int | None:
+        """The end of the first window there is, in microseconds; None where there are windows at all times."""
+        return None if self.origin is None else self._phase
 
     def earliest_start(self, upto: int, held: int | None) -> int:
         length, slide = self.length.micros, self.slide.micros
@@ -98,6 +108,10 @@ class AlignedWindows(GridWindows):
 
     def anchored(self, origin: int) -> AlignedWindows:
         return replace(self, origin=origin, offset=Duration(0))
+
+    @property
+    def windows_per_event(self) -> int:
+        return -(-self.length.micros // self.slide.micros)
 
     @property
     def looks_back(self) -> int:

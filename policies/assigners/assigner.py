@@ -84,6 +84,11 @@ class WindowAssigner(ABC):
     """Whether time may end a window. One of a number of events ends with an event, and has no start in time."""
 
     @property
+    def windows_per_event(self) -> int:
+        """Upper bound on the number of windows for each event; of a grid, for each event that is a point in time."""
+        return 1
+
+    @property
     def looks_back(self) -> int | None:
         """How long before the end of a window its events may lie, in microseconds, of points in time; None where that
         is not bounded."""

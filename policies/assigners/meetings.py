@@ -63,6 +63,10 @@ class MeetingWindows(WindowAssigner):
         return self._slices(live, after, _NEVER).next_end(after)
 
     @property
+    def windows_per_event(self) -> int:
+        return 2
+
+    @property
     def looks_back(self) -> int:
         return 1
 

@@ -59,6 +59,10 @@ class SlidingLogWindows(WindowAssigner):
         return upto + 1 - self.length.micros
 
     @property
+    def windows_per_event(self) -> int:
+        return 2
+
+    @property
     def looks_back(self) -> int:
         return self.length.micros
 

@@ -70,6 +70,10 @@ class SnapshotWindows(WindowAssigner):
         return self._slices(live, live.ends).next_end(after)
 
     @property
+    def windows_per_event(self) -> int:
+        return 2
+
+    @property
     def looks_back(self) -> int:
         """Of points, which last a microsecond, before or after their time; one that lasts has no limit."""
         return int(self.bounds is Bounds.START)

@@ -38,6 +38,32 @@ BOLTS: dict[str, Callable[[], WindowedBolt]] = {
 }  # fmt: skip
 
 
+def _lagging(bolt: WindowedBolt, chance: random.Random) -> WindowedBolt:
+    return lagging(bolt, chance).with_alignment(bounds=chance.choice(["(start, end]", "[start, end)"]))
+
+
+def _hopping(bolt: WindowedBolt, chance: random.Random) -> WindowedBolt:
+    """Windows that overlap, leave gaps, or neither, with a length that is no multiple of the slide."""
+    return bolt.with_window(f"{chance.choice([500, 2_500, 7_000])}ms", f"{chance.choice([1_000, 3_000])}ms")
+
+
+GRIDS: dict[str, Callable[[WindowedBolt, random.Random], WindowedBolt]] = {
+    "aligned by starts": lambda b, c: _lagging(_hopping(b, c), c)
+    .with_alignment(aligned="starts", offset=c.choice(["0s", "300ms", "-300ms"])),
+    "anchored": lambda b, c: _lagging(_hopping(b, c), c)
+    .with_alignment(anchor=c.choice([0, 4_700, 1_700_000_000_400, 1_700_000_005_100]))
+    .with_alignment(offset=c.choice(["0s", "-300ms"])),
+    "anchored at the start, by the clock": lambda b, c: _hopping(b, c)
+    .with_alignment(anchor="start", offset=c.choice(["0s", "300ms", "-300ms"])),
+    "anchored at the start": lambda b, c: _lagging(_hopping(b, c), c).with_alignment(anchor="start"),
+    "closed after their end": lambda b, c: lagging(_hopping(b, c), c).with_alignment(closes_after_end=True),
+    "lasting events": lambda b, c: _lagging(_hopping(b, c), c).with_alignment(bounds="[start, end)")
+    .with_lifetime("until"),
+    "overlapping, idle": lambda b, c: lagging(_hopping(b, c), c).with_watermark(idle_timeout="9s"),
+}  # fmt: skip
+"""Further kinds of windows, where they begin and how long their events last."""
+
+
 class Case:
     """A bolt of one kind of windows, and its input, drawn from a seed."""
 
@@ -61,7 +87,7 @@ class Case:
         if self.kind in {**JOINS, **PASSING}:
             bolt = lagging({**JOINS, **PASSING}[self.kind](chance), chance)
         else:
-            bolt = KINDS[self.kind]({**BOLTS, "Shown": Shown}[self.bolt](), chance)
+            bolt = {**KINDS, **GRIDS}[self.kind]({**BOLTS, "Shown": Shown}[self.bolt](), chance)
         if self.by_key and not bolt.settings.key and self.kind not in {*JOINS, *PASSING}:
             bolt = bolt.with_key("user")
         return MEETING[chance.choice(sorted(MEETING))](bolt, chance) if len(self.spouts) > 1 else bolt

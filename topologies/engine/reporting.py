@@ -6,12 +6,11 @@ from collections.abc import Mapping
 
 from manager.accounts import SKIPPED
 from manager.storage.manifest import BoltState
-from manager.storage.task_state import TriggeredState
 from policies.marks import NONE
-from policies.trigger import TimeTriggerPolicy
 from topologies.engine.batch.plan import BatchPlan
 from topologies.engine.batch.progress import BatchProgress
 from topologies.engine.batch.report import BatchReport, BoltReport
+from topologies.engine.open_windows import open_windows
 from topologies.engine.time.watermark_delay import watermark_delay
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.origins import shifted
@@ -83,24 +82,3 @@ def _behind_the_latest(bolt_state: BoltState, watermark: int | None) -> int | No
     seen = [mark.latest for mark in bolt_state.watermark.sources.marks.values() if mark.latest > NONE]
     latest = max([*bolt_state.watermark.latest.values(), *seen], default=None)
     return None if watermark is None or latest is None else max(latest - watermark, 0)
-
-
-def open_windows(node: WindowedNode, bolt_state: BoltState) -> int:
-    """Upper bound on the number of windows that hold pending events, estimated from the times of the segments alone."""
-    if node.bolt.settings.key_trigger is not None:
-        return sum(task.windows.open_windows for task in bolt_state.tasks if isinstance(task.windows, TriggeredState))
-    streams = len(node.inputs)
-    waiting = [task for task in bolt_state.tasks if sum(task.pending(streams)) > sum(task.waiting_edges)]
-    trigger, reach = node.trigger, node.eviction.reach
-    if not isinstance(trigger, TimeTriggerPolicy) or reach is None:
-        return len(waiting)
-    total = 0
-    for task in waiting:
-        low, latest = task.refs.earliest_live, task.refs.latest_live
-        if low is None or latest is None:
-            continue
-        if bolt_state.frontier is not None:
-            low = max(low, bolt_state.frontier)
-        high = latest + reach.micros
-        total += max((trigger.last_end(high) - trigger.last_end(low)) // trigger.slide.micros, 0)
-    return total

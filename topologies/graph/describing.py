@@ -35,6 +35,7 @@ from windowing.bolts.windowed_bolt import StatefulWindowedBolt
 from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.data.schema import SchemaLike, format_schema, parse_schema
 from windowing.settings.bounds import Bounds
+from windowing.settings.rules import Aligned
 from windowing.time.durations import Count, Duration
 
 BoltNode = PlainNode | WindowedNode
@@ -92,7 +93,8 @@ def window_in_words(node: WindowedNode) -> str:
     if isinstance(length, Duration) or (isinstance(slide, Duration) and settings.bounds is not Bounds.END):
         words += f", {settings.bounds.value}"
     if settings.offset.micros:
-        words += f", ends shifted by {settings.offset}"
+        starts = settings.anchor is not None or settings.aligned is Aligned.STARTS
+        words += f", {'starts' if starts else 'ends'} shifted by {settings.offset}"
     if type(length) is type(slide) and _size(slide) > _size(length):
         words += "; what falls between two windows is in none"
     return words

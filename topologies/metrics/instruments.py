@@ -113,7 +113,7 @@ OPEN = Instrument(
     "windbolt.windows.open",
     InstrumentKind.GAUGE,
     "{window}",
-    "Upper bound on the number of windows that hold pending events.",
+    "Upper bound on the number of windows that hold events and would fire if the streams ended now.",
     _BOLT,
 )
 EMITTED = Instrument(

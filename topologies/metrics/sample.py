@@ -34,7 +34,8 @@ def of_bolt(topology: str, node: WindowedNode, report: BoltReport) -> Iterator[S
         yield from (Sample(of.NOTED, (*bolt, stream, finding), counts[finding]) for finding in (*BESIDE, SKIPPED))
     yield from _times(bolt, node, report)
     yield Sample(of.WINDOWS, bolt, report.fired)
-    yield Sample(of.OPEN, bolt, report.open)
+    if report.open is not None:
+        yield Sample(of.OPEN, bolt, report.open)
     yield from (Sample(of.EMITTED, (*bolt, stream), rows) for stream, rows in report.emitted.items())
     counted = of.ANSWERS if node.bolt.counts_answers else of.COUNTED
     yield from (Sample(counted, (*bolt, name), count) for name, count in report.counters.items())

@@ -10,9 +10,7 @@ from manager.keyed.assigned import AssignedWindows, Span
 from manager.keyed.held import Held
 from manager.storage.task_state import AssignedState
 from manager.watermarks.substreams import Substreams
-from policies.assigners import WindowAssigner
 from policies.marks import NONE
-from topologies.checkpoints.notes.assigners_note import assigner_from
 from topologies.state_tables.task_reader import TaskReader
 
 if TYPE_CHECKING:
@@ -21,25 +19,23 @@ if TYPE_CHECKING:
 
 def windows_of(task: TaskReader, live: Held) -> AssignedWindows:
     """The windows of these events."""
-    assigners = tuple(_anchored(assigner_from(each), task) for each in task.timing.assigners)
+    assigners = task.timing.formed_by(task.bolt.anchor)
     keys = [tuple(key) for key in task.timing.keys]
     return AssignedWindows(assigners, live, task.bolt.accounts.streams, keys=keys)
 
 
 def reached_span(task: TaskReader, state: AssignedState, live: Held, windows: AssignedWindows) -> Span:
     """Up to where the windows of each of these events have been evaluated."""
+    reached = reached_limit(task, state, live)
+    return Span(reached, reached) if isinstance(reached, int) else windows.span_of(reached, reached)
+
+
+def reached_limit(task: TaskReader, state: AssignedState, live: Held) -> Limit:
+    """Up to where the windows of these events have been evaluated: one time, or one for each of them in this order."""
     timing = task.timing
     if not (timing.per_key and timing.event_time) or live.keys is None:
-        reached = NONE if task.bolt.frontier is None else task.bolt.frontier
-        return Span(reached, reached)
+        return NONE if task.bolt.frontier is None else task.bolt.frontier
     floor = NONE if state.floor is None else state.floor
     _, marks = Substreams(task.table(state.keys), timing.delay, floor).limits(live.keys)
-    reached_by_key: Limit = np.where(marks == NONE, NONE, np.maximum(marks, NONE + timing.past_end) - timing.past_end)
-    return windows.span_of(reached_by_key, reached_by_key)
-
-
-def _anchored(assigner: WindowAssigner, task: TaskReader) -> WindowAssigner:
-    anchor = task.bolt.anchor
-    if not task.timing.from_first_clock or anchor is None:
-        return assigner
-    return assigner.anchored(anchor + task.timing.offset)
+    reached: Limit = np.where(marks == NONE, NONE, np.maximum(marks, NONE + timing.past_end) - timing.past_end)
+    return reached

@@ -14,8 +14,8 @@ def answered(explanation: Explanation) -> WhyAnswer:
         return explanation.ended()
     if timing.trigger:
         return OtherWindows(explanation).of_trigger()
-    if timing.slide is not None and timing.length is not None and not timing.per_key:
-        return explanation.of_regular_windows(timing.slide)
+    if explanation.regular is not None and not timing.per_key:
+        return explanation.of_regular_windows(explanation.regular)
     if timing.assigners:
         return OtherWindows(explanation).of_open_windows()
     return OtherWindows(explanation).of_counts()

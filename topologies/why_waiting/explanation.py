@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+
+import numpy as np
 
 from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments.segments import SegmentStore
+from policies.assigners import AlignedWindows
 from topologies.checkpoints.notes.timing_note import BoltTiming
 from topologies.run.readable import spoken
 from topologies.why_waiting.held_watermark import marks_of
 from topologies.why_waiting.holding import Holding
 from topologies.why_waiting.question import Question, events_in_words
-from topologies.why_waiting.stored_events import StoredEvents, stored_events
+from topologies.why_waiting.stored_events import RegularEvents, regular_events
 from topologies.why_waiting.why_answer import Holder, WhyAnswer, WhyReason
 from windowing.time.durations import Duration
 from windowing.time.timestamps import show
@@ -35,14 +37,8 @@ class Explanation:
         self.manifest, self.first_output, self.store = kept[-1], first_output, store
         self.state: BoltState = self.manifest.bolts[question.bolt]
         self.holding = Holding(timings, kept)
-        timing = self.timing
-        offset = timing.offset if self.state.anchor is None else self.state.anchor + timing.offset
-        self.offset = offset % timing.slide if timing.slide else offset
-
-    @cached_property
-    def stored(self) -> StoredEvents:
-        """The events that are kept, of the key that is asked for."""
-        return stored_events(self.state, self.store, self.timing, self.question.key)
+        self.regular = self.timing.regular(self.state.anchor)
+        """Its windows of time that begin at regular times; None for others."""
 
     def ended(self) -> WhyAnswer:
         """Of a bolt whose streams have ended."""
@@ -55,29 +51,40 @@ class Explanation:
     def waiting_windows(self, most: int) -> list[tuple[int, int]]:
         """The ends of the windows that hold events and have not fired, with how many they hold so far; of windows that
         begin at regular times, and of ``most`` of them at most."""
-        if self.timing.slide is None or self.timing.length is None:
-            return []
-        first = self.stored.next_end(self.timing, self.offset, self.over)
-        return [] if first is None else self.stored.windows(self.timing, first, most)
+        over = None if self.timing.per_key else self.over  # of each key something else is over, and not listed
+        return [] if self.regular is None else self._events_of(self.regular).ends(over, most)
+
+    def _events_of(self, windows: AlignedWindows) -> RegularEvents:
+        """The events that are kept, of the key that is asked for."""
+        return regular_events(self.state, self.store, self.timing, windows, self.question.key)
 
     # -- windows that begin at regular times
 
-    def of_regular_windows(self, slide: int) -> WhyAnswer:
+    def of_regular_windows(self, windows: AlignedWindows) -> WhyAnswer:
         """Of windows of time that end every so many microseconds."""
-        end = self.question.window
+        end, events = self.question.window, self._events_of(windows)
         if end is None:
-            unfired = self.stored.next_end(self.timing, self.offset, self.fired)
-            end = self.stored.next_end(self.timing, self.offset, self.over) if unfired is None else unfired
+            unfired = events.next_end(self.fired)
+            end = events.next_end(self.over) if unfired is None else unfired
             if end is None:
                 return self.told(WhyReason.NOTHING, "No event waits for a window: all have been in one, or in none.")
-        elif (end - self.offset) % slide:
-            return self.between(end, slide)
-        waiting = self.stored.within(self.timing, end)
+        elif windows.earliest is not None and end < windows.earliest:
+            return self.told(
+                WhyReason.NO_SUCH_WINDOW,
+                f"No window of {self.question.bolt!r} ends at {show(end)}: the first one ends at "
+                f"{show(windows.earliest)}, since none begins before the anchor.",
+            )
+        elif windows.following(np.array([end - 1])) != end:
+            return self.between(end, windows.offset.micros if windows.earliest is None else windows.earliest)
+        waiting = events.within(end)
         answer = self._of_window(end, waiting)
         return replace(answer, window_end=end, waiting=waiting)
 
-    def between(self, end: int, slide: int) -> WhyAnswer:
-        before = (end - self.offset) // slide * slide + self.offset
+    def between(self, end: int, offset: int) -> WhyAnswer:
+        """Of a time at which no window ends. ``offset``: some end of a window in microseconds."""
+        slide = self.timing.slide
+        assert slide is not None
+        before = (end - offset) // slide * slide + offset
         return self.told(
             WhyReason.NO_SUCH_WINDOW,
             f"No window of {self.question.bolt!r} ends at {show(end)}: the nearest end at {show(before)} and "

@@ -43,7 +43,7 @@ def holders_of(bolt: str, timing: BoltTiming, kept: Sequence[Manifest]) -> list[
     else:
         wanted = None if len(known) < len(marks) else min(known, default=None)
     return [
-        Holder(input_of(source), source[len(input_of(source)) + 1 :], mark, *_since(bolt, timing, source, kept))
+        Holder(input_of(source), source[len(input_of(source)) + 1 :], mark, source, *_since(bolt, timing, source, kept))
         for source, mark in sorted(marks.items())
         if mark == wanted
     ]

@@ -10,6 +10,7 @@ from topologies.checkpoints.notes.timing_note import BoltTiming
 from topologies.why_waiting.held_watermark import holders_of, own_marks_of
 from topologies.why_waiting.idle_rules import idle_rules, named
 from topologies.why_waiting.why_answer import Holder
+from windowing.time.durations import Duration
 from windowing.time.timestamps import show
 
 
@@ -26,7 +27,10 @@ class Holding:
         timing, state, holders = self.timings[bolt], self._state(bolt), self.of(bolt)
         lagging = [mark for mark in own_marks_of(timing, state).values() if mark is None or mark < (needed or mark)]
         for holder in holders:
-            yield _about(holder, timing, needed, alone=len(lagging) < 2)
+            told = _about(holder, timing)
+            if needed is not None and holder.watermark is not None and not timing.origins.get(holder.input):
+                told += _what_moves(holder, timing, state, needed, alone=len(lagging) < 2)
+            yield told
             yield from self._behind(timing, holder)
         yield from map(_upper, _imports(timing))
         idle = state.watermark.sources.idle
@@ -69,7 +73,7 @@ class Holding:
             return
         holders = self.of(name)
         for each in holders:
-            yield f"For {name!r}: {_about(each, of, None)}"
+            yield f"For {name!r}: {_about(each, of)}"
             yield from self._behind(of, each)
         yield from (f"For {name!r}: {_upper(words)}" for words in _imports(of))
         if self._has_idle_rule(name):
@@ -95,8 +99,7 @@ def _imports(timing: BoltTiming) -> Iterator[str]:
         yield f"input {taker!r} takes the watermarks of {giver!r}; its own events move nothing."
 
 
-def _about(holder: Holder, timing: BoltTiming, needed: int | None, *, alone: bool = True) -> str:
-    """``alone``: no other input is behind what is needed."""
+def _about(holder: Holder, timing: BoltTiming) -> str:
     since = ""
     if holder.since is not None:
         words = "since its last event, by the clock at" if holder.since_exactly else "at least since"
@@ -108,11 +111,35 @@ def _about(holder: Holder, timing: BoltTiming, needed: int | None, *, alone: boo
         text = f"{name} is furthest ahead, at {show(holder.watermark)}{since}."
     else:
         text = f"{name} holds it, at {show(holder.watermark)}{since}."
-    if needed is not None and holder.watermark is not None and not timing.origins.get(holder.input):
-        where = "there or at another input" if timing.greatest else "there"
-        does = "would do" if alone or timing.greatest else "is needed, as at each input that is not as far"
-        text += f" An event {where} at {show(needed + timing.delay)} or later {does}."
     return _upper(text)
+
+
+def _what_moves(holder: Holder, timing: BoltTiming, state: BoltState, needed: int, *, alone: bool) -> str:
+    """Which event would move the watermark to where it is needed. ``alone``: no other input is behind that."""
+    if timing.marks is None:
+        return ""
+    rules, source = timing.marks[holder.input], state.watermark.sources.marks.get(holder.source)
+    count, span, at = rules["count"], rules["span"], needed + (rules["delay"] or 0)
+    if span is not None:
+        if source is None or source.since is None:
+            return ""
+        at = max(at, source.since + span)
+    unless = ", unless it is early or late by its arrival" if timing.by_arrival else ""
+    others = "" if alone or timing.greatest else ", as at each input that is not as far"
+    if count == 0:
+        return f" Only watermarks that the source sends move it: one at {show(needed)} or later is needed{others}."
+    missing = 1 if count is None or source is None else count - source.counted % count
+    if missing > 1:
+        return (
+            f" One of {count} events there moves the watermark: {missing} more are needed{others}, the last of them at "
+            f"{show(at)} or later{unless}."
+        )
+    tick = timing.tick if count is None and span is None else 0
+    if tick:
+        unless += f"; the watermark follows with the next tick (every {Duration(tick)})"
+    where = "there or at another input" if timing.greatest else "there"
+    does = f"is needed{others}" if others else "would do"
+    return f" An event {where} at {show(at)} or later {does}{unless}."
 
 
 def _upper(text: str) -> str:

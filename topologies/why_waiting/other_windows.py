@@ -10,7 +10,7 @@ from manager.storage.task_state import TriggeredState
 from topologies.why_waiting.explanation import Explanation
 from topologies.why_waiting.open_windows import OpenWindow, windows_still_open
 from topologies.why_waiting.question import events_in_words
-from topologies.why_waiting.stored_events import StoredEvents, waiting_events
+from topologies.why_waiting.stored_events import WaitingEvents, waiting_events
 from topologies.why_waiting.why_answer import WhyAnswer, WhyReason
 from windowing.time.timestamps import show
 
@@ -121,7 +121,7 @@ class OtherWindows:
         answer = self.by.told(WhyReason.COUNT, words, *self._by_number(waiting))
         return replace(answer, waiting=count, holders=holders)
 
-    def _by_number(self, waiting: StoredEvents | None = None) -> Iterator[str]:
+    def _by_number(self, waiting: WaitingEvents | None = None) -> Iterator[str]:
         if len(self.by.state.tasks) > 1:
             yield f"Each of the {len(self.by.state.tasks)} tasks counts its own events."
         current = self.by.state.watermark.current
@@ -138,12 +138,13 @@ class OtherWindows:
         yield f"{len(behind):,} of them do not count yet: {at}, and the next one counts from {show(needed)} on."
         yield from self.by.what_holds(None, needed)
 
-    def _of_count_at_regular_times(self, slide: int, waiting: StoredEvents) -> WhyAnswer:
+    def _of_count_at_regular_times(self, slide: int, waiting: WaitingEvents) -> WhyAnswer:
         asked = self.by.question.window
-        if asked is not None and (asked - self.by.offset) % slide:
-            return self.by.between(asked, slide)
+        offset = self.by.timing.offset
+        if asked is not None and (asked - offset) % slide:
+            return self.by.between(asked, offset)
         first = int(waiting.times.min())
-        end = -((self.by.offset - first) // slide) * slide + self.by.offset if asked is None else asked
+        end = -((offset - first) // slide) * slide + offset if asked is None else asked
         if self.by.over is not None and end <= self.by.over:
             return replace(self.by.over_window(end, 0), window_end=end)
         count = int(waiting.counts[waiting.times <= end].sum())

@@ -3,85 +3,124 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from manager.keyed.held import GONE
-from manager.keyed.held_segments import read_held
 from manager.queue.queue_state import QueueState
 from manager.storage.manifest import BoltState
-from manager.storage.segments.event_segments import read_events
-from manager.storage.segments.ref import Ref
 from manager.storage.segments.segments import SegmentStore
+from manager.storage.task_state import AssignedState
+from policies.assigners import AlignedWindows
+from policies.assigners.assigner import Live
+from policies.marks import NONE
 from topologies.checkpoints.notes.timing_note import BoltTiming
+from topologies.state_tables.assigned_windows import reached_limit
 from topologies.state_tables.selection import has_key
 from topologies.state_tables.task_reader import TaskReader
-from windowing.settings.bounds import Bounds
+from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from policies.assigners.assigner import Limit
+
 
 @dataclass(frozen=True)
-class StoredEvents:
-    """Events as columns; a row may stand for several that have been added up."""
+class WaitingEvents:
+    """Events that are in no window yet, as columns; a row may stand for several that have been added up."""
 
     times: NDArray[np.int64]
     counts: NDArray[np.int64]
     """How many events each row stands for."""
 
-    def within(self, timing: BoltTiming, end: int) -> int:
+
+@dataclass(frozen=True)
+class RegularEvents:
+    """Events in windows that begin at regular times; a row may stand for several that have been added up."""
+
+    windows: AlignedWindows
+    first: NDArray[np.int64]
+    """The end of the first window that holds each event and was open when it came, in microseconds."""
+    last: NDArray[np.int64]
+    """The end of the last window that holds it; before the first for an event in none."""
+    known_last: NDArray[np.int64]
+    """The same at the end of the streams, where events without an end last as long as the latest one of their key."""
+    counts: NDArray[np.int64]
+    """How many events each row stands for."""
+
+    def within(self, end: int) -> int:
         """Number of events in the window that ends at a time."""
-        assert timing.length is not None
-        return int(self.counts[timing.bounds.among(self.times, end - timing.length, end)].sum())
+        return int(self.counts[(self.first <= end) & (self.last >= end)].sum())
 
-    def windows(self, timing: BoltTiming, first: int, most: int) -> list[tuple[int, int]]:
-        """The ends of the windows that hold events, from the one that ends at ``first`` on, with how many they hold;
-        ``most`` windows are looked at, empty ones among them."""
-        assert timing.slide is not None
-        assert timing.length is not None
-        if not len(self.times):
+    def ends(self, over: int | None, most: int) -> list[tuple[int, int]]:
+        """The ends after ``over`` of the windows that hold events, with how many they hold; ``most`` windows are looked
+        at, empty ones among them."""
+        first = self._after(over)
+        inside = first <= self.known_last
+        if not inside.any():
             return []
-        order = np.argsort(self.times, kind="stable")
-        times, so_far = self.times[order], np.concatenate([[0], np.cumsum(self.counts[order])])
-        last = int(times[-1]) + timing.length
-        ends = np.arange(first, min(last, first + most * timing.slide) + 1, timing.slide)[:most]
-        held = so_far[timing.bounds.up_to(times, ends)] - so_far[timing.bounds.up_to(times, ends - timing.length)]
-        return [(int(end), int(count)) for end, count in zip(ends, held, strict=True) if count]
+        first, last, counts = first[inside], self.known_last[inside], self.counts[inside]
+        slide, begin = self.windows.slide.micros, int(first.min())
+        found = np.arange(begin, min(int(last.max()), begin + (most - 1) * slide) + 1, slide)
+        held = _counted_before(first, counts, found, side="right") - _counted_before(last, counts, found, side="left")
+        return [(int(end), int(count)) for end, count in zip(found, held, strict=True) if count]
 
-    def next_end(self, timing: BoltTiming, offset: int, over: int | None) -> int | None:
+    def next_end(self, over: int | None) -> int | None:
         """The end of the first window that holds an event and ends after ``over``; None where none does."""
-        assert timing.slide is not None
-        assert timing.length is not None
-        if not len(self.times):
-            return None
-        ends = timing.bounds.first_end(self.times, timing.slide, offset)
-        if over is not None:
-            ends = np.maximum(ends, Bounds.START.first_end(np.array([over]), timing.slide, offset))
-        ends = ends[ends <= timing.bounds.last_end(self.times, timing.length, timing.slide, offset)]
-        return int(ends.min()) if len(ends) else None
+        first = self._after(over)
+        first = first[first <= self.known_last]
+        return int(first.min()) if len(first) else None
+
+    def _after(self, over: int | None) -> NDArray[np.int64]:
+        return self.first if over is None else np.maximum(self.first, self.windows.following(np.array([over])))
 
 
-def stored_events(state: BoltState, store: SegmentStore, timing: BoltTiming, wanted: str | None) -> StoredEvents:
+def _counted_before(
+    ends: NDArray[np.int64], counts: NDArray[np.int64], moments: NDArray[np.int64], side: Literal["left", "right"]
+) -> NDArray[np.int64]:
+    """How many events have an end before each moment; with ``side`` of right also those at it."""
+    order = np.argsort(ends, kind="stable")
+    so_far = np.concatenate([[0], np.cumsum(counts[order])])
+    found: NDArray[np.int64] = so_far[np.searchsorted(ends[order], moments, side=side)]
+    return found
+
+
+def regular_events(
+    state: BoltState, store: SegmentStore, timing: BoltTiming, windows: AlignedWindows, wanted: str | None
+) -> RegularEvents:
     """The events of a bolt, all or those of one key: ``wanted`` is the text of its only column, or of several with
     commas between them."""
-    times, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for task in state.tasks:
-        for ref in task.refs:
-            if not ref.needed:
-                continue
-            moments, payload, streams, numbers = _read(store, ref, queue=isinstance(task.windows, QueueState))
+    nothing = np.zeros(0, np.int64)
+    parts = [(nothing, nothing, nothing, nothing)]
+    for number, task in enumerate(state.tasks):
+        reader = TaskReader(state, number, store, timing)
+        if isinstance(task.windows, QueueState):
+            for rows in reader.rows:
+                live, counts = Live(rows.times), rows.counts
+                if wanted is not None:
+                    of_key = _of_key(rows.payload, rows.streams, timing, wanted)
+                    live, counts = Live(rows.times[of_key]), counts[of_key]
+                parts.append((*_ends(windows, live, NONE), counts))
+        elif reader.live is not None and isinstance(task.windows, AssignedState):
+            held = reader.live.sorted()
             if wanted is not None:
-                of_key = _of_key(payload, streams, timing, wanted)
-                moments, numbers = moments[of_key], numbers[of_key]
-            times.append(moments)
-            counts.append(numbers)
-    return StoredEvents(np.concatenate(times), np.concatenate(counts))
+                held = held.take(np.flatnonzero(_of_key(held.payload, held.streams, timing, wanted)))
+            live = Live(held.times, held.keys, held.ends, held.closed_until)
+            reached = reached_limit(reader, task.windows, held)
+            parts.append((*_ends(windows, live, reached), np.ones(len(live), np.int64)))
+    return RegularEvents(windows, *map(np.concatenate, zip(*parts, strict=True)))
 
 
-def waiting_events(state: BoltState, timing: BoltTiming, store: SegmentStore, wanted: str | None) -> StoredEvents:
+def _ends(
+    windows: AlignedWindows, live: Live, reached: Limit
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    first, last = windows.ends_of(live, reached, 0)
+    return first, last, windows.ends_of(live, reached, FOREVER)[1]
+
+
+def waiting_events(state: BoltState, timing: BoltTiming, store: SegmentStore, wanted: str | None) -> WaitingEvents:
     """Those that are in no window yet and may still be in one."""
     times, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for number in range(len(state.tasks)):
@@ -91,20 +130,7 @@ def waiting_events(state: BoltState, timing: BoltTiming, store: SegmentStore, wa
                 waits &= _of_key(rows.payload, rows.streams, timing, wanted)
             times.append(rows.times[waits])
             counts.append(rows.pending[waits])
-    return StoredEvents(np.concatenate(times), np.concatenate(counts))
-
-
-def _read(
-    store: SegmentStore, ref: Ref, *, queue: bool
-) -> tuple[NDArray[np.int64], pa.Table, NDArray[np.int8] | None, NDArray[np.int64]]:
-    if queue:
-        events = read_events(store, ref)
-        numbers = np.ones(len(events), np.int64) if events.weights is None else events.weights.sum(axis=1)
-        return events.timestamps, pa.Table.from_batches([events.payload]), events.streams, numbers
-    held, flags = read_held(store, ref)
-    live = np.flatnonzero((flags & GONE) == 0)
-    held = held.take(live)
-    return held.times, held.payload, held.streams, np.ones(len(held), np.int64)
+    return WaitingEvents(np.concatenate(times), np.concatenate(counts))
 
 
 def _of_key(payload: pa.Table, streams: NDArray[np.int8] | None, timing: BoltTiming, wanted: str) -> NDArray[np.bool_]:

@@ -41,6 +41,8 @@ class Holder:
     """Empty where partitions are not told apart."""
     watermark: int | None
     """The watermark that it would allow alone, in microseconds; None where it has delivered nothing."""
+    source: str
+    """The name under which its mark is kept: the input, and after a tab the partition."""
     since: int | None
     """The clock since which it has not moved, in microseconds; None where the checkpoint does not tell."""
     since_exactly: bool

@@ -505,7 +505,7 @@ class WindowSettings:
         needs=("edges off the grid",),
         resumes=False,
         admits=Admits.READER,
-        words=lambda *_: "the starts of windows are multiples of the slide",
+        words=words.aligned,
     )
     """Which edge of windows is a multiple of the slide (AT-3)."""
     offset: Shift = setting(

@@ -17,8 +17,9 @@ from windowing.settings.panes import (
     PaneTrigger,
 )
 from windowing.settings.readers import SOURCE_ONLY
-from windowing.settings.rules import SOURCE, Arrival, IdleRule, LateBy, Lifetime, OutputTime, Partition
-from windowing.time.durations import Count, Duration
+from windowing.settings.rules import SOURCE, Aligned, Arrival, IdleRule, LateBy, Lifetime, OutputTime, Partition
+from windowing.time.durations import Count, Duration, Shift
+from windowing.time.timestamps import show
 
 
 class Others(Protocol):
@@ -38,6 +39,8 @@ class Others(Protocol):
     def watermark_every(self) -> Count | Duration | None: ...
     @property
     def allowed_lateness(self) -> Duration: ...
+    @property
+    def offset(self) -> Shift: ...
     @property
     def output_time(self) -> OutputTime: ...
 
@@ -154,7 +157,13 @@ def trigger_in_words(trigger: PaneTrigger, each: str = "every") -> str:  # noqa:
 
 def anchor(moment: str | int, _: Others) -> str:
     """What aligned windows are counted from."""
-    return f"windows are counted from {moment if isinstance(moment, str) else 'a moment'}"
+    return f"windows are counted from {'the first clock of the run' if isinstance(moment, str) else show(moment)}"
+
+
+def aligned(_: Aligned, settings: Others) -> str:
+    """Which edge of windows is on the grid; their ends are where nothing is said."""
+    shifted = f", shifted by {settings.offset}" if settings.offset.micros else ""
+    return f"the starts of windows are multiples of the slide{shifted}"
 
 
 def lifetime(rule: Lifetime, _: Others) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -41,6 +41,7 @@ from windowing import (
     micros,
     millis,
 )
+from windowing.settings.kinds import Session
 from windowing.time.timestamps import from_datetime
 
 Json = dict[str, Any]
@@ -889,9 +890,29 @@ def test_the_report_counts_what_is_open() -> None:
     topology = builder.build()
     first, last = steps(topology, 1)
     assert first.bolts["sum"].windows == 2
-    assert 1 <= first.bolts["sum"].open <= 2
-    assert last.bolts["sum"].open == 0
+    assert (first.bolts["sum"].open, last.bolts["sum"].open) == (2, 0)
     assert last.to_json()["bolts"]["sum"]["accounts"]["windowed"] == 2
+
+
+@pytest.mark.parametrize(
+    ("bolt", "most"),
+    [
+        (lambda: Sum().with_tumbling_window("10ms"), 1),
+        (lambda: Sum().with_tumbling_window("10ms").with_key("key"), 50),
+        (lambda: Sum().with_window("10ms", "5ms").with_key("key"), 100),
+        (lambda: Sum().with_window("13ms", "5ms").with_alignment(aligned="starts"), 3),
+        (lambda: Sum().with_window(3, 3), 16),
+        (lambda: Sum().with_window(Session("10ms")), 50),
+    ],
+)
+def test_no_more_windows_are_open_than_the_report_says(bolt: Callable[[], WindowedBolt], most: int) -> None:
+    """Operators watch this number: of fifty keys it is not one."""
+    builder = TopologyBuilder("open")
+    builder.set_spout("events", spout([(f"key {number}", 1, 1) for number in range(50)]))
+    builder.set_bolt("sum", bolt().with_timestamp_field("ts")).global_grouping("events")
+    first, last = steps(builder.build(), 1)
+    assert first.bolts["sum"].open is not None
+    assert last.bolts["sum"].windows <= first.bolts["sum"].open <= most
 
 
 def test_hashing_of_numpy_scalars_in_rows() -> None:

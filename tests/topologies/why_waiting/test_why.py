@@ -33,6 +33,8 @@ NOON = 1_714_564_800_000_000  # 2024-05-01T12:00:00Z
 MINUTE = 60_000_000
 Row = tuple[float, str, str]
 """Minute, user, shop."""
+Lasting = tuple[float, str, str, float]
+"""The same, and another minute: until when it lasts, or of a watermark."""
 
 
 class Seen(WindowedBolt):
@@ -44,6 +46,11 @@ class Seen(WindowedBolt):
 
 def tumbling() -> WindowedBolt:
     return Seen().with_tumbling_window("10m").with_timestamp_field("ts").with_lag("1m")
+
+
+def hopping(**alignment: Any) -> WindowedBolt:
+    bolt = Seen().with_window("25m", "10m").with_timestamp_field("ts")
+    return bolt.with_alignment(bounds="[start, end)").with_alignment(**alignment)
 
 
 def sessions() -> WindowedBolt:
@@ -68,9 +75,9 @@ class Situation:
     says: Sequence[str]
     """What stands in the answer, each."""
     bolt: Callable[[], WindowedBolt] = tumbling
-    orders: list[list[Row]] = field(default_factory=lambda: [[(1, "ada", "n"), (8, "bob", "s")]])
+    orders: Sequence[Sequence[Row | Lasting]] = field(default_factory=lambda: [[(1, "ada", "n"), (8, "bob", "s")]])
     """Per batch."""
-    refunds: list[list[Row]] | None = None
+    refunds: Sequence[Sequence[Row | Lasting]] | None = None
     window: str | None = None
     key: str | None = None
     flush: bool = False
@@ -357,6 +364,63 @@ SITUATIONS = {
         orders=[[(1, "ada", "n"), (8, "bob", "s")], [(25, "ada", "n")]],
         waiting=2,
     ),
+    "the starts of windows are multiples of the slide": Situation(
+        WhyReason.WATERMARK,
+        ["The window that ends at 2024-05-01T12:25:00Z holds 2 events, and waits."],
+        bolt=lambda: hopping(aligned="starts"),
+        orders=[[(-11, "ada", "n"), (8, "bob", "s"), (24, "cy", "n")]],
+        waiting=2,
+    ),
+    "no window ends at a multiple of the slide where they start there": Situation(
+        WhyReason.NO_SUCH_WINDOW,
+        ["the nearest end at 2024-05-01T12:25:00Z and 2024-05-01T12:35:00Z"],
+        bolt=lambda: hopping(aligned="starts"),
+        window="12:30",
+    ),
+    "windows are counted from a moment": Situation(
+        WhyReason.WATERMARK,
+        ["The window that ends at 2024-05-01T12:29:00Z holds 2 events, and waits."],
+        bolt=lambda: hopping(anchor=(NOON + 4 * MINUTE) // 1000),
+        orders=[[(5, "ada", "n"), (8, "bob", "s"), (3, "cy", "n")]],
+        waiting=2,
+    ),
+    "no window begins before the anchor": Situation(
+        WhyReason.NO_SUCH_WINDOW,
+        ["the first one ends at 2024-05-01T12:29:00Z, since none begins before the anchor"],
+        bolt=lambda: hopping(anchor=(NOON + 4 * MINUTE) // 1000),
+        window="12:19",
+    ),
+    "an event before the first clock is in no window": Situation(
+        WhyReason.NOTHING,
+        ["No event waits for a window"],
+        bolt=lambda: hopping(anchor="start"),
+        orders=[[(-1, "ada", "n")]],
+    ),
+    "an event that lasts is in windows after its start": Situation(
+        WhyReason.EMPTY,
+        ["The window that ends at 2024-05-01T12:20:00Z holds no event so far"],
+        bolt=lambda: tumbling().with_alignment(bounds="[start, end)").with_lifetime("until"),
+        orders=[[(1, "ada", "n", 9)]],
+        window="12:20",
+    ),
+    "one of several events moves the watermark": Situation(
+        WhyReason.WATERMARK,
+        ["One of 3 events there moves the watermark: 2 more are needed, the last of them at 2024-05-01T12:11:00Z"],
+        bolt=lambda: tumbling().with_watermark(every=3),
+        orders=[[(1, "ada", "n"), (2, "bob", "s"), (3, "bob", "s"), (4, "bob", "s")]],
+    ),
+    "an event moves the watermark if it is some time later": Situation(
+        WhyReason.WATERMARK,
+        ["An event there at 2024-05-01T12:15:00Z or later would do."],
+        bolt=lambda: tumbling().with_watermark(every="7m"),
+        orders=[[(1, "ada", "n"), (8, "bob", "s"), (9, "bob", "s")]],
+    ),
+    "only the source moves the watermark": Situation(
+        WhyReason.WATERMARK,
+        ["Only watermarks that the source sends move it: one at 2024-05-01T12:10:00Z or later is needed."],
+        bolt=lambda: Seen().with_tumbling_window("10m").with_timestamp_field("ts").with_watermark(field="until"),
+        orders=[[(1, "ada", "n"), (0, "", "", 5)]],
+    ),
     "partial sums count as their events": Situation(
         WhyReason.WATERMARK,
         ["holds 2 events, and waits"],
@@ -366,13 +430,17 @@ SITUATIONS = {
 }
 
 
+def at(minute: float) -> int:
+    return NOON + round(minute * MINUTE)
+
+
 def ran(situation: Situation, folder: Path) -> str:
     """The checkpoint after its run."""
-    schema = "ts timestamp, user string, shop string"
+    schema = "ts timestamp, user string, shop string, until timestamp"
     builder = TopologyBuilder("shop")
     given = {"orders": situation.orders} | ({} if situation.refunds is None else {"refunds": situation.refunds})
     for name, batches in given.items():
-        rows = [[(NOON + round(minute * MINUTE), user, shop) for minute, user, shop in batch] for batch in batches]
+        rows = [[(at(row[0]), *row[1:3], at(row[3]) if len(row) > 3 else None) for row in batch] for batch in batches]
         builder.set_spout(name, spouts.memory(schema, *rows))
     bolt = builder.set_bolt("revenue", situation.bolt())
     for name in given:
@@ -418,6 +486,9 @@ WOULD_DO = re.compile(r"An event there(?: or at another input)? at (\S+) or late
         "it waits for late events before it fires",
         "the next window is one that has not fired",
         "the furthest input decides",
+        "the starts of windows are multiples of the slide",
+        "windows are counted from a moment",
+        "an event moves the watermark if it is some time later",
         "partial sums count as their events",
     ],
 )
@@ -432,16 +503,32 @@ def test_the_event_that_would_do_fires_it_and_an_earlier_one_does_not(name: str,
     assert fired(situation, tmp_path / "then", moment, holder) > before
 
 
-def fired(situation: Situation, folder: Path, minute: float | None, at: str) -> int:
+def fired(situation: Situation, folder: Path, minute: float | None, place: str) -> int:
     """How many windows have fired, with a further event of somebody else at an input."""
-    also = [] if minute is None else [[(minute, "zoe", "n")]]
+    also: list[list[Row]] = [] if minute is None else [[(minute, "zoe", "n")]]
     orders, refunds = situation.orders, situation.refunds
-    if at == "orders":
+    if place == "orders":
         orders = [*orders, *also]
     else:
         refunds = [*(refunds or []), *also]
     longer = replace(situation, orders=orders, refunds=refunds)
     return sum(row["windows"] for row in state.bolts(ran(longer, folder)).to_pylist())
+
+
+def test_where_several_events_move_the_watermark_it_takes_all_of_them(tmp_path: Path) -> None:
+    situation = SITUATIONS["one of several events moves the watermark"]
+    for late, fires in ((10.9, 0), (11, 1)):
+        further: list[Row] = [(5, "eve", "n"), (late, "eve", "n")]
+        checkpoint = ran(replace(situation, orders=[*situation.orders, further]), tmp_path / str(late))
+        assert [row["windows"] for row in state.bolts(checkpoint).to_pylist()] == [fires]
+
+
+@pytest.mark.parametrize("window", ["12:10", "12:20", "12:30"])
+def test_an_event_that_lasts_is_in_each_window_of_its_time(window: str, tmp_path: Path) -> None:
+    situation = SITUATIONS["an event that lasts is in windows after its start"]
+    answer = asked(replace(situation, orders=[[(1, "ada", "n", 25)]], window=window), tmp_path)
+    assert answer.waiting == 1
+    assert "holds 1 event, and waits" in str(answer).replace("\n  ", " ")
 
 
 def test_every_reason_has_a_situation() -> None:

@@ -10,7 +10,9 @@ import numpy as np
 
 from manager.storage.file_systems.storage_errors import UNREADABLE
 from manager.storage.sealed_folder import SealedFolder
-from topologies.checkpoints.notes.assigners_note import assigner_values
+from policies.assigners import AlignedWindows, WindowAssigner
+from policies.trigger import TimeTriggerPolicy
+from topologies.checkpoints.notes.assigners_note import assigner_from, assigner_values
 from topologies.checkpoints.notes.graph_note import graph_from, graph_values
 from topologies.graph.groupings import FieldsGrouping
 from topologies.graph.nodes.deciding_columns import decisive_columns
@@ -20,8 +22,9 @@ from topologies.graph.rules_in_words import key_trigger_in_words, policies_in_wo
 from topologies.html.graph_svg import Arrow, Box
 from topologies.topology import Topology
 from windowing.settings.bounds import Bounds
+from windowing.settings.readers import SOURCE_ONLY
 from windowing.settings.rules import START, IdleRule, WatermarkCombiner
-from windowing.time.durations import Duration
+from windowing.time.durations import Count, Duration
 
 TIMING = "timing"
 
@@ -41,6 +44,8 @@ class BoltTiming:
     """Of windows of time that begin at regular times; None for others."""
     slide: int | None
     offset: int
+    """Of windows at regular times: how far their ends are shifted from the multiples of the slide; of windows that are
+    counted from the first clock of the run, from that clock."""
     end_belongs: bool
     """Whether an event at the end of a window is in it, and one at its start is not; else it is the other way round."""
     past_end: int
@@ -82,6 +87,12 @@ class BoltTiming:
     decisive: list[list[str]] | None = None
     """Per input: the columns that decide where its events belong, and when: those of its key and of its grouping, and
     those that rules of time name; None where an earlier version has noted none."""
+    marks: dict[str, dict[str, int | None]] | None = None
+    """Per input, how its events move its watermark: ``count`` (with one of so many events; 0: they do not, and only the
+    source does) or ``span`` (with one that is so much later than the last that did), and neither where ticks do; and
+    ``delay`` as above. None where an earlier version has noted none."""
+    by_arrival: bool = False
+    """Whether an event may be early or late by its arrival, and then does not move the watermark as its time says."""
     by_place: bool = False
     """Whether its windows hold or count events by their places among all those of a task, and not by their times."""
 
@@ -94,6 +105,23 @@ class BoltTiming:
     def columns_of_keys(self) -> list[list[str]]:
         """Per input: the columns of its key, or else those by which it is grouped; one list where all have the same."""
         return self.keys if any(self.keys) else self.grouped or [self.key]
+
+    def formed_by(self, anchor: int | None) -> tuple[WindowAssigner, ...]:
+        """What forms its windows; none where they are runs of a queue. ``anchor``: the first clock of the run, where
+        windows are counted from it."""
+        found = tuple(map(assigner_from, self.assigners))
+        if not self.from_first_clock or anchor is None:
+            return found
+        return tuple(each.anchored(anchor + self.offset) for each in found)
+
+    def regular(self, anchor: int | None) -> AlignedWindows | None:
+        """Its windows of time that begin at regular times; None for others. ``anchor``: as of ``formed_by``."""
+        if self.length is None or self.slide is None:
+            return None
+        for each in self.formed_by(anchor):
+            return each if isinstance(each, AlignedWindows) else None
+        length, slide = Duration(self.length), Duration(self.slide)
+        return AlignedWindows(length, slide, self.bounds, Duration(self.offset % self.slide))
 
     @staticmethod
     def of(node: WindowedNode) -> BoltTiming:
@@ -114,7 +142,7 @@ class BoltTiming:
             key=_key(node),
             length=length.micros if isinstance(length, Duration) and isinstance(regular, Duration) else None,
             slide=regular.micros if isinstance(regular, Duration) else None,
-            offset=settings.offset.micros,
+            offset=_offset(node),
             end_belongs=settings.bounds.holds(0, 1, 1),
             past_end=_past_end(node),
             delay=settings.delay if node.sequenced else node.lag.micros,
@@ -140,6 +168,8 @@ class BoltTiming:
             fires_once=settings.panes is not None and settings.panes.closes,
             first_past_end=int(node.closes_after_end) if settings.panes is not None and node.event_time else None,
             decisive=[list(columns) for columns in decisive_columns(node)],
+            marks={name: _marks(node, name) for name in node.streams},
+            by_arrival=arrival is not None,
             by_place=not node.holds_events and not has_windows_of_time(node),
         )
 
@@ -171,6 +201,18 @@ def read_graph(files: SealedFolder) -> tuple[list[Box], list[Arrow]]:
     return graph_from(found["graph"]) if "graph" in found else ([], [])
 
 
+def _marks(node: WindowedNode, stream: str) -> dict[str, int | None]:
+    if not node.sequenced:
+        return {"count": None, "span": None, "delay": node.lag.micros}
+    rules = node.bolt.settings.of_input(stream)
+    every = rules.watermark_every
+    return {
+        "count": (0 if every == SOURCE_ONLY else every.value) if isinstance(every, Count) else None,
+        "span": every.micros if isinstance(every, Duration) else None,
+        "delay": rules.delay,
+    }
+
+
 def _windows(node: WindowedNode) -> str:
     settings = node.bolt.settings
     if settings.key_trigger is not None:
@@ -192,6 +234,12 @@ def _grouped(node: WindowedNode) -> list[list[str]] | None:
     groupings = [each.grouping for each in node.inputs]
     fields_of = [list(each.fields) for each in groupings if isinstance(each, FieldsGrouping)]
     return fields_of if len(fields_of) == len(groupings) and not any(node.keys) else None
+
+
+def _offset(node: WindowedNode) -> int:
+    if node.assigners or not isinstance(node.trigger, TimeTriggerPolicy):
+        return node.bolt.settings.offset.micros
+    return node.trigger.offset.micros
 
 
 def _past_end(node: WindowedNode) -> int:

@@ -302,7 +302,7 @@ def _cells(topology: Topology, name: str, bolt: BoltReport) -> dict[str, str]:
         "watermark": watermark,
         "behind": behind,
         "windows": f"{number(bolt.fired)} (+{number(bolt.windows)})",  # all so far, and those of this batch
-        "open": number(bolt.open),
+        "open": "–" if bolt.open is None else number(bolt.open),
         "late": number(bolt.accounts.get("late", 0)),
         "pending": number(bolt.accounts.get("pending", 0)),
         "invalid": number(bolt.accounts.get("invalid", 0)),

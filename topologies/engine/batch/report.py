@@ -28,8 +28,9 @@ class BoltReport:
     """Number of windows fired in this batch."""
     fired: int
     """Number of windows fired so far."""
-    open: int
-    """Upper bound on the number of windows that hold pending events."""
+    open: int | None
+    """Upper bound on the number of windows that hold events and would fire if the streams ended now; None where it is
+    not known without reading these events."""
     accounts: dict[str, int]
     """Totals so far, ``pending`` among them."""
     streams: dict[str, dict[str, int]]
@@ -179,11 +180,15 @@ def _columns_of(name: str | None, bolt: BoltReport | None) -> dict[str, Any]:
     }
 
 
+def _open(bolt: BoltReport) -> int | str:
+    return "–" if bolt.open is None else bolt.open
+
+
 def bolts_html(bolts: Mapping[str, BoltReport]) -> str:
     """A table of windowed bolts: how far each has come, and what happened to its events; what none has is left out."""
     accounts = dict.fromkeys(account for bolt in bolts.values() for account, count in bolt.accounts.items() if count)
     rows = [
-        (name, show(bolt.watermark), bolt.windows, bolt.fired, bolt.open, *(bolt.accounts[each] for each in accounts))
+        (name, show(bolt.watermark), bolt.windows, bolt.fired, _open(bolt), *(bolt.accounts[each] for each in accounts))
         for name, bolt in bolts.items()
     ]
     return table(["bolt", "watermark", "windows", "so far", "open", *accounts], rows) if rows else ""
