@@ -185,11 +185,9 @@ def _no_length() -> ConfigError:
 def _assigner(settings: WindowSettings, kind: WindowKind) -> WindowAssigner:  # noqa: PLR0911 - one for each kind
     match kind:
         case Hopping(length, slide):
-            if isinstance(settings.anchor, int):
-                return AlignedWindows(
-                    length, slide, settings.bounds, origin=settings.anchor + settings.offset.micros % slide.micros
-                )
-            return AlignedWindows(length, slide, settings.bounds, _offset(settings, length, slide))
+            windows = AlignedWindows(length, slide, settings.bounds, _offset(settings, length, slide))
+            anchor = settings.anchor
+            return windows.anchored(anchor, settings.offset.micros) if isinstance(anchor, int) else windows
         case Session(gap, touching, max_duration):
             return SessionWindows(gap, touching, max_duration)
         case Snapshot():

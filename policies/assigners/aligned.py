@@ -106,8 +106,8 @@ class AlignedWindows(GridWindows):
     def starts_of(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
         return ends - self.length.micros
 
-    def anchored(self, origin: int) -> AlignedWindows:
-        return replace(self, origin=origin, offset=Duration(0))
+    def anchored(self, anchor: int, offset: int) -> AlignedWindows:
+        return replace(self, origin=anchor + offset % self.slide.micros, offset=Duration(0))
 
     @property
     def windows_per_event(self) -> int:

@@ -94,8 +94,9 @@ class WindowAssigner(ABC):
         is not bounded."""
         return None
 
-    def anchored(self, origin: int) -> WindowAssigner:
-        """The same windows, counted from a moment in microseconds; those that are not counted are left as they are."""
+    def anchored(self, anchor: int, offset: int) -> WindowAssigner:
+        """The same windows, counted from a moment and shifted from there, both in microseconds; those that are not
+        counted are left as they are. None begins before the anchor."""
         return self
 
     @property

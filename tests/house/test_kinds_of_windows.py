@@ -44,7 +44,7 @@ def test_a_kind_and_its_assigner_give_the_same_answers(kind: WindowKind) -> None
     (assigner,) = choose_assigners(replace(WindowSettings(), kinds=(kind,)), event_time=True)
     assert assigner.merges == kind.merges
     assert isinstance(assigner, GridWindows) == kind.edges_known
-    assert (assigner.anchored(7) != assigner) == kind.takes_offset
+    assert (assigner.anchored(7, 0) != assigner) == kind.takes_offset
     assert assigner.ends_by_time
 
 

@@ -112,7 +112,7 @@ class BoltTiming:
         found = tuple(map(assigner_from, self.assigners))
         if not self.from_first_clock or anchor is None:
             return found
-        return tuple(each.anchored(anchor + self.offset) for each in found)
+        return tuple(each.anchored(anchor, self.offset) for each in found)
 
     def regular(self, anchor: int | None) -> AlignedWindows | None:
         """Its windows of time that begin at regular times; None for others. ``anchor``: as of ``formed_by``."""

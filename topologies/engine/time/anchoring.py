@@ -12,5 +12,5 @@ def anchored(node: WindowedNode, anchor: int | None) -> WindowedNode:
     """The bolt with its aligned windows starting at the anchor, in microseconds, where its settings ask for that."""
     if node.bolt.settings.anchor != START or anchor is None:
         return node
-    origin = anchor + node.bolt.settings.offset.micros
-    return replace(node, assigners=tuple(assigner.anchored(origin) for assigner in node.assigners))
+    offset = node.bolt.settings.offset.micros
+    return replace(node, assigners=tuple(assigner.anchored(anchor, offset) for assigner in node.assigners))
