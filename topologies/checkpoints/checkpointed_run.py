@@ -43,7 +43,7 @@ from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
 from topologies.sources.deaths import Death
 from topologies.sources.splits import file_splits
-from topologies.sources.unnameable import UTF8, refuse_unnameable, unnameable
+from topologies.sources.unnameable import refuse_unnameable, unnameable
 from topologies.topology import Topology
 
 IngestRows = Callable[[int, Mapping[str, Partitions]], Callable[[Context], list[Output]] | None]
@@ -78,8 +78,6 @@ class CheckpointedRun(ABC):
         self.halves = PairedCheckpoint(options.checkpoint)
         self.claims = Claims(topology)
         self.summary = Summary()
-        self.name_encoding = UTF8
-        """The encoding of the names of files that can be read."""
         self.files_read: dict[str, set[str]] = {}
         """Per spout, the files that belong to a batch, by their absolute paths; for observers."""
         self.passed_over: set[str] = set()
@@ -106,7 +104,7 @@ class CheckpointedRun(ABC):
         held.callback(self.claims.release)
         self._begin(held)
         held.callback(self.executor.close)
-        refuse_unnameable(self.given, self.name_encoding)
+        refuse_unnameable(self.given)
         self.claims.take()
 
     def _open(self) -> None:
@@ -153,8 +151,8 @@ class CheckpointedRun(ABC):
 
     @abstractmethod
     def _begin(self, held: ExitStack) -> None:
-        """Called when the checkpoint is locked, and nothing is read yet: set ``executor``, and ``name_encoding`` where
-        that is not UTF-8. What ``held`` is given is closed after the executor, which it is not given."""
+        """Called when the checkpoint is locked, and nothing is read yet: set ``executor``. What ``held`` is given is
+        closed after the executor, which it is not given."""
 
     @abstractmethod
     def _frames(self) -> Frames | None:
@@ -271,9 +269,9 @@ class CheckpointedRun(ABC):
 
     def _passed_over(self) -> list[str]:
         """What is to be said of files that have come since and whose names cannot be read: each is named once."""
-        found = {path for node in self.topology.spouts.values() for path in unnameable(node.spout, self.name_encoding)}
+        found = {path for node in self.topology.spouts.values() for path in unnameable(node.spout)}
         new, self.passed_over = sorted(found - self.passed_over), self.passed_over | found
-        return [f"{path}: not read, since its name is no {self.name_encoding.upper()}; rename it" for path in new]
+        return [f"{path}: not read, since its name is no UTF-8; rename it" for path in new]
 
     def _now(self) -> int:
         """The clock, which never goes back, not even where the machine's does."""

@@ -12,6 +12,7 @@ from manager.storage.file_systems.files import make_private
 from manager.storage.file_systems.storage_errors import as_storage_error
 from topologies.io.file_spout import KeptRows
 from topologies.io.formats import file_format, write_table
+from topologies.io.patterns import literal
 from topologies.io.spouts import MemorySpout
 from topologies.topology import Topology
 from windowing.errors import ConfigError
@@ -33,7 +34,7 @@ def as_files(topology: Topology, checkpoint: str) -> Topology:
             folder = os.path.join(os.path.abspath(checkpoint), "memory", name)
             _write(node.spout, folder)
             files = KeptRows(
-                folder,
+                literal(folder),
                 declared=node.spout.declared,
                 format=file_format("arrow"),
                 files_per_batch=1,

@@ -11,13 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from manager.outside.place_names import root_and_path
-from manager.storage.file_systems.hdfs import is_hdfs, matches
 from topologies.io.file_metadata import with_file_metadata
 from topologies.io.formats import FileFormat, infer_schema
 from topologies.io.formats.access import reached
-from topologies.io.paths import shown_path
-from topologies.io.patterns import candidates
+from topologies.io.patterns import Entry, find, passed_over
 from windowing.data.reprs import of_fields
 from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.data.schema import SchemaLike, format_schema, parse_schema
@@ -99,17 +96,14 @@ class FileSpout:
         return [file.path for file in self.listed()]
 
     def listed(self, passed: Container[str] = frozenset()) -> list[FoundFile]:
-        """The present files in the order in which they are read, without those in ``passed``.
+        """The present files in the order in which they are read, without those in ``passed``; both engines list here.
 
         Files whose names are not UTF-8 are not input (topologies/sources/unnameable.py reports them).
         """
-        path = shown_path(self.path)
-        if is_hdfs(path):
-            return _in_order(_in_hdfs(path, passed))
-        names = [name for name in candidates(path) if not hidden(name) and _is_text(name)]
-        with reached(path):
-            files = [_listing_entry(name) for name in names if name not in passed]
-        return _in_order(file for file in files if file is not None)
+        found = [each for each in find(self.path) if not passed_over(each.path) and _is_text(each.path)]
+        with reached(self.path):
+            files = [_listing_entry(each) for each in found if each.path not in passed]
+        return sorted((file for file in files if file is not None), key=lambda file: (file.changed, file.path))
 
     def cut(self, files: Iterable[FoundFile]) -> Iterator[list[FoundFile]]:
         """Cut files, in their order, into micro-batches as Spark does."""
@@ -148,11 +142,6 @@ class KeptRows(FileSpout):
     """The rows of a spout in memory, in files of the checkpoint, of which its user does not know."""
 
 
-def hidden(path: str) -> bool:
-    """Whether a file is ignored because of its name: like Spark, windbolt ignores _ and . files."""
-    return os.path.basename(path).startswith(("_", "."))
-
-
 def _is_text(name: str) -> bool:
     try:
         name.encode()
@@ -161,25 +150,14 @@ def _is_text(name: str) -> bool:
     return True
 
 
-def _listing_entry(name: str) -> FoundFile | None:
+def _listing_entry(entry: Entry) -> FoundFile | None:
     """The listing entry of a file; None where it is not a file, or was deleted since it was listed."""
+    if entry.info is not None:
+        is_file, changed = entry.info.type == pafs.FileType.File, entry.info.mtime_ns or 0
+        return FoundFile(entry.path, changed // 1_000_000, entry.info.size) if is_file else None
     try:
-        status = os.stat(name)
+        status = os.stat(entry.path)
     except FileNotFoundError:
         return None
-    return FoundFile(name, status.st_mtime_ns // 1_000_000, status.st_size) if stat.S_ISREG(status.st_mode) else None
-
-
-def _in_hdfs(path: str, passed: Container[str]) -> Iterator[FoundFile]:
-    """The files of a folder or a pattern in HDFS. UnreachableError where it cannot be listed."""
-    root = root_and_path(path)[0].rstrip("/")
-    with reached(path):
-        found = matches(path)
-    for entry in found:
-        name = f"{root}{entry.path}"
-        if entry.type == pafs.FileType.File and not hidden(name) and name not in passed:
-            yield FoundFile(name, entry.mtime_ns // 1_000_000, entry.size)
-
-
-def _in_order(files: Iterable[FoundFile]) -> list[FoundFile]:
-    return sorted(files, key=lambda file: (file.changed, file.path))
+    is_file = stat.S_ISREG(status.st_mode)
+    return FoundFile(entry.path, status.st_mtime_ns // 1_000_000, status.st_size) if is_file else None

@@ -1,71 +1,353 @@
-"""Path patterns as Spark (Hadoop) reads them, and what they match on this machine."""
+"""What a path of input stands for: a file, a folder, or a pattern; the same on both engines and all file systems.
+
+The rule, which docs/guide.md gives users:
+
+- Only what the user wrote may be a pattern: not the current folder before a relative path, nor the root of a store.
+- Each part between slashes stands for the file or folder of exactly that name, if there is one and the part has no
+  ``*`` or ``?``. Otherwise ``*``, ``?``, ``[ab]``, ``[!ab]`` and ``{a,b}`` match names. ``[[]`` is a bracket.
+- A file that is named or matched is read. Of a folder, the files in it are, and those in its partition folders
+  (``dt=2024-01-01/hour=6/``), not those in its other subfolders.
+- Names that begin with ``_`` or ``.``, or end in ``._COPYING_``, ``.tmp`` or ``.crc``, are passed over, of files
+  always, of folders unless they are named.
+"""
 
 from __future__ import annotations
 
-import glob
 import os
 import re
-from contextlib import suppress
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import takewhile
+from typing import NamedTuple, Protocol
 
+import pyarrow.fs as pafs
+
+from manager.outside.place_names import place_name, root_and_path
+from manager.storage.file_systems.object_store import open_uri
 from topologies.io.formats.access import reached
 
-_MAGIC = re.compile(r"[*?\[{]")
-_ALTERNATIVES = re.compile(r"\{[^}]*\}")
+PASSED_OVER = ("._COPYING_", ".tmp", ".crc")
+"""Ends of names that programs give to files which are not complete, or not input."""
+_MAGIC = re.compile(r"[*?\[{\\]")
+_WILD = re.compile(r"[*?]")
+_ESCAPED = re.compile(r"(?:[^*?\[{\\]|\\.|\[[^!^\]]\])*", re.DOTALL)
+"""A part in which each special character is in brackets of its own, or behind a backslash: a name."""
 
 
-def is_pattern(path: str) -> bool:
-    """Whether an absolute path is a pattern; a path that exists stands for itself."""
-    return _MAGIC.search(path) is not None and not os.path.exists(path)
+class Entry(NamedTuple):
+    """A file or a folder, as listed."""
+
+    path: str
+    """Absolute path or URI."""
+    is_folder: bool
+    info: pafs.FileInfo | None
+    """Its size and time, where listing tells them too, as in stores."""
 
 
-def leading_folder(pattern: str) -> str:
-    """The deepest folder that contains all matches of a pattern."""
-    folder = pattern
-    while _MAGIC.search(folder):
-        folder = os.path.dirname(folder)
-    return folder
+def passed_over(path: str) -> bool:
+    """True for a file that is never input, for its name."""
+    name = os.path.basename(path)
+    return name.startswith(("_", ".")) or name.endswith(PASSED_OVER)
 
 
-def candidates(path: str) -> list[str]:
-    """The content of a folder, or the matches of a pattern and the content of folders among them.
+def is_partition(name: str) -> bool:
+    """True for the name of a folder that holds a part of the files of the folder above it: ``dt=2024-01-01``."""
+    return "=" in name and not name.startswith((".", "="))
 
-    Hidden files, folders and special files are included. Alternatives, ``{a,b}``, match anything: Python does not
-    support them, and local runs refuse them. Raises UnreachableError for a folder that cannot be listed.
+
+def find(path: str) -> Iterator[Entry]:
+    """The entries that a path stands for, each once, in no order; also those that are passed over for their own names,
+    and what is no regular file. Raises UnreachableError for a folder that cannot be listed."""
+    parsed = _parsed(path)
+    folders = _folders(parsed.root)
+    seen: set[str] = set()
+    for base, parts in parsed.ways:
+        for entry in _matches(folders, base, parts):
+            for each in _content(folders, entry.path) if entry.is_folder else [entry]:
+                if each.path not in seen:
+                    seen.add(each.path)
+                    yield each
+
+
+def leading(path: str) -> tuple[str, bool]:
+    """The part of a path before the first pattern in it, absolute; and whether a pattern follows.
+
+    Raises UnreachableError where that cannot be seen.
     """
-    if not is_pattern(path):
-        return _inside(path) if os.path.isdir(path) else [path] if _exists(path) else []
-    pattern = _ALTERNATIVES.sub("*", path).replace("[^", "[!")
-    # Hadoop's stars match folders whose names begin with a dot, too.
-    _listable(pattern)
-    matched = glob.glob(pattern, include_hidden=True)
-    return [candidate for name in matched for candidate in (_inside(name) if os.path.isdir(name) else [name])]
+    parsed = _parsed(path)
+    folders = _folders(parsed.root)
+    found = [_leading(folders, base, parts) for base, parts in parsed.ways]
+    if len(found) == 1:
+        return found[0]
+    shared = takewhile(lambda parts: len(set(parts)) == 1, zip(*(each.split("/") for each, _ in found), strict=False))
+    return "/".join(parts[0] for parts in shared) or "/", True
 
 
-def _listable(pattern: str) -> None:
-    """Raise UnreachableError for a folder among those of a pattern that cannot be listed: glob takes it for empty."""
-    parts = pattern.split(os.sep)
-    for at, part in enumerate(parts):
-        if _MAGIC.search(part):
-            above = os.sep.join(parts[:at]) or os.sep
-            for folder in glob.glob(above, include_hidden=True) if _MAGIC.search(above) else [above]:
-                if _exists(folder) and os.path.isdir(folder):
-                    with reached(folder), suppress(FileNotFoundError):  # deleted since it was matched
-                        os.scandir(folder).close()  # opened, and not read: glob will
+def look(path: str) -> Entry | None:
+    """What is at exactly this absolute path or URI; None where nothing is."""
+    return _folders(_parsed(path).root).kind(path)
 
 
-def _exists(path: str) -> bool:
-    """Whether there is something at a path, a dangling link too. UnreachableError where that cannot be seen."""
-    with reached(path):
-        try:
-            os.lstat(path)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-    return True
+def literal(name: str) -> str:
+    """The pattern that matches this name alone."""
+    return re.sub(r"[*?\[{\\]", lambda found: "\\\\" if found[0] == "\\" else f"[{found[0]}]", name)
 
 
-def _inside(folder: str) -> list[str]:
-    with reached(folder):
-        try:
-            return [os.path.join(folder, name) for name in os.listdir(folder)]
-        except FileNotFoundError:  # deleted since it was matched
-            return []
+@dataclass(frozen=True)
+class _Path:
+    """A path as a user wrote it."""
+
+    root: str | None
+    """The URI of its file system; None for this machine's."""
+    ways: tuple[tuple[str, tuple[str, ...]], ...]
+    """What stands before it and is no pattern, and its parts between slashes; several ways where alternatives hold
+    slashes: ``{a/b,c}``."""
+
+
+def _parsed(path: str) -> _Path:
+    path = place_name(path)
+    if path.startswith("file:"):
+        path = "/" + path.removeprefix("file:").lstrip("/")
+    if "://" in path:
+        root, inside = root_and_path(path)
+        return _Path(root, tuple((_plain(root), _normal([], way)[1]) for way in _expanded(inside)))
+    before = [] if path.startswith("/") else os.getcwd().strip("/").split("/")
+    ways = [_normal(before, way) for way in _expanded(path)]
+    return _Path(None, tuple(("".join(f"/{part}" for part in before[:kept]), parts) for kept, parts in ways))
+
+
+def _plain(root: str) -> str:
+    """The URI of a file system as paths begin with it: without options, and without the keys of a bucket."""
+    scheme, _, authority = root.partition("?")[0].rstrip("/").partition("://")
+    return f"{scheme}://{authority.rpartition('@')[2] if scheme == 's3' else authority}"
+
+
+def _normal(before: list[str], way: str) -> tuple[int, tuple[str, ...]]:
+    """How many of the folders before a path it keeps, and its parts after these, without dots."""
+    kept, parts = len(before), list[str]()
+    for part in _split(way, "/"):
+        if part == "..":
+            if parts:
+                parts.pop()
+            else:
+                kept = max(kept - 1, 0)
+        elif part not in ("", "."):
+            parts.append(part)
+    return kept, tuple(parts)
+
+
+def _expanded(path: str) -> list[str]:
+    """A path once for each choice among its alternatives that hold a slash."""
+    at = 0
+    while at < len(path):
+        end = _end(path, at)
+        if path[at] == "{" and "/" in path[at:end]:
+            choices = _split(path[at + 1 : end - 1], ",")
+            return [one for choice in choices for one in _expanded(path[:at] + choice + path[end:])]
+        at = end
+    return [path]
+
+
+def _split(text: str, sign: str) -> list[str]:
+    """A text cut where a sign stands by itself, not in brackets or alternatives."""
+    found, start, at = list[str](), 0, 0
+    while at < len(text):
+        if text[at] == sign:
+            found.append(text[start:at])
+            start = at + 1
+        at = _end(text, at)
+    return [*found, text[start:]]
+
+
+def _end(text: str, at: int) -> int:
+    """Where the piece ends that begins here: an escaped character, brackets, alternatives, or one character.
+
+    A bracket or a brace that is not closed is that character, and so is a backslash at the end.
+    """
+    match text[at]:
+        case "\\":
+            return at + 1 if text[at + 1 : at + 2] in ("", "/") else at + 2
+        case "[":
+            first = at + 2 if text[at + 1 : at + 2] in ("!", "^") else at + 1
+            end = text.find("]", first + 1)
+            return at + 1 if end < 0 or "/" in text[at:end] else end + 1
+        case "{":
+            inside = at + 1
+            while inside < len(text) and text[inside] != "}":
+                inside = _end(text, inside)
+            return at + 1 if inside >= len(text) else inside + 1
+    return at + 1
+
+
+def _regex(part: str) -> str:
+    """The regular expression of the names that a part matches."""
+    found, at = list[str](), 0
+    while at < len(part):
+        end = _end(part, at)
+        piece, at = part[at:end], end
+        match piece[0]:
+            case "*":
+                found.append(".*")
+            case "?":
+                found.append(".")
+            case "\\" if len(piece) > 1:
+                found.append(re.escape(piece[1]))
+            case "[" if len(piece) > 1:
+                found.append(_class(piece[1:-1]))
+            case "{" if len(piece) > 1:
+                found.append(f"(?:{'|'.join(map(_regex, _split(piece[1:-1], ',')))})")
+            case _:
+                found.append(re.escape(piece))
+    return "".join(found)
+
+
+def _class(inside: str) -> str:
+    """The regular expression of what stands in brackets."""
+    negated = inside[0] in "!^" and len(inside) > 1
+    chars = re.findall(r"\\?.", inside[negated:], re.DOTALL)
+    found, at = list[str](), 0
+    while at < len(chars):
+        low = high = chars[at][-1]
+        at += 1
+        if chars[at : at + 1] == ["-"] and at + 1 < len(chars):
+            high = chars[at + 1][-1]
+            at += 2
+        if low <= high:
+            found.append(f"{re.escape(low)}-{re.escape(high)}")
+    if not found:
+        return "." if negated else "(?!)"
+    return f"[{'^' if negated else ''}{''.join(found)}]"
+
+
+@lru_cache(256)
+def _compiled(part: str) -> re.Pattern[str]:
+    return re.compile(_regex(part), re.DOTALL)
+
+
+class _Folders(Protocol):
+    """What is asked of a file system. Paths are absolute, or URIs."""
+
+    def kind(self, path: str) -> Entry | None:
+        """What is at a path; None where nothing is."""
+
+    def inside(self, folder: str) -> Iterator[Entry]:
+        """What a folder holds; nothing where it is gone, or is no folder."""
+
+
+def _folders(root: str | None) -> _Folders:
+    return _Here() if root is None else _There(root)
+
+
+class _Here:
+    """This machine."""
+
+    def kind(self, path: str) -> Entry | None:
+        with reached(path):
+            try:
+                os.lstat(path)
+                return Entry(path, os.path.isdir(path), None)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def inside(self, folder: str) -> Iterator[Entry]:
+        with reached(folder):
+            try:
+                with os.scandir(folder) as found:
+                    return iter([Entry(each.path, each.is_dir(), None) for each in found])
+            except (FileNotFoundError, NotADirectoryError):
+                return iter(())
+
+
+class _There:
+    """A store, or HDFS."""
+
+    def __init__(self, root: str) -> None:
+        self._root = _plain(root)
+        with reached(root):
+            self._filesystem, self._top = open_uri(root)
+
+    def kind(self, path: str) -> Entry | None:
+        with reached(path):
+            info = self._filesystem.get_file_info(self._inside(path))
+        return None if info.type == pafs.FileType.NotFound else self._entry(info)
+
+    def inside(self, folder: str) -> Iterator[Entry]:
+        with reached(folder):
+            try:
+                selector = pafs.FileSelector(self._inside(folder), allow_not_found=True)
+                return iter([self._entry(info) for info in self._filesystem.get_file_info(selector)])
+            except (FileNotFoundError, NotADirectoryError):
+                return iter(())
+
+    def _inside(self, path: str) -> str:
+        return (self._top.rstrip("/") + path.removeprefix(self._root)) or "/"
+
+    def _entry(self, info: pafs.FileInfo) -> Entry:
+        inside = info.path.removeprefix(self._top.rstrip("/")).strip("/")
+        return Entry(f"{self._root}/{inside}", info.type == pafs.FileType.Directory, info)
+
+
+def _matches(folders: _Folders, base: str, parts: tuple[str, ...]) -> list[Entry]:
+    """The files and folders that match all parts."""
+    entries = [Entry(base or "/", True, None)]
+    for number, part in enumerate(parts):
+        last = number == len(parts) - 1
+        entries = [found for entry in entries if entry.is_folder for found in _matched(folders, entry.path, part, last)]
+    return entries
+
+
+def _matched(folders: _Folders, folder: str, part: str, last: bool) -> list[Entry]:
+    """What matches a part in a folder; a folder that is named and not the last part is not looked at."""
+    named = _named(folders, folder, part)
+    if named is not None:
+        if not last:
+            return [Entry(named, True, None)]
+        entry = folders.kind(named)
+        return [] if entry is None else [entry]
+    pattern, shown = _compiled(part), part.startswith(("_", "."))
+    return [
+        entry
+        for entry in folders.inside(folder)
+        if pattern.fullmatch(name := _name(entry.path))
+        and (shown or not entry.is_folder or is_partition(name) or not passed_over(name))
+    ]
+
+
+def _named(folders: _Folders, folder: str, part: str) -> str | None:
+    """The path of what a part names; None where the part is a pattern."""
+    path = f"{folder.rstrip('/')}/{part}"
+    if _MAGIC.search(part) is None:
+        return path
+    if _WILD.search(part) is None and folders.kind(path) is not None:
+        return path
+    if _ESCAPED.fullmatch(part) is None:
+        return None
+    return f"{folder.rstrip('/')}/{_unescaped(part)}"
+
+
+def _unescaped(part: str) -> str:
+    return re.sub(r"\\(.)|\[(.)\]", r"\1\2", part, flags=re.DOTALL)
+
+
+def _leading(folders: _Folders, base: str, parts: tuple[str, ...]) -> tuple[str, bool]:
+    path = base or "/"
+    for part in parts:
+        named = _named(folders, path, part)
+        if named is None:
+            return path, True
+        path = named
+    return path, False
+
+
+def _content(folders: _Folders, folder: str) -> Iterator[Entry]:
+    """The files in a folder, and those in its partition folders."""
+    for entry in folders.inside(folder):
+        if not entry.is_folder:
+            yield entry
+        elif is_partition(_name(entry.path)):
+            yield from _content(folders, entry.path)
+
+
+def _name(path: str) -> str:
+    return path.rsplit("/", 1)[1]

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from topologies.io.defaults import Defaults
 from topologies.io.file_metadata import checked_file_metadata
-from topologies.io.file_spout import FileSpout, hidden
+from topologies.io.file_spout import FileSpout
 from topologies.io.formats import FormatName, file_format
 from topologies.io.formats.choose_format import format_of
 from topologies.io.kafka import (
@@ -25,6 +25,7 @@ from topologies.io.kafka import (
     checked_start,
     checked_topics,
 )
+from topologies.io.patterns import PASSED_OVER, find, passed_over
 from windowing.calls.checked import checked_value
 from windowing.data.reprs import call, of_fields
 from windowing.data.returned_rows import DEFAULT_STREAM, EmittedRows, tables
@@ -92,8 +93,11 @@ def files(
 ) -> FileSpout:
     """Events from Parquet, CSV, JSON or Arrow files, in the order in which they were last changed.
 
-    ``path`` is a folder or a pattern (``orders/*.parquet``); of a folder that a pattern matches, the files are read,
-    but not those in its subfolders. ``format`` defaults to the suffix of the path. ``schema`` may be omitted for
+    ``path`` is a file, a folder or a pattern (``orders/*.parquet``). Of a folder that is named or matched, the files
+    are read, and those in its partition folders (``dt=2024-01-01/``), but not those in its other subfolders. A part of
+    the path without ``*`` and ``?`` stands for the file or folder of exactly that name, if there is one; ``[[]`` is a
+    bracket. Names that begin with ``_`` or ``.``, or end in ``._COPYING_``, ``.tmp`` or ``.crc``, are passed over.
+    ``format`` defaults to the suffix of the path. ``schema`` may be omitted for
     Parquet and Arrow if files exist already. A micro-batch reads new files up to ``bytes_per_batch`` (256 MiB as
     stored; at least one file) or ``files_per_batch``. ``metadata=True``, or a list, adds ``file_path`` and
     ``file_modified``, the time of the file's last change: the arrival of events in Azure,
@@ -118,6 +122,7 @@ def files(
     for a file that was deleted after it was listed; with ``on_missing="invalid"`` that counts as an invalid file.
     """
     text = os.fspath(path)
+    _check_name(text)
     name = format or format_of(text) or _format_inside(text)
     if name is None:
         raise ConfigError(
@@ -140,6 +145,18 @@ def files(
             defaults=dict(defaults or {}),
         )
     )
+
+
+def _check_name(text: str) -> None:
+    """Raise ConfigError for files that would never be read, for their names."""
+    files = format_of(text) is not None or text.endswith(PASSED_OVER)
+    if files and passed_over(text) and not os.path.isdir(text):
+        raise ConfigError(
+            f"files({text!r}) would read nothing",
+            why="names that begin with _ or . or end in " + ", ".join(PASSED_OVER) + " are passed over: programs give "
+            "them to files that are not complete, or not input",
+            do="rename the files",
+        )
 
 
 def _check_limits(text: str, files_per_batch: int | None, bytes_per_batch: int | None) -> None:
@@ -305,7 +322,7 @@ def memory(schema: SchemaLike, *batches: EmittedRows, defaults: Mapping[str, Any
 def _format_inside(path: str) -> str | None:
     if not os.path.isdir(path):
         return None
-    formats = {format_of(name) for name in os.listdir(path) if not hidden(name)} - {None}
+    formats = {format_of(entry.path) for entry in find(path) if not passed_over(entry.path)} - {None}
     return formats.pop() if len(formats) == 1 else None
 
 

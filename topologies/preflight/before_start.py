@@ -11,18 +11,23 @@ from topologies.io.file_spout import FileSpout
 from topologies.io.paths import locate, shown_path
 from topologies.io.sinks import FileSink
 from topologies.preflight.folders import make_sink_folders
+from topologies.preflight.input_paths import refuse_missing_input
 from topologies.run.options import RunOptions
 from topologies.topology import Topology
 
 
 def refuse_before_start(topology: Topology, options: RunOptions) -> None:
-    """Raise CheckpointError where the checkpoint is another topology's, StorageError where a sink's folder cannot be
-    made or written to, EnvironmentMissing or ConfigError where input or a sink is in HDFS, which cannot be reached.
+    """Raise what a run would end with anyway.
+
+    CheckpointError where the checkpoint is another topology's; StorageError where a sink's folder cannot be made or
+    written to; ConfigError where input is not there; EnvironmentMissing or ConfigError where input or a sink is in
+    HDFS, which cannot be reached.
 
     Starting Spark takes seconds. Nobody is kept off the checkpoint meanwhile, so the run checks all of it again.
     """
     assert options.checkpoint is not None
     _check_hdfs(topology)
+    refuse_missing_input(topology)
     with during("the start of the run", "nothing is lost"):
         halves = PairedCheckpoint(options.checkpoint)
         with naming_a_way_back(halves):

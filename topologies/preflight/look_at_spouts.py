@@ -9,16 +9,17 @@ from contextlib import suppress
 from datetime import datetime
 
 from topologies.graph.nodes.spout import SpoutNode
-from topologies.io.file_spout import FileSpout, hidden
+from topologies.io.file_spout import FileSpout
 from topologies.io.formats.bad import python_columns
 from topologies.io.kafka import KafkaSpout
 from topologies.io.paths import shown_path
-from topologies.io.patterns import is_pattern, leading_folder
+from topologies.io.patterns import leading, passed_over
 from topologies.io.spouts import MemorySpout
 from topologies.preflight.extracted_times import extracted_times
 from topologies.preflight.findings import Findings
 from topologies.preflight.first_keys import unknown_columns
 from topologies.preflight.first_rows import MOST_ROWS, FirstRows, first_rows_of_files, first_rows_of_memory
+from topologies.preflight.input_paths import missing_input
 from topologies.preflight.time_columns import columns_behind, direct_columns
 from topologies.topology import Topology
 from windowing.data.returned_rows import DEFAULT_STREAM
@@ -44,7 +45,7 @@ def dubious_input(topology: Topology) -> list[WindboltError]:
             with suppress(WindboltError):  # the run itself says what cannot be read
                 files = node.spout.listed()
                 if not files:
-                    found += [] if _missing(node.name, node.spout) else [_no_file(node.name, node.spout)]
+                    found += [] if missing_input(node.name, node.spout) else [_no_file(node.name, node.spout)]
                 found += unknown_columns(node, node.spout, files)
     return found
 
@@ -53,7 +54,7 @@ def _found(topology: Topology, node: SpoutNode) -> Findings:
     try:
         match node.spout:
             case FileSpout(path) if "://" in shown_path(path):
-                return Findings((("read", "nothing: Spark lists these files"),))
+                return Findings((("read", "nothing: these files are not on this machine"),))
             case FileSpout() as spout:
                 return _of_files(topology, node, spout)
             case MemorySpout() as spout:
@@ -66,7 +67,7 @@ def _found(topology: Topology, node: SpoutNode) -> Findings:
 
 
 def _of_files(topology: Topology, node: SpoutNode, spout: FileSpout) -> Findings:
-    missing = _missing(node.name, spout)
+    missing = missing_input(node.name, spout)
     if missing is not None:
         return Findings(problems=(missing,))
     files = spout.listed()
@@ -165,28 +166,14 @@ def _judge_times(
         )
 
 
-def _missing(name: str, spout: FileSpout) -> WindboltError | None:
-    path = shown_path(spout.path)
-    folder = leading_folder(path) if is_pattern(path) else path
-    if os.path.exists(folder):
-        return None
-    return ConfigError(
-        f"spout {name!r} reads {spout.path!r}, and {folder!r} is not there",
-        do="make the folder before the run, or correct the path",
-    )
-
-
 def _no_file(name: str, spout: FileSpout) -> WindboltError:
-    path = shown_path(spout.path)
-    folder = leading_folder(path) if is_pattern(path) else path
-    others = sorted(entry for entry in os.listdir(folder) if not hidden(entry)) if os.path.isdir(folder) else []
+    folder, is_pattern = leading(spout.path)
+    others = sorted(entry for entry in os.listdir(folder) if not passed_over(entry)) if os.path.isdir(folder) else []
     beside = (
         f"{folder} holds {', '.join(others[:3])}{', ...' if others[3:] else ''}" if others else "the folder is empty"
     )
     return ConfigError(
-        f"spout {name!r}: no file matches {spout.path!r}"
-        if is_pattern(path)
-        else f"spout {name!r}: no files in {path!r}",
+        f"spout {name!r}: no file matches {spout.path!r}" if is_pattern else f"spout {name!r}: no files in {folder!r}",
         why=beside,
         do="correct the path, or put files there; a run to the end of the input would read nothing",
     )

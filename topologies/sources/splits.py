@@ -21,7 +21,7 @@ from topologies.engine.rows.source_batch import SourceBatch
 from topologies.engine.work.source_splits import MergedSplits, SourceSplit
 from topologies.graph.nodes.spout import SpoutNode
 from topologies.io.file_metadata import FileMetadata
-from topologies.io.file_spout import FileSpout, hidden
+from topologies.io.file_spout import FileSpout
 from topologies.io.formats import Chunk, FileSplit
 from topologies.io.formats.access import reached
 from topologies.io.formats.bad import BAD_SCHEMA
@@ -198,8 +198,6 @@ def file_splits(
     splits_per_file = -(-wanted // len(files)) if files else 1
     splits: list[FileSource] = []
     for component, path in files:
-        if hidden(path):
-            continue
         spout = topology.spouts[component].spout
         assert isinstance(spout, FileSpout)
         parts = [FileSplit(path)]

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.checkpoints.cleaning import Cleaning
-from topologies.checkpoints.spark_half.file_journal import path_of
+from topologies.checkpoints.spark_half.file_journal import FileLog, path_of
 from topologies.checkpoints.spark_half.source_log import Partitions
 from topologies.checkpoints.spark_half.unplanned import forget_unplanned
 from topologies.engine.batch.context import Context
@@ -39,10 +39,11 @@ from topologies.sources.deaths import Death
 from topologies.spark.client.senders import KafkaSenders
 from topologies.spark.cluster.preflight import ask_executors
 from topologies.spark.jvm.java import explaining_javas_end
-from topologies.spark.jvm.session import check_session, name_encoding_of_java, simple_checkpoints
+from topologies.spark.jvm.session import check_session, simple_checkpoints
 from topologies.spark.jvm.sharing import shared_session
 from topologies.spark.jvm.stores import check_classes, check_jars, places_of_spark, reach_stores
 from topologies.spark.kafka_frames import check_sinks, reaches_kafka
+from topologies.spark.planned_files import PlannedFiles
 from topologies.spark.source import StreamSource
 from topologies.spark.spark_errors import kafka_error_in, passing_error_in, storage_error_in
 from topologies.spark.spark_executor import SparkExecutor, TaskExecutor
@@ -128,7 +129,6 @@ class SparkRun(CheckpointedRun):
 
     def _begin(self, held: ExitStack) -> None:
         self.executor = executor_for(self.spark)
-        self.name_encoding = name_encoding_of_java(self.spark)
         self.senders = KafkaSenders(self.spark) if self.executor.on_this_machine else None
         if self.senders is not None:
             held.callback(self.senders.close)
@@ -138,7 +138,7 @@ class SparkRun(CheckpointedRun):
 
     def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         check_sinks(self.spark, self.topology)
-        self.source = StreamSource(self.spark, self.topology)
+        self.source = StreamSource(self.spark, self.topology, self._log_of_files, self.checkpoint.check_owner)
         if self.executor.on_this_machine:
             self.source.read_in_driver(self.spark, self.executor.slots)
         if isinstance(self.executor, SparkExecutor) and is_cluster(self.spark.sparkContext.master or ""):
@@ -155,8 +155,11 @@ class SparkRun(CheckpointedRun):
         super()._open_log()
         forget_unplanned(self.log.filesystem, self.log.root, self.checkpoint.check_owner)
 
+    def _log_of_files(self, source: int) -> FileLog:
+        return FileLog(self.halves.spark_half, source, self.halves.uri)
+
     def _batches(self) -> None:
-        guarded = Guarded(self._spark_batch, self.options.stop, self.executor.cancel)
+        guarded = Guarded(self._spark_batch, self.options.stop, self.executor.cancel, self.source.planned)
         writer = self.source.stream.writeStream.foreachBatch(guarded)
         writer = writer.option("checkpointLocation", self.halves.spark)
         every = self.options.interval
@@ -238,10 +241,13 @@ class Guarded:
         function: Callable[[DataFrame, int], None],
         stop: threading.Event,
         cancel: Callable[[], None] = lambda: None,
+        planned: Sequence[PlannedFiles] = (),
     ) -> None:
-        """``cancel`` ends the tasks of a batch that is not to be completed."""
+        """``cancel`` ends the tasks of a batch that is not to be completed. ``planned``: sources of the query that may
+        fail, too."""
         self.function, self.stop, self.cancel = function, stop, cancel
         self.failure: BaseException | None = None
+        self._planned = planned
         self._busy = threading.Lock()
 
     def __call__(self, batch: DataFrame, number: int) -> None:
@@ -275,6 +281,7 @@ class Guarded:
                         do="start it again: it continues from its checkpoint. To end a run, call run.stop() first",
                     )
         except StreamingQueryException as error:
+            self.failure = self.failure or next((each.failure for each in self._planned if each.failure), None)
             if self.failure is None:
                 raise _explained(error) from error
         except BaseException:

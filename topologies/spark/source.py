@@ -1,11 +1,12 @@
-"""The single streaming DataFrame of a topology: the names of new files, records, rows of streams, and a heartbeat."""
+"""The single streaming DataFrame of a topology: batches of files, records, rows of streams, and a heartbeat."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import Any, cast
 
@@ -17,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, DoubleType, StructField, StructType, TimestampNTZType
 
-from manager.outside.place_names import hadoop_name
+from topologies.checkpoints.spark_half.file_journal import FileLog
 from topologies.checkpoints.spark_half.source_log import Partitions
 from topologies.engine.batch.context import Context
 from topologies.engine.ingest.merging import MergedRange, MergeInput, replace_merged, runs, write_parts
@@ -25,14 +26,17 @@ from topologies.engine.rows.source_batch import SourceBatch
 from topologies.engine.tasks import ingest
 from topologies.engine.work.output import Output
 from topologies.engine.work.source_splits import MergedSplits, SourceSplit
-from topologies.io.file_spout import BYTES_PER_BATCH, FileSpout
+from topologies.io.file_spout import FileSpout
 from topologies.io.kafka import KafkaSpout
+from topologies.io.paths import shown_path
 from topologies.io.spouts import FrameSpout
+from topologies.preflight.input_paths import refuse_missing
 from topologies.sources.record_files import RecordFile
 from topologies.sources.records import Records
 from topologies.spark.client.ranges import KafkaRanges
 from topologies.spark.jvm.compiled import FAILURES
 from topologies.spark.kafka_frames import read_records
+from topologies.spark.planned_files import PlannedFiles, planned_files, with_host
 from topologies.spark.rows_at_once import RowsAtOnce
 from topologies.spark.spark_errors import TimestampError
 from topologies.spark.spark_executor import TaskExecutor, spark_failures
@@ -40,10 +44,6 @@ from topologies.topology import Topology
 from windowing.data.returned_rows import DEFAULT_STREAM, conform
 from windowing.errors import ConfigError
 
-_FILE_COLUMNS = "path string, modificationTime timestamp, length long, content binary"
-_OLDEST = f"{100 * 365}d"
-"""Maximum age of files, effectively unlimited: Spark's default, a week before the newest file, would silently skip
-some."""
 _RESULT = StructType([StructField("output", BinaryType()), StructField("row_bytes", DoubleType())])
 """Result columns: index of the spout, position of the rows in it, and the output of their task, or the parts it
 wrote, as one pickle; and the greatest mean size of the rows that were handed over together."""
@@ -52,8 +52,17 @@ wrote, as one pickle; and the greatest mean size of the rows that were handed ov
 class StreamSource:
     """The input of a topology as one stream, whose micro-batches are the topology's."""
 
-    def __init__(self, spark: SparkSession, topology: Topology) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        topology: Topology,
+        open_log: Callable[[int], FileLog],
+        check_owner: Callable[[], None],
+    ) -> None:
+        """``open_log``: the log of files of a source of the query, by its place among these; called when it is asked
+        for its first batch. ``check_owner`` raises CheckpointError where another run has taken the checkpoint over."""
         self.topology = topology
+        self._open_log, self._check_owner = open_log, check_owner
         # Spark identifies the sources of a checkpoint by their positions: these must not depend on the order of
         # declaration, nor on how long a run is to last. A user's DataFrame may have several sources: behind it no
         # position is known.
@@ -70,7 +79,8 @@ class StreamSource:
         """Whether all rows are from one spout: they then keep their own columns instead of being a struct column, which
         costs less."""
         self._ranges: KafkaRanges | None = None
-        parts = [self._files(spark, name) for name in self.file_spouts]
+        self.planned = [self._planned(spark, source, name) for source, name in enumerate(self.file_spouts)]
+        parts = [self._with_columns(planned_files(spark, planned)) for planned in self.planned]
         parts += [self._rows(spark, name) for name in self.rows]
         if heartbeats:
             parts.append(self._heartbeat(spark))
@@ -183,20 +193,13 @@ class StreamSource:
         ingested = iter(executor.map(ingest, [split for split in ready if isinstance(split, MergedRange)], context))
         return [next(ingested) if isinstance(split, MergedRange) else split for split in ready]
 
-    def _files(self, spark: SparkSession, name: str) -> DataFrame:
+    def _planned(self, spark: SparkSession, source: int, name: str) -> PlannedFiles:
         spout = self.topology.spouts[name].spout
         assert isinstance(spout, FileSpout)
-        try:
-            paths = new_files(
-                spark, hadoop_name(spout.path), spout.files_per_batch, spout.bytes_per_batch or BYTES_PER_BATCH
-            )
-            return self._with_columns(paths)
-        except Exception as error:
-            raise ConfigError(
-                f"spout {name!r}: Spark cannot read {spout.path!r}",
-                why=str(error).strip().split("\n", 1)[0],
-                do="make the folder before the run, correct the path, and use names without a colon",
-            ) from error
+        spout = replace(spout, path=with_host(spark, spout.path))
+        if "://" in shown_path(spout.path):  # others have been looked at before Spark was started
+            refuse_missing(name, spout)
+        return PlannedFiles(spout, partial(self._open_log, source), self._check_owner)
 
     def _rows(self, spark: SparkSession, name: str) -> DataFrame:
         node = self.topology.spouts[name]
@@ -293,15 +296,6 @@ class _FrameRows:
     def read(self, topology: Topology) -> Iterator[SourceBatch]:
         """The rows."""
         yield SourceBatch(self.component, DEFAULT_STREAM, self.table, np.arange(self.table.num_rows))
-
-
-def new_files(spark: SparkSession, path: str, most: int | None, size: int = BYTES_PER_BATCH) -> DataFrame:
-    """A stream of the paths of new files, at most ``most`` files or ``size`` bytes per batch; their content is not
-    read."""
-    reader = spark.readStream.format("binaryFile").schema(_FILE_COLUMNS).option("maxFileAge", _OLDEST)
-    limit = ("maxBytesPerTrigger", size) if most is None else ("maxFilesPerTrigger", most)
-    # Otherwise it would cut later batches from a list that it has kept, and a continued run from a new one.
-    return reader.option(*limit).option("maxCachedFiles", 0).load(path).select("path")
 
 
 def _column(name: str) -> Column:

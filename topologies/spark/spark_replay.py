@@ -20,10 +20,16 @@ from pyspark.sql import DataFrame, SparkSession
 from manager.storage.batch_keys import batch_key
 from topologies.checkpoints.opening import open_checkpoint
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.spark_half.file_journal import FileLog
+from topologies.checkpoints.spark_half.source_log import SourceLog
 from topologies.compose.builder import TopologyBuilder
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.rehearsal import Crash
+from topologies.io.file_spout import FileSpout
+from topologies.io.formats import file_format
+from topologies.io.paths import shown_path
+from topologies.io.patterns import literal
 from topologies.run.clock import system_clock
 from topologies.run.options import RunOptions
 from topologies.scenarios.run.comparing import judge, judge_midway
@@ -35,8 +41,8 @@ from topologies.scenarios.run.side_by_side import joined, prefixed
 from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.spark.jvm.session import check_session, simple_checkpoints
 from topologies.spark.jvm.sharing import shared_session
+from topologies.spark.planned_files import PlannedFiles, planned_files
 from topologies.spark.runner import Guarded, wait_for_sources
-from topologies.spark.source import new_files
 from topologies.spark.spark_executor import TaskExecutor
 from topologies.spark.workers.pool import executor_for
 from topologies.topology import Topology
@@ -156,8 +162,8 @@ class _Group:
         def run(batch: DataFrame, number: int) -> None:
             if micro_batch.done(number):
                 return
-            (path,) = [row["path"] for row in batch.collect()]
-            plan = self._plan(number, path.removeprefix("file:"))
+            ((_, path),) = log.files(number)
+            plan = self._plan(number, shown_path(path))
             drafted = {"clock": plan.advance.clock, "run": micro_batch.run_id}
             planned, _ = micro_batch.checkpoint.plan(batch_key(number, False), drafted)
             plan = replace(plan, run=planned["run"])
@@ -169,13 +175,13 @@ class _Group:
                 if number < len(member.batches):
                     self.recording.note(member.batches[number], report, member.prefix)
 
-        options = RunOptions()
-        guarded = Guarded(run, options.stop, self.executor.cancel)
-        writer = (
-            new_files(self.spark, f"{folder}/batches", 1)
-            .writeStream.foreachBatch(guarded)
-            .option("checkpointLocation", halves.spark)
-        )
+        half, options = halves.spark_half, RunOptions()
+        log = SourceLog(half.filesystem, half.root, ("batches",))
+        spout = FileSpout(literal(f"{folder}/batches"), declared=None, format=file_format("jsonl"), files_per_batch=1)
+        planned = PlannedFiles(spout, lambda: FileLog(half, 0, halves.uri))
+        guarded = Guarded(run, options.stop, self.executor.cancel, [planned])
+        writer = planned_files(self.spark, planned).writeStream.foreachBatch(guarded)
+        writer = writer.option("checkpointLocation", halves.spark)
         try:
             with simple_checkpoints(self.spark, None if halves.uri else halves.path):
                 query = writer.trigger(availableNow=True).start()

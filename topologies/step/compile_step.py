@@ -267,7 +267,7 @@ class _Sinks:
                 bolt = self.builder.set_bolt(closing, CloseEnvelopes())
                 for route in given:
                     bolt.shuffle_grouping(*route.stream)
-                folder = os.path.join(connection.path.location, given[0].to.topic)
+                folder = os.path.join(connection.path.place, given[0].to.topic)
                 self._sink(name, sinks.files(folder, format="jsonl"), [(closing, DEFAULT_STREAM)])
             else:
                 assert not isinstance(where, str)

@@ -84,25 +84,6 @@ def read_part(uri: str, path: str, start: int, length: int) -> bytes:
     return asking_again(lambda: handler.source(path).range(start, length))
 
 
-def matches(uri: str) -> list[pafs.FileInfo]:
-    """What a folder holds, or what matches a pattern of Hadoop's, with what folders among that hold; by their paths in
-    the file system. A path that is there stands for itself; empty where there is nothing."""
-    handler, patient = _of(uri)
-    path = f"/{root_and_path(uri)[1]}"
-    itself = patient.get_file_info(path)
-    there = itself.type != pafs.FileType.NotFound
-    found = [itself] if there else asking_again(lambda: handler.matching(path))
-    return [
-        entry
-        for each in found
-        for entry in (
-            patient.get_file_info(pafs.FileSelector(each.path, allow_not_found=True))
-            if each.type == pafs.FileType.Directory
-            else [each]
-        )
-    ]
-
-
 def _of(uri: str) -> tuple[_Handler, pafs.FileSystem]:
     handler = _Handler(root_and_path(uri)[0])
     return handler, pafs.PyFileSystem(AskingAgain(pafs.PyFileSystem(handler)))
@@ -190,11 +171,6 @@ class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]
 
     def open_append_stream(self, path: str, metadata: dict[str, str]) -> pa.NativeFile:
         raise NotImplementedError("windbolt appends to no file")
-
-    def matching(self, pattern: str) -> list[pafs.FileInfo]:
-        """What matches a pattern of Hadoop's."""
-        with self.asked():
-            return [_file_info(status) for status in self._client.glob_status(pattern)]
 
     def source(self, path: str) -> _Source:
         """The bytes of a file."""

@@ -18,8 +18,10 @@ from tests.helpers.examples import sampled
 from tests.spark.shop import Spans
 from tests.spark.tools import Crash, at_phase, file_rows, published, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
+from topologies.checkpoints.spark_half.file_journal import FileLog
 from topologies.checkpoints.spark_half.source_log import SourceLog
-from topologies.spark.source import new_files
+from topologies.checkpoints.spark_half.spark_half import SparkHalf
+from topologies.spark.planned_files import PlannedFiles, planned_files
 from topologies.topology import Topology
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -150,7 +152,10 @@ def test_files_that_were_listed_and_kept_do_not_come_before_older_ones(
             (tmp_path / "in" / "00").touch()
             os.utime(tmp_path / "in" / "00", (1_700_000_000,) * 2)
 
-    writer = new_files(spark, str(tmp_path / "in"), 5).writeStream.foreachBatch(note)
+    spout = spouts.files(tmp_path / "in", "line string", format="jsonl", files_per_batch=5)
+    half = SparkHalf(pafs.LocalFileSystem(), str(tmp_path / "checkpoint"))
+    planned = PlannedFiles(spout, lambda: FileLog(half, 0, None))
+    writer = planned_files(spark, planned).writeStream.foreachBatch(note)
     query = (
         writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
         .trigger(processingTime="1 millisecond")

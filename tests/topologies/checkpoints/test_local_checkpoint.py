@@ -357,7 +357,7 @@ REFUSED: dict[str, tuple[Spout, str]] = {
     "a DataFrame": (spouts.stream(lambda _: None, SCHEMA), "is a Spark DataFrame"),
     "Kafka": (spouts.kafka("here:9092", "t", SCHEMA), "Kafka in a local run: spout 'in'"),
     "files elsewhere": (spouts.files("s3://bucket/in", SCHEMA, format="jsonl"), "lists files of this machine"),
-    "alternatives": (spouts.files("/in/{a,b}/*.jsonl", SCHEMA), "alternatives"),
+    "no folder before a pattern": (spouts.files("/not/{a,b}/*.jsonl", SCHEMA), "'/not' is not there"),
     "no folder": (spouts.files("/not/there", SCHEMA, format="jsonl"), "'/not/there' is not there"),
 }
 

@@ -1,91 +1,241 @@
-"""Patterns of paths on this machine: they match what Spark's match, or are refused."""
+"""What a path of input stands for; tests/spark/test_paths_on_spark.py runs the same cases on Spark."""
 
 from __future__ import annotations
 
+import os
+import re
+from fnmatch import translate
+from itertools import product
 from pathlib import Path
+from typing import Any
 
+import pyarrow.fs as pafs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.helpers.damage import SCHEMA, Ids
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
+from topologies.checkpoints.spark_half.source_log import SourceLog
+from topologies.io import patterns
+from topologies.io.patterns import find, leading, literal
+from topologies.preflight.look_at_spouts import find_sources
 from topologies.sources.unnameable import unnameable
 from topologies.topology import Topology
 from windowing.errors import ConfigError
 
-FOUND = {
-    # As Spark lists the files of these patterns (binaryFile, tried in folders like these).
-    "g/d-*": ["g/d-1/a.jsonl", "g/d-2/b.jsonl", "g/d-file.jsonl"],
-    "g/*": ["g/.d/dot.jsonl", "g/_d/low.jsonl", "g/d-1/a.jsonl", "g/d-2/b.jsonl", "g/d-file.jsonl"],
-    "g/*/*.jsonl": ["g/.d/dot.jsonl", "g/_d/low.jsonl", "g/d-1/a.jsonl", "g/d-2/b.jsonl"],
-    "g/d-[^1]": ["g/d-2/b.jsonl"],
-    "g/d-[!1]": ["g/d-2/b.jsonl"],
-    "g/d-[12]": ["g/d-1/a.jsonl", "g/d-2/b.jsonl"],
-    "g/d-1": ["g/d-1/a.jsonl"],
-}
+PROJECT = "shop {a} [v2]"
+"""Where the run is started; as a pattern it would match the folder beside it."""
+BESIDE = "shop a v"
 FILES = (
-    "g/d-1/a.jsonl", "g/d-1/_low.jsonl", "g/d-1/.dot.jsonl", "g/d-1/sub/deep.jsonl", "g/d-2/b.jsonl",
-    "g/d-file.jsonl", "g/_d/low.jsonl", "g/.d/dot.jsonl", "g/_low.jsonl", "g/.dot.jsonl",
+    "in/1.jsonl", "in/orders-2024-01-01T06:00:00Z.jsonl", "in/sub/deep.jsonl",
+    "in/_low.jsonl", "in/.dot.jsonl", "in/2.jsonl._COPYING_", "in/3.jsonl.tmp", "in/4.jsonl.crc", "in/.1.jsonl.crc",
+    "in [2024]/1.jsonl", "in 2/1.jsonl", "in 2/*.jsonl",
+    "events/0.jsonl", "events/dt=2024-01-01/p.jsonl", "events/dt=2024-01-01/hour=6/q.jsonl", "events/done/0.jsonl",
+    "events/dt=2024-01-01/_tmp=1.jsonl", "events/.dt=1/x.jsonl", "events/_day=1/x.jsonl",
+    "_kept/1.jsonl", ".git/1.jsonl",
+    f"../{BESIDE}/in/1.jsonl", f"../{BESIDE}/in/other.jsonl",
 )  # fmt: skip
+COLON = "in/orders-2024-01-01T06:00:00Z.jsonl"
+PARTITIONS = ["events/0.jsonl", "events/_day=1/x.jsonl", "events/dt=2024-01-01/hour=6/q.jsonl",
+              "events/dt=2024-01-01/p.jsonl"]  # fmt: skip
+CASES = {
+    "in/1.jsonl": ["in/1.jsonl"],
+    "in": ["in/1.jsonl", COLON],
+    "in/": ["in/1.jsonl", COLON],
+    "in/*.jsonl": ["in/1.jsonl", COLON],
+    "in/*": ["in/1.jsonl", COLON, "in/sub/deep.jsonl"],
+    "in/[!1]*.jsonl": [COLON],
+    "in/[^1]*.jsonl": [COLON],
+    "in/[0-9].jsonl": ["in/1.jsonl"],
+    "in/?.jsonl": ["in/1.jsonl"],
+    "in/nothing*": [],
+    # A name with brackets: as it is where it is there, and in one spelling that always works.
+    "in [2024]": ["in [2024]/1.jsonl"],
+    "in [2024]/*.jsonl": ["in [2024]/1.jsonl"],
+    "in [[]2024]": ["in [2024]/1.jsonl"],
+    "in [[]2024]/*": ["in [2024]/1.jsonl"],
+    r"in \[2024\]": ["in [2024]/1.jsonl"],
+    "in [24]": ["in 2/*.jsonl", "in 2/1.jsonl"],
+    "in 2/[*].jsonl": ["in 2/*.jsonl"],
+    "in 2/*.jsonl": ["in 2/*.jsonl", "in 2/1.jsonl"],
+    "{in,in 2}/1.jsonl": ["in 2/1.jsonl", "in/1.jsonl"],
+    "{in/1.jsonl,in 2/1*}": ["in 2/1.jsonl", "in/1.jsonl"],
+    "events": PARTITIONS,
+    "events/*": sorted([*PARTITIONS, "events/done/0.jsonl"]),
+    "events/*.jsonl": ["events/0.jsonl"],
+    "events/*/*.jsonl": ["events/_day=1/x.jsonl", "events/done/0.jsonl", "events/dt=2024-01-01/p.jsonl"],
+    "events/dt=*/hour=*": ["events/dt=2024-01-01/hour=6/q.jsonl"],
+    # Folders that are passed over, unless they are named.
+    "*/1.jsonl": ["in 2/1.jsonl", "in [2024]/1.jsonl", "in/1.jsonl"],
+    "_kept": ["_kept/1.jsonl"],
+    ".git/*.jsonl": [".git/1.jsonl"],
+    "_*/1.jsonl": ["_kept/1.jsonl"],
+    "./in/../in 2/1.jsonl": ["in 2/1.jsonl"],
+    f"../{PROJECT}/in/1.jsonl": ["in/1.jsonl"],
+    "../shop */in/1.jsonl": [f"../{BESIDE}/in/1.jsonl", "in/1.jsonl"],
+}
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    for number, name in enumerate(FILES):
-        path = tmp_path / name
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The project's folder, which is also the current one."""
+    return made_project(tmp_path, monkeypatch)
+
+
+def made_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make the files of the cases, of a row each."""
+    for name in (f"../{BESIDE}/", *FILES):
+        path = Path(os.path.normpath(tmp_path / PROJECT / name))
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f'{{"id": {number}, "ts": "2026-01-01T00:00:0{number % 10}Z"}}\n')
-    return tmp_path
+        if path.suffix:
+            path.write_text('{"id": 1, "ts": "2026-01-01T00:00:01Z"}\n')
+    monkeypatch.chdir(tmp_path / PROJECT)
+    return tmp_path / PROJECT
 
 
-@pytest.mark.parametrize("pattern", FOUND)
-def test_the_files_of_matched_folders_are_listed_as_spark_lists_them(folder: Path, pattern: str) -> None:
-    found = spouts.files(folder / pattern, SCHEMA, format="jsonl").files()
-    assert sorted(str(Path(each).relative_to(folder)) for each in found) == FOUND[pattern]
+def all_cases(out: sinks.MemorySink | None = None) -> Topology:
+    """A spout for each case."""
+    builder = TopologyBuilder("cases")
+    bolt = builder.set_bolt("ids", Ids().with_tumbling_window("10s").with_timestamp_field("ts"))
+    for number, path in enumerate(CASES):
+        builder.set_spout(f"s{number:02}", spouts.files(path, SCHEMA, format="jsonl"))
+        bolt.global_grouping(f"s{number:02}")
+    builder.set_sink("out", out or sinks.memory()).from_("ids")
+    return builder.build()
 
 
-@pytest.mark.parametrize("checkpoint", [True, False])
-def test_a_run_over_matched_folders_reads_their_files(folder: Path, checkpoint: bool) -> None:
-    out = sinks.memory()
-    options = RunOptions(str(folder / "ck") if checkpoint else None)
-    summary = run_local(topology(str(folder / "g/d-*"), out), options)
-    assert summary.rows == 3
+def files_of_cases(checkpoint: Path, project: Path) -> dict[str, list[str]]:
+    """By case, the files that the first batch of a run on a checkpoint has read."""
+    names = tuple(f"s{number:02}" for number in range(len(CASES)))
+    found: dict[str, list[str]] = {path: [] for path in CASES}
+    for spout, path in SourceLog(pafs.LocalFileSystem(), str(checkpoint / "spark"), names).files(0):
+        found[list(CASES)[names.index(spout)]].append(shown(path.removeprefix("file://"), project))
+    return {path: sorted(files) for path, files in found.items()}
 
 
-def test_a_name_in_a_matched_folder_that_is_no_text_is_told(folder: Path) -> None:
-    (folder / "g" / "d-2" / "\udcff.jsonl").write_text("{}\n")
-    spout = spouts.files(folder / "g/d-*", SCHEMA, format="jsonl")
-    assert [name.rsplit("/", 1)[1] for name in unnameable(spout, "utf-8")] == [r"\xff.jsonl"]
+def shown(path: str, project: Path) -> str:
+    return os.path.relpath(path, project)
+
+
+@pytest.mark.parametrize("path", CASES)
+def test_a_path_stands_for_these_files(project: Path, path: str) -> None:
+    spout = spouts.files(path, SCHEMA, format="jsonl")
+    assert sorted(shown(each, project) for each in spout.files()) == CASES[path]
+
+
+@pytest.mark.parametrize("path", [path for path in CASES if not path.startswith("..")])
+@pytest.mark.parametrize("before", ["", "file://"])
+def test_an_absolute_path_stands_for_the_same(project: Path, path: str, before: str) -> None:
+    spout = spouts.files(f"{before}{project}/{path}", SCHEMA, format="jsonl")
+    assert sorted(shown(each, project) for each in spout.files()) == CASES[path]
+
+
+def test_a_local_run_reads_these_files(project: Path) -> None:
+    summary = run_local(all_cases(), RunOptions(str(project / "ck")))
+    assert files_of_cases(project / "ck", project) == CASES
+    assert summary.rows == sum(map(len, CASES.values()))
+
+
+def test_without_a_checkpoint_too(project: Path) -> None:
+    assert run_local(all_cases()).rows == sum(map(len, CASES.values()))
+
+
+def test_check_finds_what_a_run_reads(project: Path) -> None:
+    for number, found in enumerate(find_sources(all_cases()).values()):
+        expected = list(CASES.values())[number]
+        facts = dict(found.facts)
+        assert facts["files"].startswith(f"{len(expected)}," if expected else "none yet"), list(CASES)[number]
+        assert not found.problems
+
+
+def test_a_name_in_a_matched_folder_that_is_no_text_is_told(project: Path) -> None:
+    (project / "in 2" / "\udcff.jsonl").write_text("{}\n")
+    spout = spouts.files("in [2]", SCHEMA, format="jsonl")
+    assert [name.rsplit("/", 1)[1] for name in unnameable(spout)] == [r"\xff.jsonl"]
 
 
 REFUSED = {
-    "g/{d-1,d-2}": "alternatives",
-    "g/{d-1}": "alternatives",
-    r"g/d-\1": "a backslash does not escape a character",
-    "nowhere": "nowhere' is not there",
-    "nowhere/*.jsonl": "nowhere' is not there. The run would end successfully",
-    "g/d-file.jsonl/*.jsonl": "d-file.jsonl' is not there",
+    "nowhere": "nowhere' is not there. The run would end successfully",
+    "nowhere/*.jsonl": "nowhere' is not there",
+    "{nowhere,in}/*.jsonl": None,
+    "in/1.jsonl/*.jsonl": "1.jsonl' is not there",
+    "in [[]2023]": "in [2023]' is not there",
+    "nowhere/{a/b,c}/*": "nowhere' is not there",
 }
 
 
 @pytest.mark.parametrize("checkpoint", [True, False])
-@pytest.mark.parametrize("pattern", REFUSED)
-def test_what_would_read_other_files_than_spark_or_nothing_is_refused(
-    folder: Path, pattern: str, checkpoint: bool
-) -> None:
-    options = RunOptions(str(folder / "ck") if checkpoint else None)
+@pytest.mark.parametrize("path", REFUSED)
+def test_what_would_read_nothing_is_refused(project: Path, path: str, checkpoint: bool) -> None:
+    options = RunOptions(str(project / "ck") if checkpoint else None)
+    expected = REFUSED[path]
+    if expected is None:
+        assert run_local(topology(path), options).rows == 2
+        return
     with pytest.raises(ConfigError) as refused:
-        run_local(topology(f"{folder}/{pattern}", sinks.memory()), options)
-    assert REFUSED[pattern].lower() in str(refused.value).lower()
-    assert not (folder / "ck").exists()
+        run_local(topology(path), options)
+    assert expected.lower() in str(refused.value).lower()
+    assert not (project / "ck").exists()
 
 
-def test_a_pattern_that_matches_nothing_yet_is_none_of_these(folder: Path) -> None:
-    assert run_local(topology(str(folder / "g/later-*"), sinks.memory())).rows == 0
+@pytest.mark.usefixtures("project")
+def test_a_pattern_that_matches_nothing_yet_is_none_of_these() -> None:
+    assert run_local(topology("in/later-*")).rows == 0
 
 
-def topology(path: str, out: sinks.MemorySink) -> Topology:
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize("path", ["in/_low.jsonl", "in/*.jsonl.tmp", "in/.*.jsonl", "in/2.jsonl._COPYING_"])
+def test_files_that_are_always_passed_over_are_refused_where_they_are_named(path: str) -> None:
+    with pytest.raises(ConfigError, match=r"would read nothing.*passed over"):
+        spouts.files(path, SCHEMA, format="jsonl")
+
+
+@pytest.mark.usefixtures("project")
+def test_the_format_of_a_folder_is_that_of_the_files_that_count() -> None:
+    Path("events/more.csv.tmp").write_text("")
+    assert spouts.files("events", SCHEMA).format.name == "jsonl"
+
+
+def test_brackets_and_braces_that_are_not_closed_stand_for_themselves(project: Path) -> None:
+    for name in ("a[b", "a{b", "a[", "{", "a\\"):
+        (project / name).mkdir()
+        (project / name / "1.jsonl").write_text("{}\n")
+        for path in (name, f"{name}/*.jsonl", f"{literal(name)}/*.jsonl"):
+            assert [shown(each.path, project) for each in find(path)] == [f"{name}/1.jsonl"], path
+
+
+def test_the_folder_before_a_pattern(project: Path) -> None:
+    for path, folder, is_pattern in [
+        ("in/*.jsonl", "in", True), ("in", "in", False), ("in [2024]/x", "in [2024]/x", False),
+        ("in [[]2024]/*", "in [2024]", True), ("{in/a,in/b}/*", "in", True), ("*", ".", True),
+    ]:  # fmt: skip
+        assert leading(path) == (os.path.normpath(project / folder), is_pattern)
+
+
+PIECES = ["a", "b", "*", "?", "[ab]", "[!a]", "[[]", "{a,b}", "{a*,}", "-", "["]
+
+
+@given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=4), st.text("ab[-", max_size=4))
+def test_a_name_matches_as_python_says(pieces: list[str], name: str) -> None:
+    """Python's own patterns, once for each choice among alternatives, and with an unclosed bracket as a bracket."""
+    choices = [piece[1:-1].split(",") if piece[0] == "{" else ["[[]" if piece == "[" else piece] for piece in pieces]
+    expected = any(re.match(translate("".join(choice)), name) for choice in product(*choices))
+    part = "".join("[[]" if piece == "[" else piece for piece in pieces)
+    assert bool(patterns._compiled(part).fullmatch(name)) == expected
+
+
+@given(st.text("ab*?[]{}\\,!^-. ", min_size=1, max_size=6))
+def test_a_literal_name_matches_itself_alone(name: str) -> None:
+    written = literal(name)
+    assert patterns._split(written, "/") == [written]
+    assert patterns._compiled(written).fullmatch(name)
+    assert not patterns._compiled(written).fullmatch(f"{name}a")
+
+
+def topology(path: Any, out: sinks.MemorySink | None = None) -> Topology:
     builder = TopologyBuilder("patterns")
     builder.set_spout("in", spouts.files(path, SCHEMA, format="jsonl"))
     builder.set_bolt("ids", Ids().with_tumbling_window("10s").with_timestamp_field("ts")).global_grouping("in")
-    builder.set_sink("out", out).from_("ids")
+    builder.set_sink("out", out or sinks.memory()).from_("ids")
     return builder.build()

@@ -178,10 +178,13 @@ def test_kafka_is_connected_to_and_not_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spout", "who"),
-    [(spouts.files("s3a://bucket/*.jsonl", SCHEMA), "lists"), (spouts.stream(lambda spark: None, SCHEMA), "makes")],
+    ("spout", "why"),
+    [
+        (spouts.files("s3a://bucket/*.jsonl", SCHEMA), "these files are not on this machine"),
+        (spouts.stream(lambda spark: None, SCHEMA), "Spark makes"),
+    ],
 )
-def test_what_only_spark_reaches_is_said_not_to_be_read(spout: Any, who: str) -> None:
+def test_what_is_not_on_this_machine_is_said_not_to_be_read(spout: Any, why: str) -> None:
     findings = found(spout)
-    assert dict(findings.facts)["read"].startswith(f"nothing: Spark {who}")
+    assert dict(findings.facts)["read"].startswith(f"nothing: {why}")
     assert findings.problems == findings.warnings == ()

@@ -37,10 +37,3 @@ def test_a_file_whose_name_is_no_text_is_refused_by_its_name(folder: Path) -> No
     with pytest.raises(DataError, match="not valid UTF-8"):
         run_local(topology(folder, folder / "in"))
     assert not (folder / "out").exists()
-
-
-def test_java_may_be_able_to_write_less_than_utf_8(folder: Path) -> None:
-    (folder / "in/ü.csv").write_text("x\n2\n")
-    refuse_unnameable(topology(folder, folder / "in"))
-    with pytest.raises(DataError, match=r"ü\.csv' cannot be read.*C\.UTF-8"):
-        refuse_unnameable(topology(folder, folder / "in"), "ANSI_X3.4-1968")

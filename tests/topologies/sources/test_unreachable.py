@@ -24,7 +24,7 @@ from tests.helpers.object_store import ObjectStore, object_store
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.io.formats import FileSplit, access, file_format
 from topologies.io.paths import locate
-from topologies.io.patterns import candidates
+from topologies.io.patterns import find
 from topologies.run.options import RunOptions
 from topologies.sources.splits import FileSource
 from windowing import WindowedBolt
@@ -279,13 +279,13 @@ def somebody() -> Iterator[Path]:
     [("in", "in/*.csv"), ("in/a", "in/*/*.csv"), ("in", "in/x.csv"), ("in", "in/*/x.csv"), ("in/b", "in/{a,b}/*.csv")],
 )
 def test_a_folder_that_cannot_be_listed_is_not_an_empty_one(somebody: Path, closed: str, pattern: str) -> None:
-    assert len(candidates(f"{somebody}/{pattern}")) in (1, 2)
+    assert len(list(find(f"{somebody}/{pattern}"))) in (1, 2)
     euid = os.geteuid()
     os.seteuid(os.getuid())
     (somebody / closed).chmod(0)
     os.seteuid(euid)
     with pytest.raises(UnreachableError, match="Permission denied"):
-        candidates(f"{somebody}/{pattern}")
+        list(find(f"{somebody}/{pattern}"))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Which files belong to which batch, noted as Spark notes it, by an engine that is not Spark (decision 38).
+"""Which files belong to which batch, noted as Spark notes it (decisions 38 and 92).
 
 So either engine continues where the other stopped, and all that looks at a checkpoint finds it as it knows it.
 """
@@ -34,6 +34,47 @@ class JournalMoved(Exception):
     """Another run has written what this journal was about to write; read the journal again."""
 
 
+class FileLog:
+    """The files of a spout that belong to a batch: the log of a source in Spark's half.
+
+    Both engines write it here; Spark asks for the number of its last entry (spark/planned_files.py).
+    """
+
+    def __init__(self, half: SparkHalf, source: int, uri: str | None) -> None:
+        """``source``: its place among the sources of the query. ``uri`` as for ``FileJournal``."""
+        self._half, self._source, self._uri = half, source, uri
+        # One listing says all: what another run adds meanwhile is not half known.
+        entries = half.entries(source)
+        self._files = half.files(source, entries)
+        self.latest = max(entries, default=-1)
+        """The number of the last entry; -1 where there is none."""
+        self._every = _interval(entries)
+        self.seen = {path_of(entry) for entry in self._files}
+        """The files that belong to a batch, by their absolute paths."""
+
+    def last_after(self, number: int) -> int | None:
+        """The last entry, if it has files and comes after this one: they belong to a batch that was not planned."""
+        return self.latest if self._files and self._files[-1]["batchId"] > number else None
+
+    def note(self, files: Sequence[FoundFile]) -> int:
+        """Write the next entry, whose number this is. JournalMoved where another run was faster."""
+        number = self.latest + 1
+        new = [{"path": as_uri(each.path), "timestamp": each.changed, "batchId": number} for each in files]
+        self._files += new
+        compact = (number + 1) % self._every == 0
+        lines = map(_compact_json, self._files if compact else new)
+        name = f"sources/{self._source}/{number}{COMPACT if compact else ''}"
+        create(self._half, self._uri, name, "\n".join(["v1", *lines]))
+        self.latest = number
+        self.seen |= {each.path for each in files}
+        kept = number + 1 - SPARK_KEEPS
+        before = kept - kept % self._every - 1  # the last that holds all that went before what is kept
+        for old, name in self._half.entries(self._source).items() if compact else ():
+            if old < before:
+                delete_spark_file(self._half.filesystem, f"{self._half.root}/sources/{self._source}/{name}")
+        return number
+
+
 class FileJournal:
     """Spark's half of a checkpoint, for spouts of files alone: which of their files are read, and by which batch."""
 
@@ -54,14 +95,8 @@ class FileJournal:
         self._places = ["-"] * (len(self._spouts) + heartbeats)
         if self._planned >= 0:
             self._resume()
-        # Of each log one listing says all: what another run adds meanwhile is not half known.
-        entries = [half.entries(source) for source in range(len(self._spouts))]
-        self._files = [half.files(source, each) for source, each in enumerate(entries)]
-        self._latest = [max(each, default=-1) for each in entries]
-        self._every = [_interval(each) for each in entries]
-        self.seen = {
-            spout: {path_of(entry) for entry in self._files[source]} for source, spout in enumerate(self._spouts)
-        }
+        self._logs = [FileLog(half, source, uri) for source in range(len(self._spouts))]
+        self.seen = {spout: log.seen for spout, log in zip(self._spouts, self._logs, strict=True)}
         """Per spout, the files that belong to a batch, by their absolute paths."""
 
     @property
@@ -84,9 +119,9 @@ class FileJournal:
         for source, spout in enumerate(self._spouts):
             assert not (spout in begun and files.get(spout)), "its part of the batch has been cut"
             if files.get(spout):
-                self._note(source, spout, files[spout])
+                self._logs[source].note(files[spout])
             if spout in begun or files.get(spout):
-                places[source] = _compact_json({"logOffset": self._latest[source]})
+                places[source] = log_offset(self._logs[source].latest)
         if self._heartbeats and (heartbeat or places[-1] == "-"):
             before = 0 if places[-1] == "-" else json.loads(places[-1])["offset"]
             places[-1] = _compact_json({"offset": before + 1, "timestamp": _BEAT * (before + 1)})
@@ -99,7 +134,7 @@ class FileJournal:
     def commit(self, number: int) -> None:
         """Note that a batch is done, and delete what is too old to be gone back to."""
         if number > self._committed:
-            self._write(f"commits/{number}", "\n".join(["v1", '{"nextBatchWatermarkMs":0}']))
+            write(self._half, self._uri, f"commits/{number}", "\n".join(["v1", '{"nextBatchWatermarkMs":0}']))
             self._committed = number
         for folder, batches in (("offsets", self._half.offsets()), ("commits", self._half.commits())):
             for old in batches:
@@ -132,41 +167,36 @@ class FileJournal:
 
     def _is_begun(self, source: int) -> bool:
         """Whether the log of a source has files that belong to none of the batches that are planned."""
-        place, noted = self._places[source], self._files[source]
-        last = -1 if place == "-" else json.loads(place)["logOffset"]
-        return bool(noted) and noted[-1]["batchId"] > last
+        place = self._places[source]
+        return self._logs[source].last_after(-1 if place == "-" else json.loads(place)["logOffset"]) is not None
 
     @property
     def _kinds(self) -> list[set[str]]:
         return [{"logOffset"}] * len(self._spouts) + [{"offset", "timestamp"}] * self._heartbeats
 
-    def _note(self, source: int, spout: str, files: Sequence[FoundFile]) -> None:
-        number = self._latest[source] + 1
-        new = [{"path": as_uri(each.path), "timestamp": each.changed, "batchId": number} for each in files]
-        self._files[source] += new
-        compact = (number + 1) % self._every[source] == 0
-        lines = map(_compact_json, self._files[source] if compact else new)
-        self._create(f"sources/{source}/{number}{COMPACT if compact else ''}", "\n".join(["v1", *lines]))
-        self._latest[source] = number
-        self.seen[spout] |= {each.path for each in files}
-        kept = number + 1 - SPARK_KEEPS
-        before = kept - kept % self._every[source] - 1  # the last that holds all that went before what is kept
-        for old, name in self._half.entries(source).items() if compact else ():
-            if old < before:
-                delete_spark_file(self._half.filesystem, f"{self._half.root}/sources/{source}/{name}")
-
     def _create(self, name: str, text: str) -> None:
-        """Write a file that another run may be about to write, where no lock keeps it off."""
-        if self._uri is None:
-            self._write(name, text)
-        elif not create_spark_file(self._uri, f"{self._half.root}/{name}", text):
-            raise JournalMoved
+        create(self._half, self._uri, name, text)
 
-    def _write(self, name: str, text: str) -> None:
-        path = f"{self._half.root}/{name}"
-        if not is_object_store(self._uri):
-            make_folder(self._half.filesystem, path.rsplit("/", 1)[0])
-        write_spark_file(self._half.filesystem, path, text, summed=self._uri is None)
+
+def create(half: SparkHalf, uri: str | None, name: str, text: str) -> None:
+    """Write a file that another run may be about to write, where no lock keeps it off: then JournalMoved."""
+    if uri is None:
+        write(half, uri, name, text)
+    elif not create_spark_file(uri, f"{half.root}/{name}", text):
+        raise JournalMoved
+
+
+def write(half: SparkHalf, uri: str | None, name: str, text: str) -> None:
+    """Write a file in place of one that may be there."""
+    path = f"{half.root}/{name}"
+    if not is_object_store(uri):
+        make_folder(half.filesystem, path.rsplit("/", 1)[0])
+    write_spark_file(half.filesystem, path, text, summed=uri is None)
+
+
+def log_offset(number: int) -> str:
+    """How Spark's ``offsets/`` name the last entry of a log of files."""
+    return _compact_json({"logOffset": number})
 
 
 def path_of(entry: Mapping[str, Any]) -> str:
@@ -183,6 +213,8 @@ def as_uri(path: str) -> str:
     scheme, sign, rest = path.partition("://")
     if not sign or path.startswith("/"):
         scheme, rest = "file", path
+    elif scheme == "s3":
+        scheme = "s3a"
     if rest.isascii():
         return f"{scheme}://{quote(rest, safe=_NOT_QUOTED)}"
     return f"{scheme}://" + "".join(quote(char, safe=_NOT_QUOTED) if char.isascii() else _other(char) for char in rest)

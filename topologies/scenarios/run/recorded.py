@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -121,7 +120,7 @@ def _reader(node: SpoutNode, path: str | None) -> FileSpout:
                 why="its rows come in an order that a run makes",
                 do="give a scenario's events by hand",
             )
-        return spout if path is None else replace(spout, path=os.path.abspath(path))
+        return spout if path is None else replace(spout, path=path)
     if path is None:
         raise ConfigError(
             f"spout {node.name!r} reads no files",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,7 +13,7 @@ import pyarrow.fs as pafs
 from manager.storage.file_systems.files import delete_folder, is_there, make_folder, read_bytes, write_private
 from topologies.io.file_spout import FileSpout
 from topologies.io.paths import locate, shown_path
-from topologies.io.patterns import is_pattern, leading_folder
+from topologies.io.patterns import find, leading, passed_over
 from topologies.io.sinks import FileSink
 from topologies.topology import Topology
 from windowing.errors import EnvironmentMissing, StorageError, WindboltError
@@ -95,13 +94,11 @@ def places_of(topology: Topology, checkpoint: str) -> list[ProbedPlace]:
 
 def _inputs(spout: FileSpout) -> Iterator[str]:
     """The folder of a spout, and on this machine one of its files."""
-    path = shown_path(spout.path)
-    if "://" in path:
-        yield leading_folder(path)
-        return
-    yield leading_folder(path) if is_pattern(path) else path
-    found = glob.iglob(path if is_pattern(path) else os.path.join(path, "*"))
-    yield from islice((name for name in found if os.path.isfile(name)), 1)
+    folder, _ = leading(spout.path)
+    yield folder
+    if "://" not in folder:
+        names = (entry.path for entry in find(spout.path))
+        yield from islice((name for name in names if not passed_over(name) and os.path.isfile(name)), 1)
 
 
 def _reason(error: Exception) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 import re
 import shutil
@@ -36,12 +35,6 @@ _UNNAMED = "pyspark-shell"
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _TOGETHER = Together()
-_LISTING = {
-    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
-    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
-}
-"""Settings for listing files: from 33 files on Spark would list those of a pattern in a job with a task each, which one
-thread does faster."""
 
 
 def active_session() -> SparkSession | None:
@@ -107,7 +100,6 @@ def _defaults(master: str) -> dict[str, str]:
         _PROGRESS: "false",
         # Over TCP every Python task waits 40 ms for a delayed acknowledgement.
         "spark.python.unix.domain.socket.enabled": "true",
-        **_LISTING,
     }
     if on_this_machine(master):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -212,12 +204,3 @@ def check_java() -> None:
     version = int(match[2] or 0) if match[1] == "1" else int(match[1])
     if version < OLDEST_JAVA:
         raise EnvironmentMissing(f"Java {version} is too old ({command})", why=wanted, do=remedy)
-
-
-def name_encoding_of_java(spark: SparkSession) -> str:
-    """The encoding that Java uses for file names, by its Python name: ASCII in a locale without UTF-8."""
-    named = str(spark.sparkContext._jvm.java.lang.System.getProperty("sun.jnu.encoding"))  # type: ignore[union-attr]
-    try:
-        return codecs.lookup(named).name
-    except LookupError:
-        return "utf-8"

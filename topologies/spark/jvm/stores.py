@@ -42,23 +42,22 @@ _OF_PATHS = ("spark.driver.extraClassPath", "spark.jars.ivySettings")
 
 
 def places_of_spark(topology: Topology, options: RunOptions) -> list[str]:
-    """The places outside this machine that Spark itself reads or writes: its half of the checkpoint, and the input.
+    """The places outside this machine that Spark itself reads or writes: its half of the checkpoint.
 
-    Raises ConfigError for input whose store is named by options in its path: Spark lists it, and tells paths only.
+    Raises ConfigError for input whose store is named by options in its path: files are noted by their paths only.
     """
     assert options.checkpoint is not None
-    found = [shown_path(options.checkpoint)]
     for node in topology.spouts.values():
         if isinstance(node.spout, FileSpout):
             path = shown_path(node.spout.path)
             if has_query(path):
                 raise ConfigError(
                     f"spout {node.name!r} reads {path.partition('?')[0]}, with options behind a question mark",
-                    why="Spark lists the files of a spout, and tells their paths without options",
+                    why="a checkpoint notes files by their paths, without options",
                     do="leave them out, and name the store by AWS_ENDPOINT_URL_S3 and AWS_REGION in the environment",
                 )
-            found.append(path)
-    return [path for path in found if "://" in path]
+    place = shown_path(options.checkpoint)
+    return [place] if "://" in place else []
 
 
 def check_jars(places: Collection[str], conf: Mapping[str, str]) -> None:
@@ -113,8 +112,7 @@ def _missing(place: str) -> EnvironmentMissing:
     package = coordinates.format(hadoop=_hadoop_version())
     return EnvironmentMissing(
         f"Spark cannot reach {place_name(place).partition('?')[0]}: it has no {jar}",
-        why="Spark's half of the checkpoint, and its listing of input, go through Hadoop, which has its stores in jars "
-        "of their own",
+        why="Spark's half of the checkpoint goes through Hadoop, which has its stores in jars of their own",
         do=f"add --conf spark.jars.packages={package} (--packages {package} of spark-submit), or put its jars into "
         f"{_folder_of_jars()}",
     )

@@ -7,6 +7,7 @@ milliseconds, or has a unit (``5 s``, ``"5s"``, ``500 ms``, ``2 minutes``).
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.alias_generators import to_camel
 
 from topologies.io.documents.showing import brief
+from topologies.io.patterns import literal
 from windowing.errors import ConfigError
 from windowing.time.durations import Duration, parse_duration
 
@@ -53,9 +55,17 @@ class FilePath:
         return self.folder / self.text
 
     @property
-    def location(self) -> str:
-        """The location, for readers that also support folders, patterns and other file systems."""
+    def place(self) -> str:
+        """The path of a folder, also on other file systems."""
         return self.text if "://" in self.text else str(self.file)
+
+    @property
+    def location(self) -> str:
+        """The location, for readers that also support folders, patterns and other file systems: only what the user
+        wrote is a pattern."""
+        if "://" in self.text or os.path.isabs(self.text):
+            return self.text
+        return f"{literal(str(self.folder))}/{self.text}"
 
 
 def _text(value: object) -> str:

@@ -1,0 +1,73 @@
+"""What paths of input stand for on Spark: the cases of tests/topologies/io/test_patterns.py, and what comes later."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.spark.tools import run
+from tests.topologies.io.test_patterns import CASES, all_cases, files_of_cases, made_project, topology
+from topologies import RunOptions, run_local, sinks
+from topologies.engine.batch.report import BatchReport
+from windowing.errors import ConfigError
+
+pytestmark = pytest.mark.usefixtures("spark")
+LINE = '{{"id": {}, "ts": "2026-01-01T00:00:0{}Z"}}\n'
+
+
+def test_paths_stand_for_the_same_files_as_in_a_local_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = made_project(tmp_path, monkeypatch)
+    run(all_cases(), project / "ck", flush=False)
+    assert files_of_cases(project / "ck", project) == CASES
+    # What Spark's half notes is what a local run notes: it has nothing left to read.
+    assert run_local(all_cases(), RunOptions(str(project / "ck"), flush=False)).rows == 0
+    with pytest.raises(ConfigError, match="nowhere' is not there"):
+        run(topology("nowhere/*.jsonl"), project / "refused")
+
+
+# when each file was last changed, by the run that finds it: of the past, of the future, and equal ones
+CHANGED: list[dict[str, int]] = [
+    {"a": 0, "b": 7_258_118_400, "c": 1_700_000_000},
+    {"d": 1_700_000_000, "e": 0, "f:g": 1_700_000_001, "h": 7_258_118_400},
+]
+
+
+def test_each_file_is_read_once_whenever_it_was_changed(tmp_path: Path) -> None:
+    """A file of the year 2200 does not hide those of today."""
+    (tmp_path / "in").mkdir()
+    seen: list[Any] = []
+    number = 0
+    for found in CHANGED:
+        for name, at in found.items():
+            (tmp_path / f"in/{name}.jsonl").write_text(LINE.format(number, number + 1))
+            os.utime(tmp_path / f"in/{name}.jsonl", (at, at))
+            number += 1
+        out = sinks.memory()
+        last = CHANGED.index(found) == len(CHANGED) - 1
+        summary = run(topology(tmp_path / "in/*.jsonl", out), tmp_path / "ck", flush=last)
+        assert summary.rows == len(found)
+        seen += out.rows
+    assert seen == [{"ids": ",".join(map(str, range(number)))}]
+
+
+def test_a_name_with_a_colon_that_arrives_does_not_end_a_service(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/1.jsonl").write_text(LINE.format(1, 1))
+    (tmp_path / "late").mkdir()
+    (tmp_path / "late/2024-01-01T06:00:00Z.jsonl").write_text(LINE.format(2, 2))
+    rows: list[int] = []
+    stop = threading.Event()
+
+    def arrive(report: BatchReport) -> None:
+        rows.append(report.rows)
+        if len(rows) == 1:
+            os.rename(tmp_path / "late/2024-01-01T06:00:00Z.jsonl", tmp_path / "in/2024-01-01T06:00:00Z.jsonl")
+        else:
+            stop.set()
+
+    run(topology(tmp_path / "in/*.jsonl"), tmp_path / "ck", every="100ms", on_report=arrive, stop=stop)
+    assert rows == [1, 1]
