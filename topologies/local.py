@@ -22,6 +22,7 @@ from topologies.engine.work.source_splits import MergedSplits, SourceSplit
 from topologies.graph.nodes.spout import SpoutNode
 from topologies.io.file_spout import FileSpout, FoundFile
 from topologies.io.spouts import MemorySpout
+from topologies.io.watched_files import WatchedFiles
 from topologies.metrics.source_lag import files_behind
 from topologies.page.asked_observers import asked_observers
 from topologies.preflight.in_process import check_local
@@ -85,6 +86,7 @@ class LocalRun(CheckpointedRun):
         self.spouts = {
             name: cast("FileSpout", self.topology.spouts[name].spout) for name in sorted(self.topology.spouts)
         }
+        self.watched = {name: WatchedFiles(name, spout) for name, spout in self.spouts.items()}
         return tuple(self.spouts), ()
 
     def _batches(self) -> None:
@@ -121,7 +123,8 @@ class LocalRun(CheckpointedRun):
     def _new_files(self) -> dict[str, Iterator[list[FoundFile]]]:
         """By spout, the files that no batch has read yet, cut into batches. None for the first batch of a spout whose
         part of it is in the journal already."""
-        cut = {name: spout.cut(spout.listed(self.journal.seen[name])) for name, spout in self.spouts.items()}
+        seen = self.journal.seen
+        cut = {name: spout.cut(self.watched[name].new(seen[name])) for name, spout in self.spouts.items()}
         nothing: list[list[FoundFile]] = [[]]
         begun = self.journal.begun
         return {name: chain(nothing if name in begun else [], batches) for name, batches in cut.items()}

@@ -481,6 +481,7 @@ CALLS: dict[str, Valid] = {
             "metadata": True,
             "merge_by": "ts",
             "on_missing": "invalid",
+            "on_change": "error",
             "defaults": {"amount": 0.0},
             "delimiter": ";",
         },

@@ -13,7 +13,7 @@ from tests.spark.tools import run
 from tests.topologies.io.test_patterns import CASES, all_cases, files_of_cases, made_project, topology
 from topologies import RunOptions, run_local, sinks
 from topologies.engine.batch.report import BatchReport
-from windowing.errors import ConfigError
+from windowing.errors import ConfigError, DataError
 
 pytestmark = pytest.mark.usefixtures("spark")
 LINE = '{{"id": {}, "ts": "2026-01-01T00:00:0{}Z"}}\n'
@@ -52,6 +52,12 @@ def test_each_file_is_read_once_whenever_it_was_changed(tmp_path: Path) -> None:
         assert summary.rows == len(found)
         seen += out.rows
     assert seen == [{"ids": ",".join(map(str, range(number)))}]
+    with open(tmp_path / "in/a.jsonl", "a") as file:
+        file.write(LINE.format(9, 9))
+    again = run(topology(tmp_path / "in/*.jsonl"), tmp_path / "ck")
+    assert (again.rows, again.changed_files, len(again.complaints)) == (0, 1, 1)
+    with pytest.raises(DataError, match=r"'a\.jsonl' was changed after it was read"):
+        run(topology(tmp_path / "in/*.jsonl", on_change="error"), tmp_path / "ck")
 
 
 def test_a_name_with_a_colon_that_arrives_does_not_end_a_service(tmp_path: Path) -> None:

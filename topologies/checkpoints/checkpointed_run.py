@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, ClassVar, Self
 
@@ -14,6 +14,7 @@ from manager.storage.file_systems.files import sync_folders_below
 from manager.storage.file_systems.storage_errors import during
 from topologies.checkpoints.claiming import telling_who_took_over
 from topologies.checkpoints.memory import as_files
+from topologies.checkpoints.moved_input import follow_moved_input
 from topologies.checkpoints.notes.runs_note import RunNote, noted_run
 from topologies.checkpoints.opening import open_checkpoint
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
@@ -32,6 +33,7 @@ from topologies.engine.commit.frames import Frames
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.time.first_output import FirstOutput
 from topologies.engine.work.output import Output
+from topologies.io.watched_files import WatchedFiles
 from topologies.metrics.source_lag import files_behind
 from topologies.run.attempts import Attempts
 from topologies.run.bolt_totals import BoltTotals
@@ -78,7 +80,9 @@ class CheckpointedRun(ABC):
         self.halves = PairedCheckpoint(options.checkpoint)
         self.claims = Claims(topology)
         self.summary = Summary()
-        self.files_read: dict[str, set[str]] = {}
+        self.watched: dict[str, WatchedFiles] = {}
+        """The spouts of files."""
+        self.files_read: Mapping[str, Container[str]] = {}
         """Per spout, the files that belong to a batch, by their absolute paths; for observers."""
         self.passed_over: set[str] = set()
         """The files that are not read for their names, and that have been named."""
@@ -122,8 +126,17 @@ class CheckpointedRun(ABC):
         )
         self.checkpoint = opened.files
         with telling_who_took_over(self.checkpoint):
+            self._follow_moved_input()
             self._load(opened.first_output)
             self._open_log()
+
+    def _follow_moved_input(self) -> None:
+        moved = follow_moved_input(self.halves, self.given, self.checkpoint.check_owner)
+        self.summary.complaints += [
+            f"spout {name!r}: runs were started in {before}, and this one in {now}; its files are known, and are not "
+            "read again"
+            for name, (before, now) in moved.items()
+        ]
 
     def _load(self, first_output: int | None) -> None:
         """The tasks get the topology, and the micro-batch the state after the last batch."""
@@ -192,7 +205,9 @@ class CheckpointedRun(ABC):
             self._close()
         self.micro_batch.tidy()
         self.checkpoint.tidy()
-        self.summary.complaints += self._passed_over()
+        for watched in self.watched.values():
+            watched.look()
+        self.summary.complaints += self._remarks()
 
     def batch(self, number: int, rows: IngestRows = lambda slots, there: None) -> None:
         """Run a batch whose files are noted in the log; as it was planned, if it was not committed then."""
@@ -254,7 +269,7 @@ class CheckpointedRun(ABC):
         query = self.halves.spark_half.query()
         report = self.micro_batch.run(plan, query=query)
         if self.options.every is not None:
-            report.complaints.extend(self._passed_over())
+            report.complaints.extend(self._remarks())
         self._note(query, report)
         self.summary.note(report)
         self.observers.report(report)
@@ -266,6 +281,12 @@ class CheckpointedRun(ABC):
     def _lag(self) -> list[SourceLag]:
         """How far the spouts of files on this machine are behind; called from any thread."""
         return files_behind(self.topology, self.files_read)
+
+    def _remarks(self) -> list[str]:
+        """What is to be said of files, each once: their names cannot be read, or they were changed after they were."""
+        changed = [text for watched in self.watched.values() for text in watched.take()]
+        self.summary.changed_files += len(changed)
+        return self._passed_over() + changed
 
     def _passed_over(self) -> list[str]:
         """What is to be said of files that have come since and whose names cannot be read: each is named once."""

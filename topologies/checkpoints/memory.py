@@ -38,6 +38,7 @@ def as_files(topology: Topology, checkpoint: str) -> Topology:
                 declared=node.spout.declared,
                 format=file_format("arrow"),
                 files_per_batch=1,
+                on_change="ignore",
                 defaults=node.spout.defaults,
             )
             spouts[name] = replace(node, spout=files)

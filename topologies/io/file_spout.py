@@ -55,6 +55,8 @@ class FileSpout:
     """The column by which the rows of a batch's files are merged; None: they arrive file by file."""
     on_missing: str = "stop"
     """What to do about a listed file that no longer exists: ``stop``, or count it as ``invalid``."""
+    on_change: str = "warn"
+    """What to do about a file that was changed after it was read: ``warn``, ``error`` or ``ignore``."""
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """What its rows have in columns where they have no value."""
 
@@ -100,9 +102,16 @@ class FileSpout:
 
         Files whose names are not UTF-8 are not input (topologies/sources/unnameable.py reports them).
         """
-        found = [each for each in find(self.path) if not passed_over(each.path) and _is_text(each.path)]
+        return self.in_order(entry for entry in self.entries() if entry.path not in passed)
+
+    def entries(self) -> list[Entry]:
+        """What its path stands for, in no order, without what is passed over."""
+        return [each for each in find(self.path) if not passed_over(each.path) and _is_text(each.path)]
+
+    def in_order(self, entries: Iterable[Entry]) -> list[FoundFile]:
+        """The files among these entries, in the order in which they are read."""
         with reached(self.path):
-            files = [_listing_entry(each) for each in found if each.path not in passed]
+            files = [_listing_entry(each) for each in entries]
         return sorted((file for file in files if file is not None), key=lambda file: (file.changed, file.path))
 
     def cut(self, files: Iterable[FoundFile]) -> Iterator[list[FoundFile]]:
@@ -148,6 +157,16 @@ def _is_text(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def changed_at(entry: Entry) -> int | None:
+    """When a file was last changed, in milliseconds; None where that cannot be told."""
+    if entry.info is not None:
+        return None if entry.info.mtime_ns is None else int(entry.info.mtime_ns) // 1_000_000
+    try:
+        return os.stat(entry.path).st_mtime_ns // 1_000_000
+    except OSError:
+        return None
 
 
 def _listing_entry(entry: Entry) -> FoundFile | None:

@@ -89,6 +89,22 @@ def look(path: str) -> Entry | None:
     return _folders(_parsed(path).root).kind(path)
 
 
+def folders_before(path: str, file: str) -> list[tuple[str, str]]:
+    """The folders in which a run may have been started for which a relative path stood for this file, each with the one
+    in which this run was. Empty for a file that the path does not stand for, and for paths that are not relative."""
+    if "://" in place_name(path) or path.startswith(("/", "file:", "dbfs:")):
+        return []
+    names = file.split("/")[1:]
+    found: list[tuple[str, str]] = []
+    for base, parts in _parsed(path).ways:
+        for number in range(len(parts), len(names) + 1):
+            tail = names[len(names) - number :]
+            matched, below = tail[: len(parts)], tail[len(parts) : -1]
+            if all(map(_fits, parts, matched)) and all(map(is_partition, below)):
+                found.append(("".join(f"/{name}" for name in names[: len(names) - number]), base))
+    return found
+
+
 def literal(name: str) -> str:
     """The pattern that matches this name alone."""
     return re.sub(r"[*?\[{\\]", lambda found: "\\\\" if found[0] == "\\" else f"[{found[0]}]", name)
@@ -324,6 +340,11 @@ def _named(folders: _Folders, folder: str, part: str) -> str | None:
     if _ESCAPED.fullmatch(part) is None:
         return None
     return f"{folder.rstrip('/')}/{_unescaped(part)}"
+
+
+def _fits(part: str, name: str) -> bool:
+    """True if a part may stand for a name, whatever else there is."""
+    return part == name or _compiled(part).fullmatch(name) is not None
 
 
 def _unescaped(part: str) -> str:

@@ -89,6 +89,7 @@ def files(
     metadata: bool | str | Iterable[str] = False,
     merge_by: str | None = None,
     on_missing: Literal["stop", "invalid"] = "stop",
+    on_change: Literal["warn", "error", "ignore"] = "warn",
     **options: Any,
 ) -> FileSpout:
     """Events from Parquet, CSV, JSON or Arrow files, in the order in which they were last changed.
@@ -120,6 +121,9 @@ def files(
 
     A file that cannot be reached is retried several times, and then stops the run: a later run reads it. The same holds
     for a file that was deleted after it was listed; with ``on_missing="invalid"`` that counts as an invalid file.
+
+    A file is read once. One that is changed after it was read is named among the complaints of the run and counted in
+    ``changed_files``; ``on_change="error"`` ends the run, and ``on_change="ignore"`` says nothing.
     """
     text = os.fspath(path)
     _check_name(text)
@@ -130,7 +134,7 @@ def files(
             do="end the path in *.parquet, *.csv, *.jsonl or *.arrow, or give format=...",
         )
     _check_limits(text, files_per_batch, bytes_per_batch)
-    _check_choices(text, on_missing, options)
+    _check_choices(text, on_missing, on_change, options)
     _check_merged(merge_by, defaults)
     return _checked(
         FileSpout(
@@ -142,6 +146,7 @@ def files(
             metadata=checked_file_metadata(metadata),
             merge_by=merge_by,
             on_missing=on_missing,
+            on_change=on_change,
             defaults=dict(defaults or {}),
         )
     )
@@ -172,13 +177,19 @@ def _check_limits(text: str, files_per_batch: int | None, bytes_per_batch: int |
         )
 
 
-def _check_choices(text: str, on_missing: str, options: Mapping[str, Any]) -> None:
+def _check_choices(text: str, on_missing: str, on_change: str, options: Mapping[str, Any]) -> None:
     """Raise ConfigError for what the reader of files does not know."""
     if on_missing not in ("stop", "invalid"):
         raise ConfigError(
             f"files({text!r}) with on_missing={on_missing!r}",
             why="a deleted file either stops the run or is counted as invalid",
             do="use 'stop' or 'invalid'",
+        )
+    if on_change not in ("warn", "error", "ignore"):
+        raise ConfigError(
+            f"files({text!r}) with on_change={on_change!r}",
+            why="of a file that was changed after it was read a run warns, or it ends there, or it says nothing",
+            do="use 'warn', 'error' or 'ignore'",
         )
     if "escape_formulas" in options:
         raise ConfigError(

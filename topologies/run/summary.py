@@ -44,6 +44,8 @@ class Summary:
     new_column_defaults: dict[str, dict[str, str]] = field(default_factory=dict)
     """Per bolt and new column that has a default: what events from before have there, in words."""
 
+    changed_files: int = 0
+    """How many files were found to have been changed after they were read; they are not read again."""
     restarts: int = 0
     """How often the run was started again after a failure (``RunOptions.restart``)."""
 
@@ -110,6 +112,7 @@ class Summary:
                 name: {"accounts": bolt.accounts, "fired": bolt.fired, "emitted": bolt.emitted}
                 for name, bolt in self.this_run().items()
             },
+            **({"changed_files": self.changed_files} if self.changed_files else {}),
             **({"restarts": self.restarts} if self.restarts else {}),
             **({"new_columns": self.new_columns} if self.new_columns else {}),
             **({"new_column_defaults": self.new_column_defaults} if any(self.new_column_defaults.values()) else {}),

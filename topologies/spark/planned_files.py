@@ -15,8 +15,9 @@ from manager.outside.place_names import root_and_path
 from manager.storage.file_systems.hdfs import is_hdfs
 from manager.storage.file_systems.storage_errors import during
 from topologies.checkpoints.spark_half.file_journal import FileLog, JournalMoved, log_offset
-from topologies.io.file_spout import FileSpout, FoundFile
+from topologies.io.file_spout import FoundFile
 from topologies.io.paths import shown_path
+from topologies.io.watched_files import WatchedFiles
 from topologies.spark.jvm.compiled import compiled, made
 
 _SOURCE = Path(__file__).with_name("PlannedFiles.java")
@@ -31,11 +32,11 @@ class PlannedFiles:
     """
 
     def __init__(
-        self, spout: FileSpout, open_log: Callable[[], FileLog], check_owner: Callable[[], None] = lambda: None
+        self, watched: WatchedFiles, open_log: Callable[[], FileLog], check_owner: Callable[[], None] = lambda: None
     ) -> None:
         """``open_log`` is called when Spark asks first. ``check_owner`` raises CheckpointError where another run has
         taken the checkpoint over."""
-        self.spout, self._open_log, self._check_owner = spout, open_log, check_owner
+        self.watched, self._open_log, self._check_owner = watched, open_log, check_owner
         self.failure: BaseException | None = None
         """What the query failed with, where that was in here."""
         self._log: FileLog | None = None
@@ -74,7 +75,7 @@ class PlannedFiles:
             return self._answer(asked)
 
     def _cut(self, log: FileLog) -> Iterator[list[FoundFile]]:
-        return self.spout.cut(self.spout.listed(log.seen))
+        return self.watched.spout.cut(self.watched.new(log.seen))
 
     class Java:
         implements: ClassVar[list[str]] = ["java.util.function.Function"]
@@ -85,7 +86,7 @@ def planned_files(spark: SparkSession, planned: PlannedFiles) -> DataFrame:
     are in its log."""
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
     source = made(spark, compiled(spark, _SOURCE))
-    return DataFrame(source.open(spark._jsparkSession, planned, planned.spout.path), spark)
+    return DataFrame(source.open(spark._jsparkSession, planned, planned.watched.spout.path), spark)
 
 
 def with_host(spark: SparkSession, path: str) -> str:

@@ -139,13 +139,14 @@ class SparkRun(CheckpointedRun):
     def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         check_sinks(self.spark, self.topology)
         self.source = StreamSource(self.spark, self.topology, self._log_of_files, self.checkpoint.check_owner)
+        self.watched = {planned.watched.name: planned.watched for planned in self.source.planned}
         if self.executor.on_this_machine:
             self.source.read_in_driver(self.spark, self.executor.slots)
         if isinstance(self.executor, SparkExecutor) and is_cluster(self.spark.sparkContext.master or ""):
             ask_executors(self.executor, self.topology, self.halves.path)
         if self.observers.observers:
             half = self.halves.spark_half
-            self.files_read = {
+            self.files_read = self._noted = {
                 spout: {path_of(entry) for entry in half.files(source)}
                 for source, spout in enumerate(self.source.file_spouts)
             }
@@ -201,7 +202,7 @@ class SparkRun(CheckpointedRun):
 
         if self.observers.observers:
             for spout, path in self.log.files(number):
-                self.files_read[spout].add(shown_path(path))
+                self._noted[spout].add(shown_path(path))
         self.batch(number, rows)
 
     def _lag(self) -> list[SourceLag]:

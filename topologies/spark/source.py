@@ -30,6 +30,7 @@ from topologies.io.file_spout import FileSpout
 from topologies.io.kafka import KafkaSpout
 from topologies.io.paths import shown_path
 from topologies.io.spouts import FrameSpout
+from topologies.io.watched_files import WatchedFiles
 from topologies.preflight.input_paths import refuse_missing
 from topologies.sources.record_files import RecordFile
 from topologies.sources.records import Records
@@ -199,7 +200,7 @@ class StreamSource:
         spout = replace(spout, path=with_host(spark, spout.path))
         if "://" in shown_path(spout.path):  # others have been looked at before Spark was started
             refuse_missing(name, spout)
-        return PlannedFiles(spout, partial(self._open_log, source), self._check_owner)
+        return PlannedFiles(WatchedFiles(name, spout), partial(self._open_log, source), self._check_owner)
 
     def _rows(self, spark: SparkSession, name: str) -> DataFrame:
         node = self.topology.spouts[name]

@@ -30,6 +30,7 @@ from topologies.io.file_spout import FileSpout
 from topologies.io.formats import file_format
 from topologies.io.paths import shown_path
 from topologies.io.patterns import literal
+from topologies.io.watched_files import WatchedFiles
 from topologies.run.clock import system_clock
 from topologies.run.options import RunOptions
 from topologies.scenarios.run.comparing import judge, judge_midway
@@ -178,7 +179,7 @@ class _Group:
         half, options = halves.spark_half, RunOptions()
         log = SourceLog(half.filesystem, half.root, ("batches",))
         spout = FileSpout(literal(f"{folder}/batches"), declared=None, format=file_format("jsonl"), files_per_batch=1)
-        planned = PlannedFiles(spout, lambda: FileLog(half, 0, halves.uri))
+        planned = PlannedFiles(WatchedFiles("batches", spout), lambda: FileLog(half, 0, halves.uri))
         guarded = Guarded(run, options.stop, self.executor.cancel, [planned])
         writer = planned_files(self.spark, planned).writeStream.foreachBatch(guarded)
         writer = writer.option("checkpointLocation", halves.spark)

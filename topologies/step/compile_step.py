@@ -226,6 +226,7 @@ def source_of(config: StepConfig) -> Spout:
             format=LinesFormat(),
             files_per_batch=source.files_per_batch,
             on_missing=source.on_missing,
+            on_change=source.on_change,
         )
     connection = config.connections[source.config.name]
     assert isinstance(connection, KafkaConnection)

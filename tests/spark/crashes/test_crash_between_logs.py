@@ -21,6 +21,7 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.spark_half.file_journal import FileLog
 from topologies.checkpoints.spark_half.source_log import SourceLog
 from topologies.checkpoints.spark_half.spark_half import SparkHalf
+from topologies.io.watched_files import WatchedFiles
 from topologies.spark.planned_files import PlannedFiles, planned_files
 from topologies.topology import Topology
 
@@ -154,7 +155,7 @@ def test_files_that_were_listed_and_kept_do_not_come_before_older_ones(
 
     spout = spouts.files(tmp_path / "in", "line string", format="jsonl", files_per_batch=5)
     half = SparkHalf(pafs.LocalFileSystem(), str(tmp_path / "checkpoint"))
-    planned = PlannedFiles(spout, lambda: FileLog(half, 0, None))
+    planned = PlannedFiles(WatchedFiles("in", spout), lambda: FileLog(half, 0, None))
     writer = planned_files(spark, planned).writeStream.foreachBatch(note)
     query = (
         writer.option("checkpointLocation", str(tmp_path / "checkpoint"))

@@ -233,9 +233,9 @@ def test_a_literal_name_matches_itself_alone(name: str) -> None:
     assert not patterns._compiled(written).fullmatch(f"{name}a")
 
 
-def topology(path: Any, out: sinks.MemorySink | None = None) -> Topology:
+def topology(path: Any, out: sinks.MemorySink | None = None, **settings: Any) -> Topology:
     builder = TopologyBuilder("patterns")
-    builder.set_spout("in", spouts.files(path, SCHEMA, format="jsonl"))
+    builder.set_spout("in", spouts.files(path, SCHEMA, format="jsonl", **settings))
     builder.set_bolt("ids", Ids().with_tumbling_window("10s").with_timestamp_field("ts")).global_grouping("in")
     builder.set_sink("out", out or sinks.memory()).from_("ids")
     return builder.build()

@@ -49,8 +49,9 @@ class FileLog:
         self.latest = max(entries, default=-1)
         """The number of the last entry; -1 where there is none."""
         self._every = _interval(entries)
-        self.seen = {path_of(entry) for entry in self._files}
-        """The files that belong to a batch, by their absolute paths."""
+        self.seen = {path_of(entry): int(entry["timestamp"]) for entry in self._files}
+        """The files that belong to a batch, by their absolute paths in the order of the batches: when each was last
+        changed, in milliseconds."""
 
     def last_after(self, number: int) -> int | None:
         """The last entry, if it has files and comes after this one: they belong to a batch that was not planned."""
@@ -66,7 +67,7 @@ class FileLog:
         name = f"sources/{self._source}/{number}{COMPACT if compact else ''}"
         create(self._half, self._uri, name, "\n".join(["v1", *lines]))
         self.latest = number
-        self.seen |= {each.path for each in files}
+        self.seen |= {each.path: each.changed for each in files}
         kept = number + 1 - SPARK_KEEPS
         before = kept - kept % self._every - 1  # the last that holds all that went before what is kept
         for old, name in self._half.entries(self._source).items() if compact else ():
@@ -97,7 +98,7 @@ class FileJournal:
             self._resume()
         self._logs = [FileLog(half, source, uri) for source in range(len(self._spouts))]
         self.seen = {spout: log.seen for spout, log in zip(self._spouts, self._logs, strict=True)}
-        """Per spout, the files that belong to a batch, by their absolute paths."""
+        """Per spout, the files that belong to a batch, as in their logs."""
 
     @property
     def begun(self) -> list[str]:

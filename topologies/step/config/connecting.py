@@ -89,6 +89,8 @@ class FilesSource(Section):
     """Maximum number of files per batch."""
     on_missing: Literal["stop", "invalid"] = "stop"
     """What to do about a listed file that no longer exists when it is to be read."""
+    on_change: Literal["warn", "error", "ignore"] = "warn"
+    """What to do about a file that was changed after it was read."""
 
 
 SourceSection: TypeAlias = Annotated[KafkaSource | FilesSource, Field(discriminator="type")]
