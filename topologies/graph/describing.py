@@ -134,17 +134,21 @@ def spout_in_words(spout: Spout) -> str:
                 limit = f", at most {spout.bytes_per_batch} bytes a batch"
             order = f", merged by {spout.merge_by}" if spout.merge_by else ""
             gone = "; one that is gone is invalid" if spout.on_missing == "invalid" else ""
-            return f"{spout.format.name} files {_near(spout.path)}{limit}{order}{gone}"
+            return f"{spout.format.name} files {_near(spout.path)}{limit}{order}{_zone(spout)}{gone}"
         case KafkaSpout():
             limit = f", at most {spout.records_per_batch} records a batch" if spout.records_per_batch else ""
             what = "records" if spout.declared is None else "JSON"
-            return f"{what} of Kafka {spout.display_name} at {spout.servers}{limit}"
+            return f"{what} of Kafka {spout.display_name} at {spout.servers}{limit}{_zone(spout)}"
         case FrameSpout():
             return "a streaming DataFrame"
         case MemorySpout():
             number = len(spout.batches)
             return f"memory, {number} batch{'' if number == 1 else 'es'}"
     return type(spout).__name__
+
+
+def _zone(spout: FileSpout | KafkaSpout) -> str:
+    return f", times without a zone are of {spout.timezone}" if spout.timezone else ""
 
 
 def sink_in_words(sink: Sink) -> str:  # noqa: PLR0911 - one for each kind

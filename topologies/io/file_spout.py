@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from topologies.io.file_metadata import with_file_metadata
-from topologies.io.formats import FileFormat, infer_schema
+from topologies.io.formats import Chunk, FileFormat, FileSplit, infer_schema
 from topologies.io.formats.access import reached
+from topologies.io.local_times import in_utc, in_zone
 from topologies.io.patterns import Entry, find, passed_over
 from windowing.data.reprs import of_fields
 from windowing.data.returned_rows import DEFAULT_STREAM
@@ -57,6 +58,8 @@ class FileSpout:
     """What to do about a listed file that no longer exists: ``stop``, or count it as ``invalid``."""
     on_change: str = "warn"
     """What to do about a file that was changed after it was read: ``warn``, ``error`` or ``ignore``."""
+    timezone: str | None = None
+    """The zone of times that are written without one; None: UTC."""
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """What its rows have in columns where they have no value."""
 
@@ -74,6 +77,19 @@ class FileSpout:
     def row_schema(self, output: pa.Schema) -> pa.Schema:
         """The output columns that are read from a file."""
         return pa.schema([field for field in output if field.name not in self.metadata])
+
+    def read(
+        self,
+        filesystem: pafs.FileSystem,
+        split: FileSplit,
+        schema: pa.Schema,
+        needed: Collection[str] | None = None,
+        optional: Collection[str] = (),
+    ) -> Iterator[Chunk]:
+        """A split of a file in chunks, as its format reads it (``FileFormat.read``)."""
+        zoned = in_zone(schema, self.timezone)
+        for table, numbers, bad in self.format.read(filesystem, split, zoned, needed, optional):
+            yield in_utc(table, schema), numbers, bad
 
     def _check_merging(self, schema: pa.Schema) -> None:
         """Raise ConfigError for a merge column that does not order rows."""

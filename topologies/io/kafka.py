@@ -67,6 +67,8 @@ class KafkaSpout:
     starting: Starting = "earliest"
     records_per_batch: int | None = None
     options: Mapping[str, str] = field(default_factory=dict, repr=False)  # they may contain passwords
+    timezone: str | None = None
+    """The zone of times that are written without one; None: UTC."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """What its rows have in columns where they have no value."""
 

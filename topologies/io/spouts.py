@@ -25,6 +25,7 @@ from topologies.io.kafka import (
     checked_start,
     checked_topics,
 )
+from topologies.io.local_times import checked_zone
 from topologies.io.patterns import PASSED_OVER, find, passed_over
 from windowing.calls.checked import checked_value
 from windowing.data.reprs import call, of_fields
@@ -88,6 +89,7 @@ def files(
     bytes_per_batch: int | None = None,
     metadata: bool | str | Iterable[str] = False,
     merge_by: str | None = None,
+    timezone: str | None = None,
     on_missing: Literal["stop", "invalid"] = "stop",
     on_change: Literal["warn", "error", "ignore"] = "warn",
     **options: Any,
@@ -111,6 +113,9 @@ def files(
 
     ``defaults={"currency": "EUR"}``: what rows have in a column where they have no value, because it is null or the
     file lacks the column. A file of Parquet, CSV or Arrow that lacks a column without a default is invalid.
+
+    ``timezone="America/New_York"``: the zone of times that have none, text and other; UTC without it. A local time that
+    is there twice is the first of the two; one that is skipped counts from before the clocks were changed.
 
     Further options are the format's. Of CSV: ``delimiter=";"``; ``decimal_point=","`` for numbers such as ``1,5``;
     ``null_values=["-", "n/a"]``, unquoted spellings of null beside the empty one; ``quote="'"``, or None;
@@ -147,6 +152,7 @@ def files(
             merge_by=merge_by,
             on_missing=on_missing,
             on_change=on_change,
+            timezone=checked_zone(timezone),
             defaults=dict(defaults or {}),
         )
     )
@@ -259,6 +265,7 @@ def kafka(
     key: Form = "binary",
     value: Form = "binary",
     metadata: bool | str | Iterable[str] = False,
+    timezone: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> KafkaSpout:
     """Events from Kafka, by Spark's connector; ``servers`` is ``"host:9092,host:9092"``.
@@ -272,6 +279,8 @@ def kafka(
     ``defaults={"currency": "EUR"}``: what rows have in a column where they have no value, because it is null or the
     JSON object lacks the name.
 
+    ``timezone``: the zone of times that are written without one, as for ``files``; it needs a ``schema``.
+
     ``starting`` is where a run with a new checkpoint begins: ``"earliest"``, ``"latest"``, a datetime (with the first
     record of that time), or ``{topic: {partition: offset}}``. ``records_per_batch`` bounds a micro-batch (500,000).
     ``options`` are for Spark's connector: ``{"kafka.security.protocol": "SASL_SSL"}``.
@@ -281,6 +290,7 @@ def kafka(
     checked_form("value", value)
     columns = checked_metadata(metadata)
     _check_records(schema, key, value, columns, records_per_batch)
+    _check_zone(schema, timezone)
     return _checked(
         KafkaSpout(
             checked_servers(servers),
@@ -293,6 +303,7 @@ def kafka(
             starting=checked_start(starting, names),
             records_per_batch=records_per_batch,
             options=checked_options(options),
+            timezone=checked_zone(timezone),
             defaults=dict(defaults or {}),
         )
     )
@@ -317,6 +328,16 @@ def _check_records(
     if records_per_batch is not None and records_per_batch < 1:
         raise ConfigError(
             f"records_per_batch={records_per_batch}", why="a batch reads at least one record", do="use 1 or more"
+        )
+
+
+def _check_zone(schema: SchemaLike | None, timezone: str | None) -> None:
+    """Raise ConfigError for a zone of texts where no text is read."""
+    if schema is None and timezone is not None:
+        raise ConfigError(
+            f"kafka() with timezone={timezone!r} and without a schema",
+            why="without a schema the rows are the records, whose timestamps are UTC",
+            do="leave timezone out, or give a schema",
         )
 
 

@@ -43,7 +43,7 @@ def first_rows_of_files(node: SpoutNode, spout: FileSpout, files: list[FoundFile
     for file in files[:MOST_FILES]:
         with reached(file.path):
             filesystem, path, _ = locate(file.path)
-        for table, _, bad in spout.format.read(filesystem, FileSplit(path), schema, optional=defaults.columns.keys()):
+        for table, _, bad in spout.read(filesystem, FileSplit(path), schema, optional=defaults.columns.keys()):
             rows = pa.concat_tables([rows, defaults.filled(table.slice(0, MOST_ROWS))])
             reasons += bad.rows.column("reason").to_pylist()
             if len(rows) + len(reasons) >= MOST_ROWS:

@@ -14,6 +14,7 @@ from topologies.engine.rows.source_batch import SourceBatch
 from topologies.io.formats.bad import BAD_SCHEMA, NO_BAD_ROWS, BadRow, BadRows, python_columns, row_as_json
 from topologies.io.formats.conform import settle
 from topologies.io.formats.lines.jsonl import parse_values
+from topologies.io.local_times import in_utc, in_zone
 from topologies.io.kafka import ID_HEADER, METADATA, RECORD, KafkaSpout
 from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.data.schema import parse_schema
@@ -147,7 +148,9 @@ def _parsed(spout: KafkaSpout, schema: pa.Schema, table: pa.Table) -> tuple[pa.T
     if spout.declared is None:
         rows, numbers, bad = settle(table, schema, offsets)
         return rows, numbers, bad.rows
-    rows, places, bad = parse_values(_whole(table.column("value")), parse_schema(spout.declared))
+    declared = parse_schema(spout.declared)
+    rows, places, bad = parse_values(_whole(table.column("value")), in_zone(declared, spout.timezone))
+    rows = in_utc(rows, declared)
     unreadable = _placed(bad.rows, offsets)
     if not spout.metadata:
         return rows, offsets[places], unreadable

@@ -125,12 +125,12 @@ class FileSource:
             lines = [death for death in lines if self.lines[0] <= death.at < self.lines[1]]
         if not lines and self.lines is None:
             split = FileSplit(path, self.split.part, self.split.parts)
-            chunks = list(spout.format.read(filesystem, split, schema, needed, optional))
+            chunks = list(spout.read(filesystem, split, schema, needed, optional))
         else:
             header = header_lines(spout.format)
             with without_lines(filesystem, path, lines, self.lines, header) as (files, copy):
                 readable = without_marked_lines(
-                    list(spout.format.read(files, FileSplit(copy), schema, needed, optional)),
+                    list(spout.read(files, FileSplit(copy), schema, needed, optional)),
                     lines,
                     raw_lines(filesystem, path, lines),
                 )

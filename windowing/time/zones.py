@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo
+
+import numpy as np
+import numpy.typing as npt
 
 from windowing.errors import ConfigError
 
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d)(?::?(\d\d))?)?", re.ASCII)
 # Java's ZoneOffset ends there as well.
 _WIDEST = timedelta(hours=18)
+_QUARTER = 900
+_FIRST, _LAST = -62_135_596_800, 253_402_300_799
+"""The seconds since 1970 of the first and the last that Python knows."""
 
 
 @lru_cache(maxsize=1 << 10)
@@ -42,3 +48,25 @@ def zone_of(name: str) -> tzinfo:
             do="use a name like 'Europe/Berlin' or 'UTC', or an offset like '+03:00', "
             "or install tzdata if all names are unknown",
         ) from error
+
+
+def offsets_of_wall_times(seconds: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
+    """The offsets from UTC, in seconds, of local times of a zone, given as if they were UTC.
+
+    Of a time that is there twice it is the first one's; of one that is skipped, that before the clocks were changed. As
+    Python's ``zoneinfo`` knows them, in all years; Arrow's own zones end in 2037.
+    """
+    known = zone_of(zone)
+    quarters, places = np.unique(np.clip(seconds, _FIRST, _LAST) // _QUARTER, return_inverse=True)
+    first = np.array([_offset(at * _QUARTER, known) for at in quarters.tolist()], np.int64)
+    last = np.array([_offset((at + 1) * _QUARTER - 1, known) for at in quarters.tolist()], np.int64)
+    offsets: npt.NDArray[np.int64] = first[places]
+    for at in np.flatnonzero((first != last)[places]).tolist():
+        offsets[at] = _offset(int(seconds[at]), known)
+    return offsets
+
+
+def _offset(seconds: int, zone: tzinfo) -> int:
+    wall = datetime(1970, 1, 1) + timedelta(seconds=min(max(seconds, _FIRST), _LAST))  # noqa: DTZ001 - of that zone
+    offset = zone.utcoffset(wall.replace(tzinfo=zone))
+    return 0 if offset is None else round(offset.total_seconds())

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from topologies.io.formats.isolate import Converted, Mask, blank, either, valid
+from windowing.time.zones import offsets_of_wall_times
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _SECONDS_PER_DAY = 86_400
@@ -18,11 +19,14 @@ _FIRST_DAY, _AFTER_DAY = -719_162, 2_932_897
 
 
 def from_timestamps(values: pa.Array, target: pa.DataType) -> Converted:
-    """A timestamp column in another unit or zone; one without a zone is UTC.
+    """A timestamp column in another unit or zone; one without a zone is of the zone of ``target``.
 
     A coarser unit truncates towards minus infinity (1.5 us -> 1 us, -0.5 us -> -1 us). A time that the finer unit
     cannot represent is bad.
     """
+    if values.type.tz is None and target.tz not in (None, "UTC"):
+        moments, bad = from_timestamps(values, pa.timestamp(target.unit))
+        return from_wall_times(moments, target), bad
     have, want = _PER_SECOND[values.type.unit], _PER_SECOND[target.unit]
     ticks = values.view(pa.int64())
     if have == want:
@@ -32,17 +36,31 @@ def from_timestamps(values: pa.Array, target: pa.DataType) -> Converted:
     return _multiplied(ticks, want // have, target)
 
 
+def from_wall_times(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Timestamps without a zone as those of the zone of ``target``, which are UTC if that has none.
+
+    Of a time that is there twice the first is taken; one that is skipped counts from before the clocks were changed.
+    """
+    if target.tz in (None, "UTC"):
+        return values.view(pa.int64()).view(target)
+    wall = _numpy(values.view(pa.int64()))
+    scale = _PER_SECOND[target.unit]
+    offsets = offsets_of_wall_times(wall // scale, target.tz)
+    return _typed(wall - offsets * scale, values.view(pa.int64()), target)
+
+
 def from_milliseconds(values: pa.Array, target: pa.DataType) -> Converted:
     """Whole numbers, milliseconds since the epoch, as timestamps."""
-    return from_timestamps(values.cast(pa.int64()).view(pa.timestamp("ms")), target)
+    return from_timestamps(values.cast(pa.int64()).view(pa.timestamp("ms", "UTC")), target)
 
 
 def from_dates(values: pa.Array, target: pa.DataType) -> Converted:
-    """Dates as their midnight, UTC."""
+    """Dates as their midnight, in the zone of ``target``."""
     if pa.types.is_date64(values.type):
         return from_timestamps(values.view(pa.int64()).view(pa.timestamp("ms")), target)
     days = values.view(pa.int32()).cast(pa.int64())
-    return _multiplied(days, _SECONDS_PER_DAY * _PER_SECOND[target.unit], target)
+    midnights, bad = _multiplied(days, _SECONDS_PER_DAY * _PER_SECOND[target.unit], pa.timestamp(target.unit))
+    return from_wall_times(midnights, target), bad
 
 
 def within_calendar(values: pa.Array, bad: Mask | None = None) -> Converted:

@@ -5,8 +5,9 @@
 - Doubles: the nearest double; ``nan``, ``inf``, ``Infinity``. A number too large for the type is bad, not infinite.
 - Decimals: exact, or bad. Booleans: true, false, 1, 0. Dates: ``2024-05-01``, of the years 1 to 9999.
 - Timestamps: ISO 8601 and RFC 3339, a date and a time with a ``T`` or a space between them (``2024-05-01T06:00:00.5``,
-  ``20240501T060000``), with or without a zone (``Z``, ``+02``, ``+0200``, ``+02:00``; none = UTC). Up to three digits
-  beyond the microsecond are truncated, towards minus infinity. A whole number is milliseconds since the epoch.
+  ``20240501T060000``), with or without a zone (``Z``, ``+02``, ``+0200``, ``+02:00``; none = that of the type, UTC). Up
+  to three digits beyond the microsecond are truncated, towards minus infinity. A whole number is milliseconds since
+  the epoch.
 - White space around any of these is ignored.
 """
 
@@ -21,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from topologies.io.formats.isolate import Converted, Kernel, attempt, blank, either, isolate, valid
-from topologies.io.formats.lines.arrow_times import from_milliseconds, within_calendar
+from topologies.io.formats.lines.arrow_times import from_milliseconds, from_wall_times, within_calendar
 from windowing.data.decimals import to_decimal
 
 _EXACT = pa.decimal128(38, 0)
@@ -152,7 +153,8 @@ def _spelled(values: pa.Array, kind: pa.DataType, target: pa.DataType) -> Conver
 
 
 def _cast_by(values: pa.Array, kind: pa.DataType, target: pa.DataType) -> pa.Array:
-    return values.cast(kind).view(pa.int64()).view(target)
+    moments = values.cast(kind)
+    return from_wall_times(moments, target) if kind.tz is None else moments.view(pa.int64()).view(target)
 
 
 def _milliseconds(values: pa.Array, target: pa.DataType) -> Converted:
