@@ -266,7 +266,9 @@ CALLS: dict[str, Valid] = {
     "WindowedBolt.with_window": Valid({"length": "10s", "slide": "5s"}, on=Counting),
     "WindowedBolt.with_tumbling_window": Valid({"length": "10s"}, on=Counting),
     "WindowedBolt.with_timestamp_field": Valid({"field": "ts"}, on=Counting),
-    "WindowedBolt.with_timestamp_extractor": Valid({"extractor": len, "columns": True}, on=Counting),
+    "WindowedBolt.with_timestamp_extractor": Valid(
+        {"extractor": len, "columns": True, "on_error": "errors"}, on=Counting
+    ),
     "WindowedBolt.with_lag": Valid({"lag": "5s"}, on=Counting),
     "WindowedBolt.with_watermark_interval": Valid({"interval": "5s"}, on=Counting),
     "WindowedBolt.with_late_tuple_stream": Valid({"stream": "late"}, on=Counting),

@@ -212,9 +212,26 @@ class _Compilation:
         except ConfigError as error:
             self.mistakes.tell_of(f"bolt {name!r}", error)
             return None
+        self._check_on_error(name, bolt)
         if ERRORS in outputs:
             self.mistakes.tell(f"bolt {name!r} declares a stream {ERRORS!r}", "every bolt has one already", "rename it")
         return {**outputs, ERRORS: ERROR_SCHEMA}
+
+    def _check_on_error(self, name: str, bolt: Bolt | BatchBolt | WindowedBolt) -> None:
+        found = getattr(bolt, "on_error", "stop")
+        if isinstance(bolt, WindowedBolt):
+            if found == "errors":
+                self.mistakes.tell(
+                    f"bolt {name!r} has on_error='errors'",
+                    "that is for bolts without windows: a windowed bolt fails on a window, and not on an event",
+                    "leave it out, and catch in execute what may be raised",
+                )
+        elif found not in ("stop", "errors"):
+            self.mistakes.tell(
+                f"bolt {name!r} has on_error={found!r:.60}",
+                "it says what happens to an event on which the bolt fails",
+                "use 'stop', or 'errors' to send it to the stream of that name",
+            )
 
     def _is_readable(self, name: str, read: Input) -> bool:
         """Whether the stream of an input is known; a mistake in its grouping is reported."""

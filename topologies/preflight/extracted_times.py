@@ -62,7 +62,8 @@ def _raised(node: WindowedNode, row: pa.Table) -> Exception | None:
 
 
 def _fails(node: WindowedNode, spout: str, error: Exception, rows: pa.Table, which: str) -> ConfigError:
-    stops = node.bolt.settings.extractor_on_columns
+    settings = node.bolt.settings
+    stops = (settings.extractor_on_error or ("stop" if settings.extractor_on_columns else "errors")) == "stop"
     return ConfigError(
         f"the timestamp extractor of bolt {node.name!r} fails on {which} of {spout!r}",
         why=failed(node.name, 0, which, error, columns=rows.column_names).why,

@@ -14,15 +14,19 @@ def untaken(topology: Topology) -> Iterator[str]:
     errors = [name for name in topology.spouts if not _errors_are_taken(topology, name)]
     if errors:
         yield f"the stream 'errors' of {', '.join(errors)} is not read: rows that cannot be read are counted, not kept"
+    failed = [name for name, node in topology.plain.items() if node.bolt.on_error == "errors"]
+    failed = [name for name in failed if not _errors_are_taken(topology, name)]
+    if failed:
+        yield f"the stream 'errors' of {', '.join(failed)} is not read: events on which it fails are counted, not kept"
     late = [name for name in topology.windowed if _late_is_lost(topology, name)]
     if late:
         yield f"the late events of {', '.join(late)} are not read: they are counted, not kept"
 
 
-def _errors_are_taken(topology: Topology, spout: str) -> bool:
-    """Whether somebody takes the errors of a spout: itself, or among those of a bolt that reads it."""
-    readers = [name for stream, found in topology.readers.items() if stream[0] == spout for name, _ in found]
-    return any(_is_taken(topology, name, ERRORS) for name in (spout, *readers))
+def _errors_are_taken(topology: Topology, component: str) -> bool:
+    """Whether somebody takes the errors of a spout or a plain bolt: its own, or among those of a bolt that reads it."""
+    readers = [name for stream, found in topology.readers.items() if stream[0] == component for name, _ in found]
+    return any(_is_taken(topology, name, ERRORS) for name in (component, *readers))
 
 
 def _late_is_lost(topology: Topology, bolt: str) -> bool:

@@ -177,17 +177,34 @@ class WindowedBolt(ConfiguredBolt):
         return self._with(timestamp_field=self._read("with_timestamp_field", "", field))
 
     @checked_value
-    def with_timestamp_extractor(self, extractor: Callable[..., Any], *, columns: bool = False) -> Self:
-        """Event time from a function of the tuple: milliseconds since the epoch, or a datetime (ST-9).
+    def with_timestamp_extractor(
+        self,
+        extractor: Callable[..., Any],
+        *,
+        columns: bool = False,
+        on_error: Literal["stop", "errors"] | None = None,
+    ) -> Self:
+        """Event time from a function of the tuple: whole milliseconds since the epoch, or a datetime (ST-9).
 
         With ``columns=True`` the function is given a table and returns a column for all of its rows.
+
+        ``on_error``: ``"errors"`` sends an event on which the function fails to the stream ``errors``, with the
+        exception as its reason; ``"stop"`` ends the run. By default ``"errors"``; with ``columns=True`` it is
+        ``"stop"``, and with ``"errors"`` the function is called again with fewer rows, to find those on which it fails.
         """
+        if on_error not in (None, "stop", "errors"):
+            raise ConfigError(
+                f"with_timestamp_extractor(on_error={on_error!r:.60})",
+                why="it says what happens to an event on which the extractor fails",
+                do="use 'stop', or 'errors' to send it to the stream of that name",
+            )
         if not callable(extractor):
             raise ConfigError(
                 f"with_timestamp_extractor({extractor!r})", why="it cannot be called", do="give a function"
             )
         self._one_time_source("with_timestamp_extractor")
-        return self._with(timestamp_extractor=extractor, extractor_on_columns=flag("columns", columns))
+        return self._with(timestamp_extractor=extractor, extractor_on_columns=flag("columns", columns),
+                          extractor_on_error=on_error)  # fmt: skip
 
     @checked_value
     def with_lag(self, lag: Time) -> Self:

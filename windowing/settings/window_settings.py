@@ -93,6 +93,8 @@ class WindowSettings:
     """The column of the event time: timestamps, dates, or whole numbers of milliseconds since the epoch (ST-9)."""
     timestamp_extractor: Callable[..., Any] | None = None
     extractor_on_columns: bool = False
+    extractor_on_error: str | None = None
+    """What happens to an event on which the extractor fails, where that was said: ``"stop"`` or ``"errors"``."""
     processing_time: bool = setting(
         False,
         FLAG,

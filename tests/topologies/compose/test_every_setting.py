@@ -257,6 +257,7 @@ NOT_WALKED = {
     "timestamp_field": "half of the bases",
     "timestamp_extractor": "in place of the field",
     "extractor_on_columns": "how the extractor is called",
+    "extractor_on_error": "what happens where the extractor fails",
     "processing_time": "the other half of the bases",
     "expired": "refused where windows do not follow each other; what it keeps is shown by whoever asks for it",
     "given": "what was called",

@@ -303,7 +303,8 @@ def test_a_preset_decides_every_rule_of_time_and_nothing_else() -> None:
         "call_time",
     }
     of_the_events = {
-        *("timestamp_field", "timestamp_extractor", "extractor_on_columns", "processing_time", "lifetime"),
+        *("timestamp_field", "timestamp_extractor", "extractor_on_columns", "extractor_on_error"),
+        *("processing_time", "lifetime"),
         "watermark_per_key",
     }
     named = {each.name for each in fields(WindowSettings)}

@@ -49,7 +49,7 @@ def failed(
     """The BoltError for an exception of a user's bolt, which reads these columns."""
     return BoltError(
         f"bolt {bolt!r} failed {where}, in batch {batch}",
-        why=_cause(error, columns),
+        why=cause(error, columns),
         do=f"fix it and rerun: batch {batch} was not committed, and runs again",
         bolt=bolt,
         task=task,
@@ -57,9 +57,14 @@ def failed(
     )
 
 
-def _cause(error: BaseException, columns: Sequence[str]) -> str:
+def cause(error: BaseException, columns: Sequence[str]) -> str:
     """The exception with the line of the user's code that raised it."""
     return f"{error_text(error)}{_meant(error, columns)}{line_of(error)}"
+
+
+def is_of_events(error: BaseException) -> bool:
+    """True for an exception that events may have caused, and that another try would raise again for them."""
+    return not isinstance(error, (BoltError, MemoryError, *UNREADABLE)) and not is_transient(error)
 
 
 def line_of(error: BaseException) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import deepcopy
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from topologies.engine.batch.context import Context
-from topologies.engine.failures.user_code import bolt_failure
+from topologies.engine.failures.user_code import bolt_failure, cause, is_of_events
 from topologies.engine.rows.routed_rows import Rows
 from topologies.graph.nodes.plain import PlainNode
 from topologies.graph.streams import stream_label
@@ -18,6 +19,9 @@ from windowing.bolts.component import TaskContext
 from windowing.bolts.plain_bolts import BatchBolt, Bolt
 from windowing.data.returned_rows import tables
 from windowing.data.tuples import Tuple
+
+Failures = list[tuple[int, str]]
+"""Rows on which a bolt has failed that sends such rows to its errors: their index, and the reason."""
 
 
 class PlainBolts:
@@ -27,30 +31,34 @@ class PlainBolts:
         self._context = context
         self._prepared: dict[tuple[str, int], Bolt | BatchBolt] = {}
 
-    def run(self, node: PlainNode, input_index: int, rows: Rows) -> Iterator[tuple[str, Rows]]:
-        """Yield (stream, rows) that a bolt emits for rows of one of its inputs."""
+    def run(self, node: PlainNode, input_index: int, rows: Rows, failures: Failures) -> Iterator[tuple[str, Rows]]:
+        """Yield (stream, rows) that a bolt emits for rows of one of its inputs; add those on which it fails."""
         for task in range(node.copies(input_index)):
             bolt = self._bolt(node, task)
             emitted = (
-                self._tuple_by_tuple(node, bolt, input_index, rows)
+                self._tuple_by_tuple(node, bolt, input_index, rows, failures)
                 if isinstance(bolt, Bolt)
-                else self._batch_by_batch(node, bolt, rows)
+                else self._batch_by_batch(node, bolt, rows, failures)
             )
             for stream, out in emitted:
                 yield stream, out.shifted(node.shift) if node.shift else out
 
-    def _tuple_by_tuple(self, node: PlainNode, bolt: Bolt, input_index: int, rows: Rows) -> Iterator[tuple[str, Rows]]:
+    def _tuple_by_tuple(
+        self, node: PlainNode, bolt: Bolt, input_index: int, rows: Rows, failures: Failures
+    ) -> Iterator[tuple[str, Rows]]:
         label = stream_label(node.inputs[input_index].stream)
         gathered: dict[str, tuple[list[pa.Table], list[int]]] = {}
         times = np.full(len(rows.positions), rows.clock) if rows.times is None else rows.times
         names = rows.table.column_names
         for index, row in enumerate(rows.table.to_pylist()):
             where = f"on row {rows.positions[index]} of {label!r}"
+            event = Tuple(row, int(times[index]), label)
             with bolt_failure(node.name, self._context.batch, where, columns=names):
-                for stream, table in tables(bolt.execute(Tuple(row, int(times[index]), label)), node.outputs):
-                    collected = gathered.setdefault(stream, ([], []))
-                    collected[0].append(table)
-                    collected[1].extend([index] * table.num_rows)
+                emitted = _emitted(bolt, event, node, index, names, failures)
+            for stream, table in emitted or ():
+                collected = gathered.setdefault(stream, ([], []))
+                collected[0].append(table)
+                collected[1].extend([index] * table.num_rows)
         for stream, (tables_of_stream, indices) in gathered.items():
             sources = np.array(indices, np.int64)
             times_of_rows = (
@@ -58,7 +66,9 @@ class PlainBolts:
             )
             yield stream, rows.become(pa.concat_tables(tables_of_stream), times_of_rows, sources)
 
-    def _batch_by_batch(self, node: PlainNode, bolt: BatchBolt, rows: Rows) -> Iterator[tuple[str, Rows]]:
+    def _batch_by_batch(
+        self, node: PlainNode, bolt: BatchBolt, rows: Rows, failures: Failures
+    ) -> Iterator[tuple[str, Rows]]:
         """Call the bolt with all rows, or, where rows have times, with the rows of one time after another, so that its
         output gets that time.
 
@@ -70,7 +80,7 @@ class PlainBolts:
         for start, stop in pairwise(edges):
             names = rows.table.column_names
             with bolt_failure(node.name, self._context.batch, f"on rows {start} to {stop}", columns=names):
-                emitted = list(tables(bolt.execute(rows.table.slice(start, stop - start)), node.outputs))
+                emitted = _of_batch(bolt, rows.table, (start, stop), node, failures)
             for stream, table in emitted:
                 times = None
                 if rows.times is not None and has_times:
@@ -85,3 +95,36 @@ class PlainBolts:
                 bolt.prepare(TaskContext(node.name, task, node.parallelism, self._context.run))
             self._prepared[node.name, task] = bolt
         return self._prepared[node.name, task]
+
+
+def _emitted(
+    bolt: Bolt | BatchBolt, given: Any, node: PlainNode, index: int | None, columns: list[str], failures: Failures
+) -> list[tuple[str, pa.Table]] | None:
+    """What a bolt emits for a tuple, or a table; None where it fails, and its errors go to their stream.
+
+    ``index``: of the row, which is then added to the failures; None for several rows.
+    """
+    if bolt.on_error == "stop":
+        return list(tables(bolt.execute(given), node.outputs))
+    try:
+        return list(tables(bolt.execute(given), node.outputs))  # all or nothing, of generators as well
+    except Exception as error:
+        if not is_of_events(error):
+            raise
+        if index is not None:
+            failures.append((index, cause(error, columns)))
+        return None
+
+
+def _of_batch(
+    bolt: BatchBolt, table: pa.Table, rows: tuple[int, int], node: PlainNode, failures: Failures
+) -> list[tuple[str, pa.Table]]:
+    """What a BatchBolt emits for some rows, without those on which it fails: it is called again for each half."""
+    start, stop = rows
+    index = start if stop - start == 1 else None
+    found = _emitted(bolt, table.slice(start, stop - start), node, index, table.column_names, failures)
+    if found is not None or index is not None:
+        return found or []
+    middle = (start + stop) // 2
+    halves = ((start, middle), (middle, stop))
+    return [each for half in halves for each in _of_batch(bolt, table, half, node, failures)]

@@ -98,8 +98,8 @@ def _trace(node: WindowedNode, rows: pa.Table, reasons: list[str], ledger: Ledge
 def refuse_unreadable(
     topology: Topology, component: str, bad: pa.Table, clock: int, ledger: Ledger, emit: EmitRows
 ) -> None:
-    """Count unreadable rows of a spout as invalid at every bolt that they would have reached, and emit them on the
-    error streams, its own and those of the bolts. ``bad`` are its error rows."""
+    """Count unreadable rows of a spout, or those on which a plain bolt failed, as invalid at every bolt that they would
+    have reached, and emit them on the error streams, its own and those of the bolts. ``bad`` are its error rows."""
     if not len(bad):
         return
     ledger.complain(component, bad.column("_source")[0].as_py(), bad.column("_reason")[0].as_py())

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from topologies.engine.batch.context import Context
-from topologies.engine.ingest.call_plain_bolts import PlainBolts
-from topologies.engine.ingest.refusing import count_refused
+from topologies.engine.ingest.call_plain_bolts import Failures, PlainBolts
+from topologies.engine.ingest.error_rows import error_rows
+from topologies.engine.ingest.refusing import count_refused, refuse_unreadable
 from topologies.engine.ingest.staging import Staging
 from topologies.engine.ingest.windowed_inputs import WindowedInputs
 from topologies.engine.ledger.ledger import Ledger
 from topologies.engine.rows.routed_rows import Rows
 from topologies.engine.work.output import Output
 from topologies.graph.nodes.plain import PlainNode
-from topologies.graph.streams import Stream
+from topologies.graph.streams import Stream, stream_label
 
 
 class Router:
@@ -44,7 +47,13 @@ class Router:
 
     def _run(self, node: PlainNode, input_index: int, rows: Rows) -> None:
         """Run a plain bolt on rows and route its output."""
-        for stream, out in self._plain.run(node, input_index, rows):
+        failures: Failures = []
+        for stream, out in self._plain.run(node, input_index, rows, failures):
             if stream == node.bolt.refused_stream:
                 count_refused(self.topology, node.name, out.table.num_rows, self.ledger)
             self.emit((node.name, stream), out)
+        if failures:
+            failed = rows.take(np.array([index for index, _ in failures], np.int64))
+            label = rows.file or stream_label(node.inputs[input_index].stream)
+            bad = error_rows(node.name, label, failed.table, failed.positions, [reason for _, reason in failures])
+            refuse_unreadable(self.topology, node.name, bad, rows.clock, self.ledger, self.emit)

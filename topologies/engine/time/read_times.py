@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from topologies.engine.failures.user_code import is_of_events
 from topologies.engine.time.reasons import Reasons, first_reasons, reasons_of
 from topologies.graph.nodes.windowed import WindowedNode
 from windowing.data.tuples import Tuple
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+_NO_TIMES = (bool, np.bool_, float, np.floating, Decimal)
+"""Numbers that are no milliseconds: as whole ones, seconds with a fraction would be times of January 1970."""
 _FAR = 1 << 62
 """A time in microseconds later than any event time; out of range, but it fits into 64 bits."""
 
@@ -35,22 +39,49 @@ def _times(node: WindowedNode, table: pa.Table) -> tuple[NDArray[np.int64], Reas
     extractor = settings.timestamp_extractor
     assert extractor is not None
     if settings.extractor_on_columns:
+        return _of_columns(node, extractor, table)
+    return _each_time(node, extractor, table)
+
+
+def _of_columns(node: WindowedNode, extractor: Any, table: pa.Table) -> tuple[NDArray[np.int64], Reasons]:
+    """Call the extractor for the table; if it fails, and its errors go to their stream, for each half of it."""
+    try:
         column = extractor(table)
         if not isinstance(column, (pa.Array, pa.ChunkedArray)):
             column = pa.array(column)
-        if not is_time(column.type):
-            raise ConfigError(
-                f"the timestamp extractor of bolt {node.name!r} returned a column of {column.type}",
-                why="event times are timestamps, dates, or whole numbers of milliseconds",
-                do="return one of these",
-            )
-        if len(column) != table.num_rows:
-            raise ConfigError(
-                f"the timestamp extractor of bolt {node.name!r} returned {len(column)} times for {table.num_rows} rows",
-                do="return one time per row",
-            )
-        return from_column(column)
-    return _each_time(extractor, table)
+    except Exception as error:
+        if node.bolt.settings.extractor_on_error != "errors" or not is_of_events(error):
+            raise
+        if table.num_rows == 1:
+            return np.zeros(1, np.int64), np.array([_failure(error)], dtype=object)
+        middle = table.num_rows // 2
+        halves = [_of_columns(node, extractor, half) for half in (table.slice(0, middle), table.slice(middle))]
+        reasons = [np.full(len(times), "", dtype=object) if why is None else why for times, why in halves]
+        return np.concatenate([times for times, _ in halves]), np.concatenate(reasons)
+    if not is_time(column.type):
+        raise _wrong_type(node, f"a column of {column.type}")
+    if len(column) != table.num_rows:
+        raise ConfigError(
+            f"the timestamp extractor of bolt {node.name!r} returned {len(column)} times for {table.num_rows} rows",
+            do="return one time per row",
+        )
+    return from_column(column)
+
+
+class _WrongType(ConfigError):
+    """An extractor returns what is no time, for any event."""
+
+
+def _wrong_type(node: WindowedNode, returned: str) -> ConfigError:
+    return _WrongType(
+        f"the timestamp extractor of bolt {node.name!r} returned {returned}",
+        why="event times are timestamps, dates, or whole numbers of milliseconds",
+        do="return one of these; of seconds, round(1000 * seconds)",
+    )
+
+
+def _failure(error: Exception) -> str:
+    return f"the timestamp extractor failed: {type(error).__name__}: {error}"
 
 
 def _inside(node: WindowedNode, times: NDArray[np.int64], reasons: Reasons) -> tuple[NDArray[np.int64], Reasons]:
@@ -65,8 +96,9 @@ def _inside(node: WindowedNode, times: NDArray[np.int64], reasons: Reasons) -> t
     return np.where(outside, 0, times), first_reasons(reasons, beyond)
 
 
-def _each_time(extractor: Any, table: pa.Table) -> tuple[NDArray[np.int64], Reasons]:
+def _each_time(node: WindowedNode, extractor: Any, table: pa.Table) -> tuple[NDArray[np.int64], Reasons]:
     """Call the extractor for each row. A row on which it fails is invalid, with the exception as the reason."""
+    stop = node.bolt.settings.extractor_on_error == "stop"
     values: list[int | None] = []
     failures: dict[int, str] = {}
     for index, row in enumerate(table.to_pylist()):
@@ -75,11 +107,17 @@ def _each_time(extractor: Any, table: pa.Table) -> tuple[NDArray[np.int64], Reas
             extracted = extractor(Tuple(row, 0, ""))
             if isinstance(extracted, datetime):
                 value = from_datetime(extracted)
+            elif isinstance(extracted, _NO_TIMES):
+                raise _wrong_type(node, f"{extracted!r:.60}, which is {type(extracted).__name__}")
             elif extracted is not None:
                 value = int(extracted) * 1_000
             values.append(None if value is None else max(min(value, _FAR), -_FAR))
+        except _WrongType:
+            raise
         except Exception as error:
-            failures[index] = f"the timestamp extractor failed: {type(error).__name__}: {error}"
+            if stop:
+                raise
+            failures[index] = _failure(error)
             values.append(None)
     times, reasons = from_column(pa.array(values, pa.int64()).cast(pa.timestamp("us")))
     if failures:
