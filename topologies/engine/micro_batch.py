@@ -29,12 +29,13 @@ from topologies.engine.tasks import fire, ingest
 from topologies.engine.ticking.closing import close
 from topologies.engine.ticking.shares import in_shares
 from topologies.engine.ticking.tick import tick
+from topologies.engine.time.epoch_seconds import epoch_seconds
 from topologies.engine.time.first_output import FirstOutput
 from topologies.engine.work.items import FireItem
 from topologies.topology import Topology
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from topologies.engine.work.output import TurnedAway
     from topologies.graph.nodes.windowed import WindowedNode
@@ -83,6 +84,8 @@ class MicroBatch:
         self.run_id = uuid.uuid4().hex
         """Id of this run, new after each start. It is written into the plans of batches, and is kept when a later run
         repeats them."""
+        self._seen: set[tuple[str, str]] = set()
+        """Bolts and their input streams of which events with times have come in this run."""
         prepare_folders(topology, committed, checkpoint.planned, checkpoint.epoch)
 
     def tidy(self) -> None:
@@ -137,7 +140,17 @@ class MicroBatch:
             self.on_window_ends(progress.window_ends)
         if self.on_turned_away is not None and progress.turned_away:
             self.on_turned_away(progress.turned_away)
+        progress.complaints.extend(self._epoch_seconds(progress))
         return report(self.topology, progress, plan, phases.end())
+
+    def _epoch_seconds(self, progress: BatchProgress) -> Iterator[str]:
+        """Warnings of inputs whose first events of this run have times that are rather seconds."""
+        for name, inputs in progress.inputs.items():
+            for stream, shown in inputs.items():
+                if shown.latest is not None and (name, stream) not in self._seen:
+                    self._seen.add((name, stream))
+                    if warning := epoch_seconds(f"{name}: {stream}", self.topology.windowed[name], shown.latest):
+                        yield str(warning)
 
     def _begins(self, phase: str) -> None:
         self.on_phase(phase)

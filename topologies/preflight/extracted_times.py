@@ -8,6 +8,7 @@ from contextlib import redirect_stdout
 import pyarrow as pa
 
 from topologies.engine.failures.user_code import failed
+from topologies.engine.time.epoch_seconds import epoch_seconds
 from topologies.engine.time.read_times import read_times
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.preflight.findings import Findings
@@ -33,7 +34,9 @@ def extracted_times(node: WindowedNode, spout: str, rows: pa.Table) -> Findings:
             return Findings(problems=(_fails(node, spout, error, rows, "the first rows"),))
         wrong = [] if reasons is None else [row for row, reason in enumerate(reasons) if reason]
         if not wrong:
-            return Findings((("times", f"{show(int(times.min()))} to {show(int(times.max()))}, for {node.name}"),))
+            warning = epoch_seconds(f"bolt {node.name!r}", node, int(times.max()))
+            span = f"{show(int(times.min()))} to {show(int(times.max()))}, for {node.name}"
+            return Findings((("times", span),), warnings=() if warning is None else (warning,))
         found = (_of_rows(node, spout, rows, wrong, str(reasons[wrong[0]])),)  # type: ignore[index]  # not None here
     return Findings(problems=found) if len(wrong) == rows.num_rows else Findings(warnings=found)
 

@@ -8,6 +8,7 @@ import socket
 from contextlib import suppress
 from datetime import datetime
 
+from topologies.engine.time.epoch_seconds import epoch_seconds
 from topologies.graph.nodes.spout import SpoutNode
 from topologies.io.file_spout import FileSpout
 from topologies.io.formats.bad import python_columns
@@ -24,12 +25,10 @@ from topologies.preflight.time_columns import columns_behind, direct_columns
 from topologies.topology import Topology
 from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.errors import ConfigError, WindboltError
-from windowing.time.timestamps import from_column, from_datetime, show, to_datetime
+from windowing.time.timestamps import from_column, from_datetime, show
 
 _PATIENCE = 3.0
 """Seconds that a broker of Kafka has for an answer."""
-_OLD = from_datetime(to_datetime(0).replace(year=1990))
-"""Microseconds since the epoch: earlier times are rather seconds that were taken for milliseconds."""
 
 
 def find_sources(topology: Topology) -> dict[str, Findings]:
@@ -156,14 +155,8 @@ def _judge_times(
             do="see how that column is spelled and written in the input, or name another timestamp field",
         )
         (warnings if times else problems).append(error)
-    elif times and max(times) < _OLD:
-        warnings.append(
-            ConfigError(
-                f"spout {name!r}: the times in {column!r} are before 1990: {show(min(times))} to {show(max(times))}",
-                why="whole numbers are milliseconds since 1970",
-                do="multiply seconds by 1000 in a bolt before, or write timestamps as ISO 8601",
-            )
-        )
+    elif times and (warning := epoch_seconds(f"spout {name!r}", None, max(times), column=column)):
+        warnings.append(warning)
 
 
 def _no_file(name: str, spout: FileSpout) -> WindboltError:
