@@ -164,6 +164,8 @@ class WindowedBolt(ConfiguredBolt):
     def with_timestamp_field(self, field: str) -> Self:
         """Event time from a column: timestamps, dates, or whole numbers of milliseconds since the epoch (ST-9).
 
+        Times have microseconds: nanoseconds are cut off towards the past.
+
         Inputs that call it differently need ``with_timestamp_extractor``, or a bolt before this one that renames it.
         """
         if isinstance(field, Mapping):

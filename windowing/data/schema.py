@@ -42,7 +42,8 @@ def parse_schema(declared: str | pa.Schema) -> pa.Schema:
     """The Arrow schema of a declaration in Spark's DDL form.
 
     Types: string, binary, boolean, tinyint, smallint, int, long (bigint), float, double, date, timestamp
-    (microseconds, UTC), decimal(p, s), array<t>, map<k, v>, struct<name: t, ...>. A ``pa.Schema`` is returned as
+    (microseconds, UTC: what is finer in the input is cut off), decimal(p, s), array<t>, map<k, v>,
+    struct<name: t, ...>. A ``pa.Schema`` is returned as
     it is. Raises ConfigError, with the place, for anything else.
     """
     if isinstance(declared, pa.Schema):
