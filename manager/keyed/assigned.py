@@ -105,6 +105,14 @@ class AssignedWindows:
             yield from self._tuple_windows.of(piece.windows, keys=piece.keys, hashes=piece.hashes)
         self._finish(span)
 
+    def pass_over(self, span: Span) -> None:
+        """Let the due windows pass without making them: events are then seen and finished as after ``windows``."""
+        if not len(self._events):
+            return
+        for _, piece in self._pieces(span):
+            self._events.fresh(piece.members)
+        self._finish(span)
+
     def _finish(self, span: Span) -> None:
         self._finished = self._finished_at(span.upto)
         if len(self.released):
@@ -166,6 +174,13 @@ class AssignedWindows:
             return None
         ends = [assigner.next_end(self._events.live, span.upto) for assigner in self.assigners]
         return min((end for end in ends if end is not None), default=None)
+
+    def next_finished(self, span: Span) -> int | None:
+        """A time in microseconds before which none of the present events will be finished; None where there is none."""
+        if not len(self._events):
+            return None
+        moments = [assigner.next_finished(self._events.live, span.upto) for assigner in self.assigners]
+        return min((moment for moment in moments if moment is not None), default=None)
 
     def open_ends(self, span: Span) -> list[int]:
         """The ends, in microseconds and sorted, of the windows that hold events and are not due yet."""

@@ -108,6 +108,14 @@ class WindowAssigner(ABC):
         return None
 
     @property
+    def needed_until(self) -> LastEnd | None:
+        """Maps events (starts, ends of lifetimes) to the time, in microseconds, from which no window needs each.
+
+        None where that depends on other events: see ``finished``.
+        """
+        return self.last_end
+
+    @property
     def takes_events_at_the_watermark(self) -> bool:
         """Whether, with bounds of START, no window that ends at or before a time could hold an event of that time."""
         return True
@@ -139,6 +147,11 @@ class WindowAssigner(ABC):
     def next_end(self, live: Live, after: Limit) -> int | None:
         """The earliest end > after, in microseconds, of a window that holds one of the present events; None where there
         is none. Earlier where the events must be looked at before that: one is passed over, for example."""
+
+    def next_finished(self, live: Live, after: Limit) -> int | None:
+        """A time > after, in microseconds, before which no present event that is not finished at ``after`` will be, as
+        long as no other comes; None where there is none."""
+        return self.next_end(live, after)
 
     def open(self, live: Live, after: Limit) -> Iterator[Assigned]:
         """Yield the windows with end > after that hold an event, and that time can close before the streams end; of

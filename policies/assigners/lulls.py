@@ -54,6 +54,11 @@ class LullWindows(WindowAssigner):
         """The end of the one window that an event may have."""
         return lambda starts, ends: starts + self.length.micros
 
+    @property
+    def needed_until(self) -> None:
+        """An event is given up once another one has followed it."""
+        return None
+
     def _lulls(self, live: Live) -> Runs:
         lows = np.flatnonzero(self._following(live) - live.starts >= self.length.micros)
         starts = live.starts[lows]

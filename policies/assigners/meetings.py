@@ -54,13 +54,27 @@ class MeetingWindows(WindowAssigner):
         for mine in self._outer(live):
             met = _met(live, ends, mine) < upto
             waits = mine & (np.maximum(ends, live.starts) >= upto) & ~at_end
-            needed |= waits & ~(met & ((ends < FOREVER) | (not self.edges)))
+            alone = waits & ~(met & ((ends < FOREVER) | (not self.edges)))
+            needed |= alone
             needed |= ~mine & (ends > upto) & (ends > live.starts)
-            needed |= _witnesses(live, ends, ~mine & (ends <= upto) & (ends > live.starts), waits)
+            # An event that has met a partner is kept for pairs with others, and must not seem to be alone then.
+            ended = ~mine & (ends <= upto) & (ends > live.starts)
+            needed |= _witnesses(live, ends, ended, waits if self._pairs else alone)
         return ~needed & OnsetWindows().finished(live, upto) if self._pairs else ~needed
 
     def next_end(self, live: Live, after: Limit) -> int | None:
         return self._slices(live, after, _NEVER).next_end(after)
+
+    def next_finished(self, live: Live, after: Limit) -> int | None:
+        """Events without a partner may be in no window; one that is over is known to be when time is past it."""
+        ends = _ends(live)
+        moments = np.concatenate([ends, np.maximum(ends, live.starts) + 1, *self._first_meetings(live, ends)])
+        later = moments[moments > np.max(after)]
+        return int(later.min()) if len(later) else None
+
+    def _first_meetings(self, live: Live, ends: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """The moments at which it is known that events have met a partner."""
+        return (met[met < FOREVER] + 1 for met in (_met(live, ends, mine) for mine in self._outer(live)))
 
     @property
     def windows_per_event(self) -> int:
@@ -74,6 +88,11 @@ class MeetingWindows(WindowAssigner):
     def last_end(self) -> LastEnd:
         """As ``OnsetWindows``: how a join treats events without a partner does not change which are late for it."""
         return OnsetWindows().last_end
+
+    @property
+    def needed_until(self) -> None:
+        """An event that has met a partner may be needed no more."""
+        return None
 
     def earliest_start(self, upto: int, held: int | None) -> int:
         return upto

@@ -56,6 +56,11 @@ class OnsetWindows(WindowAssigner):
         """The end of the one window that an event must not miss: the one that it begins."""
         return lambda starts, ends: starts + 1
 
+    @property
+    def needed_until(self) -> LastEnd:
+        """An event is in the windows that others begin, too, as long as it lasts."""
+        return lambda starts, ends: starts + 1 if ends is None else ends
+
     def earliest_start(self, upto: int, held: int | None) -> int:
         return upto
 

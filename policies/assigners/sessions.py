@@ -113,6 +113,16 @@ class SessionWindows(WindowAssigner):
     def next_end(self, live: Live, after: Limit) -> int | None:
         return self._sessions(live)[0].next_end(after)
 
+    def next_finished(self, live: Live, after: Limit) -> int | None:
+        sessions, forced = self._sessions(live)
+        if not forced.any():
+            return sessions.next_end(after)
+        limit = limit_at(after, sessions.lows)
+        # Behind a session that the clock closed another one may still begin.
+        quiet = sessions.ends + forced * (self.gap.micros + self.touching)
+        moments = np.concatenate([sessions.ends[sessions.ends > limit], quiet[quiet > limit]])
+        return int(moments.min()) if len(moments) else None
+
     def _sessions(self, live: Live) -> tuple[Runs, NDArray[np.bool_]]:
         """The sessions of the present events, in order of their events, and which of them the clock closed."""
         if live.ends is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from collections.abc import Callable
+from typing import Any, get_args
 
 import pytest
 from hypothesis import HealthCheck, assume, given
@@ -15,9 +16,10 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.run.scenario_answer import Replayed
 from topologies.scenarios.schema.scenario_files import read_scenario
-from windowing import AggregateBolt, Count, TupleWindow, WindowedBolt, seconds
+from windowing import AggregateBolt, Count, Session, Silence, TemporalJoin, TupleWindow, WindowedBolt, seconds
 from windowing.aggregates import count
 from windowing.errors import ConfigError, TopologyError
+from windowing.settings.joins import How
 from windowing.settings.triggers import CountTrigger
 
 Json = dict[str, Any]
@@ -157,6 +159,120 @@ def test_it_does_not_matter_where_batches_end_and_processes_are_restarted(story:
     cut = run_cut(read_scenario({**story, "steps": [*calm, {"close": True}]}), random.Random(seed))
     assert shown(cut) == shown(whole)
     assert cut.counts == whole.counts
+
+
+def in_order(rows: list[Json]) -> list[str]:
+    return sorted(map(str, rows))
+
+
+READY: dict[str, Callable[[], WindowedBolt]] = {
+    "counts of keys": lambda: Sees().with_key("k").with_window(3, 2),
+    "counts of keys with gaps": lambda: Sees().with_key("k").with_window(2, 3),
+    "sessions by their ends": lambda: (
+        Sees().with_key("k").with_window(Session("4ms")).with_lateness(by="window", by_session=True)
+    ),
+    "sessions that touch": lambda: (
+        Sees().with_key("k").with_window(Session("4ms", touching=True)).with_lateness(by="window", allowed="5ms")
+    ),
+    "sessions that the clock cuts": lambda: (
+        Sees().with_window(Session("4ms", max_duration="5ms")).with_lateness(by="window", allowed="3ms")
+    ),
+    "silence": lambda: Silence("3ms", by="k"),
+    "silence of all": lambda: Silence("5ms").with_lag("2ms"),
+    **{
+        how: lambda how=how: (  # type: ignore[misc]
+            TemporalJoin("left", "right", on="k", how=how).with_lifetime("until")
+        )
+        for how in get_args(How)
+    },
+}
+
+
+@st.composite
+def arrivals(draw: st.DrawFn) -> list[Json]:
+    """Messages on two inputs, some of which come again with the time that they had, or another one."""
+    sent: list[Json] = []
+    now = 0
+    for number in range(draw(st.integers(2, 16))):
+        now += draw(st.integers(0, 3))
+        again = dict(draw(st.sampled_from(sent))["event"]) if sent and draw(st.integers(0, 1)) else None
+        at = now if again is None or draw(st.booleans()) else again["ts"]
+        fields = {"m": f"m{number}", "k": draw(st.sampled_from(["a", "a", "b", None]))} if again is None else again
+        event = {**fields, "id": f"e{number}", "ts": at, "until": at + draw(st.integers(1, 12))}
+        sent.append({"event": event, "stream": draw(st.sampled_from(["left", "right"]))})
+    return sent
+
+
+@pytest.mark.parametrize("kind", READY)
+@examples(25, suppress_health_check=[HealthCheck.too_slow])
+@given(events=arrivals(), ends=st.integers(0, 1 << 30))
+def test_it_does_not_matter_to_ready_bolts_where_batches_end(kind: str, events: list[Json], ends: int) -> None:
+    answers = []
+    for cut_after in (0, ends, -1):
+        steps: list[Json] = []
+        for number, step in enumerate(events):
+            steps += [step, {"tick": "watermark"}] if cut_after >> number & 1 else [step]
+        answers.append(replay_locally(read_scenario(of_two(steps)), two_inputs(READY[kind]())))
+    for answer in answers[1:]:
+        assert answer.counts == answers[0].counts
+        assert in_order(answer.outputs["out"]) == in_order(answers[0].outputs["out"])
+
+
+def of_two(steps: list[Json]) -> Json:
+    return {"name": "again", "topology": "x.py:y", "steps": [*steps, {"close": True}]}
+
+
+def two_inputs(bolt: WindowedBolt) -> Any:
+    """A bolt that has a watermark at every event, and is told of repeated messages."""
+    builder = TopologyBuilder("again")
+    for name in ("left", "right"):
+        builder.set_spout(name, spouts.memory("id string, m string, k string, ts long, until long"))
+    bolt = bolt.with_timestamp_field("ts").with_watermark(every=1).with_message_id_field("m")
+    builder.set_bolt("bolt", bolt).global_grouping("left").global_grouping("right")
+    builder.set_sink("out", sinks.memory()).from_("bolt")
+    return builder.build()
+
+
+def rows_of(bolt: WindowedBolt, events: list[tuple[str, str, int, int, str]], *, ticks: bool) -> Replayed:
+    """The answer of a bolt to messages (stream, id, time, end and key), in one batch or in one for each."""
+    steps: list[Json] = []
+    for number, (stream, message, at, until, key) in enumerate(events):
+        fields = {"id": f"e{number}", "m": message, "ts": at, "until": until, "k": key}
+        steps += [{"event": fields, "stream": stream}, *([{"tick": "watermark"}] if ticks else [])]
+    return replay_locally(read_scenario(of_two(steps)), two_inputs(bolt))
+
+
+@pytest.mark.parametrize("ticks", [False, True])
+def test_an_id_of_an_event_that_the_next_window_of_a_count_holds_is_not_free(ticks: bool) -> None:
+    messages = ["m1", "m2", "m1", "m2", "m5", "m6"]
+    events = [("left", message, at, 0, "a") for at, message in enumerate(messages)]
+    both = [("right", "r", -1, 0, "z"), *events, ("right", "s", 9, 0, "z")]
+    answer = rows_of(READY["counts of keys"]().with_watermark(combine="max"), both, ticks=ticks)
+    assert answer.counts["duplicate"] == 1
+
+
+@pytest.mark.parametrize("ticks", [False, True])
+def test_an_id_of_an_event_that_later_ones_may_join_is_not_free(ticks: bool) -> None:
+    events = [("left", "order", 0, 30, "a"), ("right", "other", 10, 11, "b"), ("left", "order", 10, 30, "a")]
+    answer = rows_of(READY["inner"](), [*events, ("right", "payment", 15, 16, "a")], ticks=ticks)
+    assert (answer.counts["duplicate"], len(answer.outputs["out"])) == (1, 1)
+
+
+def test_an_id_is_free_once_all_partners_of_its_event_have_met_one() -> None:
+    """The payment showed that the order had met a partner, as long as the order was not in the result."""
+    events = [
+        ("left", "order", 4, 13, "a"), ("right", "payment", 4, 6, "a"), ("right", "x", 10, 16, "b"),
+        ("left", "y", 19, 22, "a"), ("right", "payment", 21, 22, "a"),
+    ]  # fmt: skip
+    for ticks in (False, True):
+        assert rows_of(READY["semi"](), events, ticks=ticks).counts["duplicate"] == 0
+
+
+@pytest.mark.parametrize("ticks", [False, True])
+def test_an_id_of_an_event_that_another_has_followed_is_free(ticks: bool) -> None:
+    events = [("left", "x", 0, 0, "a"), ("left", "y", 2, 0, "a"), ("right", "z", 2, 0, "b"), ("left", "x", 2, 0, "a")]
+    answer = rows_of(Silence("10ms", by="k"), events, ticks=ticks)
+    assert answer.counts["duplicate"] == 0
 
 
 class Sees(WindowedBolt):

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import pyarrow as pa
 
 from manager.keyed.held import Held
 from manager.keyed.open_logs import without_open_window
@@ -19,7 +18,7 @@ from manager.keyed.shut_windows import ShutWindows
 from policies.admission import Decision, accepted, all_accepted
 from policies.last_end import in_gap
 from policies.marks import NONE
-from topologies.engine.admission.repeats import IncomingIds, Repeats
+from topologies.engine.admission.repeats import IncomingIds, Repeats, key_columns
 from topologies.engine.rows.routed_rows import Rows
 from topologies.graph.nodes.windowed import WindowedNode
 from windowing.settings.rules import LateBy
@@ -261,16 +260,18 @@ def _without_repeats(
     while True:
         admitted = np.where(duplicates, alone, accepted(decisions.codes))
         closed_until = decisions.closed_until if node.assigners else None
-        bare = pa.table({"place": pa.nulls(count)})
         held = Held(
             times=decisions.times,
-            payload=bare,
+            payload=events.rows.table.select(key_columns(node)),
+            streams=np.broadcast_to(np.asarray(events.inputs, np.int8), count) if len(node.inputs) > 1 else None,
             keys=events.keys,
             ends=events.ends,
             closed_until=closed_until,
             gaps=events.gaps,
         )
-        repeated = repeats.among(IncomingIds(events.rows.table.column(name), sound, admitted, held, marks))
+        ids = events.rows.table.column(name)
+        incoming = IncomingIds(ids, sound, admitted, held, marks, decisions.evaluate_before)
+        repeated = repeats.among(incoming)
         if (repeated == duplicates).all():
             return decisions
         duplicates = repeated

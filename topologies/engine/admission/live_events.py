@@ -5,6 +5,7 @@ For repeated message ids: an id is free again once the event that brought it is 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
@@ -13,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.assigned import AssignedWindows, Span
-from manager.keyed.held import Held
+from manager.keyed.held import GONE, SEEN, Held
 from manager.queue.queue_state import QueueState
 from manager.window_manager import WindowManager
 from policies.admission import between_windows
@@ -85,17 +86,29 @@ class ByAssigners:
         admitted: AdmittedSoFar,
         closed_until: NDArray[np.int64],
         *,
+        evaluate_before: Sequence[int],
         per_key: bool,
     ) -> None:
+        """``held`` are the live events of earlier batches, then those that arrive. ``closed_until``: windows that end
+        up to this time, in microseconds, were closed when each arrived. ``evaluate_before``: as in ``Decisions``."""
         self._node, self._held, self._closed_until, self._per_key = node, held, closed_until, per_key
         self._admitted = admitted
         self._before = len(held) - len(admitted)
         self._alive = np.arange(len(held)) < self._before
+        self._seen = np.zeros(len(held), np.bool_) if held.seen is None else held.seen.copy()
+        self._stops = deque(sorted(evaluate_before))
         self._fed = 0
         self._next = NONE
-        """No window closes before this time, in microseconds."""
+        """No event is finished before this time, in microseconds."""
 
     def __call__(self, place: int, row: int) -> bool:
+        while self._stops and self._stops[0] <= row:
+            self._let_pass(self._stops.popleft())
+        self._let_pass(row)
+        return bool(self._alive[place])
+
+    def _let_pass(self, row: int) -> None:
+        """Take the events that arrived before a row, and close the windows that are due then."""
         if row > self._fed:
             fresh = self._admitted.between(self._fed, row)
             self._alive[self._before + self._fed : self._before + row] = fresh
@@ -104,21 +117,24 @@ class ByAssigners:
                 self._next = min(self._next, int(times[fresh].min()))
             self._fed = row
         limit = int(self._closed_until[row])
-        if self._alive[place] and limit > NONE and limit >= self._next:
-            self._look(place, limit)
-        return bool(self._alive[place])
+        if limit > NONE and limit >= self._next:
+            self._close(row, limit)
 
-    def _look(self, place: int, limit: int) -> None:
+    def _close(self, row: int, limit: int) -> None:
         chosen = self._alive
         if self._per_key:  # each key has its own watermark
             assert self._held.keys is not None
-            chosen = chosen & (self._held.keys == self._held.keys[place])
+            chosen = chosen & (self._held.keys == self._held.keys[self._before + row])
         places = np.flatnonzero(chosen)
-        windows = AssignedWindows(self._node.assigners, self._held.take(places), self._node.streams)
-        self._alive[places[windows.finished(limit)]] = False
+        held = replace(self._held.take(places), seen=self._seen[places])
+        windows = AssignedWindows(self._node.assigners, held, self._node.streams, keys=self._node.keys)
+        windows.pass_over(Span(NONE, limit))
+        flags = windows.flags()
+        self._seen[places] = (flags & SEEN) != 0
+        self._alive[places] = (flags & GONE) == 0
         if not self._per_key:
-            due = windows.next_end(Span(limit, limit))
-            self._next = FOREVER if due is None else due
+            following = windows.next_finished(Span(limit, limit))
+            self._next = FOREVER if following is None else following
 
 
 class ByQueue:

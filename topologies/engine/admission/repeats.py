@@ -32,9 +32,11 @@ class IncomingIds:
     accepted: NDArray[np.bool_]
     """Which are admitted unless they are duplicates."""
     held: Held
-    """Their times, keys and lifetimes, without payload."""
+    """Their times, inputs, keys and lifetimes, without payload but for the columns of the key."""
     marks: NDArray[np.int64]
     """The watermark before each in microseconds; that of its key where each key has its own."""
+    evaluate_before: Sequence[int] = ()
+    """As in ``Decisions``."""
 
 
 @dataclass
@@ -86,7 +88,7 @@ class Repeats:
     def _before(self) -> tuple[list[Events], Held | None]:
         """The events of earlier batches: as parts of a queue, and with their ids."""
         if self.live is not None:
-            return [], self.live(self.node.bolt.settings.message_id_field)
+            return [], self.live(self.node.bolt.settings.message_id_field, *key_columns(self.node))
         parts = [read_events(self.store, ref) for ref in self.item.state.refs if ref.needed]
         return parts, _as_held(parts, self.node)
 
@@ -104,12 +106,14 @@ class Repeats:
         closed_until = node.closes_until(marks)
         if node.event_time:
             closed_until = np.maximum(closed_until, self.item.admit.closed_until)
-        if node.last_end is not None:
+        if node.needed_until is not None:
             ends = _both(None if old is None else old.ends, new.ends)
-            return ByLastEnd(times, node.last_end(times, ends), closed_until, node.admission.holds_start)
+            return ByLastEnd(times, node.needed_until(times, ends), closed_until, node.admission.holds_start)
         if node.assigners:
-            whole = new if old is None else Held.concat([_bare(old), new])
-            return ByAssigners(node, whole, admitted, closed_until, per_key=self._per_key)
+            whole = new if old is None else Held.concat([_bare(old, node), new])
+            return ByAssigners(
+                node, whole, admitted, closed_until, evaluate_before=incoming.evaluate_before, per_key=self._per_key
+            )
         return ByQueue(node, self.item, parts, new.times, admitted, incoming.marks)
 
 
@@ -122,8 +126,15 @@ def _as_held(parts: Sequence[Events], node: WindowedNode) -> Held | None:
     return Held(times=np.concatenate([events.timestamps for events in parts]), payload=pa.concat_tables(tables))
 
 
-def _bare(held: Held) -> Held:
-    return replace(held, payload=pa.table({"place": pa.nulls(len(held))}), streams=None, edges=None, evaluation=None)
+def key_columns(node: WindowedNode) -> list[str]:
+    """The columns of the payload that the assigners of a bolt ask for: those of the key, where nulls are apart."""
+    if not any(each.by_side for each in node.assigners):
+        return []
+    return list(dict.fromkeys(name for names in node.keys for name in names))
+
+
+def _bare(held: Held, node: WindowedNode) -> Held:
+    return replace(held, payload=held.payload.select(key_columns(node)), edges=None, evaluation=None)
 
 
 def _both(old: NDArray[np.int64] | None, new: NDArray[np.int64] | None) -> NDArray[np.int64] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -251,14 +251,25 @@ class WindowedNode:
     def last_end(self) -> LastEnd | None:
         """The end of the last window that can hold an event; None where that does not follow from the event alone."""
         if self.assigners:
-            found = [assigner.last_end for assigner in self.assigners]
-            known = [each for each in found if each is not None]
-            if len(known) < len(found):
-                return None
-            return lambda starts, ends: np.maximum.reduce([each(starts, ends) for each in known])
+            return _latest([assigner.last_end for assigner in self.assigners])
         return last_window_end(self.eviction, self.trigger)
+
+    @property
+    def needed_until(self) -> LastEnd | None:
+        """The time from which no window needs an event; None where that does not follow from the event alone."""
+        if self.assigners:
+            return _latest([assigner.needed_until for assigner in self.assigners])
+        return self.last_end
 
     @property
     def lag(self) -> Duration:
         """How far its watermark stays behind."""
         return self.bolt.settings.lag or Duration(0)
+
+
+def _latest(ends: Sequence[LastEnd | None]) -> LastEnd | None:
+    """The last of several ends; None where one is not known."""
+    known = [each for each in ends if each is not None]
+    if len(known) < len(ends):
+        return None
+    return lambda starts, lasting: np.maximum.reduce([each(starts, lasting) for each in known])
