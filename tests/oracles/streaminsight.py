@@ -130,13 +130,14 @@ def _begins(query: _Query, event: Json, stream: str) -> None:
 
 def _known_end(query: _Query, edge: Any, stream: str, start: int, end: float) -> float:
     """The end of a start edge whose end edge has come before it."""
+    passed = query.watermark()
     for early in query.early_ends:
+        if passed is not None and early.end < passed:
+            continue  # the time of all inputs has passed it: it waits no more
         if edge is not None and early.edge == edge and early.stream == stream:
-            if early.end <= start:
-                raise Unsaid("a start edge that is cut to begin after its end")
             query.early_ends.remove(early)
             query.counts["end_edges"] += 1
-            return early.end
+            return max(early.end, start)  # cut to begin at its end, or beyond: nothing is left of it
     return end
 
 
@@ -156,9 +157,7 @@ def _end_edge(query: _Query, event: Json, stream: str) -> None:
     query.judged[event["id"]] = Judged(ANY, (), query.watermark(), source.cti)
     for place, one in enumerate(query.lifetimes):
         if one.edge == key and one.stream == stream and one.end == FOREVER:
-            if end <= one.start:
-                raise Unsaid("an edge that was cut to begin where it ends")
-            query.lifetimes[place] = Lifetime(one.name, one.start, end, stream, key)
+            query.lifetimes[place] = Lifetime(one.name, one.start, max(end, one.start), stream, key)
             query.counts["end_edges"] += 1
             query.judged[event["id"]].actions = ("accepted",)
             return
@@ -228,12 +227,13 @@ def _answer(query: _Query) -> Expected:
 
 
 def _over(query: _Query, early: _EarlyEnd, passed: float | None) -> bool:
-    """Whether no start edge can come for it any more: it would have to begin before its end."""
+    """Whether no start edge can come for it any more: not even one that is cut to begin at its end."""
     own = query.inputs[early.stream].cti
     if passed == FOREVER:
         return True
-    if own is None or own < early.end:
+    last = early.end + 1 if query.settings.get("policy") == "adjust" else early.end  # a start can be cut to its end
+    if own is None or own < last:
         return False
-    if passed is None or passed < early.end:
+    if passed is None or passed < last:
         raise Unsaid("an end edge that its own input has passed, and another has not")
     return True

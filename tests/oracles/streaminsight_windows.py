@@ -25,7 +25,8 @@ class Lifetime:
 
 def windows_of(bolt: Json, lifetimes: list[Lifetime], passed: float | None) -> list[Window]:
     """Every window with an event that ends at or before that moment, and perhaps others."""
-    ordered = sorted(lifetimes, key=lambda one: one.start)  # ties: as they arrived
+    left = (one for one in lifetimes if one.start < one.end)
+    ordered = sorted(left, key=lambda one: one.start)  # ties: as they arrived
     if "snapshot" in bolt:
         return _snapshots(ordered)
     if "count_by_start" in bolt:
@@ -46,7 +47,9 @@ def windows_of(bolt: Json, lifetimes: list[Lifetime], passed: float | None) -> l
 
 
 def touches_none(bolt: Json, one: Lifetime) -> bool:
-    """Whether a lifetime lies in a gap between windows."""
+    """Whether a lifetime lies in a gap between windows, or nothing is left of it."""
+    if one.end <= one.start:
+        return True
     if "length" not in bolt or one.end == FOREVER:
         return False
     return not windows_of(bolt, [one], FOREVER)

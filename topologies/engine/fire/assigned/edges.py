@@ -12,6 +12,7 @@ from manager.keyed.held import Held
 from manager.storage.segments.take_rows import take_rows
 from policies.marks import NONE
 from topologies.engine.ingest.refusing import refuse_end_edges
+from windowing.settings.rules import LateAction
 from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ def match_edges(node: WindowedNode, router: Router, old: Held | None, waiting: H
     ending[first:] = new.end_edges
     if waiting is not None:
         ending[first - len(waiting) : first] = True
+    closed = np.full(len(events), NONE) if events.closed_until is None else events.closed_until
+    passed = _unreachable(node, closed)
     ends = events.ends.copy()
     matched = np.zeros(len(events), np.bool_)
     opened: dict[int, deque[int]] = defaultdict(deque)
@@ -67,28 +70,39 @@ def match_edges(node: WindowedNode, router: Router, old: Held | None, waiting: H
             else:
                 early[edge].append(row)
         elif ends[row] == FOREVER:
-            # A start adjusted to the time of its end, or beyond, does not match: the end edge counts as expired.
-            if early[edge] and events.times[row] < events.ends[early[edge][0]]:
+            # One that had expired when this start came does not match, wherever batches end.
+            if early[edge] and events.ends[early[edge][0]] > passed[row]:
                 end = early[edge].popleft()
                 ends[row] = events.ends[end]
                 matched[end] = True
             else:
                 opened[edge].append(row)
-    router.ledger.count_chosen(node, "unwindowed", _streams(events), matched)
-    matched_events = replace(events, ends=ends).take(np.flatnonzero(~ending))
+    # A start that was moved to its end, or beyond, leaves no event, in whichever order the two came (SI-13).
+    nothing = ~ending & (ends <= events.times)
+    unseen = nothing if events.seen is None else nothing & ~events.seen
+    router.ledger.count_chosen(node, "unwindowed", _streams(events), matched | unseen)
+    matched_events = replace(events, ends=ends).take(np.flatnonzero(~ending & ~nothing))
     return Matched(matched_events, events.take(np.flatnonzero(ending & ~matched)))
 
 
 def expired(node: WindowedNode, router: Router, waiting: Held, limit: int | None) -> Held:
-    """The end edges that still wait. Those that end up to the limit (microseconds) can match no start any more and are
-    invalid."""
+    """The end edges that still wait. Those that end up to the limit (microseconds) can match no start any more (see
+    ``_unreachable``) and are invalid."""
     assert waiting.ends is not None
-    ended = waiting.ends <= (NONE if limit is None else limit)
+    ended = waiting.ends <= _unreachable(node, np.asarray(NONE if limit is None else limit))
     if ended.any():
         places = np.flatnonzero(ended)
         unmatched, inputs = take_rows(waiting.payload, places), _streams(waiting)[places]
         refuse_end_edges(node, unmatched, inputs, router.context.clock, router.ledger, router.emit)
     return waiting.take(np.flatnonzero(~ended))
+
+
+def _unreachable(node: WindowedNode, closed_until: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Up to which end an end edge can match no start any more, at the time up to which windows are closed. One at that
+    very time still can where late starts are moved there, and the two are then nothing."""
+    settings = node.bolt.settings
+    moves = any(settings.of_input(label).late_action is LateAction.CUT for label in node.streams)
+    return np.where((closed_until > NONE) & (closed_until < FOREVER), closed_until - moves, closed_until)
 
 
 def _streams(held: Held) -> NDArray[np.int8]:
