@@ -511,7 +511,7 @@ class WindowedBolt(ConfiguredBolt):
 
         ``bounds``: which end belongs to a window: ``"(start, end]"``, Storm's (ST-10), or ``"[start, end)"``.
         ``aligned``: which edge is a multiple of the slide (AT-3). ``offset``: shifts the aligned ends of a time slide
-        from its multiples by this much, which is less than a slide; ``"-8h"`` shifts them back. ``anchor``: counts
+        from its multiples by this much, modulo the slide; ``"-8h"`` shifts them back. ``anchor``: counts
         aligned windows from a moment (a datetime, or milliseconds since the epoch), or from ``"start"``, the run's
         first clock; no window begins before it (AT-3).
         ``closes_after_end``: a window with an inclusive end closes when the watermark is past its end, not at it.

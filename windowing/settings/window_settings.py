@@ -519,7 +519,7 @@ class WindowSettings:
         admits=Admits.READER,
         words=SaidBy("windows", own_place=True),
     )
-    """How far aligned ends are shifted from the multiples of the slide; less than a slide, below zero: back."""
+    """How far aligned ends are shifted from the multiples of the slide, modulo the slide; below zero: back."""
     anchor: str | int | None = setting(
         None,
         ANCHOR,

@@ -101,7 +101,7 @@ def bolts(draw: st.DrawFn, system: str, streams: list[str], kinds: st.SearchStra
     fastest = (parted or len(streams) > 1) and keyed != "substreams" and draw(st.integers(0, 3)) == 0
     waits = (parted or len(streams) > 1) and keyed != "substreams" and not fastest
     if is_aligned(bolt) and draw(st.booleans()):
-        bolt["offset"] = draw(st.sampled_from(["", "-"])) + draw(durations(0, longest_slide(bolt) - 1))
+        bolt["offset"] = draw(st.sampled_from(["", "-"])) + draw(durations(0, 2 * longest_slide(bolt)))
     match system:
         case "rules":
             bolt.update(draw(single_rules(bolt)))

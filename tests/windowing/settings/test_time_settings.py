@@ -252,12 +252,6 @@ def test_what_is_set_after_a_preset_counts_and_what_was_set_before_it_does_not()
 
 
 @pytest.mark.feature("AT-17", "SI-4")
-@pytest.mark.parametrize("offset", ["10s", "-10s", "1m"])
-def test_an_offset_is_less_than_the_slide(offset: str) -> None:
-    assert "has an offset of" in problems(tumbling().with_timestamp_field("ts").with_alignment(offset=offset))
-    topology(bolt=tumbling().with_timestamp_field("ts").with_alignment(offset="-9s"))
-
-
 def test_the_clock_can_close_azures_windows_and_never_those_of_streaminsight() -> None:
     topology(bolt=tumbling().with_time(presets.azure()).with_timestamp_field("ts").with_watermark(idle_timeout="5s"))
     found = problems(

@@ -104,19 +104,6 @@ def _too_long(bolt: CheckedBolt) -> Iterator[ConfigError]:
             )
 
 
-def _offset(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """An offset of a slide or more."""
-    settings = bolt.settings
-    slides = [kind.period for kind in settings.kinds if kind.takes_offset] + [settings.slide]
-    longest = max((slide.micros for slide in slides if isinstance(slide, Duration)), default=None)
-    if longest is not None and abs(settings.offset.micros) >= longest:
-        yield bolt.fault(
-            f"has an offset of {settings.offset}, and slides by {Duration(longest)}",
-            "an offset of a slide or more gives the same ends as the rest after whole slides",
-            "use that rest, which is less than the slide",
-        )
-
-
 def _each_kind(bolt: CheckedBolt) -> Iterator[ConfigError]:
     """What one kind of window asks of its events."""
     settings = bolt.settings
@@ -151,7 +138,7 @@ def _anchor(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 _CHECKS = (
-    _promised_ends, _last_microsecond, _starts_that_move, _gaps_of_events, _adjusted_lifetimes, _too_long, _offset,
+    _promised_ends, _last_microsecond, _starts_that_move, _gaps_of_events, _adjusted_lifetimes, _too_long,
     _each_kind, _anchor,
 )  # fmt: skip
 """In the order in which their mistakes are reported."""
