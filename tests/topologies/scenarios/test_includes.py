@@ -156,3 +156,17 @@ def test_windows_that_fire_beside_those_expected_say_so_too() -> None:
     assert "includes" not in "".join(
         replay({**scenario, "expect": {"windows": wrong}}, topology=_topology()).differences
     )
+
+
+@pytest.mark.parametrize(
+    ("counts", "differences"),
+    [
+        ({"late": 1}, []),
+        ({"dropped": 0, "adjusted": 0}, []),
+        ({"late": 0}, ["counts.late: expected 0, found 1"]),
+        ({"late": 1, "early": 2}, ["counts.early: expected 2, found 0"]),
+    ],
+)
+def test_counts_are_compared_on_the_names_that_are_given(counts: dict[str, int], differences: list[str]) -> None:
+    answer = replay({**_scenario(), "expect": {"counts": counts}}, _topology())
+    assert answer.differences == differences

@@ -460,7 +460,7 @@ class TestComparison:
             ({"watermarks": [20.5]}, ["watermarks: expected [20.5], found [null, 20.5]"]),
             ({"pending": ["e5"]}, ["pending: expected [e5], found [e5, e6]"]),
             (
-                {"counts": {"received": 6, "windowed": 3, "early": 1, "late": 1}},
+                {"counts": {"received": 6, "windowed": 3, "early": 1, "pending": 0}},
                 ["counts.early: expected 1, found 0", "counts.pending: expected 0, found 2"],
             ),
             (

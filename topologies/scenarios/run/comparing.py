@@ -51,8 +51,8 @@ def compare(scenario: Scenario, answer: Replayed) -> list[str]:
     """Where the answer is not what was expected, a text for each; times are ISO 8601, those near 1970 milliseconds.
 
     Each key that ``expect`` names is compared whole: windows and events in order and each on the fields that it
-    gives, late events, watermarks and clocks in order, pending events in any. A count or a sink that is missing on
-    one side is zero, or empty; of the metrics those are compared that are named. Fractions may differ in the last
+    gives, late events, watermarks and clocks in order, pending events in any. A sink that is missing on one side is
+    empty; of the counts and the metrics those are compared that are named. Fractions may differ in the last
     digits. The messages that a step sends are compared on the fields that are given.
     """
     expect = scenario.expect
@@ -81,8 +81,8 @@ def _differences(expect: Expect, answer: Replayed, *, whole: bool) -> Iterator[s
     if expect.clocks is not None:
         yield from _list_difference("clocks", _times(expect.clocks), _times(answer.clocks))
     yield from _metric_differences(expect.metrics or {}, answer.metrics)
-    for account in _names(expect.counts, answer.counts):
-        wanted_count, found_count = (expect.counts or {}).get(account, 0), answer.counts.get(account, 0)
+    for account, wanted_count in (expect.counts or {}).items():
+        found_count = answer.counts.get(account, 0)
         if wanted_count != found_count:
             yield f"counts.{account}: expected {wanted_count}, found {found_count}"
     for sink in _names(expect.outputs, answer.outputs):
