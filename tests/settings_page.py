@@ -16,7 +16,7 @@ from tests.helpers import pages
 from tests.helpers.places import ROOT
 from topologies.compose.effects import NEEDS
 from windowing import WindowedBolt
-from windowing.settings import DECLARED, WindowSettings
+from windowing.settings import DECLARED, WindowSettings, presets
 from windowing.settings.declaration import Declaration
 from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
 from windowing.settings.panes import Panes
@@ -44,6 +44,44 @@ ARGUMENTS_HEAD = """## Arguments of values
 
 The arguments of the values that methods take, and of methods that make one value of their arguments."""
 
+PRESETS_HEAD = """## Arguments of presets
+
+Each is a whole system's rules: `bolt.with_time(presets.azure(late="5m"))`, in scenarios `preset: {azure: {late: 5m}}`.
+What each sets without arguments is in [semantics.md](semantics.md#what-each-preset-sets)."""
+
+PRESETS: dict[str, dict[str, str]] = {
+    "storm": {"lag": "How far the watermark stays behind the latest time (ST-13)."},
+    "atlas": {
+        "allowed_lateness": "How long after its end a window stays open; without it 3 seconds (AT-14).",
+        "idle_timeout": "Without events for this long the clock closes windows (AT-17).",
+        "idle_rule": "What the timeout is counted from: `after_window_end`, the later of the window's end and the last "
+        "event (AT-17); or `max_remaining`, the last event, but no window closes before its end (AT-19).",
+        "partition_idle_timeout": "An input or partition that is silent for this long is left out of the watermark "
+        "(AT-20).",
+    },
+    "streaminsight": {
+        "every": "A CTI after so many events, or after so much application time; None: none is generated (SI-5).",
+        "delay": 'How far a CTI is behind the event that completes it; below zero, ahead of it: `delay="-1us"` is just '
+        "after the event, and releases it at once (SI-6, SI-21).",
+        "policy": "What is done with late events: `drop`, `adjust` (they begin later) or `error` (SI-12 to SI-14).",
+        "to_infinity": "Whether the end of the streams releases everything (SI-7).",
+        "imports": 'By input, the input whose CTIs it takes: `{"lookup": "data"}` (SI-15).',
+        "field": "The column in which the source sends CTIs (SI-11).",
+    },
+    "increasing_start_time": {},
+    "strictly_increasing_start_time": {},
+    "azure": {
+        "late": "How long after its time an event may arrive; None or -1: any time (AZ-8, AZ-10).",
+        "out_of_order": "How far the watermark stays behind the latest time (AZ-11).",
+        "early": "How far ahead of its arrival the time of an event may be; None: any time (AZ-12).",
+        "action": "What is done with late events, by their arrival or behind the watermark: `adjust`, `drop` or "
+        "`error` (AZ-9).",
+        "arrival_field": "The column with the arrival; without it the clock of the micro-batch. `kafka_timestamp` and "
+        "`file_modified` are columns of spouts with `metadata=True` (AZ-1).",
+    },
+}
+"""The presets, and what each argument of theirs is."""
+
 VALUES = {
     "with_window({})": (Hopping, Session, Snapshot, SlidingLog, CountByStart, Calendar),
     "with_trigger({})": (Panes, CountTrigger, RuleTrigger, DailyTrigger, DailyByRule),
@@ -69,7 +107,20 @@ def page() -> str:
         [(name, need.without, need.why) for name, need in NEEDS.items()],
     )
     arguments = pages.table(("call", "argument", "default", "what it is"), list(argument_rows()))
-    return "\n\n".join([HEAD, settings, ARGUMENTS_HEAD, arguments, "## What settings need", needs]) + "\n"
+    of_presets = pages.table(("call", "argument", "default", "what it is"), list(preset_rows()))
+    parts = [HEAD, settings, ARGUMENTS_HEAD, arguments, PRESETS_HEAD, of_presets, "## What settings need", needs]
+    return "\n\n".join(parts) + "\n"
+
+
+def preset_rows() -> Iterator[tuple[str, ...]]:
+    """A row for each argument of the presets; one that takes none has a row of its own."""
+    for name, said in PRESETS.items():
+        made = getattr(presets, name)
+        parameters = inspect.signature(made).parameters
+        for each in parameters.values():
+            yield f"`presets.{name}`", f"`{each.name}`", _given(each), said[each.name]
+        if not parameters:
+            yield f"`presets.{name}`", "–", "–", (inspect.getdoc(made) or "").splitlines()[0]
 
 
 def argument_rows() -> Iterator[tuple[str, ...]]:

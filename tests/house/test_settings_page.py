@@ -10,7 +10,7 @@ import pytest
 
 from tests import settings_page
 from windowing import WindowedBolt
-from windowing.settings import DECLARED
+from windowing.settings import DECLARED, presets
 from windowing.settings.declaration import Admits, SaidBy, declarations, setting
 from windowing.settings.readers import FLAG
 
@@ -63,3 +63,10 @@ def test_every_argument_that_makes_a_value_has_a_row() -> None:
 def test_every_setting_says_what_it_is() -> None:
     said = settings_page.docstrings()
     assert [name for name in DECLARED if name not in said] == []
+
+
+def test_the_page_has_each_preset() -> None:
+    made = {
+        name for name, each in vars(presets).items() if getattr(each, "__annotations__", {}).get("return") == "Preset"
+    }
+    assert {name for name in made if not name.startswith("_")} == set(settings_page.PRESETS)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from topologies.compose.missing_columns import how_to_have
 from topologies.compose.mistakes import Mistakes
 from topologies.graph.streams import Input, stream_label
 from windowing.time.timestamps import is_time
@@ -69,6 +70,6 @@ def _without_field(
             mistakes.tell(
                 f"bolt {name!r}: {label!r} has no timestamp field {field!r}",
                 f"it has {', '.join(schema.names)}",
-                "name another field, or use with_timestamp_extractor",
+                how_to_have(field, "name another field, or use with_timestamp_extractor"),
             )
     return tuple(has and field not in schema.names for (_, schema), has in zip(inputs, brings, strict=True))

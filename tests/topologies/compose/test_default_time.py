@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -149,3 +150,25 @@ def test_by_the_column_of_the_arrival_azures_policies_are_off(windows: Any, late
     assert (found.lag.micros, settings.late_by) == (0, late_by)
     clocked = part(windows(given).with_time(processing=True), spouts.memory("at timestamp"))
     assert not clocked.event_time
+
+
+@pytest.mark.feature("AZ-1")
+@pytest.mark.parametrize(
+    ("field", "spout"),
+    [
+        ("kafka_timestamp", spouts.kafka(SERVERS, "topic", schema="v long, ts timestamp")),
+        ("file_modified", spouts.files("in/*.jsonl", schema="v long, ts timestamp")),
+    ],
+)
+@pytest.mark.parametrize("names_time", [True, False])
+def test_a_column_that_a_spout_can_add_is_one_to_ask_it_for(field: str, spout: Any, names_time: bool) -> None:
+    reading = Counts().with_tumbling_window("5s")
+    reading = (
+        reading.with_timestamp_field("ts").with_time(presets.azure(arrival_field=field))
+        if names_time
+        else reading.with_timestamp_field(field)
+    )
+    name = "kafka" if field.startswith("kafka") else "files"
+    with pytest.raises(TopologyError, match=rf"let the spout add it, spouts\.{name}\(\.\.\., metadata=True\)"):
+        built(reading, spout)
+    built(reading, replace(spout, metadata=(field,)))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from topologies.compose.effects import Situation
+from topologies.compose.missing_columns import how_to_have
 from topologies.graph.streams import Input, stream_label
 from windowing.errors import ConfigError
 from windowing.suggestions import did_you_mean_column
@@ -110,9 +111,9 @@ class CheckedBolt:
                 yield self.fault(
                     f"{call} names {field!r}{did_you_mean_column(field, schema.names)}",
                     f"{label!r} has {', '.join(schema.names)}",
-                    "name columns of every input",
+                    how_to_have(field, "name columns of every input"),
                 )
         if not found and not everywhere:
             columns = "; ".join(f"{stream_label(each.stream)!r} has {', '.join(s.names)}" for each, s in self.inputs)
             meant = did_you_mean_column(field, [name for _, schema in self.inputs for name in schema.names])
-            yield self.fault(f"{call} names {field!r}{meant}", columns, "name a column of an input")
+            yield self.fault(f"{call} names {field!r}{meant}", columns, how_to_have(field, "name a column of an input"))
