@@ -89,7 +89,7 @@ def check_sinks(spark: SparkSession, topology: Topology) -> None:
         sink = node.sink
         if not isinstance(sink, KafkaSink):
             continue
-        with _admin(spark, f"sink {name!r}", sink.servers, sink.options) as admin:
+        with admin_of(spark, f"sink {name!r}", sink.servers, sink.options) as admin:
             there = set(admin.listTopics().names().get())
             wanted = [topic for topic in (sink.topic, *sink.topics) if topic is not None and topic not in there]
             if wanted and not _makes_topics(spark, admin):
@@ -222,7 +222,7 @@ def _missing_topics(
     unknown = named.difference(sink.topics)
     if not unknown:
         return frozenset()
-    with _admin(spark, f"sink {name!r}", sink.servers, sink.options) as admin:
+    with admin_of(spark, f"sink {name!r}", sink.servers, sink.options) as admin:
         unknown -= set(admin.listTopics().names().get())
         return frozenset() if unknown and _makes_topics(spark, admin) else frozenset(unknown)
 
@@ -261,7 +261,7 @@ def _start(spout: KafkaSpout, topics: Mapping[str, int]) -> dict[str, str]:
 
 def _described(spark: SparkSession, whose: str, spout: KafkaSpout) -> dict[str, int]:
     """The named topics, and the number of partitions of each."""
-    with _admin(spark, whose, spout.servers, spout.options) as admin:
+    with admin_of(spark, whose, spout.servers, spout.options) as admin:
         there = set(admin.listTopics().names().get())
         missing = [topic for topic in spout.topics if topic not in there]
         if missing:
@@ -282,7 +282,7 @@ def _described(spark: SparkSession, whose: str, spout: KafkaSpout) -> dict[str, 
 
 
 @contextmanager
-def _admin(spark: SparkSession, whose: str, servers: str, options: Mapping[str, str]) -> Iterator[Any]:
+def admin_of(spark: SparkSession, whose: str, servers: str, options: Mapping[str, str]) -> Iterator[Any]:
     """Kafka's own client for queries about topics. Raises UnreachableError where no server answers."""
     jvm: Any = spark._jvm
     properties = jvm.java.util.Properties()

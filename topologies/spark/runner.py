@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from typing import Any
+from typing import Any, cast
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException, StreamingQueryException
@@ -23,6 +23,7 @@ from topologies.engine.batch.plan import BatchPlan
 from topologies.engine.batch.report import BatchReport
 from topologies.engine.commit.frames import Frames
 from topologies.engine.work.output import Output
+from topologies.io.kafka import KafkaSpout
 from topologies.io.paths import shown_path
 from topologies.metrics.source_lag import records_behind
 from topologies.page.asked_observers import asked_observers
@@ -44,6 +45,7 @@ from topologies.spark.jvm.sharing import shared_session
 from topologies.spark.jvm.stores import check_classes, check_jars, places_of_spark, reach_stores
 from topologies.spark.kafka_frames import check_sinks, reaches_kafka
 from topologies.spark.planned_files import PlannedFiles
+from topologies.spark.remade_topics import ReadTopics
 from topologies.spark.source import StreamSource
 from topologies.spark.spark_errors import kafka_error_in, passing_error_in, storage_error_in
 from topologies.spark.spark_executor import SparkExecutor, TaskExecutor
@@ -125,6 +127,8 @@ class SparkRun(CheckpointedRun):
     ) -> None:
         self.spark, self.metrics = spark, metrics
         self.query: StreamingQuery | None = None
+        self.told: list[str] = []
+        """What the next report says of the topics."""
         super().__init__(topology, options, observers, attempts)
 
     def _begin(self, held: ExitStack) -> None:
@@ -154,6 +158,10 @@ class SparkRun(CheckpointedRun):
 
     def _open_log(self) -> None:
         super()._open_log()
+        kafka = {name: self.topology.spouts[name].spout for name in self.source.kafka_spouts}
+        self.topics = ReadTopics(self.spark, cast("dict[str, KafkaSpout]", kafka))
+        last = self.micro_batch.manifest.batch
+        self.told = self.topics.begin(self.halves.files, self.log, last, self.checkpoint.check_owner)
         forget_unplanned(self.log.filesystem, self.log.root, self.checkpoint.check_owner)
 
     def _log_of_files(self, source: int) -> FileLog:
@@ -190,6 +198,7 @@ class SparkRun(CheckpointedRun):
                 if self.metrics is not None:
                     self.metrics.settle(str(query.runId))
         self.micro_batch.clean = self.checkpoint.clean
+        self.summary.complaints += self.told
 
     def _spark_batch(self, batch: DataFrame, number: int) -> None:
         """Called by Spark for each micro-batch, and again with the same rows if it was not committed."""
@@ -198,6 +207,7 @@ class SparkRun(CheckpointedRun):
         def rows(slots: int, there: Mapping[str, Partitions]) -> Callable[[Context], list[Output]] | None:
             if not self.source.rows:
                 return None
+            self.told += self.topics.lost({name: found.ranges for name, found in there.items()})
             return lambda context: self.source.ingest_rows(batch, self.executor, context, slots, there)
 
         if self.observers.observers:
@@ -228,6 +238,8 @@ class SparkRun(CheckpointedRun):
                     book.add(deadly, death)
 
     def _note(self, query: str | None, report: BatchReport) -> None:
+        report.complaints.extend(self.told)
+        self.told = []
         REPORTS.note(query, report)
         if self.metrics is not None and report.closing:
             self.metrics.tell(report, None)

@@ -12,6 +12,7 @@ from windowing.errors import DataError, EnvironmentMissing, StorageError, Unreac
 
 _TIMEOUT = re.compile(r"(?:kafka\.common\.errors\.\w*Timeout\w*|TimeoutException|KAFKA_\w*TIMEOUT\w*): ?([^\n]*)")
 _LOST = re.compile(r"\[KAFKA_DATA_LOSS[^\]]*\] ?([^\n]*)|([^\n]*may have been lost[^\n]*)")
+_MOVED = re.compile(r"Partition \S+ offset was changed from \d+ to \d+")
 _TOO_LARGE = re.compile(r"Record(?:Batch)?TooLarge\w*: ?([^\n]*)")
 _OF_DISKS = {
     os.strerror(number): number
@@ -80,6 +81,14 @@ def kafka_error_in(text: str) -> WindboltError | None:
 
 def _record_error_in(text: str) -> DataError | None:
     """The error about records that cannot be read or written."""
+    moved = _MOVED.search(text)
+    if moved is not None:
+        return DataError(
+            "a topic of Kafka's ends before what was read of it",
+            why=f"{moved[0]}: it was deleted and made anew, or its brokers have lost records",
+            do="start the run again: it then says whether the topic is another one, and how to go on. If it is the "
+            "same, options={'failOnDataLoss': False} of the spout goes on at its end",
+        )
     lost = _LOST.search(text)
     if lost is not None:
         return DataError(

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -82,6 +82,19 @@ class Kafka:
         settings = {key.replace("_", "."): value for key, value in config.items()}
         self.admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(30)
         return topic
+
+    def make_anew(self, topic: str) -> Kafka:
+        """Delete a topic and make one of its name; returns a client that knows nothing of the old one."""
+        self.admin.delete_topics([topic])[topic].result(30)
+        for left in reversed(range(300)):  # the broker is still deleting
+            try:
+                self.admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+                break
+            except KafkaException:
+                if not left:
+                    raise
+                self.admin.list_topics(timeout=30)
+        return Kafka(self.servers)
 
     def produce(self, topic: str, values: Iterable[bytes | str | None], partition: int = 0, **more: Any) -> None:
         """Write records to one partition; ``more``: key, headers, timestamp."""

@@ -375,8 +375,32 @@ def test_records_that_kafka_has_deleted_unread_end_the_run(kafka: Kafka, tmp_pat
     assert "failOnDataLoss" in str(lost.value)
     options = {"failOnDataLoss": False}
     topology, out = reading(records=spouts.kafka(kafka.servers, topic, value="text", options=options))
-    run(topology, tmp_path / "checkpoint", flush=False)
+    last = run(topology, tmp_path / "checkpoint", flush=False).last
     assert [row["value"] for row in out["records"].rows] == ["5"]
+    assert last is not None
+    assert last.complaints == [
+        f"records: topic {topic}, partition 0: 2 records from offset 2 on were deleted before they were read"
+    ]
+
+
+def test_a_topic_that_was_made_anew_is_told_and_can_be_read_from_its_beginning(kafka: Kafka, tmp_path: Path) -> None:
+    def values(**options: bool) -> tuple[list[str], list[str]]:
+        topology, out = reading(records=spouts.kafka(kafka.servers, topic, value="text", options=options))
+        summary = run(topology, tmp_path / "checkpoint", flush=False)
+        return [row["value"] for row in out["records"].rows], summary.last.complaints if summary.last else []
+
+    topic = kafka.topic("anew")
+    kafka.produce(topic, ["old 0", "old 1"])
+    assert values() == (["old 0", "old 1"], [])
+    # More records than were read of the old one: by the offsets alone nobody could tell.
+    kafka.make_anew(topic).produce(topic, ["new 0", "new 1", "new 2"])
+    with pytest.raises(
+        DataError, match=rf"topic '{topic}' is another one than .*'failOnDataLoss'"
+    ):
+        values()
+    told = f"records: topic {topic} was deleted and made anew, and is read from its beginning"
+    assert values(failOnDataLoss=False) == (["new 0", "new 1", "new 2"], [told])
+    assert values() == ([], [])
 
 
 def test_a_session_without_the_connector_is_told(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -302,6 +302,45 @@ def test_spark_s_offsets_say_which_partitions_there_are_and_how_many_deliver(tmp
     assert log.partitions(0) == {"two": Partitions(("b/2", "b/10"), 2, (OffsetRange("b", 2, 1, 4),))}
     note(3, '{"logOffset":1}', '{"a":{"0":2}}', '{"b":{"10":1,"2":10}}')
     assert {name: found.ranges for name, found in log.partitions(3).items()} == {"one": None, "two": None}
+    assert log.kafka_offsets("two") == {"b": {10: 1, 2: 10}}
     note(3, '{"logOffset":1}', '{"a":{"0":3}}', '["b"]')
     with pytest.raises(CheckpointError, match="record of the offsets of batch 3"):
         log.partitions(3)
+
+
+def test_a_topic_that_was_made_anew_is_read_from_its_beginning_after_the_last_batch(tmp_path: Path) -> None:
+    notes = [
+        '{"old":{"0":3},"same":{"0":1}}',
+        '{"old":{"0":5},"same":{"0":2}}',
+        '{"old":{"0":9,"1":4},"same":{"0":4}}',
+    ]
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "sources/1").mkdir(parents=True)
+    for batch, note in enumerate(notes):
+        (tmp_path / f"offsets/{batch}").write_text("\n".join(["v1", "{}", '{"logOffset":0}', note]))
+    (tmp_path / "sources/1/0").write_bytes(b'\0v1\n{"old":{"0":1},"same":{"0":0}}')
+    log = SourceLog(LocalFileSystem(), str(tmp_path), ("files",), ("in",))
+    assert log.read_from_beginning("in", {"old": 2}, 1) == {"old": 8}, "what the planned batch was to read of it"
+    assert [log.partitions(batch)["in"].ranges for batch in (0, 2)] == [
+        (OffsetRange("old", 0, 1, 3), OffsetRange("same", 0, 0, 1)),
+        (OffsetRange("same", 0, 2, 4),),
+    ]
+    assert log.kafka_offsets("in") == {"old": {0: 0, 1: 0}, "same": {0: 4}}
+    assert log.files(2) == []
+    # Where no batch was committed, the first one has no beginning that could be kept.
+    assert log.read_from_beginning("in", {"old": 1}, -1) == {"old": 2}
+    assert log.partitions(0)["in"].ranges == (OffsetRange("same", 0, 0, 1),)
+    assert (tmp_path / "sources/1/0").read_bytes().startswith(b"\0v1\n")
+
+
+def test_a_topic_that_ends_before_what_was_read_is_not_said_to_be_deleted_by_age() -> None:
+    from topologies.spark.spark_errors import kafka_error_in
+
+    said = (
+        "[STREAM_FAILED] Query terminated with exception: Some data may have been lost because they are not available "
+        "in Kafka any more;\nReason:\nPartition orders-0 offset was changed from 5 to 2.\n\tat org.apache.spark.Kafka"
+    )
+    found = kafka_error_in(said)
+    assert found is not None
+    assert "orders-0 offset was changed from 5 to 2: it was deleted and made anew" in str(found)
+    assert "keep records longer" not in str(found)

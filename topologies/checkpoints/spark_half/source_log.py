@@ -7,14 +7,15 @@ costs a job. The log has all of them, in the order in which Spark took them up.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow.fs as pafs
 
-from manager.storage.file_systems.files import path_type
-from topologies.checkpoints.spark_half.spark_files import read_spark_file
+from manager.storage.file_systems.files import entries, path_type
+from topologies.checkpoints.spark_half.spark_files import read_spark_file, write_spark_file
 from windowing.errors import CheckpointError
 
 
@@ -93,6 +94,55 @@ class SourceLog:
             }
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self._unreadable(f"the offsets of batch {batch}", error) from error
+
+    def kafka_offsets(self, spout: str) -> dict[str, dict[int, int]]:
+        """Up to which offsets the last batch that Spark has planned reads the topics of a Kafka spout."""
+        batches = self._batches()
+        if not batches:
+            return {}
+        source = len(self.spouts) + self.kafka_spouts.index(spout)
+        try:
+            found = self._sources(batches[-1]).get(source, {})
+            return {topic: {int(number): end for number, end in ends.items()} for topic, ends in found.items()}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise self._unreadable(f"the offsets of batch {batches[-1]}", error) from error
+
+    def read_from_beginning(self, spout: str, topics: Mapping[str, int], batch: int) -> dict[str, int]:
+        """Let the batches after ``batch``, the last that was committed, begin with offset 0 of topics, of which the
+        numbers of partitions are given; before a query starts. A batch that Spark has planned already reads none of
+        their records. Returns how many it was to read.
+        """
+        source = len(self.spouts) + self.kafka_spouts.index(spout)
+        skipped, planned = dict.fromkeys(topics, 0), self._batches()
+        again = self.partitions(batch + 1).get(spout) if batch + 1 in planned else None
+        for each in () if again is None else again.ranges or ():
+            if each.topic in topics:
+                skipped[each.topic] += each.end - each.start
+        begun = {topic: {str(number): 0 for number in range(partitions)} for topic, partitions in topics.items()}
+        for number in planned:
+            if number >= batch:
+                lines = self._lines(f"offsets/{number}")
+                if lines[2 + source] != "-":
+                    lines[2 + source] = json.dumps(json.loads(lines[2 + source]) | begun)
+                    self._write(f"offsets/{number}", lines)
+        beginning = self._beginning(source) if batch < 0 else None
+        if beginning is not None:
+            version, *rest = self._lines(f"sources/{source}/0")
+            self._write(f"sources/{source}/0", [version, json.dumps(json.loads("".join(rest)) | begun)])
+        return skipped
+
+    def _batches(self) -> list[int]:
+        """The batches that Spark has planned."""
+        return sorted(
+            int(entry.base_name)
+            for entry in entries(self.filesystem, f"{self.root}/offsets")
+            if entry.base_name.isdigit()
+        )
+
+    def _write(self, name: str, lines: list[str]) -> None:
+        folder, base = f"{self.root}/{name}".rsplit("/", 1)
+        summed = path_type(self.filesystem, f"{folder}/.{base}.crc") == pafs.FileType.File
+        write_spark_file(self.filesystem, f"{self.root}/{name}", "\n".join(lines), summed=summed)
 
     def _unreadable(self, what: str, error: Exception) -> CheckpointError:
         return CheckpointError(

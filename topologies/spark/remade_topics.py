@@ -1,0 +1,172 @@
+"""Topics that were deleted and made anew since a checkpoint has read them, and records that were deleted unread.
+
+Spark knows a topic by its name, and goes on at the offset where it stopped: the first records of a new topic would be
+passed over, in silence where it has more of them than were read of the old one. So the ids that Kafka gives to topics
+are noted in the checkpoint, and compared when a run starts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from manager.storage.file_systems.storage_errors import UNREADABLE
+from manager.storage.sealed_folder import SealedFolder
+from topologies.checkpoints.spark_half.source_log import OffsetRange, SourceLog
+from topologies.io.kafka import KafkaSpout
+from topologies.spark.kafka_frames import admin_of
+from windowing.errors import DataError
+
+TOPICS = "topics"
+"""The note of the topics that were read: spout, topic, id, and after which batch that was found."""
+_UNKNOWN = "AAAAAAAAAAAAAAAAAAAAAA"
+"""The id of a topic of a broker that gives none, before Kafka 2.8."""
+
+Offsets = Mapping[str, Mapping[int, int]]
+
+
+@dataclass
+class ReadTopics:
+    """The topics of the Kafka spouts of a run."""
+
+    spark: SparkSession
+    spouts: Mapping[str, KafkaSpout]
+    ids: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Per spout, the ids of its topics as the run began."""
+
+    def begin(self, files: SealedFolder, log: SourceLog, batch: int, check_owner: Callable[[], None]) -> list[str]:
+        """Compare the topics with those that the checkpoint has read up to ``batch``, the last that was committed.
+
+        One that was made anew is read from its beginning, where its spout lets records be lost: returns what is to be
+        said of that. DataError where it does not.
+        """
+        noted, said = _noted(files), []
+        for name, spout in self.spouts.items():
+            offsets = log.kafka_offsets(name)
+            known = {topic: found for whose, topic, found, since in noted if whose == name and since <= batch}
+            with admin_of(self.spark, f"spout {name!r}", spout.servers, spout.options) as admin:
+                now = _topics(self.spark, admin, spout, offsets)
+                self.ids[name] = {topic: found for topic, (found, _) in now.items() if found != _UNKNOWN}
+                remade = [
+                    topic
+                    for topic, read in offsets.items()
+                    if topic in now and self._is_remade(admin, topic, read, known.get(topic), now[topic])
+                ]
+            if remade and not may_lose(spout):
+                raise _refused(name, remade[0], offsets[remade[0]])
+            if remade:
+                check_owner()
+                skipped = log.read_from_beginning(name, {topic: now[topic][1] for topic in remade}, batch)
+                said += [_said(name, topic, skipped[topic]) for topic in remade]
+            noted += [
+                [name, topic, found, batch] for topic, found in self.ids[name].items() if known.get(topic) != found
+            ]
+        if noted != _noted(files):
+            files.write(TOPICS, {"topics": noted})
+        return said
+
+    def lost(self, ranges: Mapping[str, Sequence[OffsetRange] | None]) -> list[str]:
+        """Say which records of a batch were deleted before they were read, where that does not stop the run. DataError
+        where a topic was made anew since the run began."""
+        said: list[str] = []
+        for name, spout in self.spouts.items():
+            of_spout = ranges.get(name) or ()
+            if not may_lose(spout):
+                continue
+            with admin_of(self.spark, f"spout {name!r}", spout.servers, spout.options) as admin:
+                for topic, (found, _) in _topics(self.spark, admin, spout, self.ids[name]).items():
+                    if self.ids[name].get(topic, found) != found:
+                        raise DataError(
+                            f"spout {name!r}: topic {topic!r} was deleted and made anew while the run read it",
+                            why="its records have other offsets now",
+                            do="start the run again: it reads the new topic from its beginning",
+                        )
+                places = [(each.topic, each.partition) for each in of_spout]
+                earliest = _ends(self.spark, admin, places, first=True)
+            for each in of_spout:
+                gone = min(earliest.get((each.topic, each.partition), each.start), each.end) - each.start
+                if gone > 0:
+                    said.append(
+                        f"{name}: topic {each.topic}, partition {each.partition}: {gone:,} records from offset "
+                        f"{each.start} on were deleted before they were read"
+                    )
+        return said
+
+    def _is_remade(
+        self, admin: Any, topic: str, read: Mapping[int, int], known: str | None, now: tuple[str, int]
+    ) -> bool:
+        """Whether a topic is another one than was read: by its id, or where that is not known, because it ends before
+        what was read."""
+        found, partitions = now
+        if known is not None and found != _UNKNOWN:
+            return known != found
+        ends = _ends(self.spark, admin, [(topic, partition) for partition in read if partition < partitions])
+        return any(read[partition] > end for (_, partition), end in ends.items())
+
+
+def may_lose(spout: KafkaSpout) -> bool:
+    """Whether a spout goes on where records are gone."""
+    return spout.options.get("failOnDataLoss", "true") == "false"
+
+
+def _refused(name: str, topic: str, read: Mapping[int, int]) -> DataError:
+    places = ", ".join(f"partition {partition} up to offset {offset}" for partition, offset in sorted(read.items())[:5])
+    return DataError(
+        f"spout {name!r}: topic {topic!r} is another one than the checkpoint has read: it was deleted and made anew",
+        why=f"the old one was read in {places}; the new one would be read from there on, without the records before",
+        do="give the spout options={'failOnDataLoss': False}: the run then goes on with the new topic from its "
+        "beginning, and what had not been read of the old one is lost. Or start with a new checkpoint",
+    )
+
+
+def _said(name: str, topic: str, skipped: int) -> str:
+    lost = f"; {skipped:,} records of the old one that a batch was to read are lost" if skipped else ""
+    return f"{name}: topic {topic} was deleted and made anew, and is read from its beginning{lost}"
+
+
+def _noted(files: SealedFolder) -> list[list[Any]]:
+    """The topics that runs have read. A note that cannot be read is made again: ids are then not known."""
+    with suppress(*UNREADABLE):
+        note = files.read(TOPICS)
+        return [] if note is None else list(note["topics"])
+    return []
+
+
+def _topics(spark: SparkSession, admin: Any, spout: KafkaSpout, read: Iterable[str]) -> dict[str, tuple[str, int]]:
+    """The id and the number of partitions of the topics of a spout that exist."""
+    there = set(admin.listTopics().names().get())
+    wanted = there & {*spout.topics, *read, *_matching(spout.pattern, there)}
+    jvm: Any = spark._jvm
+    asked = jvm.java.util.ArrayList()
+    for topic in sorted(wanted):
+        asked.add(topic)
+    found = admin.describeTopics(asked).allTopicNames().get()
+    return {topic: (str(found[topic].topicId().toString()), int(found[topic].partitions().size())) for topic in wanted}
+
+
+def _matching(pattern: str | None, names: Iterable[str]) -> list[str]:
+    """The names that a pattern of Java's matches, as far as Python reads it alike."""
+    if pattern is None:
+        return []
+    try:
+        return [name for name in names if re.fullmatch(pattern, name)]
+    except re.error:
+        return []
+
+
+def _ends(
+    spark: SparkSession, admin: Any, places: Iterable[tuple[str, int]], *, first: bool = False
+) -> dict[tuple[str, int], int]:
+    """The offset after the last record of partitions, or that of the ``first`` one."""
+    jvm: Any = spark._jvm
+    kinds, asked = jvm.org.apache.kafka.clients.admin.OffsetSpec, jvm.java.util.HashMap()
+    partitions = {place: jvm.org.apache.kafka.common.TopicPartition(*place) for place in places}
+    for partition in partitions.values():
+        asked.put(partition, kinds.earliest() if first else kinds.latest())
+    found = admin.listOffsets(asked).all().get() if partitions else {}
+    return {place: int(found[partition].offset()) for place, partition in partitions.items()}
