@@ -16,18 +16,15 @@ def read_many(
     messages: MessageFormat,
     values: Sequence[bytes | None],
     headers: Sequence[Headers] | None = None,
-    *,
-    again: bool = False,
 ) -> list[Any]:
     """The events in messages; in place of each that cannot be read, the Unreadable that says why.
 
-    ``headers`` of each message; None where none has any. ``again``: all have been read before, and were messages.
+    ``headers`` of each message; None where none has any.
     """
     if isinstance(messages, JsonMessages):  # which have no use for headers
-        read_all = messages.read_all_again if again else messages.read_all
         events: list[Any] = []
         for low in range(0, len(values), _AT_ONCE):
-            events += read_all(values[low : low + _AT_ONCE])
+            events += messages.read_all(values[low : low + _AT_ONCE])
         return events
     return [
         _read(messages, value, NO_HEADERS if headers is None else headers[index]) for index, value in enumerate(values)

@@ -104,7 +104,7 @@ class AskTrigger(ColumnRule):
 
     def read(self, rows: pa.Table) -> Iterator[Read]:
         """Called with new events; returns what ``ask`` is called with for each."""
-        return read_messages(rows, self.messages, again=True)
+        return read_messages(rows, self.messages)
 
     def ask(self, event: Read, call: TriggerCall) -> Any:
         """Called for each event; returns what the rule returns."""
@@ -140,7 +140,7 @@ class AskTime(ColumnRule):
 
     def read(self, rows: pa.Table) -> Iterator[Read]:
         """Called with new events; returns what ``ask`` is called with for each."""
-        return read_messages(rows, self.messages, again=True)
+        return read_messages(rows, self.messages)
 
     def __call__(self, event: Tuple) -> DayTime:
         """Called for a single event. Raises RuleError where the rule does not return a time."""

@@ -27,18 +27,15 @@ _MESSAGES_AT_ONCE, _BYTES_AT_ONCE = 2048, 1 << 20
 stay in the processor's cache."""
 
 
-def read_messages(table: pa.Table, messages: MessageFormat, *, again: bool = False) -> Iterator[Read]:
-    """The messages of a table, which has at least the columns ``ASKED``; read as they are asked for.
-
-    ``again``: ``ReadMessages`` has passed all of them on, so they have been read before.
-    """
-    return chain.from_iterable(_pieces(table.select(list(ASKED)), messages, again=again))
+def read_messages(table: pa.Table, messages: MessageFormat) -> Iterator[Read]:
+    """The messages of a table, which has at least the columns ``ASKED``; read as they are asked for."""
+    return chain.from_iterable(_pieces(table.select(list(ASKED)), messages))
 
 
-def _pieces(table: pa.Table, messages: MessageFormat, *, again: bool) -> Iterator[list[Read]]:
+def _pieces(table: pa.Table, messages: MessageFormat) -> Iterator[list[Read]]:
     step, any_headers = _at_once(table), has_headers(table)
     for low in range(0, table.num_rows, step):
-        yield _read(table.slice(low, step), messages, any_headers=any_headers, again=again)
+        yield _read(table.slice(low, step), messages, any_headers=any_headers)
 
 
 def readable(read: Iterable[Read]) -> list[Event]:
@@ -66,9 +63,7 @@ class WindowEvents:
     def of(self, window: TupleWindow) -> list[Event]:
         """The messages of a window. Raises Unreadable for the first that cannot be read."""
         if not isinstance(window, TupleWindow) or not isinstance(window.members, range):
-            return readable(
-                read_messages(window.table, self._messages, again=True)
-            )  # there is nothing behind it to read
+            return readable(read_messages(window.table, self._messages))  # there is nothing behind it to read
         members = window.members
         if (
             window.source is not self._source
@@ -85,7 +80,7 @@ class WindowEvents:
         table = source.table(range(members.start, max(members.stop, ahead)))
         self._source, self._low = source, members.start
         read = table.slice(0, max(len(members), _at_once(table)))
-        self._ahead = list(read_messages(read, self._messages, again=True))
+        self._ahead = list(read_messages(read, self._messages))
 
 
 def has_headers(table: pa.Table) -> bool:
@@ -93,14 +88,14 @@ def has_headers(table: pa.Table) -> bool:
     return bool(pc.max(pc.list_value_length(table.column("headers"))).as_py())
 
 
-def _read(table: pa.Table, messages: MessageFormat, *, any_headers: bool, again: bool) -> list[Read]:
+def _read(table: pa.Table, messages: MessageFormat, *, any_headers: bool) -> list[Read]:
     values = objects_of(table.column("value"))
     headers: list[dict[str, str]]
     if not any_headers:
-        read, headers = read_many(messages, values, again=again), [{} for _ in values]
+        read, headers = read_many(messages, values), [{} for _ in values]
     else:
         pairs: list[Pairs | None] = objects_of(table.column("headers"))
-        read = read_many(messages, values, [header_bytes(each) for each in pairs], again=again)
+        read = read_many(messages, values, [header_bytes(each) for each in pairs])
         headers = [header_texts(each) for each in pairs]
     topic = table.column("topic")
     topics = objects_of(topic.fill_null("") if topic.null_count else topic)

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers.examples import examples
 from tests.helpers.malformed import FORMATS, GOOD, malformed
+from topologies.io.documents.strict import exact_float, unique_pairs
 from topologies.io.messages import SCHEMA_NAME, JsonMessages, MessageFormat, Unreadable, read_many
 from topologies.io.messages.json import joined
 
@@ -57,17 +59,40 @@ def test_messages_in_json_are_the_same_together_as_one_by_one(values: list[bytes
     assert told(read_many(JsonMessages(), values)) == told(one_by_one(JsonMessages(), values))
 
 
-@given(st.lists(messages_of_json, max_size=12))
-def test_messages_that_have_been_read_are_the_same_when_they_are_read_again(values: list[bytes | None]) -> None:
-    known = one_by_one(JsonMessages(), values)
-    good = [value for value, event in zip(values, known, strict=True) if not isinstance(event, Unreadable)]
-    assert told(read_many(JsonMessages(), good, again=True)) == told(one_by_one(JsonMessages(), good))
+NUMBERS = st.from_regex(r"-?(0|[1-9][0-9]{0,22})(\.[0-9]{1,20})?([eE][-+]?[0-9]{1,3})?", fullmatch=True)
+SPELLED = st.recursive(
+    NUMBERS | st.sampled_from(['"a"', '"1e999"', r'"\u0022:"', r'"\":"', '"12345678901234567890"', "true"]),
+    lambda inner: (
+        st.lists(inner, min_size=1, max_size=3).map(lambda items: f"[{', '.join(items)}]")
+        | st.lists(st.tuples(st.sampled_from(['"a"', '"b" ', r'"\u0061"']), inner), max_size=3).map(
+            lambda fields: f"{{{','.join(f'{name}:{value}' for name, value in fields)}}}"
+        )
+    ),
+    max_leaves=5,
+)
+"""Numbers of all lengths, names that may be repeated, and texts that look like either."""
 
 
-@pytest.mark.parametrize("number", [b"18446744073709551616", b"-9223372036854775809", b"0.10000000000000000000", b"-0"])
-def test_numbers_are_exact_when_they_are_read_again(number: bytes) -> None:
-    values = [b"1", b'{"a":' + number + b"}", b"2"]
-    assert told(read_many(JsonMessages(), values, again=True)) == told(one_by_one(JsonMessages(), values))
+@examples(300)
+@given(st.lists(SPELLED, max_size=4))
+def test_what_a_reader_would_lose_is_found_however_it_is_spelled(texts: list[str]) -> None:
+    """Against Python's reader, which is given each number as it stands."""
+    expected, found = [], [text.encode() for text in texts]
+    for text in texts:
+        try:
+            expected.append(json.loads(text, object_pairs_hook=unique_pairs, parse_float=exact_float))
+        except ValueError as error:
+            expected.append(Unreadable(str(error)))
+    read = [event if isinstance(event, Unreadable) else told([event])[0] for event in read_many(JsonMessages(), found)]
+    for event, wanted in zip(read, expected, strict=True):
+        assert event == told([wanted])[0] or (isinstance(event, Unreadable) and isinstance(wanted, Unreadable))
+
+
+@pytest.mark.parametrize("values", [[b"1,2", b"[3", b"4]"], [b'{"a":1,"a":2}', b"1"], [b"0.12345678901234567890"] * 2])
+def test_messages_of_another_format_are_not_taken_for_json(values: list[bytes]) -> None:
+    """Messages of windows that were open when the format of a step was changed."""
+    assert any(isinstance(event, Unreadable) for event in read_many(JsonMessages(), values))
+    assert told(read_many(JsonMessages(), values)) == told(one_by_one(JsonMessages(), values))
 
 
 @pytest.mark.parametrize("name", list(FORMATS))

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import orjson
 
 from topologies.io.messages.json.depth import nests_deeper
-from topologies.io.messages.json.joined import read_joined, read_joined_again
+from topologies.io.messages.json.joined import read_joined
 from topologies.io.messages.json.numbers import exact
 from topologies.io.messages.json.writable import may_have_nan, plain
 from topologies.io.messages.message_errors import Unreadable
@@ -65,11 +65,6 @@ class JsonMessages:
         if all_exact and longest <= 2 * self.max_depth:
             return events
         return [self._read(value, event) for value, event in zip(values, events, strict=True)]
-
-    def read_all_again(self, values: Sequence[bytes | None]) -> list[Any]:
-        """The values in several messages that have been read before: what can be read need not be checked again."""
-        events = read_joined_again(values) if len(values) > 1 else None
-        return [self._read(value) for value in values] if events is None else events
 
     def _read(self, value: bytes | None, event: Any = _UNREAD) -> Any:
         """The value in a message, which may have been read as ``event`` but not checked; or why there is none."""
