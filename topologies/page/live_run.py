@@ -31,7 +31,7 @@ from topologies.page.card_places import laid_out
 from topologies.page.points import Points, point_of
 from topologies.page.remarks import page_remark, remarks_of
 from topologies.page.run_view import run_view
-from topologies.page.sink_files import ShownSink, SinkFolders
+from topologies.page.sink_files import IN_PART, ShownSink, SinkFolders
 from topologies.run.observer import LagNow, RunObserver
 from topologies.run.options import RunOptions
 from topologies.run.restart import ComingRestart
@@ -177,24 +177,27 @@ class LiveRun(RunObserver):
             points, batches = list(self._points), list(self._batches)
             since = {name: dict(times) for name, times in self._since.items()}
         run, _, version = known.partition(".")
-        seen: dict[str, Any] = {"run": self._id, "version": f"{self._id}.{number}", "now": self._now()}
+        whole = f"{self._id}.{number}"
+        seen: dict[str, Any] = {"run": self._id, "version": whole, "now": self._now()}
         if run != self._id:
             after = -1
             seen["graph"] = self._graph
         elif version == str(number):
             return seen
         bolts = {name: bolt_view(name, timing, kept, since[name]) for name, timing in self._timing.items() if kept}
-        windows = self._open_windows(kept, number)
+        windows, counted = self._open_windows(kept, number)
+        sinks, listed = self._sinks.now(number)
         with self._lock:
             turned_away, complaints = list(self._turned_away), list(self._complaints)
         return seen | {
+            "version": whole if counted and listed else f"{whole}{IN_PART}",
             "bolts": {name: {**bolt, "open": windows.get(name)} for name, bolt in bolts.items()},
             "points": [point for point in points if point["n"] > after],
             "batches": batches,
             "turned_away": turned_away[::-1],
             "complaints": complaints[::-1],
             "remarks": self._remarks(bolts, kept, points, batches),
-            "sinks": self._sinks.now(number),
+            "sinks": sinks,
             "spouts": {} if not kept else kept[-1].spouts,
             "runs": [self._this_run(), *self._earlier],
         }
@@ -225,24 +228,28 @@ class LiveRun(RunObserver):
             "lag": [asdict(lag) for lag in self.metrics.lags()] if health.state is RunState.RUNNING else [],
         }
 
-    def _open_windows(self, kept: Sequence[Manifest], number: int) -> dict[str, Any]:
-        """By bolt; counted now and then, and once more after the end."""
+    def _open_windows(self, kept: Sequence[Manifest], number: int) -> tuple[dict[str, Any], bool]:
+        """By bolt, counted now and then, and once more after the end; and whether they are those of this version."""
         micro_batch, ended = self._micro_batch, self._ended is not None
         fresh = time.monotonic() - self._windows_at < WINDOWS_SECONDS and not ended
-        if micro_batch is None or not kept or self._windows_of == number or (fresh and self._windows):
-            return self._windows
+        if micro_batch is None or not kept or self._windows_of == number:
+            return self._windows, True
+        if fresh and self._windows:
+            return self._windows, False
+        whole = True
         for name, timing in self._timing.items():
             try:
                 seen = open_view(name, timing, kept, micro_batch.checkpoint.segments, _first_output(micro_batch))
             except UNREADABLE as error:  # the run may delete meanwhile what it reads
                 _LOG.debug("the open windows of %r are not known now: %s", name, error)
+                whole = False
                 continue
             except Exception as error:  # the page has all the rest
                 self._logged.tell(f"the open windows of {name!r} cannot be shown", error)
                 continue
             self._windows[name] = seen
-        self._windows_of, self._windows_at = number, time.monotonic()
-        return self._windows
+        self._windows_of, self._windows_at = number if whole else -1, time.monotonic()
+        return self._windows, whole
 
     def _remarks(
         self,

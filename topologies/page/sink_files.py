@@ -17,6 +17,10 @@ LATEST_FILES = 5
 _AT_LEAST, _TIMES = 5.0, 200
 """A folder is listed again after this many seconds, and not before this many times as long as the last listing took."""
 
+IN_PART = "+"
+"""After the version of a state that has something in it which was looked up before that version: a page that says it
+has this one is told again what there is."""
+
 
 class ShownSink(NamedTuple):
     """A sink as pages show it."""
@@ -32,6 +36,7 @@ class ShownSink(NamedTuple):
 class _Listing:
     at: float
     took: float
+    version: object
     seen: dict[str, Any]
 
 
@@ -42,22 +47,24 @@ class SinkFolders:
     sinks: Sequence[ShownSink]
     _listed: dict[str, _Listing] = field(default_factory=dict)
 
-    def now(self, version: object) -> list[dict[str, Any]]:
-        """Each sink as plain JSON; ``version`` changes where files may have come."""
-        return [
+    def now(self, version: object) -> tuple[list[dict[str, Any]], bool]:
+        """Each sink as plain JSON, and whether all listings are of this version, which changes where files may have
+        come."""
+        shown = [
             {"name": sink.name, "kind": sink.kind, "folder": sink.folder, "files": self._files(sink, version)}
             for sink in self.sinks
         ]
+        return shown, all(listing.version == version for listing in self._listed.values())
 
     def _files(self, sink: ShownSink, version: object) -> dict[str, Any] | None:
         """How many there are, and the latest; None where they are not listed."""
         if sink.folder is None or "://" in shown_path(sink.folder):
             return None
         last, now = self._listed.get(sink.name), time.monotonic()
-        if last is None or (last.seen["version"] != version and now - last.at > max(_AT_LEAST, _TIMES * last.took)):
-            seen = {"version": version, **_listed(shown_path(sink.folder))}
-            last = self._listed[sink.name] = _Listing(now, time.monotonic() - now, seen)
-        return {name: value for name, value in last.seen.items() if name != "version"}
+        if last is None or (last.version != version and now - last.at > max(_AT_LEAST, _TIMES * last.took)):
+            seen = _listed(shown_path(sink.folder))
+            last = self._listed[sink.name] = _Listing(now, time.monotonic() - now, version, seen)
+        return last.seen
 
 
 def _listed(folder: str) -> dict[str, Any]:

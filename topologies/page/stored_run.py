@@ -24,7 +24,7 @@ from topologies.page.card_places import laid_out
 from topologies.page.points import Points, point_of
 from topologies.page.remarks import remarks_of
 from topologies.page.run_view import run_view
-from topologies.page.sink_files import ShownSink, SinkFolders
+from topologies.page.sink_files import IN_PART, ShownSink, SinkFolders
 from topologies.run.clock import system_clock
 from topologies.why_waiting.why import kept_manifests, why
 from topologies.why_waiting.why_answer import WhyAnswer
@@ -81,7 +81,9 @@ class StoredRun:
                 self._seen.add(key)
                 self._points.add(point_of(manifest, self._timing, None))
         bolts = self._bolts(kept)
+        sinks, listed = self._sinks.now(version)
         return seen | {
+            "version": version if listed else f"{version}{IN_PART}",
             "bolts": bolts,
             "points": [point for point in self._points if point["n"] > after],
             "batches": [],
@@ -89,7 +91,7 @@ class StoredRun:
             "turned_away": [],
             "complaints": [],
             "remarks": remarks_of(bolts, list(self._points), kept[-1].clock if kept else None),
-            "sinks": self._sinks.now(version),
+            "sinks": sinks,
             "spouts": kept[-1].spouts if kept else {},
             "runs": [run_view(run) for run in runs[::-1]],
         }

@@ -14,6 +14,7 @@ from tests.helpers.scraping import get, health, scrape
 from tests.topologies.page.shown import held, state, why
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.batch.context import Context
+from topologies.page import live_run, sink_files
 from topologies.page.live_run import BATCHES
 from topologies.page.points import MOST, Points
 from topologies.run.address import Address
@@ -91,6 +92,38 @@ def test_open_windows_hold_what_they_fire_with(folder: Path, port: int) -> None:
     run_local(topology, RunOptions(str(folder / "ck"), flush=False, serve_page=port))
     open_ = dict(state(port)["bolts"]["revenue"]["open"]["windows"])
     assert open_ == {NOON + 10 * MINUTE: 2, NOON + 11 * MINUTE: 2}, "the watermark is at 8:45"
+
+
+def test_what_was_looked_up_too_early_is_told_once_more(
+    folder: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of sinks and the open windows are looked up seldom; after the last batch they must not stay too old."""
+    write(folder / "orders", 3, [order(9.5)])
+    builder = TopologyBuilder("counts")
+    source = spouts.files(str(folder / "orders"), SCHEMA, format="jsonl", files_per_batch=1)
+    builder.set_spout("orders", source)
+    counting = AggregateBolt(n=count()).with_tumbling_window("1m").with_timestamp_field("ts")
+    builder.set_bolt("counts", counting).global_grouping("orders")
+    builder.set_sink("out", sinks.files(str(folder / "out"), format="jsonl")).from_("counts")
+    with held(builder.build(), port, flush=False) as run:
+        for _ in range(2):
+            run.at_batch()
+            first = state(port)
+            run.go_on()
+        run.at_batch()
+        for _ in range(2):
+            early = state(port, version=first["version"], after=first["points"][-1]["n"])
+            assert early["sinks"] == first["sinks"], "the folder was listed a moment ago"
+            assert early["bolts"]["counts"]["open"] == first["bolts"]["counts"]["open"]
+            first = {**early, "points": [first["points"][-1], *early["points"]]}
+        monkeypatch.setattr(sink_files, "_AT_LEAST", 0.0)
+        monkeypatch.setattr(sink_files, "_TIMES", 0)
+        monkeypatch.setattr(live_run, "WINDOWS_SECONDS", 0.0)
+        whole = state(port, version=early["version"])
+        assert whole["sinks"][0]["files"]["count"] == len(list((folder / "out").glob("*.jsonl")))
+        assert whole["sinks"] != early["sinks"]
+        assert whole["bolts"]["counts"]["open"] != early["bolts"]["counts"]["open"]
+        assert "sinks" not in state(port, version=whole["version"])
 
 
 def test_late_events_are_shown_with_the_reason_of_the_late_stream(folder: Path, port: int) -> None:

@@ -245,6 +245,24 @@ def test_a_hundred_partitions(opened: Open, port: int) -> None:
     assert fits(shown)
 
 
+@pytest.mark.parametrize("bolts", [4, 6])
+def test_a_topology_for_which_the_page_is_wide_enough_is_not_scrolled(opened: Open, port: int, bolts: int) -> None:
+    builder = TopologyBuilder("wide")
+    rows = [{"user": "ada", "amount": 1.0, "ts": 1_714_564_800_000_000, "region": "n"}]
+    builder.set_spout("orders", spouts.memory(SCHEMA, rows))
+    for number in range(bolts):
+        counting = AggregateBolt(n=count()).with_tumbling_window("2m").with_timestamp_field("ts")
+        builder.set_bolt(f"counts{number}", counting).global_grouping("orders")
+        builder.set_sink(f"out{number}", sinks.memory()).from_(f"counts{number}")
+    run_local(builder.build(), RunOptions(flush=False, serve_page=port))
+    shown = opened(viewport={"width": 1300, "height": 900})
+    expect(shown.locator(".card")).to_have_count(1 + 2 * bolts)
+    widths = "(() => {const of = document.querySelector('.graph .scroll'); return [of.scrollWidth, of.clientWidth]})()"
+    inside, there = shown.evaluate(widths)
+    assert inside <= there
+    assert fits(shown)
+
+
 @pytest.mark.parametrize("width", sampled([360, 800, 1600], 3))
 def test_it_fits_the_width_of_a_phone_and_of_a_wall(opened: Open, folder: Path, port: int, width: int) -> None:
     run_local(shop(folder, "a-shop-with-a-name-that-is-longer-than-a-phone-is-wide"), RunOptions(serve_page=port))

@@ -15,7 +15,9 @@ export class GraphView {
     this.svg.setAttribute("viewBox", `${-margin} ${-margin} ${width} ${height}`);
     this.svg.setAttribute("width", width);
     this.svg.setAttribute("height", height);
-    this.svg.style.minWidth = `${Math.round(width * 0.75)}px`; // smaller could not be read: it is scrolled
+    const readable = `${Math.round(width * 0.75)}px`; // smaller could not be read
+    this.svg.style.minWidth = readable; // what is wider than the page is scrolled
+    this.svg.closest(".graph").style.setProperty("--readable", readable); // what is wider than a part of it has a row
     this.svg.style.maxWidth = `${width}px`;
     const arrows = graph.ways.map((way) => this.arrow(way));
     this.cards = new Map(graph.cards.map((card) => [card.name, this.card(card)]));
