@@ -36,7 +36,7 @@ from topologies.run.options import RunOptions
 from topologies.scenarios.run.comparing import judge, judge_midway
 from topologies.scenarios.run.run_recording import Recording
 from topologies.scenarios.run.scenario_answer import Replayed
-from topologies.scenarios.run.scenario_topology import add_bare_bolt, watched_topology
+from topologies.scenarios.run.scenario_topology import add_bare_bolt, fed_by, watched_topology
 from topologies.scenarios.run.script import ScriptBatch, ScriptSplit, script
 from topologies.scenarios.run.side_by_side import joined, prefixed
 from topologies.scenarios.schema.scenario_model import Scenario
@@ -121,7 +121,8 @@ class _Replays:
         for index, scenario in enumerate(self.scenarios):
             if index not in by_index:
                 built = watched_topology(scenario, self.topology)
-                by_index[index] = self._group(built, [self._member(index, "")])[0]
+                fed = fed_by(scenario, built)
+                by_index[index] = self._group(built, [_Member(fed, "", script(fed))])[0]
         return [by_index[index] for index in range(len(self.scenarios))]
 
     def _group(self, topology: Topology, members: list[_Member]) -> list[Replayed]:

@@ -12,7 +12,7 @@ from windowing.calls.checked import checked_on_failure, checked_value
 from windowing.errors import ConfigError
 
 _UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
-_TEXT = re.compile(r"\s*(-?)\s*(\d+)\s*(us|ms|s|m|h|d)\s*")
+_TEXT = re.compile(r"\s*(-?)\s*(\d+)(?:\.(\d+))?\s*(us|ms|s|m|h|d)\s*")
 # Event times span the years 1 to 9999; no duration needs to be longer, and sums of times and durations stay in int64.
 _LONGEST = 10_000 * 366 * _UNITS["d"]
 
@@ -123,22 +123,25 @@ def days(number: float) -> Duration:
 
 @checked_value
 def parse_duration(text: str) -> Duration:
-    """The duration that a text names: ``"150us"``, ``"20ms"``, ``"5s"``, ``"2m"``, ``"1h"``, ``"1d"``."""
+    """The duration that a text names: ``"150us"``, ``"20ms"``, ``"5s"``, ``"1.5m"``, ``"1h"``, ``"1d"``."""
     match = _TEXT.fullmatch(text)
     if match is None:
         raise ConfigError(
             f"{text!r} is not a duration",
-            why="a duration is a whole number and a unit",
-            do="write it like '150us', '20ms', '5s', '2m', '1h' or '1d'",
+            why="a duration is a number and a unit",
+            do="write it like '150us', '20ms', '5s', '1.5m', '1h' or '1d'",
         )
-    sign, number, unit = match.groups()
+    sign, number, fraction, unit = match.groups()
     if sign:
         raise ConfigError(
             f"{text!r} is not a duration",
             why="a duration cannot be negative",
-            do=f"write '{number}{unit}', without a sign",
+            do=f"write '{text.replace('-', '').strip()}', without a sign",
         )
-    return Duration(int(number) * _UNITS[unit])
+    part, rest = divmod(int(fraction or 0) * _UNITS[unit], 10 ** len(fraction or ""))
+    if rest:
+        raise _not_whole(text)
+    return Duration(int(number) * _UNITS[unit] + part)
 
 
 def as_duration(value: Duration | timedelta | str) -> Duration:
@@ -205,9 +208,11 @@ def _of(number: float, unit: str) -> Duration:
     # As it is written: 16.1 s are 16,100,000 us, in binary they are not.
     exact = Decimal(str(number + 0)) * _UNITS[unit]
     if not exact.is_finite() or exact != int(exact):
-        raise ConfigError(
-            f"{number}{unit} is not a whole number of microseconds",
-            why="time is kept in whole microseconds",
-            do="round it",
-        )
+        raise _not_whole(f"{number}{unit}")
     return Duration(int(exact))
+
+
+def _not_whole(given: str) -> ConfigError:
+    return ConfigError(
+        f"{given} is not a whole number of microseconds", why="time is kept in whole microseconds", do="round it"
+    )

@@ -134,6 +134,38 @@ def test_a_difference_that_only_the_rest_makes_says_how_a_part_is_expected(
     assert not any("came out" in each for each in differences[1:])
 
 
+def test_of_a_sink_that_is_not_named_nothing_is_expected_and_the_difference_says_so() -> None:
+    differences = replay(
+        {**_scenario(), "expect": {"outputs": {"out": [ADA, BOB, LAST]}}}, topology=_topology()
+    ).differences
+    assert differences == [
+        "outputs.totals[0]: expected nothing, found {n: 3, total: 6.0} (of a sink that expect.outputs does not name, "
+        "nothing is expected: name it, or use expect.includes)",
+        "outputs.totals: expected 0 rows, found 1",
+    ]
+
+
+def test_the_events_of_a_topology_with_one_spout_need_not_name_it() -> None:
+    scenario = _scenario(outputs={"out": [{"user": "ada"}]}, late=["d"])
+    scenario["steps"] = [{name: each for name, each in step.items() if name != "stream"} for step in scenario["steps"]]
+    scenario["steps"] = [{"expect": {"pending": []}}, *scenario["steps"], {"expect": {"late": ["d"]}}]
+    answer = replay(scenario, _topology())
+    assert answer.ok, answer.differences
+    assert "d " in answer.draw()
+
+
+def test_where_there_are_two_spouts_an_event_must_name_its_own() -> None:
+    builder = TopologyBuilder("two")
+    builder.set_spout("orders", spouts.memory("ts timestamp"))
+    builder.set_spout("more", spouts.memory("ts timestamp"))
+    bolt = AggregateBolt(n=count()).with_tumbling_window("10s").with_timestamp_field("ts")
+    builder.set_bolt("size", bolt).global_grouping("orders").global_grouping("more")
+    builder.set_sink("out", sinks.memory()).from_("size")
+    scenario = {"name": "two", "topology": "given", "steps": [{"event": {"ts": 1}}, {"close": True}]}
+    with pytest.raises(ScenarioError, match=r"does not say to which spout its events go\. the spouts .* orders, more"):
+        replay(scenario, builder.build())
+
+
 @pytest.mark.parametrize("rows", [[{**ADA, "revenue": 9.0}], [ADA, BOB, LAST, LAST], [{**ADA, "place": "x"}]])
 def test_a_difference_in_what_is_expected_has_no_such_hint(rows: list[dict[str, Any]]) -> None:
     expect = {"outputs": {"out": rows, "totals": [{"n": 3, "total": 6.0}]}}

@@ -55,7 +55,20 @@ def test_texts(text: str, expected: int) -> None:
     assert parse_duration(text).micros == expected
 
 
-@pytest.mark.parametrize("text", ["5", "s", "5 sec", "1.5s", "-5s", "5s5s", "", "5S", "1w"])
+@given(st.integers(0, 10**9), st.integers(0, 6))
+def test_a_text_with_a_fraction_is_the_number_that_it_says(number: int, places: int) -> None:
+    text = f"{number // 10**places}.{number % 10**places:0{places}}" if places else str(number)
+    assert parse_duration(f"{text}s").micros == number * 10 ** (6 - places)
+    assert parse_duration(f"{text}s") == seconds(number / 10**places)
+
+
+@pytest.mark.parametrize("text", ["0.5us", "1.00001ms", "0.0000001s", "1.000000001h"])
+def test_a_text_with_a_fraction_of_a_microsecond_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=f"{text} is not a whole number of microseconds"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["5", "s", "5 sec", ".5s", "1.s", "1,5s", "1e3s", "-5s", "-1.5s", "5s5s", "", "5S", "1w"])
 def test_texts_that_are_no_durations(text: str) -> None:
     with pytest.raises(ConfigError, match="is not a duration"):
         parse_duration(text)

@@ -26,6 +26,7 @@ from windowing.time.timestamps import from_datetime
 
 ExpectedRows = Sequence[dict[str, Any]]
 _PART = "to expect a part of what comes out: expect.includes"
+_UNNAMED = " (of a sink that expect.outputs does not name, nothing is expected: name it, or use expect.includes)"
 
 
 def judge(scenario: Scenario, answer: Replayed) -> Replayed:
@@ -87,7 +88,8 @@ def _differences(expect: Expect, answer: Replayed, *, whole: bool) -> Iterator[s
             yield f"counts.{account}: expected {wanted_count}, found {found_count}"
     for sink in _names(expect.outputs, answer.outputs):
         wanted, found = (expect.outputs or {}).get(sink, []), answer.outputs.get(sink, [])
-        yield from _row_differences(sink, wanted, found if whole else list(_on_fields(wanted, found)))
+        shown, named = found if whole else list(_on_fields(wanted, found)), sink in (expect.outputs or {})
+        yield from _explained(_row_differences(sink, wanted, shown, named=named), "" if named else _UNNAMED)
 
 
 def _lost_ids(answer: Replayed) -> str:
@@ -246,9 +248,9 @@ def _list_difference(name: str, expected: Sequence[object], found: Sequence[obje
         yield f"{name}: expected {_flow(list(expected))}, found {_flow(list(found))}"
 
 
-def _row_differences(sink: str, expected: ExpectedRows, found: ExpectedRows) -> Iterator[str]:
+def _row_differences(sink: str, expected: ExpectedRows, found: ExpectedRows, *, named: bool) -> Iterator[str]:
     """The first row that differs, and how many rows there are where the numbers differ."""
-    part = _as_part(expected, found)
+    part = _as_part(expected, found, named=named)
     at = next((i for i, pair in enumerate(zip(expected, found, strict=False)) if not _same(*pair)), None)
     if at is not None:
         yield f"outputs.{sink}[{at}]: expected {_row(expected[at])}, found {_row(found[at])}{part}"
@@ -260,10 +262,10 @@ def _row_differences(sink: str, expected: ExpectedRows, found: ExpectedRows) -> 
         yield f"outputs.{sink}: expected {_rows(len(expected))}, found {len(found)}"
 
 
-def _as_part(expected: ExpectedRows, found: ExpectedRows) -> str:
+def _as_part(expected: ExpectedRows, found: ExpectedRows, *, named: bool) -> str:
     """What helps where all that is expected has come out: only among other rows or columns, or in another order."""
     if not expected:
-        return f" ({_PART})"
+        return f" ({_PART})" if named else ""
     if not _not_among(expected, found, _fits_row):
         beside = "rows" if len(found) > len(expected) else "columns"
         return f" (all that is expected came out, beside other {beside}; {_PART})"

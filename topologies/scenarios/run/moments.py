@@ -254,4 +254,6 @@ class _Decided:
 
     def _nameless(self, decided: Decided, step: EventStep) -> bool:
         component = decided["input"].split(".", 1)[0]
-        return decided["event"] is None and decided["input"] not in self._from_bolts and component == step.stream
+        return (
+            decided["event"] is None and decided["input"] not in self._from_bolts and step.stream in (None, component)
+        )

@@ -9,7 +9,7 @@ from topologies.scenarios.run.run_recording import Recording
 from topologies.scenarios.run.scenario_answer import (
     Replayed,
 )
-from topologies.scenarios.run.scenario_topology import watched_topology
+from topologies.scenarios.run.scenario_topology import fed_by, watched_topology
 from topologies.scenarios.run.script import ScriptSplit, script
 from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.topology import Topology
@@ -23,6 +23,7 @@ def replay_locally(scenario: Scenario, topology: Topology | None = None) -> Repl
 
 def _replayed(scenario: Scenario, topology: Topology | None) -> Replayed:
     built = watched_topology(scenario, topology)
+    scenario = fed_by(scenario, built)
     recording = Recording()
     run = Rehearsal(built, recording.watch)
     for number, batch in enumerate(script(scenario)):

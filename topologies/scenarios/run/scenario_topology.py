@@ -17,7 +17,6 @@ from topologies.scenarios.schema.bare_columns import schema_of
 from topologies.scenarios.schema.expected import Expect
 from topologies.scenarios.schema.scenario_bolt import bare_bolt, imports_of
 from topologies.scenarios.schema.scenario_model import Scenario
-from topologies.scenarios.schema.steps import EventStep
 from topologies.topology import Topology
 from windowing.errors import ScenarioError
 from windowing.suggestions import did_you_mean
@@ -38,15 +37,25 @@ def watched_topology(scenario: Scenario, topology: Topology | None = None, prefi
         return stepped
     chosen = topology or load_topology(scenario.topology or "")
     sinks = {name: replace(node, sink=MemorySink()) for name, node in chosen.sinks.items()}
-    unknown = {step.stream for step in scenario.steps if isinstance(step, EventStep)} - set(chosen.spouts)
-    if unknown:
+    streams = {step.stream for step in fed_by(scenario, chosen).event_steps}
+    unknown = sorted(name for name in streams if name is not None and name not in chosen.spouts)
+    if unknown or None in streams:
+        what = f"sends events to {', '.join(unknown)}" if unknown else "does not say to which spout its events go"
         raise ScenarioError(
-            f"scenario {scenario.name!r} sends events to {', '.join(sorted(map(str, unknown)))}",
+            f"scenario {scenario.name!r} {what}",
             why=f"the spouts of the topology are {', '.join(chosen.spouts)}",
             do="name a spout as the stream of each event",
         )
     _check_names(scenario, chosen)
     return replace(chosen, sinks=sinks)
+
+
+def fed_by(scenario: Scenario, topology: Topology) -> Scenario:
+    """The scenario with the spout of a topology as the stream of its events, where there is one and they name none."""
+    if scenario.topology is None or len(topology.spouts) != 1:
+        return scenario
+    (only,) = topology.spouts
+    return scenario.with_stream(only)
 
 
 def _check_names(scenario: Scenario, topology: Topology) -> None:

@@ -91,6 +91,14 @@ class Scenario(Strict):
         self._folder = folder
         return self
 
+    def with_stream(self, stream: str) -> Scenario:
+        """The scenario with this as the stream of each event that names none."""
+        steps = [
+            step.model_copy(update={"stream": step.stream or stream}) if isinstance(step, EventStep) else step
+            for step in self.steps
+        ]
+        return self.model_copy(update={"steps": steps})
+
     @cached_property
     def rules(self) -> WindowSettings:
         """What the bolt's settings come to, those of its preset among them; the defaults for a topology."""
