@@ -53,7 +53,7 @@ def measure(tasks: int, pieces: int) -> list[tuple[float, float]]:
         made = topology(f"{folder}/in", f"{folder}/out", tasks, pieces)
         slots, tasks_timed = patch.object(RunInProcess, "slots", pieces), patch.object(InProcess, "map", timed)
         with slots, tasks_timed, patch.object(FileCheckpoint, "clean", cleaned):
-            run_local(made, RunOptions(checkpoint=f"{folder}/ck", on_report=note, flush=False))
+            run_local(made, RunOptions(checkpoint=f"{folder}/ck", on_report=note, keep_open=True))
     spent = [(1000 * (end[0] - before[0]), 1000 * (end[1] - before[1])) for before, end in pairwise(ends)]
     return spent[-SHOWN:]
 

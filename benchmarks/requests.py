@@ -95,7 +95,7 @@ def measure(
                 patches.enter_context(patch.object(RunInProcess, "map", apart))
             if not alone or not together:
                 patches.enter_context(patch("topologies.engine.micro_batch.exchange"))
-            run_local(made, RunOptions(checkpoint=store.uri(f"{name}/ck"), on_report=note, flush=False))
+            run_local(made, RunOptions(checkpoint=store.uri(f"{name}/ck"), on_report=note, keep_open=True))
     return reports[1][0], reports[1][1] - reports[0][1]
 
 

@@ -77,7 +77,9 @@ class Arm:
         with tempfile.TemporaryDirectory(prefix="checkpoint-") as checkpoint:
             cpu, started = cpu_seconds(), time.perf_counter()
             run_on_spark(
-                builder.build(), RunOptions(checkpoint=checkpoint, flush=False, on_report=reports.append), spark=spark
+                builder.build(),
+                RunOptions(checkpoint=checkpoint, keep_open=True, on_report=reports.append),
+                spark=spark,
             )
             self.seconds.append(time.perf_counter() - started)
             self.cpu.append(cpu_seconds() - cpu)

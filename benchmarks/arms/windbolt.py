@@ -178,7 +178,7 @@ def on_spark(spark: SparkSession, topology: Topology, job: Job) -> Taken:
         if not queries:
             queries.extend(spark.streams.active)
 
-    options = RunOptions(checkpoint=str(job.scratch / "checkpoint"), flush=False, on_report=note)
+    options = RunOptions(checkpoint=str(job.scratch / "checkpoint"), keep_open=True, on_report=note)
     with measured() as taken:
         run_on_spark(topology, options, spark=spark)
     check_accounts(reports, job)
@@ -192,7 +192,7 @@ def in_process(build: Callable[[], Topology], job: Job) -> Taken:
     """The same in this process, without Spark; that the topology is built is counted too."""
     reports: list[BatchReport] = []
     with measured() as taken:
-        run_local(build(), RunOptions(flush=False, on_report=reports.append))
+        run_local(build(), RunOptions(keep_open=True, on_report=reports.append))
     check_accounts(reports, job)
     taken.batches = [Batch(report.seconds["total"], data=report.rows > 0) for report in reports]
     taken.phases = phases(reports)

@@ -119,7 +119,7 @@ def _windbolt(spark: SparkSession, topics: Topics, folder: Path, probe: Probe) -
     builder.set_bolt("counts", timed, parallelism=2).fields_grouping("records", "key")
     builder.set_bolt("lines", Lines()).shuffle_grouping("counts")
     builder.set_sink("out", sinks.kafka(topics.servers, topics.output)).from_("lines")
-    options = RunOptions(checkpoint=str(folder / "checkpoint"), every=millis(1), flush=False)
+    options = RunOptions(checkpoint=str(folder / "checkpoint"), every=millis(1), keep_open=True)
     stop_after(probe, options.stop)
     run_on_spark(builder.build(), options, spark=spark)
 

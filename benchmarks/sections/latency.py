@@ -97,7 +97,7 @@ def _windbolt(bench: Bench, folder: Path, probe: Probe) -> None:
     builder.set_spout("events", spouts.files(str(folder / "input"), columns, format="parquet"))
     builder.set_bolt("bolt", timed, parallelism=2).fields_grouping("events", "key")
     builder.set_sink("out", sinks.files(folder / "sink", "parquet")).from_("bolt")
-    options = RunOptions(checkpoint=str(folder / "checkpoint"), every=millis(1), flush=False)
+    options = RunOptions(checkpoint=str(folder / "checkpoint"), every=millis(1), keep_open=True)
     stop_after(probe, options.stop)
     run_on_spark(builder.build(), options, spark=bench.session.spark)
 

@@ -117,11 +117,11 @@ def write_input(name: str, folder: Path, numbers: range) -> None:
             os.utime(path, (1_600_000_000 + number,) * 2)
 
 
-def go_on(name: str, folder: Path, *, flush: bool) -> None:
+def go_on(name: str, folder: Path, *, keep_open: bool) -> None:
     """Run an entry's topology on its checkpoint, to the end of the input that is there."""
-    start = 1_600_000_010_000_000 + (1_000_000_000 if flush else 0)
+    start = 1_600_000_010_000_000 + (0 if keep_open else 1_000_000_000)
     clock = itertools.count(start, 1_000_000).__next__
-    run_local(topology_of(name, folder), RunOptions(str(folder / "ck"), flush=flush, clock=clock))
+    run_local(topology_of(name, folder), RunOptions(str(folder / "ck"), keep_open=keep_open, clock=clock))
 
 
 def rows_in(folder: Path) -> list[str]:
@@ -150,10 +150,10 @@ def make(name: str, path: Path) -> None:
         folder, whole = Path(made, "part"), Path(made, "whole")
         for place, numbers in ((folder, range(BEFORE)), (whole, range(BEFORE))):
             write_input(name, place, numbers)
-            go_on(name, place, flush=False)
+            go_on(name, place, keep_open=True)
         take_savepoint(PairedCheckpoint(str(folder / "ck")), f"{made}/ck", [(str(folder), PLACE)])
         write_input(name, whole, range(BEFORE, FILES))
-        go_on(name, whole, flush=True)
+        go_on(name, whole, keep_open=False)
         Path(made, "rows.json").write_text(json.dumps(rows_in(whole), indent=0), encoding="utf-8")
         shutil.copytree(folder / "out", f"{made}/out")
         path.parent.mkdir(parents=True, exist_ok=True)

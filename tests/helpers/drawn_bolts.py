@@ -131,7 +131,7 @@ def played(
             spout, lines = case.files[place]
             (folder / spout / f"{place:03d}.jsonl").write_text("".join(f"{line}\n" for line in lines))
         clock = itertools.count(1_700_000_000_000_000 + number * 1_000 * _MINUTE, 900_000).__next__
-        options = RunOptions(str(folder / "ck"), flush=number == 2, clock=clock)
+        options = RunOptions(str(folder / "ck"), keep_open=number != 2, clock=clock)
         if number:
             between(str(folder / "ck"), topology, tasks_now)
         parts.append(run_local(topology, options))

@@ -47,7 +47,7 @@ class PlayedRun:
         (self.spout,) = topology.spouts
         self.log = SourceLog(self.halves.filesystem, self.halves.spark_half.root, (self.spout,), ())
 
-    def run(self, files: Path, *, flush: bool = True) -> None:
+    def run(self, files: Path, *, keep_open: bool = False) -> None:
         """Read the files that are new, one a batch, and close."""
         try:
             with naming_a_way_back(self.halves):
@@ -55,7 +55,7 @@ class PlayedRun:
                 if not before.closing and self.checkpoint.planned(batch_key(before.batch, True)):
                     self._close()
                 self._batches(files)
-                if flush:
+                if not keep_open:
                     self._close()
                 self.micro_batch.tidy()
         finally:

@@ -135,7 +135,7 @@ class Change:
             self.command(shop)
             on_begin(None)
         else:
-            shop.run(self.after(shop), flush=False, allow_rescale=True, on_begin=on_begin)
+            shop.run(self.after(shop), keep_open=True, allow_rescale=True, on_begin=on_begin)
 
 
 def rescaling(tasks: int) -> Callable[[Shop], object]:
@@ -161,7 +161,7 @@ def begun(shop: Shop, change: Change) -> None:
     shop.folder.mkdir()
     for number in (0, 1):
         write(shop.folder, number)
-    shop.run(change.before(shop), flush=False)
+    shop.run(change.before(shop), keep_open=True)
     write(shop.folder, 2)
 
 

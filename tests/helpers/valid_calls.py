@@ -152,7 +152,7 @@ SCENARIO = {
 
 
 OPTIONS: dict[str, Any] = {
-    "flush": False,
+    "keep_open": True,
     "first_output": "2024-01-01T06:00:00Z",
     "keep_batches": 3,
     "allow_rescale": True,
@@ -356,7 +356,7 @@ CALLS: dict[str, Valid] = {
         {
             "checkpoint": "ck",
             "every": "2s",
-            "flush": False,
+            "keep_open": True,
             "first_output": "2024-01-01T06:00:00Z",
             "keep_batches": 3,
             "allow_rescale": True,
@@ -567,7 +567,7 @@ CALLS: dict[str, Valid] = {
             "schema": SCHEMA,
             "clock": "2024-01-01T06:00:00Z",
             "rows_per_batch": 3,
-            "close": True,
+            "keep_open": True,
             "stream": "orders",
         }
     ),

@@ -284,7 +284,7 @@ class _Play:
             return
         before, self.disk.before = self.disk.before, _may_only_read
         try:
-            with LocalRun(self.world.topology, self.world.options(flush=True)) as second:
+            with LocalRun(self.world.topology, self.world.options(keep_open=False)) as second:
                 second.run()
         except CheckpointError as error:
             if "in use" not in str(error):
@@ -319,7 +319,7 @@ class _Play:
     def _run_once(self, portion: int, *, rescaled: bool) -> None:
         flush = self.plan.portions[portion].flush
         triggers = self.plan.portions[portion].triggers
-        rest = {"every": "1s", "stop": Stopped(triggers)} if triggers else {"flush": flush}
+        rest = {"every": "1s", "stop": Stopped(triggers)} if triggers else {"keep_open": not flush}
         options = self.world.options(clock=self._now, on_report=_check_accounts, **rest)
         if self.rescaling.begin(asked=rescaled):
             try:
@@ -354,7 +354,7 @@ class _Play:
             if self.store is not None:
                 self.store.anew()
             self.world.before_call = lambda: None
-            options = self.world.options(flush=False, on_report=self.reports.append)
+            options = self.world.options(keep_open=True, on_report=self.reports.append)
             self.world.tasks = dict(next(iter(self.steps.values())).tasks) if self.steps else self.world.tasks
             for moves, steps in self._between_moves():
                 for tasks in moves:
@@ -393,7 +393,7 @@ class _Play:
             return []
         found = rows_after(self.world, max(moved))
         self._clear()
-        with self._without_faults(), CalmRun(self.world, self.world.options(flush=False), self.steps) as run:
+        with self._without_faults(), CalmRun(self.world, self.world.options(keep_open=True), self.steps) as run:
             run.run()
         return differing(found, rows_after(self.world, max(moved)))
 

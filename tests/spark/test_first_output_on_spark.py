@@ -57,7 +57,7 @@ def test_a_restart_goes_on_with_it(orders: Path, tmp_path: Path, crash: tuple[in
 )
 def test_another_one_is_refused_on_a_checkpoint(orders: Path, tmp_path: Path, begun: str | None, said: str) -> None:
     topology, _ = shop_in_memory(orders)
-    run(topology, tmp_path / "ck", first_output=begun, flush=False)
+    run(topology, tmp_path / "ck", first_output=begun, keep_open=True)
     with pytest.raises(CheckpointError) as raised:
         run(topology, tmp_path / "ck", first_output="2024-05-01T12:02:00Z")
     assert said in str(raised.value)

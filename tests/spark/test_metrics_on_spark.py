@@ -73,7 +73,7 @@ def test_a_listener_of_ones_own_can_ask(spark: SparkSession, orders: Path, tmp_p
     spark.streams.addListener(mine)
     try:
         topology, _ = shop_in_memory(orders)
-        run(topology, tmp_path / "ck", on_report=reports.append, flush=False)
+        run(topology, tmp_path / "ck", on_report=reports.append, keep_open=True)
         other = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load().writeStream
         other.format("noop").option("checkpointLocation", str(tmp_path / "other")).trigger(availableNow=True).start()
         assert mine.ended.acquire(timeout=300)

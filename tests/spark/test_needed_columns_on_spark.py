@@ -74,6 +74,6 @@ def test_rows_of_wide_input(spark: SparkSession, tmp_path: Path, frame: bool) ->
         source = spouts.stream(lambda _: read.parquet(str(folder)), COLUMNS)
     built = topology(source, sinks.files(str(tmp_path / "out"), "parquet"))
     assert with_needed_columns(built).spouts["events"].schema.names == ["ts", "user", "amount"]
-    run(built, tmp_path / "checkpoint", flush=True)
+    run(built, tmp_path / "checkpoint", keep_open=False)
     assert rows(tmp_path / "out") == sorted(tuple(row.values()) for row in expected.rows)
     assert len(expected.rows) > 15

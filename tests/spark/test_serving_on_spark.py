@@ -32,7 +32,7 @@ def test_a_run_serves_what_its_report_says(spark: SparkSession, orders: Path, tm
             topology,
             tmp_path / "ck",
             serve_metrics=port,
-            flush=False,
+            keep_open=True,
             on_report=lambda report: during.append((report, scrape(port))),
         )
         found = scrape(port)
@@ -53,7 +53,13 @@ def test_a_run_serves_what_its_report_says(spark: SparkSession, orders: Path, tm
     again, _ = shop_in_memory(orders)
     begun: list[Scrape] = []
     with free_port() as port:
-        run(again, tmp_path / "ck", serve_metrics=port, flush=False, on_begin=lambda before: begun.append(scrape(port)))
+        run(
+            again,
+            tmp_path / "ck",
+            serve_metrics=port,
+            keep_open=True,
+            on_begin=lambda before: begun.append(scrape(port)),
+        )
         found = scrape(port)
     assert_as_reported(found, summary)
     assert value(found, "windbolt_batches_total", topology="shop") == 0, "all had been read"
@@ -62,7 +68,7 @@ def test_a_run_serves_what_its_report_says(spark: SparkSession, orders: Path, tm
 
 def test_a_checkpoint_of_spark_says_what_a_window_waits_for(spark: SparkSession, orders: Path, tmp_path: Path) -> None:
     topology, _ = shop_in_memory(orders)
-    run(topology, tmp_path / "ck", flush=False)
+    run(topology, tmp_path / "ck", keep_open=True)
     answer = why(tmp_path / "ck", "revenue")
     assert answer.reason is WhyReason.WATERMARK
     assert answer.waiting
@@ -126,7 +132,7 @@ def test_the_page_of_a_run_says_what_its_report_says(spark: SparkSession, orders
             topology,
             tmp_path / "ck",
             serve_page=port,
-            flush=False,
+            keep_open=True,
             on_report=lambda report: during.append((report, state(port))),
         )
         end = state(port)

@@ -134,7 +134,7 @@ def test_odd_names_are_names(tmp_path: Path) -> None:
         os.utime(path, (1_000_000_000 + number, 1_000_000_000 + number))
     for files_per_batch in (None, 4):
         topology, _ = counting(orders=spouts.files(folder / "*.parquet", SCHEMA, files_per_batch=files_per_batch))
-        summary = run(topology, tmp_path / f"checkpoint {files_per_batch}", flush=False)
+        summary = run(topology, tmp_path / f"checkpoint {files_per_batch}", keep_open=True)
         assert summary.rows == ROWS * len(names)
 
 
@@ -143,9 +143,9 @@ def test_a_file_much_older_than_those_before_is_read(tmp_path: Path) -> None:
     write_orders(folder, [0])
     os.utime(folder / "orders 00.parquet", (time.time(), time.time()))
     topology, _ = counting(orders=spouts.files(folder, SCHEMA))
-    assert run(topology, tmp_path / "checkpoint", flush=False).rows == ROWS
+    assert run(topology, tmp_path / "checkpoint", keep_open=True).rows == ROWS
     write_orders(folder, [1])
-    assert run(topology, tmp_path / "checkpoint", flush=False).rows == ROWS
+    assert run(topology, tmp_path / "checkpoint", keep_open=True).rows == ROWS
 
 
 @pytest.mark.parametrize("zone", sampled(["America/New_York", "UTC"], 2))
@@ -280,7 +280,7 @@ def test_batches_are_cut_by_bytes_in_each_spout_and_a_checkpoint_goes_on_under_a
         return counting(orders=spouts.files(orders, SCHEMA, **limit), returns=spouts.files(returns, SCHEMA, **limit))[0]
 
     rows: list[int] = []
-    options: dict[str, Any] = {"flush": False, "on_report": lambda report: rows.append(report.rows)}
+    options: dict[str, Any] = {"keep_open": True, "on_report": lambda report: rows.append(report.rows)}
     total = sum(len(pq.read_table(path)) for folder in (orders, returns) for path in folder.iterdir())
     run(topology(bytes_per_batch=max(sizes) * 2), tmp_path / "checkpoint", **options)
     assert len(rows) == 3  # two files of each

@@ -58,7 +58,7 @@ def test_two_runs_in_one_session_do_not_disturb_each_other(
 ) -> None:
     outs = [tmp_path / "one", tmp_path / "two"]
     started = [
-        shop_in_files(tmp_path / "orders", out).start(out / "checkpoint", spark=spark, flush=True) for out in outs
+        shop_in_files(tmp_path / "orders", out).start(out / "checkpoint", spark=spark, keep_open=False) for out in outs
     ]
     assert len({run.wait().rows for run in started}) == 1
     for out in outs:

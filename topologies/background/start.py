@@ -26,7 +26,7 @@ def options_of(
     *,
     checkpoint: str | os.PathLike[str] | None,
     every: Duration | timedelta | str | None,
-    flush: bool,
+    keep_open: bool,
     first_output: datetime | str | None,
     keep_batches: int | None,
     allow_rescale: bool,
@@ -41,7 +41,7 @@ def options_of(
     return RunOptions(
         checkpoint=None if checkpoint is None else os.fspath(checkpoint),
         every=every,
-        flush=flush,
+        keep_open=keep_open,
         first_output=first_output,
         allow_rescale=allow_rescale,
         restart=restart,

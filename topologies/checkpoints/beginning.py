@@ -47,7 +47,7 @@ def begin_with(
     given = {name: _rows(topology, name, rows) for name, rows in events.items()}
     tables = {name: given[name] for name in topology.spouts if name in given}
     _check_partitions(topology)
-    options = RunOptions(checkpoint=checkpoint, flush=False, clock=clock)
+    options = RunOptions(checkpoint=checkpoint, keep_open=True, clock=clock)
     with _Beginning(topology, options, tables) as run:
         try:
             run.run()

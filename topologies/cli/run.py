@@ -118,7 +118,7 @@ def run(
         options = RunOptions(
             checkpoint,
             every,
-            flush=not keep_open,
+            keep_open=keep_open,
             first_output=first_output,
             keep_batches=keep_batches,
             allow_rescale=allow_rescale,

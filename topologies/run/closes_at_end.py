@@ -13,4 +13,4 @@ def closes(summary: Summary, options: RunOptions) -> bool:
     they do where ``every`` lets it continue until it is stopped.
     """
     summary.stopped = options.stop.is_set()
-    return options.flush and options.every is None and not summary.stopped
+    return not options.keep_open and options.every is None and not summary.stopped

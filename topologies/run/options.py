@@ -44,8 +44,8 @@ class RunOptions:
     every: Duration | timedelta | str | None = None
     """Run until stopped, with a micro-batch at this interval (``"2s"``), which requires a checkpoint; None: run to the
     end of the present input."""
-    flush: bool = True
-    """Whether the windows still open at the end of the input fire; if not, they stay open for the next run."""
+    keep_open: bool = False
+    """Whether the windows still open at the end of the input stay open for the next run; if not, they fire."""
     first_output: datetime | str | None = None
     """Time of the first output: input that it does not need is not read, and windows that end before are not emitted.
     None for no such limit."""

@@ -73,7 +73,7 @@ def run_bolt(
     *,
     clock: Moment | Sequence[Moment] | None = None,
     rows_per_batch: int | None = None,
-    close: bool = True,
+    keep_open: bool = False,
     stream: str = "input",
 ) -> BoltRun:
     """What a bolt emits for these rows, with the windows that it was called with: in memory, by the real engine.
@@ -87,7 +87,7 @@ def run_bolt(
 
     All rows come in one micro-batch, so that none is late by the watermark of another, unless the bolt has watermarks
     at events (``with_watermark(every=1)``); with ``rows_per_batch=1`` the watermark moves after each of them.
-    ``close``: at the end the streams end, and what is open fires.
+    At the end the streams end, and what is open fires; ``keep_open``: it stays open.
 
     Raises TopologyError where the bolt cannot be used so, SchemaError and ConfigError where rows, columns or times
     cannot be, BoltError where the bolt raises.
@@ -112,7 +112,7 @@ def run_bolt(
     driver = _driver(bolt, tables)
     for batch, moment in _batches(tables, clock, rows_per_batch):
         driver.push_together(batch, clock=moment)
-    if close:
+    if not keep_open:
         driver.close()
     return _result(driver, bolt)
 

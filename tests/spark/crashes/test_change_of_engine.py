@@ -74,7 +74,7 @@ def test_engines_take_turns_on_a_checkpoint(first: str, tmp_path: Path) -> None:
     for until in (3, 11, 12, 21, FILES):
         write(files, range(reached, until))
         built = topology(files, turns / "out")
-        summary = ENGINES[first](built, turns / "ck", flush=until == FILES)
+        summary = ENGINES[first](built, turns / "ck", keep_open=until != FILES)
         assert summary.batches == until - reached + (until == FILES)
         reached, first, second = until, second, first
     run_local(topology(files, whole / "out"))
@@ -161,11 +161,11 @@ def test_a_file_is_read_once_whatever_its_name(first: str, tmp_path: Path) -> No
         builder.set_sink("out", sinks.files(tmp_path / "out", "jsonl")).from_("ids")
         return builder.build()
 
-    assert ENGINES[first](built(), ck, flush=False).rows == 10 * len(ODD)
+    assert ENGINES[first](built(), ck, keep_open=True).rows == 10 * len(ODD)
     write(files, range(len(ODD), len(ODD) + 1), lambda number: "one more")
-    assert ENGINES[second](built(), ck, flush=False).rows == 10
+    assert ENGINES[second](built(), ck, keep_open=True).rows == 10
     write(files, range(len(ODD) + 1, len(ODD) + 2), lambda number: "and another")
-    assert ENGINES[first](built(), ck, flush=False).rows == 10
+    assert ENGINES[first](built(), ck, keep_open=True).rows == 10
 
 
 @pytest.mark.parametrize("first", sampled(ENGINES, 2))
@@ -184,8 +184,8 @@ def test_the_heartbeat_of_windows_that_follow_the_clock_goes_on(first: str, tmp_
         builder.set_sink("out", sinks.files(tmp_path / "out" / "ids", "jsonl")).from_("ids")
         return builder.build()
 
-    def go(engine: str, *, flush: bool = False) -> int:
-        return ENGINES[engine](built(), tmp_path / "ck", clock=lambda: next(ticks), flush=flush).batches
+    def go(engine: str, *, keep_open: bool = True) -> int:
+        return ENGINES[engine](built(), tmp_path / "ck", clock=lambda: next(ticks), keep_open=keep_open).batches
 
     assert go(first) == 3
     assert go(second) == 1, "one without input"
@@ -197,6 +197,6 @@ def test_the_heartbeat_of_windows_that_follow_the_clock_goes_on(first: str, tmp_
     lines = [(tmp_path / "ck" / "spark" / "offsets" / str(number)).read_text().split("\n")[2:] for number in range(8)]
     heartbeats = [json.loads(each[-1])["offset"] for each in lines]
     assert heartbeats == [1, 1, 1, 2, 3, 3, 4, 5]
-    assert go(first, flush=True) == 2
+    assert go(first, keep_open=False) == 2
     ids = [int(each) for row in rows_of(tmp_path / "out")["ids"] for each in json.loads(row)["ids"].split(",")]
     assert sorted(ids) == [-3, -2, -1, *(100 * number + at for number in range(5) for at in range(10))]

@@ -32,7 +32,7 @@ def test_a_run_in_two_parts_is_one_run(tmp_path: Path) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     run(shop_in_files(orders, whole), whole / "checkpoint")
 
-    first = run(shop_in_files(half, parts), parts / "checkpoint", flush=False)
+    first = run(shop_in_files(half, parts), parts / "checkpoint", keep_open=True)
     write_orders(half, range(2, 4))
     second = run(shop_in_files(half, parts), parts / "checkpoint")
     assert (first.batches, second.batches) == (2, 3)
@@ -101,7 +101,7 @@ def used(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint after some batches, beside its input."""
     folder = tmp_path_factory.mktemp("used")
     write_orders(folder / "orders", range(2))
-    run(shop_in_memory(folder / "orders")[0], folder / "checkpoint", flush=False)
+    run(shop_in_memory(folder / "orders")[0], folder / "checkpoint", keep_open=True)
     return folder
 
 
@@ -159,13 +159,13 @@ def test_stored_events_have_the_default_of_a_new_column(tmp_path: Path) -> None:
 
     def goes_on(default: str) -> list[str]:
         made, sink = topology(", currency string", currency=default)
-        summary = run(made, tmp_path / "checkpoint", flush=False)
+        summary = run(made, tmp_path / "checkpoint", keep_open=True)
         told.append(summary.new_column_defaults)
         return [row["currencies"] for row in sink.rows]
 
     told: list[Any] = []
     _write(tmp_path / "orders/1.jsonl", 1, 2, 13)
-    run(topology()[0], tmp_path / "checkpoint", flush=False)
+    run(topology()[0], tmp_path / "checkpoint", keep_open=True)
     _write(tmp_path / "orders/2.jsonl", 9, 14)
     made, _ = topology(", currency string", currency="EUR")
     run_until(made, tmp_path / "checkpoint", at_phase(1, "commit"))
@@ -239,7 +239,7 @@ def test_a_damaged_checkpoint_is_refused(used: Path, name: str, tmp_path: Path) 
     shutil.copytree(used, tmp_path / "used")
     other = tmp_path / "other"
     if damage is _mixed:
-        run(shop_in_memory(used / "orders")[0], other, flush=False)
+        run(shop_in_memory(used / "orders")[0], other, keep_open=True)
     damage(tmp_path / "used/checkpoint", other)
     for _ in range(2):  # a refusal changes nothing
         with pytest.raises(CheckpointError, match=said) as raised:

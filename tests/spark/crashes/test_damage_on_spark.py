@@ -34,7 +34,7 @@ class Ran:
         late = [self.files / f"{batch:02d}.jsonl" for batch in range(BATCHES - 2, BATCHES)]
         for path in late:
             path.rename(folder / path.name)
-        run(topology(self.files, self.live / "out"), self.live / "ck", flush=False)
+        run(topology(self.files, self.live / "out"), self.live / "ck", keep_open=True)
         shutil.copytree(self.live, self.kept)
         for path in late:
             (folder / path.name).rename(path)

@@ -30,7 +30,7 @@ def test_engines_go_on_from_what_was_repaired(engines: tuple[str, str], tmp_path
     before, after = engines
     write(tmp_path, "1.jsonl", FIRST)
     checkpoint, target = str(tmp_path / "ck"), str(tmp_path / "repaired")
-    ENGINES[before](shop(tmp_path)[0], RunOptions(checkpoint, flush=False))
+    ENGINES[before](shop(tmp_path)[0], RunOptions(checkpoint, keep_open=True))
     found = state.read(checkpoint, "revenue").to_pandas("events")
     found.loc[found.price > 1000, "price"] /= 100
     state.repair(checkpoint, target, {"revenue": found}, without={"revenue": found[found.user == "test"]})

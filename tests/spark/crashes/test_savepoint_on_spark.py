@@ -31,7 +31,7 @@ def test_engines_go_on_from_each_others_savepoints(tmp_path: Path) -> None:
             shutil.copytree(before / "out", place / "out")
         place.mkdir(exist_ok=True)
         write(place / "in", range(reached, until))
-        summary = engine(topology(place / "in", place / "out"), place / "ck", flush=until == FILES)
+        summary = engine(topology(place / "in", place / "out"), place / "ck", keep_open=until != FILES)
         assert summary.batches == until - reached + (until == FILES), "no file is read again"
         reached = until
     write(tmp_path / "whole", range(FILES))

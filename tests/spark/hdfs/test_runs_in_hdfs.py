@@ -101,7 +101,7 @@ def test_a_savepoint_goes_to_a_local_folder_and_back(
     made = topology(str(some), store.uri("saved/out"))
     for number, checkpoint, target in ((0, store.uri("saved/ck"), here), (1, here, store.uri("saved/again"))):
         shutil.copy2(f"{files}/{number}.jsonl", some)
-        run_local(made, RunOptions(checkpoint=checkpoint, flush=False))
+        run_local(made, RunOptions(checkpoint=checkpoint, keep_open=True))
         taken(checkpoint, target)
     shutil.copy2(f"{files}/2.jsonl", some)
     run_local(made, RunOptions(checkpoint=store.uri("saved/again")))
@@ -133,7 +133,7 @@ def test_tasks_columns_and_bolts_change(store: Hdfs, change: Change, tmp_path: P
 
     write_more(shop.folder, 3)
     with pytest.raises(WindboltError, match="has been taken over by process"):
-        shop.run(change.before(shop), flush=False, on_report=meanwhile)
+        shop.run(change.before(shop), keep_open=True, on_report=meanwhile)
     change.make(shop)
     assert finished(shop, change)
     for bolt in ("seen", "rest"):
@@ -151,7 +151,7 @@ def test_a_run_on_spark_has_other_numbers_of_tasks(store: Hdfs, spark: SparkSess
         shop.folder.mkdir()
         for part, number in enumerate(tasks):
             write_more(shop.folder, part)
-            options = RunOptions(shop.checkpoint, flush=part == 2, allow_rescale=True)
+            options = RunOptions(shop.checkpoint, keep_open=part != 2, allow_rescale=True)
             summary = run_on_spark(shop.built(number), options)
             moved = part > 0 and name == "moved"
             assert summary.rescaled == ({"seen": (tasks[part - 1], number)} if moved else {})
@@ -195,7 +195,7 @@ def test_either_engine_continues_what_the_other_has_begun(
     )
     for number, engine in enumerate([*engines, engines[0]]):
         store.put(f"{name}/a b%20ü/{number} +&=.jsonl", Path(files, f"{number}.jsonl").read_bytes())
-        engine(made, RunOptions(checkpoint=store.uri(f"{name}/ck"), flush=number == 2))
+        engine(made, RunOptions(checkpoint=store.uri(f"{name}/ck"), keep_open=number != 2))
     assert rows_of(published(store, f"{name}/out")) == rows_of(expected)
 
 

@@ -280,7 +280,7 @@ def test_where_a_run_begins(kafka: Kafka, tmp_path: Path) -> None:
         never=spouts.kafka(kafka.servers, topic, starting=at(100), value="text"),
         pattern=spouts.kafka(kafka.servers, pattern=f"{topic[:-2]}.*", value="text"),
     )
-    run(topology, tmp_path / "checkpoint", flush=False)
+    run(topology, tmp_path / "checkpoint", keep_open=True)
     assert {name: [row["value"] for row in sink.rows] for name, sink in out.items() if "-" not in name} == {
         "latest": [], "moment": ["2", "3"], "never": [], "pattern": ["0", "1", "2", "3"]
     }  # fmt: skip
@@ -309,7 +309,7 @@ def test_a_slow_partition_makes_nothing_late_and_arrival_is_the_record_s_time(ka
     write(0, range(1, 101), 100)
     write(1, range(1, 15), 100)
     built, out = topology()
-    run(built, tmp_path / "checkpoint", flush=False)
+    run(built, tmp_path / "checkpoint", keep_open=True)
     assert [(row["events"], row["until"]) for row in out["out"].rows] == [(20, at(10))]
     write(1, range(15, 101), 100)
     write(1, range(130, 132), 100)  # the second is 31 s ahead of its arrival
@@ -367,15 +367,15 @@ def test_records_that_kafka_has_deleted_unread_end_the_run(kafka: Kafka, tmp_pat
     topic = kafka.topic("short")
     kafka.produce(topic, ["1", "2"])
     topology, out = reading(records=spouts.kafka(kafka.servers, topic, value="text"))
-    run(topology, tmp_path / "checkpoint", flush=False)
+    run(topology, tmp_path / "checkpoint", keep_open=True)
     kafka.produce(topic, ["3", "4", "5"])
     kafka.forget(topic, 0, 4)
     with pytest.raises(DataError, match="Kafka has deleted records before they were read") as lost:
-        run(topology, tmp_path / "checkpoint", flush=False)
+        run(topology, tmp_path / "checkpoint", keep_open=True)
     assert "failOnDataLoss" in str(lost.value)
     options = {"failOnDataLoss": False}
     topology, out = reading(records=spouts.kafka(kafka.servers, topic, value="text", options=options))
-    last = run(topology, tmp_path / "checkpoint", flush=False).last
+    last = run(topology, tmp_path / "checkpoint", keep_open=True).last
     assert [row["value"] for row in out["records"].rows] == ["5"]
     assert last is not None
     assert last.complaints == [
@@ -386,7 +386,7 @@ def test_records_that_kafka_has_deleted_unread_end_the_run(kafka: Kafka, tmp_pat
 def test_a_topic_that_was_made_anew_is_told_and_can_be_read_from_its_beginning(kafka: Kafka, tmp_path: Path) -> None:
     def values(**options: bool) -> tuple[list[str], list[str]]:
         topology, out = reading(records=spouts.kafka(kafka.servers, topic, value="text", options=options))
-        summary = run(topology, tmp_path / "checkpoint", flush=False)
+        summary = run(topology, tmp_path / "checkpoint", keep_open=True)
         return [row["value"] for row in out["records"].rows], summary.last.complaints if summary.last else []
 
     topic = kafka.topic("anew")

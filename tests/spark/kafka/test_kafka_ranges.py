@@ -50,7 +50,7 @@ def read(kafka: Kafka, topic: str, checkpoint: Path, **more: Any) -> list[dict[s
     builder, rows = TopologyBuilder("reading"), sinks.memory()
     builder.set_spout("in", spouts.kafka(kafka.servers, topic, **more))
     builder.set_sink("rows", rows).from_("in")
-    run(builder.build(), checkpoint, flush=False)
+    run(builder.build(), checkpoint, keep_open=True)
     return rows.rows
 
 

@@ -218,7 +218,7 @@ def test_all_partitions_are_in_the_plan_of_a_batch(kafka: Kafka, tmp_path: Path)
     topic = kafka.topic("planned", 3)
     kafka.produce_all(topic, [(1, _BASE, event(0, 0))])
     topology, _ = reading(kafka, topic, None)
-    run(topology, tmp_path / "checkpoint", flush=False)
+    run(topology, tmp_path / "checkpoint", keep_open=True)
     names = [f"{topic}/{number}" for number in range(3)]
     found, _ = FileCheckpoint(str(tmp_path / "checkpoint/windbolt")).plan(batch_key(0, False), {})
     assert found["partitions"] == {"in": names}

@@ -95,7 +95,7 @@ class Played:
             self.recording.note(batch, report)
 
         clock, close = batch.advance.clock, batch.advance.close
-        options = RunOptions(str(self.checkpoint), clock=lambda: clock, flush=close, on_report=note)
+        options = RunOptions(str(self.checkpoint), clock=lambda: clock, keep_open=not close, on_report=note)
         with SparkRun(self.spark, self.topology, options) as attempt:
             self.recording.watch(attempt.micro_batch)
             attempt.run()

@@ -642,6 +642,6 @@ def test_a_daily_time_fires_when_the_clock_has_come_to_it(kafka: Kafka, tmp_path
     due = EIGHT + 5 * 60 * SECOND
     moments = [EIGHT, due - 1, due, due + 1, due + 86_400 * SECOND]
     write(kafka, step.input, [Message(f'{{"n": {2**number}}}'.encode(), b"k") for number in range(10)])
-    summary = step.run(clock=BatchClock(step.checkpoint, moments), flush=False)
+    summary = step.run(clock=BatchClock(step.checkpoint, moments), keep_open=True)
     assert step.results == [{"key": "k", "events": 4, "total": 15}, {"key": "k", "events": 4, "total": 240}]
     assert accounts_of(summary)["pending"] == 2

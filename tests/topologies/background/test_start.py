@@ -118,7 +118,7 @@ def test_a_status_says_which_input_holds_the_watermark_back() -> None:
     bolt = Revenue().with_tumbling_window("10s").with_timestamp_field("ts").with_lag("1m")
     builder.set_bolt("revenue", bolt).global_grouping("orders").global_grouping("payments")
     builder.set_sink("out", sinks.discard()).from_("revenue")
-    run = builder.build().start(engine="local", flush=False)
+    run = builder.build().start(engine="local", keep_open=True)
     run.wait()
     six = datetime(2024, 1, 1, 6, tzinfo=UTC)
     inputs = {"orders": six + timedelta(minutes=4), "payments": six + timedelta(minutes=1)}
@@ -278,7 +278,7 @@ def test_a_run_keeps_the_latest_reports_and_makes_a_frame_of_them(tmp_path: Path
 
 def test_a_frame_of_a_run_without_a_batch_or_without_windowed_bolts_is_one_too(tmp_path: Path) -> None:
     topology, sink = shop(tmp_path / "in")
-    run = topology.start(tmp_path / "ck", engine="local", flush=False)
+    run = topology.start(tmp_path / "ck", engine="local", keep_open=True)
     run.wait()
     assert len(run.to_pandas()) == 0
     assert sink.to_pandas().empty

@@ -107,7 +107,7 @@ def played(case: Case, folder: Path, *, given: bool) -> tuple[Counter[str], Any,
     else:
         for spout, lines in first.items():
             (folder / spout / "000.jsonl").write_text("".join(f"{line}\n" for line in lines) or "\n")
-        run_local(topology, RunOptions(checkpoint, flush=False, clock=standing))
+        run_local(topology, RunOptions(checkpoint, keep_open=True, clock=standing))
         rows.clear()
     stored = {name: state.read(checkpoint, "b")[name].to_pylist() for name in ("events", "windows", "keys", "tasks")}
     for place, (spout, text) in enumerate(case.files[half:], start=half + 1):

@@ -55,7 +55,7 @@ def test_the_rows_are_those_of_a_run_that_always_had_so_many_tasks(store: S3, tm
             write(shop.folder, 2 * part + 1)
             if part and name == "moved":
                 assert move_tasks(shop.halves, {"seen": number}).tasks == {"seen": (tasks[part - 1], number)}
-            shop.run(shop.built(number, bolt=OfTask), flush=part == 2)
+            shop.run(shop.built(number, bolt=OfTask), keep_open=part != 2)
         found[name] = shop.rows_by_file()
     assert found["five"] != found["three"]
     for batch, name in {2: "five", 3: "five", 4: "three", 5: "three"}.items():
@@ -142,12 +142,12 @@ def test_a_run_in_progress_stops_and_another_goes_on(empty_store: S3, change: Ch
     begun(shop, change)
     empty_store.keep()
     with Interrupted(0, lambda: None) as counted:
-        shop.run(change.before(shop), flush=False)
+        shop.run(change.before(shop), keep_open=True)
     lost = 0
     for at in sorted(random.Random(change.name).sample(range(1, counted.seen + 1), share(8))):
         empty_store.restore()
         with Interrupted(at, lambda: change.make(shop)):
-            error = error_of(lambda: shop.run(change.before(shop), flush=False))
+            error = error_of(lambda: shop.run(change.before(shop), keep_open=True))
         lost += isinstance(error, TakenOver)
         assert error is None or told(error), error
         assert finished(shop, change), at
@@ -188,7 +188,7 @@ def ids(rows: list[str]) -> list[str]:
 
 
 def run_before(shop: Shop) -> object:
-    return shop.run(shop.built(2), flush=False)
+    return shop.run(shop.built(2), keep_open=True)
 
 
 OTHERS = {"a command": rescaling(3), "a run": run_before}
@@ -336,7 +336,7 @@ def test_a_run_that_ends_without_a_batch_deletes_nothing_of_it(store: S3, change
     """It does not notice that it has lost the checkpoint, and tidies up."""
     shop = Shop(store, f"tidied-{change.name}", tmp_path / "in")
     begun(shop, change)
-    shop.run(change.before(shop), flush=False)
+    shop.run(change.before(shop), keep_open=True)
     tidy = FileCheckpoint.tidy
 
     def later(ours: FileCheckpoint) -> None:
@@ -345,7 +345,7 @@ def test_a_run_that_ends_without_a_batch_deletes_nothing_of_it(store: S3, change
         tidy(ours)
 
     with patch.object(FileCheckpoint, "tidy", later):
-        shop.run(change.before(shop), flush=False)
+        shop.run(change.before(shop), keep_open=True)
     assert finished(shop, change)
     assert accounts(shop) == {"seen": 75, "rest": 75}
 
@@ -354,7 +354,7 @@ def test_a_run_that_ends_without_a_batch_deletes_nothing_of_it(store: S3, change
 def test_before_the_first_batch_only_the_note_changes(store: S3, tmp_path: Path) -> None:
     shop = Shop(store, "first", tmp_path / "in")
     shop.folder.mkdir()
-    shop.run(shop.built(2), flush=False)
+    shop.run(shop.built(2), keep_open=True)
     rescaling(5)(shop)
     for number in range(3):
         write(shop.folder, number)

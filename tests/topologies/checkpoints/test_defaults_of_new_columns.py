@@ -47,8 +47,8 @@ def test_the_rows_are_those_of_input_in_which_it_was_written_out(kind: str, tmp_
     for number in (0, 1):
         write(tmp_path, number)
         write(other, number, **DEFAULTS)
-    topology(tmp_path, "first", BEFORE, bolt()).run(tmp_path / "ck", engine="local", flush=False)
-    topology(other, "first", AFTER, bolt()).run(other / "ck", engine="local", flush=False)
+    topology(tmp_path, "first", BEFORE, bolt()).run(tmp_path / "ck", engine="local", keep_open=True)
+    topology(other, "first", AFTER, bolt()).run(other / "ck", engine="local", keep_open=True)
     for folder in (tmp_path, other):
         write(folder, 2)
     ended = topology(tmp_path, "out", AFTER, bolt(), defaults=DEFAULTS).run(tmp_path / "ck", engine="local")
@@ -66,15 +66,15 @@ def test_the_rows_are_those_of_input_in_which_it_was_written_out(kind: str, tmp_
 def test_a_default_that_is_changed_later_leaves_stored_events_as_they_are(tmp_path: Path) -> None:
     bolt = BOLTS["sessions"]
     write(tmp_path, 0)
-    topology(tmp_path, "out", BEFORE, bolt()).run(tmp_path / "ck", engine="local", flush=False)
-    topology(tmp_path, "out", AFTER, bolt(), defaults=DEFAULTS).run(tmp_path / "ck", engine="local", flush=False)
+    topology(tmp_path, "out", BEFORE, bolt()).run(tmp_path / "ck", engine="local", keep_open=True)
+    topology(tmp_path, "out", AFTER, bolt(), defaults=DEFAULTS).run(tmp_path / "ck", engine="local", keep_open=True)
     assert stored(tmp_path, "note") == {"none"}
     later = topology(tmp_path, "out", AFTER, bolt(), defaults={"note": "another"})
-    ended = later.run(tmp_path / "ck", engine="local", flush=False)
+    ended = later.run(tmp_path / "ck", engine="local", keep_open=True)
     assert (ended.new_columns, ended.new_column_defaults) == ({}, {})
     assert stored(tmp_path, "note") == {"none"}
     write(tmp_path, 1)
-    later.run(tmp_path / "ck", engine="local", flush=False)
+    later.run(tmp_path / "ck", engine="local", keep_open=True)
     assert "another" in stored(tmp_path, "note")
 
 
@@ -85,7 +85,7 @@ def test_no_checkpoint_depends_on_them(tmp_path: Path) -> None:
     assert fingerprint(with_defaults) == fingerprint(without)
     write(tmp_path, 0)
     for number, each in enumerate((without, with_defaults, without), start=1):
-        each.run(tmp_path / "ck", engine="local", flush=False)
+        each.run(tmp_path / "ck", engine="local", keep_open=True)
         write(tmp_path, number)
 
 
@@ -95,7 +95,7 @@ def test_whoever_dies_meanwhile_leaves_it_whole(when: str, again: str | None, tm
     """The run that completes it decides: no window has seen the default of the one that died."""
     bolt = BOLTS["sessions"]
     write(tmp_path, 0)
-    topology(tmp_path, "out", BEFORE, bolt()).run(tmp_path / "ck", engine="local", flush=False)
+    topology(tmp_path, "out", BEFORE, bolt()).run(tmp_path / "ck", engine="local", keep_open=True)
     known = PairedCheckpoint(str(tmp_path / "ck")).files
     failing: AbstractContextManager[Any] = patch.object(type(known), "write", refusing(type(known).write))
     if when == "while it is written":
@@ -104,7 +104,7 @@ def test_whoever_dies_meanwhile_leaves_it_whole(when: str, again: str | None, tm
         topology(tmp_path, "out", AFTER, bolt(), defaults={"note": "none"}).run(tmp_path / "ck", engine="local")
     defaults = {} if again is None else {"note": again}
     ended = topology(tmp_path, "out", AFTER, bolt(), defaults=defaults).run(
-        tmp_path / "ck", engine="local", flush=False
+        tmp_path / "ck", engine="local", keep_open=True
     )
     assert ended.new_column_defaults == {"seen": {} if again is None else {"note": repr(again)}}
     assert stored(tmp_path, "note") == {again}
@@ -129,7 +129,7 @@ def test_each_event_has_the_default_of_the_spout_that_it_came_from(of_others: st
         (tmp_path / name).mkdir()
         lines = [{"id": f"{name}-{at}", "user": f"u{at}", "ts": _moment(at)} for at in range(6)]
         (tmp_path / name / "0.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    two(new=False).run(tmp_path / "ck", engine="local", flush=False)
+    two(new=False).run(tmp_path / "ck", engine="local", keep_open=True)
     ended = two(new=True).run(tmp_path / "ck", engine="local")
     words = "'order' (orders), 'other' (others)" if of_others else "'order' (orders), null (others)"
     assert ended.new_column_defaults == {"seen": {"note": words}}

@@ -112,7 +112,7 @@ def test_a_run_that_is_killed_again_and_again_comes_to_its_end(files: Path, righ
 
 
 def test_drafts_of_processes_that_died_are_deleted(files: Path, right: Any, tmp_path: Path) -> None:
-    go(files, tmp_path, flush=False)
+    go(files, tmp_path, keep_open=True)
     places = (".metadata", "offsets/.9", "offsets/.9.crc", "commits/.9", "sources/0/.9.compact")
     drafts = [tmp_path / "ck" / "spark" / f"{place}.{uuid.uuid4()}.tmp" for place in places]
     for draft in drafts:
@@ -155,7 +155,7 @@ def test_windows_stay_open_between_runs_over_what_is_there(files: Path, right: A
     (tmp_path / "in").mkdir()
     for number, name in enumerate(sorted(os.listdir(files))):
         os.link(files / name, tmp_path / "in" / name)
-        summary = go(tmp_path / "in", tmp_path, flush=number == BATCHES - 1)
+        summary = go(tmp_path / "in", tmp_path, keep_open=number != BATCHES - 1)
         assert summary.batches == 1 + (number == BATCHES - 1)
     assert found(tmp_path) == right
     assert go(tmp_path / "in", tmp_path).batches == 0
@@ -209,12 +209,12 @@ def test_windows_that_follow_the_clock_have_a_batch_at_each_trigger(tmp_path: Pa
     run_local(built, RunOptions(ck, every=every, clock=lambda: next(clock), stop=stop, on_report=on_report))
     assert rows == [1, 1, 0, 0, 0]
     assert [row["ids"] for row in out.rows] == ["1", "2"]
-    options = RunOptions(ck, clock=lambda: next(clock), flush=False)
+    options = RunOptions(ck, clock=lambda: next(clock), keep_open=True)
     assert (run_local(built, options).batches, run_local(built, options).rows) == (1, 0)
 
 
 def test_a_log_of_other_sources_is_refused(files: Path, tmp_path: Path) -> None:
-    go(files, tmp_path, flush=False)
+    go(files, tmp_path, keep_open=True)
     offsets = tmp_path / "ck/spark/offsets/6"
     offsets.write_text(offsets.read_text() + '\n{"topic":{"0":7}}')
     offsets.with_name(".6.crc").unlink()
@@ -323,7 +323,7 @@ def test_input_in_memory_lies_in_the_checkpoint(tmp_path: Path) -> None:
         return builder.build()
 
     batches = [[(number, number * 4_000_000)] for number in range(8)]
-    options = RunOptions(str(tmp_path / "ck"), flush=False)
+    options = RunOptions(str(tmp_path / "ck"), keep_open=True)
     assert run_local(built(*batches[:3]), options).batches == 3
     assert run_local(built(*batches), options).batches == 5
     assert run_local(built(*batches), RunOptions(str(tmp_path / "ck"))).batches == 1

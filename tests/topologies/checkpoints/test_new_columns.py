@@ -116,8 +116,8 @@ def test_the_rows_are_those_of_a_run_that_always_had_them(kind: str, tmp_path: P
     bolt = BOLTS[kind]
     for number in (0, 1):
         write(tmp_path, number)
-    topology(tmp_path, "out", BEFORE, bolt()).run(tmp_path / "ck", engine="local", flush=False)
-    topology(tmp_path, "expected", AFTER, bolt()).run(tmp_path / "other", engine="local", flush=False)
+    topology(tmp_path, "out", BEFORE, bolt()).run(tmp_path / "ck", engine="local", keep_open=True)
+    topology(tmp_path, "expected", AFTER, bolt()).run(tmp_path / "other", engine="local", keep_open=True)
     write(tmp_path, 2)
     ended = topology(tmp_path, "out", AFTER, bolt()).run(tmp_path / "ck", engine="local")
     assert ended.new_columns == {"seen": ["note", "discount"]}
@@ -134,9 +134,9 @@ def test_the_rows_are_those_of_a_run_that_always_had_them(kind: str, tmp_path: P
 def test_state_shows_them(tmp_path: Path) -> None:
     write(tmp_path, 0)
     bolt = BOLTS["sessions"]
-    topology(tmp_path, "out", BEFORE, bolt()).run(tmp_path / "ck", engine="local", flush=False)
+    topology(tmp_path, "out", BEFORE, bolt()).run(tmp_path / "ck", engine="local", keep_open=True)
     write(tmp_path, 2)
-    topology(tmp_path, "out", AFTER, bolt()).run(tmp_path / "ck", engine="local", flush=False)
+    topology(tmp_path, "out", AFTER, bolt()).run(tmp_path / "ck", engine="local", keep_open=True)
     held = state.read(tmp_path / "ck", "seen").to_pandas()
     assert len(held)
     assert {"note", "discount"} <= set(held.columns)
@@ -153,7 +153,7 @@ def test_state_shows_them(tmp_path: Path) -> None:
 )
 def test_others_are_refused(schema: str, said: str, tmp_path: Path) -> None:
     write(tmp_path, 0)
-    topology(tmp_path, "out", BEFORE, BOLTS["tumbling"]()).run(tmp_path / "ck", engine="local", flush=False)
+    topology(tmp_path, "out", BEFORE, BOLTS["tumbling"]()).run(tmp_path / "ck", engine="local", keep_open=True)
     with pytest.raises(CheckpointError, match="belongs to another topology") as refused:
         topology(tmp_path, "out", schema, BOLTS["tumbling"]()).run(tmp_path / "ck", engine="local")
     assert said in str(refused.value)
@@ -166,7 +166,7 @@ def test_rows_that_may_be_taken_back_are_not_given_columns(tmp_path: Path) -> No
         return TopN(2, order_by="ts", by="user").with_tumbling_window("20s").with_trigger(retracting)
 
     write(tmp_path, 0)
-    topology(tmp_path, "out", BEFORE, bolt()).run(tmp_path / "ck", engine="local", flush=False)
+    topology(tmp_path, "out", BEFORE, bolt()).run(tmp_path / "ck", engine="local", keep_open=True)
     with pytest.raises(CheckpointError, match="belongs to another topology"):
         topology(tmp_path, "out", AFTER, bolt()).run(tmp_path / "ck", engine="local")
 
@@ -191,14 +191,14 @@ def write_typed(folder: Path, number: int, kind: pa.DataType) -> None:
 def test_columns_of_any_type_that_stay_as_they_were_continue(kind: pa.DataType, tmp_path: Path) -> None:
     for number in range(2):
         write_typed(tmp_path, number, kind)
-        typed(tmp_path, pa.field("value", kind)).run(tmp_path / "ck", engine="local", flush=number == 1)
+        typed(tmp_path, pa.field("value", kind)).run(tmp_path / "ck", engine="local", keep_open=number != 1)
     assert rows(tmp_path / "out") == ['{"n":2}']
 
 
 @pytest.mark.parametrize("kind", [pa.timestamp("ns"), pa.large_list(pa.int64()), pa.decimal128(9, 2)], ids=str)
 def test_new_columns_have_the_type_that_is_declared(kind: pa.DataType, tmp_path: Path) -> None:
     write_typed(tmp_path, 0, kind)
-    typed(tmp_path).run(tmp_path / "ck", engine="local", flush=False)
+    typed(tmp_path).run(tmp_path / "ck", engine="local", keep_open=True)
     write_typed(tmp_path, 1, kind)
     typed(tmp_path, pa.field("value", kind)).run(tmp_path / "ck", engine="local")
     assert rows(tmp_path / "out") == ['{"n":2}']
@@ -229,7 +229,7 @@ def test_a_column_that_another_spout_had_already(tmp_path: Path) -> None:
     write(tmp_path, 0)
     (tmp_path / "others").mkdir()
     (tmp_path / "others" / "0.jsonl").write_text((tmp_path / "in" / "0.jsonl").read_text().replace("u0", "u9"))
-    two(BEFORE).run(tmp_path / "ck", engine="local", flush=False)
+    two(BEFORE).run(tmp_path / "ck", engine="local", keep_open=True)
     write(tmp_path, 2)
     assert two(AFTER).run(tmp_path / "ck", engine="local").new_columns == {"seen": ["discount"]}
     assert rows(tmp_path / "out")
@@ -237,7 +237,7 @@ def test_a_column_that_another_spout_had_already(tmp_path: Path) -> None:
 
 def test_a_topology_that_is_refused_for_something_else_leaves_it_as_it_was(tmp_path: Path) -> None:
     write(tmp_path, 0)
-    topology(tmp_path, "out", BEFORE, BOLTS["tumbling"]()).run(tmp_path / "ck", engine="local", flush=False)
+    topology(tmp_path, "out", BEFORE, BOLTS["tumbling"]()).run(tmp_path / "ck", engine="local", keep_open=True)
     with pytest.raises(CheckpointError, match="belongs to another topology") as refused:
         topology(tmp_path, "out", AFTER, BOLTS["sliding"]()).run(tmp_path / "ck", engine="local")
     assert "discount" not in str(refused.value), "what may be new is no reason"
@@ -278,7 +278,7 @@ def test_a_column_that_comes_from_another_bolt_is_refused(tmp_path: Path) -> Non
         return builder.build()
 
     write(tmp_path, 2)
-    behind(Passing()).run(tmp_path / "ck", engine="local", flush=False)
+    behind(Passing()).run(tmp_path / "ck", engine="local", keep_open=True)
     with pytest.raises(CheckpointError, match="belongs to another topology"):
         behind(PassingMore()).run(tmp_path / "ck", engine="local")
 
@@ -287,7 +287,7 @@ def test_a_column_that_comes_from_another_bolt_is_refused(tmp_path: Path) -> Non
 def test_whoever_dies_meanwhile_leaves_it_whole(when: str, tmp_path: Path) -> None:
     write(tmp_path, 0)
     bolt = BOLTS["of keys"]
-    topology(tmp_path, "out", BEFORE, bolt()).run(tmp_path / "ck", engine="local", flush=False)
+    topology(tmp_path, "out", BEFORE, bolt()).run(tmp_path / "ck", engine="local", keep_open=True)
     write(tmp_path, 2)
     known = PairedCheckpoint(str(tmp_path / "ck")).files
     failing: AbstractContextManager[Any] = patch.object(type(known), "write", refusing(type(known).write))

@@ -149,7 +149,7 @@ REFUSED = [
 def test_what_cannot_be_moved_is_named_and_nothing_is_written(
     folder: Path, bolt: WindowedBolt, grouping: str, after: str, before: int, now: int, reason: str
 ) -> None:
-    go(folder, build(folder, bolt, before, grouping, after), flush=False)
+    go(folder, build(folder, bolt, before, grouping, after), keep_open=True)
     found = files_of(folder)
     if not reason:
         assert move(folder, now).tasks == {"b": (before, now)}
@@ -161,12 +161,12 @@ def test_what_cannot_be_moved_is_named_and_nothing_is_written(
 
 
 def test_whole_tasks_can_be_joined_where_they_cannot_be_divided(folder: Path) -> None:
-    go(folder, build(folder, tumbling(Gone()), 4), flush=False)
+    go(folder, build(folder, tumbling(Gone()), 4), keep_open=True)
     assert move(folder, 2).tasks == {"b": (4, 2)}
 
 
 def test_a_bolt_that_is_not_there_and_numbers_out_of_range_are_refused(folder: Path) -> None:
-    go(folder, build(folder, tumbling(Rows()), 2), flush=False)
+    go(folder, build(folder, tumbling(Rows()), 2), keep_open=True)
     halves = PairedCheckpoint(str(folder / "ck"))
     with pytest.raises(ConfigError, match=r"no windowed bolt 'c'.*the checkpoint has b"):
         move_tasks(halves, {"c": 3})
@@ -178,7 +178,7 @@ def test_a_bolt_that_is_not_there_and_numbers_out_of_range_are_refused(folder: P
 
 def test_a_bolt_with_a_method_needs_its_code_and_its_mistakes_change_nothing(folder: Path) -> None:
     topology = build(folder, tumbling(ByMethod()), 2)
-    go(folder, topology, flush=False)
+    go(folder, topology, keep_open=True)
     found = files_of(folder)
     with pytest.raises(CheckpointError, match="cannot be moved without its code"):
         move(folder, 3)
@@ -197,7 +197,7 @@ class Died(BaseException):
 
 @pytest.mark.parametrize("where", ["before", "after"])
 def test_a_death_leaves_the_old_state_or_the_new_one(folder: Path, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    go(folder, build(folder, tumbling(Rows()), 2), flush=False)
+    go(folder, build(folder, tumbling(Rows()), 2), keep_open=True)
     whole = FileCheckpoint.replace
 
     def dying(self: FileCheckpoint, manifest: Any, notes: Any) -> None:
@@ -224,7 +224,7 @@ def test_a_death_leaves_the_old_state_or_the_new_one(folder: Path, where: str, m
 
 
 def test_a_run_moves_the_state_only_where_it_may(folder: Path) -> None:
-    go(folder, build(folder, tumbling(Rows()), 2), flush=False)
+    go(folder, build(folder, tumbling(Rows()), 2), keep_open=True)
     with pytest.raises(CheckpointError, match="--allow-rescale"):
         go(folder, build(folder, tumbling(Rows()), 5))
     more(folder, 4)
@@ -235,7 +235,7 @@ def test_a_run_moves_the_state_only_where_it_may(folder: Path) -> None:
 
 
 def test_a_run_that_may_move_the_state_still_refuses_other_changes(folder: Path) -> None:
-    go(folder, build(folder, tumbling(Rows()), 2), flush=False)
+    go(folder, build(folder, tumbling(Rows()), 2), keep_open=True)
     other = Rows().with_tumbling_window("20m").with_timestamp_field("ts")
     with pytest.raises(CheckpointError, match="window length was '10m', and is '20m'"):
         go(folder, build(folder, other, 5), allow_rescale=True)
@@ -243,7 +243,7 @@ def test_a_run_that_may_move_the_state_still_refuses_other_changes(folder: Path)
 
 
 def test_going_back_to_a_batch_before_goes_back_to_its_tasks(folder: Path) -> None:
-    go(folder, build(folder, tumbling(Rows()), 2), flush=False)
+    go(folder, build(folder, tumbling(Rows()), 2), keep_open=True)
     move(folder, 3)
     halves = PairedCheckpoint(str(folder / "ck"))
     assert noted_tasks(halves) == {"b": 3}
@@ -255,7 +255,7 @@ def test_going_back_to_a_batch_before_goes_back_to_its_tasks(folder: Path) -> No
 
 
 def test_the_command_needs_no_code_and_says_what_it_has_done(folder: Path) -> None:
-    go(folder, build(folder, tumbling(Rows()), 2), flush=False)
+    go(folder, build(folder, tumbling(Rows()), 2), keep_open=True)
     done = CliRunner().invoke(app, ["rescale", str(folder / "ck"), "--parallelism", "b=4"])
     assert done.exit_code == 0, done.output
     assert "b: 2 tasks before, 4 now; 9 stored rows moved" in done.output

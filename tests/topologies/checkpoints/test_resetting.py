@@ -57,10 +57,10 @@ class Drawn:
             (folder / spout).mkdir(parents=True, exist_ok=True)
             (folder / spout / f"{place:03d}.jsonl").write_text("".join(f"{line}\n" for line in lines))
 
-    def run(self, case: Case, folder: Path, begin: int, rows: dict[int, Counter[str]], *, flush: bool) -> Summary:
+    def run(self, case: Case, folder: Path, begin: int, rows: dict[int, Counter[str]], *, keep_open: bool) -> Summary:
         clock = itertools.count(1_700_000_000_000_000 + begin, 900_000).__next__
         topology = case.topology(folder, case.tasks[0], rows)
-        return run_local(topology, RunOptions(str(folder / "ck"), flush=flush, clock=clock))
+        return run_local(topology, RunOptions(str(folder / "ck"), keep_open=keep_open, clock=clock))
 
 
 @pytest.mark.parametrize("kind", sampled(sorted({*KINDS, *JOINS, *PASSING}), 20, first=3))
@@ -77,7 +77,7 @@ def test_a_bolt_is_then_as_in_a_run_that_begins_there(kind: str, tmp_path: Path)
         except (ConfigError, TopologyError):
             continue  # such a bolt cannot be built
         drawn.write(folder / "a", range(drawn.cut))
-        before = drawn.run(drawn.first, folder / "a", 0, {}, flush=False)
+        before = drawn.run(drawn.first, folder / "a", 0, {}, keep_open=True)
         got: dict[int, Counter[str]] = {}
         topology = drawn.second.topology(folder / "a", drawn.second.tasks[0], got)
         try:
@@ -87,10 +87,10 @@ def test_a_bolt_is_then_as_in_a_run_that_begins_there(kind: str, tmp_path: Path)
             continue
         check_accounts(folder / "a" / "ck", before, done)
         drawn.write(folder / "a", range(drawn.cut, len(drawn.first.files)))
-        drawn.run(drawn.second, folder / "a", 10**12, got, flush=True)
+        drawn.run(drawn.second, folder / "a", 10**12, got, keep_open=False)
         drawn.write(folder / "b", range(drawn.cut, len(drawn.first.files)))
         wanted: dict[int, Counter[str]] = {}
-        drawn.run(drawn.second, folder / "b", 10**12, wanted, flush=True)
+        drawn.run(drawn.second, folder / "b", 10**12, wanted, keep_open=False)
         assert sum(got.values(), Counter()) == sum(wanted.values(), Counter()), (kind, drawn.second.kind, bolts, seed)
         if not wanted:
             continue  # nothing was compared
@@ -148,8 +148,8 @@ def feed(folder: Path, numbers: range) -> None:
         (folder / "in" / f"{number}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def go(folder: Path, topology: Topology, *, flush: bool = False) -> Summary:
-    return run_local(topology, RunOptions(str(folder / "ck"), flush=flush, clock=lambda: 0))
+def go(folder: Path, topology: Topology, *, keep_open: bool = True) -> Summary:
+    return run_local(topology, RunOptions(str(folder / "ck"), keep_open=keep_open, clock=lambda: 0))
 
 
 def sent(folder: Path, out: str = "out") -> list[int]:
@@ -168,7 +168,7 @@ def test_the_rest_goes_on(folder: Path) -> None:
     done = anew(folder / "ck", built(folder, "5m"), "first")
     assert list(done.discarded) == ["first"]
     feed(folder, range(3, 9))
-    last = go(folder, built(folder, "5m"), flush=True).last
+    last = go(folder, built(folder, "5m"), keep_open=False).last
     assert last is not None
     accounts = last.bolts["second"].accounts
     assert accounts["late"] == accounts["pending"] == 0
@@ -184,7 +184,7 @@ def test_bolts_that_are_new_and_gone(folder: Path) -> None:
     done = anew(folder / "ck", new, "second", "third")
     assert done.discarded["third"] == 0
     feed(folder, range(3, 6))
-    last = go(folder, new, flush=True).last
+    last = go(folder, new, keep_open=False).last
     assert last is not None
     assert list(last.bolts) == ["first", "third"]
     assert sum(sent(folder, "again")) == last.bolts["third"].accounts["received"] == 30
@@ -226,7 +226,7 @@ def test_a_death_keeps_runs_off_until_it_is_done_again(
             go(folder, topology)
     anew(folder / "ck", new, "first")
     feed(folder, range(3, 9))
-    last = go(folder, new, flush=True).last
+    last = go(folder, new, keep_open=False).last
     assert last is not None
     assert last.bolts["first"].accounts["received"] == 90
 

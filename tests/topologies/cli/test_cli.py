@@ -486,7 +486,7 @@ def test_spark_is_given_the_options(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert given["conf"] == {"a.b": "c=d", "e": "f"}
     assert given["options"].checkpoint == "ck"
     assert given["options"].interval == seconds(10)
-    assert given["options"].flush is False
+    assert given["options"].keep_open is True
 
 
 @pytest.mark.parametrize(

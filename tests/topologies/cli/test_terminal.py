@@ -231,7 +231,7 @@ def test_a_batch_of_many_bolts_is_a_line_for_each_of_them_and_none_is_too_long(t
 
 
 def summary_of(built: Topology, checkpoint: Path) -> tuple[Summary, list[str]]:
-    summary = run_local(built, RunOptions(str(checkpoint), flush=False))
+    summary = run_local(built, RunOptions(str(checkpoint), keep_open=True))
     console = terminal()
     print_summary(console, built, summary, str(checkpoint))
     return summary, [" ".join(line.split()) for line in lines(console)]

@@ -185,7 +185,7 @@ def test_a_checkpoint_goes_on_with_whoever_reads_more(tmp_path: Path) -> None:
     def run(checkpoint: str, *, late: bool) -> list[Any]:
         out = sinks.files(str(tmp_path / f"out-{checkpoint}"), "parquet")
         source = spouts.files(f"{folder}/*.parquet", COLUMNS, files_per_batch=1)
-        run_local(built(total, source, late=late, out=out), RunOptions(str(tmp_path / checkpoint), flush=False))
+        run_local(built(total, source, late=late, out=out), RunOptions(str(tmp_path / checkpoint), keep_open=True))
         return rows(tmp_path / f"out-{checkpoint}")
 
     assert run("a", late=False) == run("b", late=True) != []

@@ -88,7 +88,7 @@ def played(case: Case, folder: Path) -> tuple[Counter[str], Any, Any]:
     for place, (spout, text) in enumerate(case.files):
         (folder / spout / f"{place:03d}.jsonl").write_text("".join(f"{line}\n" for line in text))
     clock = itertools.count(1_700_000_000_000_000, 900_000).__next__
-    last = run_local(topology, RunOptions(str(folder / "ck"), flush=False, clock=clock)).last
+    last = run_local(topology, RunOptions(str(folder / "ck"), keep_open=True, clock=clock)).last
     found = state.read(str(folder / "ck"), "b")
     stored = {name: found[name].to_pylist() for name in ("events", "windows", "keys", "tasks", "accounts")}
     run_local(topology, RunOptions(str(folder / "ck"), clock=clock))
@@ -309,7 +309,7 @@ def test_requests_grow_with_the_sum_of_processes_and_segments(
         taken = sinks.foreach_batch(partial(_take, into), frame="arrow")
         builder.set_sink("out", taken).from_("b")
         store.count()
-        run_local(builder.build(), RunOptions(store.uri(f"{name}/ck"), flush=False, clock=iter(range(9)).__next__))
+        run_local(builder.build(), RunOptions(store.uri(f"{name}/ck"), keep_open=True, clock=iter(range(9)).__next__))
         read[name] = store.count()["GET"]
     assert rows["laid"] == rows["as-written"]
     assert read["as-written"] > 0.5 * tasks * files

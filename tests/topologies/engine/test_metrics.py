@@ -56,7 +56,7 @@ def over(bolt: WindowedBolt, *streams: list[Any]) -> Topology:
 
 def run(topology: Topology, now: int = NOW) -> tuple[BoltReport, list[BatchReport], Summary]:
     reports: list[BatchReport] = []
-    summary = run_local(topology, RunOptions(clock=lambda: now, flush=False, on_report=reports.append))
+    summary = run_local(topology, RunOptions(clock=lambda: now, keep_open=True, on_report=reports.append))
     return reports[-1].bolts["bolt"], reports, summary
 
 

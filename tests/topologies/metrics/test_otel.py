@@ -83,12 +83,12 @@ def test_a_second_run_goes_on_with_the_instruments_of_the_first(
     folder: Path, told: Told, caplog: pytest.LogCaptureFixture
 ) -> None:
     key = ("windbolt.windows.fired", frozenset({("topology", "shop"), ("bolt", "revenue")}))
-    first = run_local(shop(folder), RunOptions(str(folder / "ck"), flush=False, otel=True)).last
+    first = run_local(shop(folder), RunOptions(str(folder / "ck"), keep_open=True, otel=True)).last
     assert first is not None
     assert told.values()[key].value == first.bolts["revenue"].fired
     write(folder / "orders", 3, [order(12)])
     write(folder / "refunds", 3, [order(12)])
-    second = run_local(shop(folder), RunOptions(str(folder / "ck"), flush=False, otel=True)).last
+    second = run_local(shop(folder), RunOptions(str(folder / "ck"), keep_open=True, otel=True)).last
     assert second is not None
     assert told.values()[key].value == second.bolts["revenue"].fired > first.bolts["revenue"].fired
     assert not caplog.records, "the SDK warns of instruments that are made twice"
@@ -137,7 +137,7 @@ def test_a_batch_is_a_trace_with_its_phases(folder: Path, told: Told) -> None:
 
 def test_each_window_is_in_a_span_with_its_end(folder: Path, told: Told) -> None:
     clock = NOON + 10 * MINUTE
-    summary = run_local(shop(folder), RunOptions(clock=lambda: clock, flush=False, otel=True))
+    summary = run_local(shop(folder), RunOptions(clock=lambda: clock, keep_open=True, otel=True))
     assert summary.last is not None
     of_revenue = [dict(span.attributes or {}) for span in told.named("window")]
     of_revenue = [each for each in of_revenue if each["windbolt.bolt"] == "revenue"]

@@ -131,7 +131,7 @@ def going_on(topology: Topology, checkpoint: Path, port: int) -> Iterator[list[B
     reports: list[BatchReport] = []
     stop = threading.Event()
     options = RunOptions(
-        str(checkpoint), every="500ms", flush=False, serve_metrics=port, stop=stop, on_report=reports.append
+        str(checkpoint), every="500ms", keep_open=True, serve_metrics=port, stop=stop, on_report=reports.append
     )
     failed: list[BaseException] = []
 
@@ -419,7 +419,7 @@ def test_every_alert_hears_of_what_it_is_for(tmp_path: Path, monkeypatch: pytest
             write(behind / "orders", number, orders)
             write(behind / "refunds", number, old[: 3 * number])
             options = RunOptions(
-                str(behind / "ck"), flush=False, serve_metrics=port, clock=lambda: round((now - 1000) * SECOND)
+                str(behind / "ck"), keep_open=True, serve_metrics=port, clock=lambda: round((now - 1000) * SECOND)
             )
             run_local(topology, options)
 

@@ -38,7 +38,7 @@ def test_a_run_serves_what_its_report_says(checkpoint: str | None, folder: Path,
     during: list[tuple[BatchReport, Scrape]] = []
     options = RunOptions(
         None if checkpoint is None else str(folder / checkpoint),
-        flush=False,
+        keep_open=True,
         serve_metrics=port,
         on_report=lambda report: during.append((report, scrape(port))),
     )
@@ -70,7 +70,7 @@ def test_no_key_is_a_label(folder: Path, port: int) -> None:
 def test_each_window_has_its_delay(folder: Path, port: int) -> None:
     """The clock at the commit, less the end of the window; of windows of all families, one for each that fired."""
     clock = NOON + 10 * MINUTE
-    summary = run_local(shop(folder), RunOptions(clock=lambda: clock, flush=False, serve_metrics=port))
+    summary = run_local(shop(folder), RunOptions(clock=lambda: clock, keep_open=True, serve_metrics=port))
     found = scrape(port)
     of = {"topology": "shop", "bolt": "revenue"}
     assert summary.last is not None
@@ -90,7 +90,7 @@ def test_windows_that_the_end_of_the_input_fires_early_have_no_delay(folder: Pat
 
 
 def test_totals_go_on_after_a_restart_before_the_first_batch(folder: Path, port: int) -> None:
-    first = run_local(shop(folder), RunOptions(str(folder / "ck"), flush=False, serve_metrics=port))
+    first = run_local(shop(folder), RunOptions(str(folder / "ck"), keep_open=True, serve_metrics=port))
     before = scrape(port)
     begun: list[Scrape] = []
     stop = threading.Event()
@@ -103,7 +103,7 @@ def test_totals_go_on_after_a_restart_before_the_first_batch(folder: Path, port:
 
     write(folder / "orders", 3, [order(7), order(7.1)])
     second = run_local(
-        shop(folder), RunOptions(str(folder / "ck"), flush=False, serve_metrics=port, clock=look, stop=stop)
+        shop(folder), RunOptions(str(folder / "ck"), keep_open=True, serve_metrics=port, clock=look, stop=stop)
     )
     totals = {
         key: number
@@ -145,7 +145,7 @@ def test_partitions_have_watermarks_of_their_own_where_they_are_listed(tmp_path:
         bolt = Revenue().with_window("1m", "1m").with_timestamp_field("ts").with_watermark(every=1, **settings)
         builder.set_bolt("revenue", bolt).global_grouping("orders")
         builder.set_sink("out", sinks.memory()).from_("revenue")
-        run_local(builder.build(), RunOptions(serve_metrics=port, flush=False))
+        run_local(builder.build(), RunOptions(serve_metrics=port, keep_open=True))
         found = {key: at for key, at in scrape(port).items() if dict(key[1]).get("topology") == name}
         return values(found, "windbolt_watermark_timestamp_seconds", "input", "partition")
 

@@ -42,7 +42,7 @@ def timed(name: str, rows: list[dict[str, Any]], bolt: Any, schema: str = SCHEMA
 @pytest.mark.parametrize("checkpoint", [None, "ck"])
 def test_it_says_what_the_report_says(checkpoint: str | None, folder: Path, port: int) -> None:
     path = None if checkpoint is None else str(folder / checkpoint)
-    with held(shop(folder), port, path, flush=False) as run:
+    with held(shop(folder), port, path, keep_open=True) as run:
         for number in range(2):
             report = run.at_batch()
             seen = state(port)
@@ -89,7 +89,7 @@ def test_open_windows_hold_what_they_fire_with(folder: Path, port: int) -> None:
         write(folder / "orders", number, [order(minute) for minute in minutes])
         write(folder / "refunds", number, [order(minute) for minute in minutes])
     topology = shop(folder)
-    run_local(topology, RunOptions(str(folder / "ck"), flush=False, serve_page=port))
+    run_local(topology, RunOptions(str(folder / "ck"), keep_open=True, serve_page=port))
     open_ = dict(state(port)["bolts"]["revenue"]["open"]["windows"])
     assert open_ == {NOON + 10 * MINUTE: 2, NOON + 11 * MINUTE: 2}, "the watermark is at 8:45"
 
@@ -105,7 +105,7 @@ def test_what_was_looked_up_too_early_is_told_once_more(
     counting = AggregateBolt(n=count()).with_tumbling_window("1m").with_timestamp_field("ts")
     builder.set_bolt("counts", counting).global_grouping("orders")
     builder.set_sink("out", sinks.files(str(folder / "out"), format="jsonl")).from_("counts")
-    with held(builder.build(), port, flush=False) as run:
+    with held(builder.build(), port, keep_open=True) as run:
         for _ in range(2):
             run.at_batch()
             first = state(port)
@@ -129,7 +129,7 @@ def test_what_was_looked_up_too_early_is_told_once_more(
 def test_late_events_are_shown_with_the_reason_of_the_late_stream(folder: Path, port: int) -> None:
     topology = shop(folder)
     builder_rows: list[Any] = []
-    run_local(topology, RunOptions(flush=False, serve_page=port, on_report=builder_rows.append))
+    run_local(topology, RunOptions(keep_open=True, serve_page=port, on_report=builder_rows.append))
     (late,) = [event for event in state(port)["turned_away"] if event["bolt"] == "revenue"]
     assert (late["stream"], late["account"], late["time"]) == ("orders", "late", NOON + MINUTE // 10)
     assert late["watermark"] == NOON + 90 * MINUTE // 60
@@ -158,7 +158,7 @@ def test_without_a_page_nothing_is_sampled(folder: Path, monkeypatch: pytest.Mon
 
 
 def test_why_is_answered_while_it_runs(folder: Path, port: int) -> None:
-    with held(shop(folder), port, flush=False) as run:
+    with held(shop(folder), port, keep_open=True) as run:
         run.at_batch()
         status, told = why(port, bolt="revenue")
         assert status == 200
@@ -180,7 +180,7 @@ def test_why_is_answered_while_it_runs(folder: Path, port: int) -> None:
 
 def test_what_holds_time_is_remarked(folder: Path, port: int) -> None:
     write(folder / "orders", 3, [order(30)])
-    run_local(shop(folder), RunOptions(flush=False, serve_page=port))
+    run_local(shop(folder), RunOptions(keep_open=True, serve_page=port))
     (told,) = [each for each in state(port)["remarks"] if "holds" in each["text"]]
     assert (told["severity"], told["bolt"]) == ("warn", "revenue")
     assert told["text"] == "Input 'refunds' holds the time of 'revenue': 25m behind the furthest."
@@ -189,7 +189,7 @@ def test_what_holds_time_is_remarked(folder: Path, port: int) -> None:
 def test_an_input_that_has_delivered_nothing_is_remarked(folder: Path, port: int) -> None:
     for path in (folder / "refunds").iterdir():
         path.unlink()
-    run_local(shop(folder), RunOptions(flush=False, serve_page=port))
+    run_local(shop(folder), RunOptions(keep_open=True, serve_page=port))
     assert {
         "severity": "warn",
         "text": "Input 'refunds' has delivered nothing, so no window of 'revenue' can fire yet.",
@@ -201,7 +201,7 @@ def test_partitions_are_in_the_order_in_which_they_are_behind(port: int) -> None
     rows = [order(minute, region=f"r{minute:03d}") for minute in range(250, 0, -1)]
     bolt = AggregateBolt(n=count()).with_window("1m", "1m").with_timestamp_field("ts")
     topology = timed("many", rows, bolt.with_watermark(every=1, partition="region"), f"{SCHEMA}, region string")
-    run_local(topology, RunOptions(flush=False, serve_page=port))
+    run_local(topology, RunOptions(keep_open=True, serve_page=port))
     told = state(port)["bolts"]["counts"]
     assert [mark["partition"] for mark in told["marks"]] == [f"r{minute:03d}" for minute in range(1, 201)]
     assert told["more_marks"] == 50

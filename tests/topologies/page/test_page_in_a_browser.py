@@ -69,7 +69,7 @@ def counts(port: int, rows: list[dict[str, Any]], bolt: AggregateBolt) -> None:
     builder.set_spout("orders", spouts.memory(SCHEMA, rows))
     builder.set_bolt("counts", bolt).global_grouping("orders")
     builder.set_sink("out", sinks.memory()).from_("counts")
-    run_local(builder.build(), RunOptions(flush=False, serve_page=port))
+    run_local(builder.build(), RunOptions(keep_open=True, serve_page=port))
 
 
 def said(shown: Page) -> str:
@@ -140,7 +140,7 @@ def test_a_run_whose_checkpoint_another_one_has_says_which_and_since_when(
         run.at_batch()
         shown = opened()
         expect(shown.locator("#banner .state")).to_contain_text("Running")
-        run_local(shop(folder), RunOptions(store.uri("ck"), flush=False))
+        run_local(shop(folder), RunOptions(store.uri("ck"), keep_open=True))
         run.end()
         assert isinstance(run.error, TakenOver)
         expect(shown.locator("#banner .state")).to_contain_text("Taken over: another run has the checkpoint now")
@@ -172,7 +172,7 @@ def test_a_run_that_waits_to_start_again_says_so(opened: Open, folder: Path, por
         assert go_on.wait(300)
 
     options = RunOptions(
-        str(folder / "ck"), restart=Restart(initial_backoff="1ms"), on_restart=hold, serve_page=port, flush=False
+        str(folder / "ck"), restart=Restart(initial_backoff="1ms"), on_restart=hold, serve_page=port, keep_open=True
     )
     thread = threading.Thread(target=run_local, args=(builder.build(), options), daemon=True)
     thread.start()
@@ -203,10 +203,10 @@ def test_when_the_process_is_gone_the_last_state_stays(opened: Open, folder: Pat
 
 
 def test_it_comes_back_with_the_next_run(opened: Open, folder: Path, port: int) -> None:
-    run_local(shop(folder), RunOptions(str(folder / "ck"), flush=False, serve_page=port))
+    run_local(shop(folder), RunOptions(str(folder / "ck"), keep_open=True, serve_page=port))
     shown = opened()
     expect(shown.locator("#runs")).to_contain_text("on a new checkpoint")
-    run_local(shop(folder), RunOptions(str(folder / "ck"), flush=False, serve_page=port))
+    run_local(shop(folder), RunOptions(str(folder / "ck"), keep_open=True, serve_page=port))
     shown.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     expect(shown.locator("#runs")).to_contain_text("continued after batch 1")
 
@@ -254,7 +254,7 @@ def test_a_topology_for_which_the_page_is_wide_enough_is_not_scrolled(opened: Op
         counting = AggregateBolt(n=count()).with_tumbling_window("2m").with_timestamp_field("ts")
         builder.set_bolt(f"counts{number}", counting).global_grouping("orders")
         builder.set_sink(f"out{number}", sinks.memory()).from_(f"counts{number}")
-    run_local(builder.build(), RunOptions(flush=False, serve_page=port))
+    run_local(builder.build(), RunOptions(keep_open=True, serve_page=port))
     shown = opened(viewport={"width": 1300, "height": 900})
     expect(shown.locator(".card")).to_have_count(1 + 2 * bolts)
     widths = "(() => {const of = document.querySelector('.graph .scroll'); return [of.scrollWidth, of.clientWidth]})()"
@@ -278,7 +278,7 @@ def test_it_fits_the_width_of_a_phone_and_of_a_wall(opened: Open, folder: Path, 
 
 
 def test_with_the_keyboard_alone(opened: Open, folder: Path, port: int) -> None:
-    run_local(shop(folder), RunOptions(flush=False, serve_page=port))
+    run_local(shop(folder), RunOptions(keep_open=True, serve_page=port))
     shown = opened()
     expect(shown.locator("#banner .state")).to_contain_text("Finished")
     focused = "document.activeElement.closest('[data-bolt]')?.dataset.bolt ?? document.activeElement.id"
@@ -312,7 +312,7 @@ def test_with_the_keyboard_alone(opened: Open, folder: Path, port: int) -> None:
 
 
 def test_what_comes_from_events_is_text(opened: Open, folder: Path, port: int) -> None:
-    run_local(shop(folder), RunOptions(flush=False, serve_page=port))
+    run_local(shop(folder), RunOptions(keep_open=True, serve_page=port))
     shown = opened()
     expect(shown.locator("#turned")).to_contain_text("user=<img src=x onerror=alert(1)>")
     assert shown.locator("main img").count() == 0
@@ -348,7 +348,7 @@ def test_one_of_several_topologies_is_chosen(opened: Open, folder: Path, port: i
 
 @pytest.mark.parametrize("theme", sampled(["light", "dark"], 2))
 def test_texts_are_readable_on_their_ground(opened: Open, folder: Path, port: int, theme: str) -> None:
-    run_local(shop(folder), RunOptions(flush=False, serve_page=port))
+    run_local(shop(folder), RunOptions(keep_open=True, serve_page=port))
     shown = opened(f"#colours={theme}")
     expect(shown.locator("#turned")).to_contain_text("late")
     pairs = shown.evaluate(
@@ -391,7 +391,7 @@ def test_nothing_is_asked_while_nobody_looks(opened: Open, folder: Path, port: i
 
 
 def test_a_run_from_its_checkpoint(opened: Open, folder: Path, port: int) -> None:
-    run_local(shop(folder), RunOptions(str(folder / "ck"), flush=False))
+    run_local(shop(folder), RunOptions(str(folder / "ck"), keep_open=True))
     show_page(address_of(port), StoredRun(str(folder / "ck")))
     shown = opened()
     expect(shown.locator("#banner .state")).to_contain_text("Finished")

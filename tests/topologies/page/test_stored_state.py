@@ -37,9 +37,9 @@ def since_left_out(bolts: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("flush", [False, True])
-def test_it_is_what_the_run_said_at_its_end(flush: bool, folder: Path, port: int) -> None:
-    run_local(shop(folder), RunOptions(str(folder / "ck"), flush=flush, serve_page=port))
+@pytest.mark.parametrize("keep_open", [True, False])
+def test_it_is_what_the_run_said_at_its_end(keep_open: bool, folder: Path, port: int) -> None:
+    run_local(shop(folder), RunOptions(str(folder / "ck"), keep_open=keep_open, serve_page=port))
     live, seen = state(port), stored(folder)
     assert since_left_out(seen["bolts"]) == since_left_out(live["bolts"])
     assert seen["spouts"] == live["spouts"]
@@ -47,11 +47,11 @@ def test_it_is_what_the_run_said_at_its_end(flush: bool, folder: Path, port: int
     assert seen["now"]["state"] == "finished"
     assert [batch["batch"] for batch in seen["journal"]] == [1, 0]
     assert all(batch["done"] for batch in seen["journal"])
-    assert [point["batch"] for point in seen["points"]] == [0, 1, 1][: 2 + flush]
+    assert [point["batch"] for point in seen["points"]] == [0, 1, 1][: 3 - keep_open]
 
 
 def test_it_answers_why(folder: Path, port: int) -> None:
-    run_local(shop(folder), RunOptions(str(folder / "ck"), flush=False))
+    run_local(shop(folder), RunOptions(str(folder / "ck"), keep_open=True))
     show_page(address_of(port), StoredRun(str(folder / "ck")))
     assert state(port)["topology"] == "shop"
     status, told = why(port, bolt="revenue")
@@ -77,16 +77,16 @@ def test_it_follows_a_run(folder: Path, port: int) -> None:
 
 def test_runs_and_how_they_ended(folder: Path, port: int) -> None:
     ck = str(folder / "ck")
-    run_local(shop(folder), RunOptions(ck, flush=False))
+    run_local(shop(folder), RunOptions(ck, keep_open=True))
     write(folder / "orders", 3, [order(7, "crash"), order(20), order(21)])
     write(folder / "refunds", 3, [order(20), order(21)])
     with pytest.raises(BoltError):
-        run_local(shop(folder), RunOptions(ck, flush=False))
+        run_local(shop(folder), RunOptions(ck, keep_open=True))
     failed = stored(folder)
     assert failed["now"]["state"] == "failed"
     assert "the till is broken" in failed["now"]["error"]
     with pytest.raises(BoltError):
-        run_local(shop(folder), RunOptions(ck, flush=False, serve_page=port))
+        run_local(shop(folder), RunOptions(ck, keep_open=True, serve_page=port))
     seen = stored(folder)
     assert [(run["how"], run["continues"]) for run in seen["runs"]] == [
         ("failed", 1),
@@ -109,7 +109,7 @@ def test_a_run_that_died_has_no_end(folder: Path) -> None:
 
 def test_only_the_latest_runs_are_noted(folder: Path) -> None:
     for _ in range(KEPT_RUNS + 2):
-        run_local(shop(folder), RunOptions(str(folder / "ck"), flush=False))
+        run_local(shop(folder), RunOptions(str(folder / "ck"), keep_open=True))
     runs = stored(folder)["runs"]
     assert len(runs) == KEPT_RUNS
     assert [run["began"] for run in runs] == sorted((run["began"] for run in runs), reverse=True)
@@ -118,28 +118,28 @@ def test_only_the_latest_runs_are_noted(folder: Path) -> None:
 @pytest.mark.parametrize("damage", ["", "windbolt 1 00000000\n{}", "gone"])
 def test_a_note_of_runs_that_is_damaged_is_done_without(damage: str, folder: Path) -> None:
     ck = str(folder / "ck")
-    run_local(shop(folder), RunOptions(ck, flush=False))
+    run_local(shop(folder), RunOptions(ck, keep_open=True))
     path = folder / "ck/windbolt/runs.json"
     whole = stored(folder)
     path.write_text(damage) if damage != "gone" else path.unlink()
     seen = stored(folder)
     assert seen["bolts"] == whole["bolts"]
     assert seen["runs"] == []
-    run_local(shop(folder), RunOptions(ck, flush=False))
+    run_local(shop(folder), RunOptions(ck, keep_open=True))
     assert len(stored(folder)["runs"]) == 1
 
 
 def test_what_is_no_checkpoint(tmp_path: Path, folder: Path) -> None:
     with pytest.raises(CheckpointError, match="is not a checkpoint"):
         StoredRun(str(tmp_path / "nowhere"))
-    run_local(shop(folder), RunOptions(str(folder / "ck"), flush=False))
+    run_local(shop(folder), RunOptions(str(folder / "ck"), keep_open=True))
     (folder / "ck/windbolt/timing.json").unlink()
     with pytest.raises(CheckpointError, match="does not say by which rules"):
         StoredRun(str(folder / "ck"))
 
 
 def test_nothing_is_written(folder: Path) -> None:
-    run_local(shop(folder), RunOptions(str(folder / "ck"), flush=False))
+    run_local(shop(folder), RunOptions(str(folder / "ck"), keep_open=True))
     files = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     page = StoredRun(str(folder / "ck"))
     json.dumps(page.state("", -1))

@@ -88,7 +88,7 @@ def write(folder: Path, name: str, orders: list[dict[str, Any]]) -> None:
 def begun(folder: Path, bolt: WindowedBolt | None = None, orders: list[dict[str, Any]] = FIRST) -> str:
     """A checkpoint with the first orders: of the windows from 10 s on none has fired."""
     write(folder, "1.jsonl", orders)
-    run_local(shop(folder, bolt)[0], RunOptions(str(folder / "ck"), flush=False))
+    run_local(shop(folder, bolt)[0], RunOptions(str(folder / "ck"), keep_open=True))
     return str(folder / "ck")
 
 
@@ -268,7 +268,7 @@ def test_rows_of_an_earlier_batch_are_refused(tmp_path: Path) -> None:
     checkpoint = begun(tmp_path)
     found = state.read(checkpoint, "revenue")["events"]
     write(tmp_path, "2.jsonl", SECOND)
-    run_local(shop(tmp_path)[0], RunOptions(checkpoint, flush=False))
+    run_local(shop(tmp_path)[0], RunOptions(checkpoint, keep_open=True))
     with pytest.raises(DataError, match=r"stores no row|is stored with"):
         state.repair(checkpoint, tmp_path / "repaired", {"revenue": found})
 
@@ -377,7 +377,7 @@ def test_between_this_machine_and_an_object_store(tmp_path: Path, store: S3) -> 
     checkpoint = begun(tmp_path)
     place, again = store.uri("repaired"), store.uri("again")
     state.repair(checkpoint, place, {"revenue": [{**of_user(checkpoint, "test")[0], "price": 1.5}]})
-    run_local(shop(tmp_path)[0], RunOptions(place, flush=False))
+    run_local(shop(tmp_path)[0], RunOptions(place, keep_open=True))
     state.repair(place, again, {}, without={"revenue": of_user(place, "test")})
     back = str(tmp_path / "back")
     state.repair(again, back, {"revenue": [{**of_user(again, "ann")[0], "price": 0.5}]})

@@ -54,7 +54,7 @@ class Play:
             changed = [change(spout, line) for line in lines]
             self._write(place, spout, [line for line in changed if line is not None])
         run_local(
-            self.topology, RunOptions(self.checkpoint, flush=False, clock=itertools.count(_START, 900_000).__next__)
+            self.topology, RunOptions(self.checkpoint, keep_open=True, clock=itertools.count(_START, 900_000).__next__)
         )
 
     def deliver(self) -> None:

@@ -74,5 +74,5 @@ def test_a_stop_during_the_closing_comes_too_late(checkpoint: str | None, tmp_pa
 
 @BOTH
 def test_windows_that_are_to_stay_open_do(checkpoint: str | None, tmp_path: Path) -> None:
-    summary, sink = run(tmp_path, checkpoint, 1, flush=False)
+    summary, sink = run(tmp_path, checkpoint, 1, keep_open=True)
     assert (summary.batches, summary.stopped, sink.rows) == (1, False, [])

@@ -73,14 +73,14 @@ def topology(folder: str, bolt: WindowedBolt, tasks: int = 2, second: bool = Fal
     return builder.build()
 
 
-def ran(folder: Path, bolt: WindowedBolt, checkpoint: str = "", *, second: bool = False, flush: bool = False) -> str:
+def ran(folder: Path, bolt: WindowedBolt, checkpoint: str = "", *, second: bool = False, keep_open: bool = True) -> str:
     """The checkpoint of a run of two batches."""
     (folder / "in").mkdir(parents=True, exist_ok=True)
     for number, rows in enumerate(BATCHES):
         lines = [{"ts": (NOON + round(at * MINUTE)) // 1000, "user": user, "task": task} for at, user, task in rows]
         (folder / "in" / f"{number}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     checkpoint = checkpoint or str(folder / "ck")
-    options = RunOptions(checkpoint, flush=flush, clock=lambda: NOON)
+    options = RunOptions(checkpoint, keep_open=keep_open, clock=lambda: NOON)
     run_local(topology(str(folder), bolt, second=second), options)
     return checkpoint
 
@@ -100,7 +100,7 @@ def test_the_tables_of_a_stateful_bolt(tmp_path: Path) -> None:
 
 
 def test_an_earlier_batch_that_is_kept(tmp_path: Path) -> None:
-    checkpoint = ran(tmp_path, sessions(), flush=True)
+    checkpoint = ran(tmp_path, sessions(), keep_open=False)
     assert read(checkpoint).batch == "1-close"
     assert read(checkpoint)["windows"].num_rows == 0
     before = read(checkpoint, batch=0)
@@ -216,7 +216,7 @@ def test_of_a_checkpoint_in_an_object_store(store: S3, tmp_path: Path) -> None:
 
 def test_before_the_first_batch(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
-    run_local(topology(str(tmp_path), visits()), RunOptions(str(tmp_path / "ck"), flush=False))
+    run_local(topology(str(tmp_path), visits()), RunOptions(str(tmp_path / "ck"), keep_open=True))
     found = read(tmp_path / "ck")
     assert (found.batch, dict(found.tables)) == (None, {})
     assert bolts(tmp_path / "ck").num_rows == 0
@@ -235,7 +235,7 @@ def test_of_a_join_an_event_has_the_key_of_its_input(tmp_path: Path) -> None:
     bolt = builder.set_bolt("sold", join.with_tumbling_window("10m").with_timestamp_field("ts"))
     bolt.fields_grouping("persons").fields_grouping("auctions")
     builder.set_sink("out", sinks.memory()).from_("sold")
-    run_local(builder.build(), RunOptions(str(tmp_path / "ck"), flush=False, clock=lambda: NOON))
+    run_local(builder.build(), RunOptions(str(tmp_path / "ck"), keep_open=True, clock=lambda: NOON))
     events = read(tmp_path / "ck", "sold", key="x").tables["events"].to_pylist()
     assert [(row["input"], row["id"], row["seller"]) for row in events] == [
         ("persons", "x", None), ("auctions", "x9", "x")

@@ -207,7 +207,7 @@ def kept_open(case: Case, folder: Path) -> KeptOpen:
     for place, (spout, lines) in enumerate(case.files):
         (folder / spout / f"{place:03d}.jsonl").write_text("".join(f"{line}\n" for line in lines))
     clock = itertools.count(1_700_000_000_000_000, 900_000).__next__
-    summary = run_local(topology, RunOptions(str(folder / "ck"), flush=False, clock=clock))
+    summary = run_local(topology, RunOptions(str(folder / "ck"), keep_open=True, clock=clock))
     assert summary.last is not None
     last = summary.last.bolts["b"]
     return KeptOpen(topology, folder / "ck", clock, shown, last.open, last.fired)

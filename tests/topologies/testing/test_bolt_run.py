@@ -113,7 +113,7 @@ def test_late_events_errors_and_accounts_are_there() -> None:
 
 
 def test_windows_stay_open_where_the_streams_do() -> None:
-    run = run_bolt(TUMBLING, ROWS, close=False)
+    run = run_bolt(TUMBLING, ROWS, keep_open=True)
     assert run.rows == [{"user": "ada", "revenue": 5.0}]
     assert run.accounts["pending"] == 1
 

@@ -80,7 +80,7 @@ class Situation:
     refunds: Sequence[Sequence[Row | Lasting]] | None = None
     window: str | None = None
     key: str | None = None
-    flush: bool = False
+    keep_open: bool = True
     first_output: str | None = None
     waiting: int | None = None
 
@@ -183,7 +183,7 @@ SITUATIONS = {
         window="12:10",
         first_output="2024-05-01T12:30:00Z",
     ),
-    "the streams have ended": Situation(WhyReason.ENDED, ["The streams have ended"], flush=True),
+    "the streams have ended": Situation(WhyReason.ENDED, ["The streams have ended"], keep_open=False),
     "nothing waits": Situation(
         WhyReason.NOTHING,
         ["No event waits for a window"],
@@ -449,7 +449,7 @@ def ran(situation: Situation, folder: Path) -> str:
     checkpoint = str(folder / "ck")
     run_local(
         builder.build(),
-        RunOptions(checkpoint, flush=situation.flush, first_output=situation.first_output, clock=lambda: NOON),
+        RunOptions(checkpoint, keep_open=situation.keep_open, first_output=situation.first_output, clock=lambda: NOON),
     )
     return checkpoint
 
@@ -555,7 +555,7 @@ def chained(folder: Path, first: WindowedBolt, *orders: Row) -> str:
     builder.set_bolt("third", third).global_grouping("second")
     builder.set_sink("out", sinks.memory()).from_("third")
     checkpoint = str(folder / "ck")
-    run_local(builder.build(), RunOptions(checkpoint, flush=False, clock=lambda: NOON))
+    run_local(builder.build(), RunOptions(checkpoint, keep_open=True, clock=lambda: NOON))
     return checkpoint
 
 
@@ -599,7 +599,7 @@ def joined(folder: Path, bolt: WindowedBolt, orders: list[float], refunds: list[
         builder.set_spout(name, spouts.memory("ts timestamp", [(NOON + round(at * MINUTE),) for at in minutes]))
     builder.set_bolt("both", bolt).global_grouping("orders").global_grouping("refunds")
     builder.set_sink("out", sinks.memory()).from_("both")
-    run_local(builder.build(), RunOptions(str(folder / "ck"), flush=False, clock=lambda: NOON))
+    run_local(builder.build(), RunOptions(str(folder / "ck"), keep_open=True, clock=lambda: NOON))
     return str(folder / "ck")
 
 
@@ -628,7 +628,7 @@ def test_the_key_of_a_join_has_a_name_at_each_input(tmp_path: Path) -> None:
     bolt = builder.set_bolt("sold", join.with_tumbling_window("10m").with_timestamp_field("ts"))
     bolt.fields_grouping("persons").fields_grouping("auctions")
     builder.set_sink("out", sinks.memory()).from_("sold")
-    run_local(builder.build(), RunOptions(str(tmp_path / "ck"), flush=False, clock=lambda: NOON))
+    run_local(builder.build(), RunOptions(str(tmp_path / "ck"), keep_open=True, clock=lambda: NOON))
     answers = {key: why(tmp_path / "ck", "sold", key=key) for key in ("x", "z", "q")}
     assert {key: answer.waiting for key, answer in answers.items()} == {"x": 2, "z": 1, "q": None}
     assert "Input 'auctions' holds it" in str(answers["x"])

@@ -68,7 +68,7 @@ def test_a_text_with_a_fraction_of_a_microsecond_is_refused(text: str) -> None:
         parse_duration(text)
 
 
-@pytest.mark.parametrize("text", ["5", "s", "5 sec", ".5s", "1.s", "1,5s", "1e3s", "-5s", "-1.5s", "5s5s", "", "5S", "1w"])
+@pytest.mark.parametrize("text", ["5", "s", "5 sec", ".5s", "1.s", "1,5s", "1e3s", "-1.5s", "5s5s", "", "5S", "1w"])
 def test_texts_that_are_no_durations(text: str) -> None:
     with pytest.raises(ConfigError, match="is not a duration"):
         parse_duration(text)

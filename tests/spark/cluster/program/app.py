@@ -91,7 +91,7 @@ def rescaled(shared: str, name: str, master: str) -> None:
     names = sorted(os.listdir(f"{shared}/orders"))
     for file, tasks in zip(names, TASKS, strict=True):
         shutil.copy2(f"{shared}/orders/{file}", orders)
-        options = RunOptions(f"{shared}/{name}/checkpoint", flush=file == names[-1], allow_rescale=True)
+        options = RunOptions(f"{shared}/{name}/checkpoint", keep_open=file != names[-1], allow_rescale=True)
         run_on_spark(make(shared, name, "", tasks, orders), options, spark=spark)
     spark.stop()
 

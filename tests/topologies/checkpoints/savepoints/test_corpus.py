@@ -33,7 +33,7 @@ def test_a_run_goes_on(path: Path, tmp_path: Path) -> None:
     wanted = opened(path, tmp_path)
     before = rows_in(tmp_path)
     write_input(path.stem, tmp_path, range(FILES))
-    go_on(path.stem, tmp_path, flush=True)
+    go_on(path.stem, tmp_path, keep_open=False)
     assert rows_in(tmp_path) == wanted
     assert len(before) < len(wanted), "something was left to do"
 

@@ -110,15 +110,15 @@ def rows_of(*folders: Path) -> list[str]:
     )
 
 
-def go(source: Path, out: Path, checkpoint: str, *, flush: bool = False) -> None:
-    run_local(topology(str(source), str(out)), RunOptions(checkpoint, flush=flush, clock=lambda: 0))
+def go(source: Path, out: Path, checkpoint: str, *, keep_open: bool = True) -> None:
+    run_local(topology(str(source), str(out)), RunOptions(checkpoint, keep_open=keep_open, clock=lambda: 0))
 
 
 @pytest.fixture
 def begun(tmp_path: Path) -> Path:
     """A folder with a run of three batches, and the rows of one that has all five in ``whole``."""
     write(tmp_path / "whole/in", range(5))
-    go(tmp_path / "whole/in", tmp_path / "whole/out", str(tmp_path / "whole/ck"), flush=True)
+    go(tmp_path / "whole/in", tmp_path / "whole/out", str(tmp_path / "whole/ck"), keep_open=False)
     write(tmp_path / "in", range(3))
     go(tmp_path / "in", tmp_path / "out", str(tmp_path / "ck"))
     return tmp_path
@@ -135,7 +135,7 @@ def test_input_sinks_and_checkpoint_are_elsewhere(begun: Path) -> None:
         assert not path.is_file() or f"{begun}/in/".encode() not in path.read_bytes()
         assert not path.is_file() or f"{begun}/out".encode() not in path.read_bytes()
     write(begun / "new/data in", range(3, 5))
-    go(begun / "new/data in", begun / "new/out", str(begun / "new/ck"), flush=True)
+    go(begun / "new/data in", begun / "new/out", str(begun / "new/ck"), keep_open=False)
     assert rows_of(begun / "kept", begun / "new/out") == rows_of(begun / "whole/out")
 
 
@@ -151,9 +151,9 @@ def test_between_this_machine_and_an_object_store(begun: Path, store: S3) -> Non
     taken(moved, again)
     write(begun / "in", range(4, 5))
     shutil.copytree(begun / "out", begun / "other")
-    go(begun / "in", begun / "out", str(begun / "back"), flush=True)
+    go(begun / "in", begun / "out", str(begun / "back"), keep_open=False)
     assert rows_of(begun / "out") == rows_of(begun / "whole/out")
-    go(begun / "in", begun / "other", again, flush=True)
+    go(begun / "in", begun / "other", again, keep_open=False)
     assert rows_of(begun / "other") == rows_of(begun / "whole/out")
     names = [path.name for path in (begun / "back/windbolt/segments").rglob("*.arrow")]
     assert names
@@ -174,7 +174,7 @@ def test_a_batch_that_was_begun_runs_as_it_was_planned(begun: Path, monkeypatch:
     assert done.batch == "2"
     assert (begun / "saved/windbolt/plans/0000000003.json").is_file()
     write(begun / "in", range(4, 5))
-    go(begun / "in", begun / "out", str(begun / "saved"), flush=True)
+    go(begun / "in", begun / "out", str(begun / "saved"), keep_open=False)
     assert rows_of(begun / "out") == rows_of(begun / "whole/out")
 
 
@@ -192,7 +192,7 @@ def test_files_of_the_last_batch_get_their_names_first(begun: Path, monkeypatch:
     taken(str(begun / "ck"), str(begun / "saved"))
     assert len(rows_of(begun / "out")) > before
     write(begun / "in", range(4, 5))
-    go(begun / "in", begun / "out", str(begun / "saved"), flush=True)
+    go(begun / "in", begun / "out", str(begun / "saved"), keep_open=False)
     assert rows_of(begun / "out") == rows_of(begun / "whole/out")
 
 
@@ -213,7 +213,7 @@ def test_what_is_refused(begun: Path) -> None:
     with pytest.raises(CheckpointError, match="cannot be taken in"):
         taken(checkpoint, str(begun / "in"))
     (begun / "none").mkdir()
-    run_local(topology(str(begun / "none"), str(begun / "out2")), RunOptions(str(begun / "empty"), flush=False))
+    run_local(topology(str(begun / "none"), str(begun / "out2")), RunOptions(str(begun / "empty"), keep_open=True))
     with pytest.raises(CheckpointError, match="nothing that could be saved"):
         taken(str(begun / "empty"), str(begun / "other"))
 
@@ -256,5 +256,5 @@ def test_a_death_at_any_moment_leaves_what_is_refused_and_the_next_attempt_start
             else:
                 assert not halves.files.names("manifests")
     assert refused > share(50)
-    go(begun / "in", begun / "out", f"{disk.data}/saved", flush=True)
+    go(begun / "in", begun / "out", f"{disk.data}/saved", keep_open=False)
     assert rows_of(begun / "out") == rows_of(begun / "whole/out")
