@@ -118,17 +118,7 @@ class FileSpout:
 
         Files whose names are not UTF-8 are not input (topologies/sources/unnameable.py reports them).
         """
-        return self.in_order(entry for entry in self.entries() if entry.path not in passed)
-
-    def entries(self) -> list[Entry]:
-        """What its path stands for, in no order, without what is passed over."""
-        return [each for each in find(self.path) if not passed_over(each.path) and _is_text(each.path)]
-
-    def in_order(self, entries: Iterable[Entry]) -> list[FoundFile]:
-        """The files among these entries, in the order in which they are read."""
-        with reached(self.path):
-            files = [_listing_entry(each) for each in entries]
-        return sorted((file for file in files if file is not None), key=lambda file: (file.changed, file.path))
+        return in_order(self.path, (entry for entry in entries_of(self.path) if entry.path not in passed))
 
     def cut(self, files: Iterable[FoundFile]) -> Iterator[list[FoundFile]]:
         """Cut files, in their order, into micro-batches as Spark does."""
@@ -165,6 +155,18 @@ class FileSpout:
 
 class KeptRows(FileSpout):
     """The rows of a spout in memory, in files of the checkpoint, of which its user does not know."""
+
+
+def entries_of(path: str) -> list[Entry]:
+    """What a path stands for, in no order, without what is passed over."""
+    return [each for each in find(path) if not passed_over(each.path) and _is_text(each.path)]
+
+
+def in_order(path: str, entries: Iterable[Entry]) -> list[FoundFile]:
+    """The files among the entries of a path, in the order in which they are read."""
+    with reached(path):
+        files = [_listing_entry(each) for each in entries]
+    return sorted((file for file in files if file is not None), key=lambda file: (file.changed, file.path))
 
 
 def _is_text(name: str) -> bool:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from itertools import islice
 
-from topologies.io.file_spout import FileSpout, FoundFile, changed_at
+from topologies.io.file_spout import FileSpout, FoundFile, changed_at, entries_of, in_order
 from topologies.io.patterns import Entry
 from windowing.errors import DataError
 
@@ -37,9 +37,9 @@ class WatchedFiles:
         batches. DataError for one that was changed since, where the spout has ``on_change="error"``.
         """
         self._read = read
-        entries = self.spout.entries()
+        entries = entries_of(self.spout.path)
         self._compare(entry for entry in entries if entry.path in read)
-        return self.spout.in_order(entry for entry in entries if entry.path not in read)
+        return in_order(self.spout.path, (entry for entry in entries if entry.path not in read))
 
     def look(self) -> None:
         """Compare what has been read last. DataError as for ``new``."""
