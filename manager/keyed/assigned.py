@@ -145,16 +145,16 @@ class AssignedWindows:
         merging = self.assigners[kind].merges
         firsts = piece.members[piece.offsets[:-1]]
         keys = events.key_hashes(firsts)
-        states = decisions.remembered(kind, keys, piece.starts, piece.ends, merging)
+        windows = decisions.remembered(kind, keys, piece.starts, piece.ends, merging)
         # An event is in one session only: one that has been in a window was shown.
-        fresh = ~events.seen[piece.members] if merging else self._fresh(piece, states)
+        fresh = ~events.seen[piece.members] if merging else self._fresh(piece, windows.states)
         counts = np.add.reduceat(fresh.astype(np.int64), piece.offsets[:-1])
         came = events.live.closed_until
         opened_at = None if came is None else np.minimum.reduceat(came[piece.members], piece.offsets[:-1])
-        fires, panes = decisions.decide(states, counts, np.diff(piece.offsets), opened_at)
+        fires, panes = decisions.decide(windows, counts, np.diff(piece.offsets), opened_at)
         chosen = _chosen(piece, fires, fresh if decisions.panes.mode is PaneMode.DISCARDING else None)
-        windows = zip(keys[fires].tolist(), chosen.starts.tolist(), chosen.ends.tolist(), strict=True)
-        idents = [(kind, *window) for window in windows]
+        fired = zip(keys[fires].tolist(), chosen.starts.tolist(), chosen.ends.tolist(), strict=True)
+        idents = [(kind, *window) for window in fired]
         yield from self._tuple_windows.of(chosen, kind, firsts[fires], panes=list(zip(panes, idents, strict=True)))
 
     def _fresh(self, piece: Assigned, states: PaneStates) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from policies.marks import NONE
-from windowing.settings.panes import OpenWindows, Pane, Panes, PaneTrigger, Timing, fires
+from windowing.settings.panes import OpenWindows, Pane, PaneMode, Panes, PaneTrigger, Timing, fires
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -75,6 +75,24 @@ class EvaluationTime:
     lateness: int | None = None
     """How long windows take events after the watermark has reached their end, in microseconds; None where windows are
     also closed by the clock, or there is no watermark."""
+    within_batch: bool = False
+    """Whether more events of the batch follow. Only windows that have closed fire then: all other firings are decided
+    at the end of a batch, by all its events."""
+
+
+@dataclass(frozen=True)
+class OpenPanes:
+    """The open windows of one kind with their states, and what has become of the windows before; one entry for each
+    window, except for ``owners``."""
+
+    states: PaneStates
+    split: NDArray[np.bool_]
+    """Which hold only a part of a window that has fired."""
+    changed: NDArray[np.bool_]
+    """Which are one or several windows that have fired, but not within the same bounds."""
+    owners: NDArray[np.int64]
+    """For each remembered window of all kinds, the index of the window that it now is or is part of; -1 where there is
+    none."""
 
 
 class PaneDecisions:
@@ -83,15 +101,17 @@ class PaneDecisions:
     def __init__(self, panes: Panes, states: PaneStates, moment: EvaluationTime) -> None:
         self.panes, self.before, self.moment = panes, states, moment
         self._kept: list[PaneStates] = []
+        self._closed = np.zeros(len(states), np.bool_)
+        """Which of the remembered windows have closed."""
 
     def remembered(self, kind: int, keys: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64],
-             merging: bool) -> PaneStates:  # fmt: skip
+             merging: bool) -> OpenPanes:  # fmt: skip
         """The states of these open windows of one kind.
 
         ``merging`` is whether a window takes over the states of all remembered windows that it covers, as sessions do.
         """
-        before = self.before.take(np.flatnonzero(self.before.kind == kind))
-        count = len(keys)
+        of_kind = np.flatnonzero(self.before.kind == kind)
+        before, count = self.before.take(of_kind), len(keys)
         states = PaneStates(
             kind=np.full(count, kind, np.int64),
             key=keys,
@@ -104,39 +124,46 @@ class PaneDecisions:
             mark=np.full(count, self.moment.watermark, np.int64),
             shut=np.zeros(count, np.int64),
         )
+        split, changed, owners = np.zeros(count, np.bool_), np.zeros(count, np.bool_), np.full(len(self.before), -1)
         if not len(before) or not count:
-            return states
-        owners = _owners(states, before, merging)
-        known = owners >= 0
-        owners_known, remembered = owners[known], before.take(np.flatnonzero(known))
-        np.maximum.at(states.index, owners_known, remembered.index)
-        np.maximum.at(states.shown, owners_known, remembered.shown)
-        np.maximum.at(states.on_time, owners_known, remembered.on_time)
-        np.maximum.at(states.shut, owners_known, remembered.shut)
-        np.minimum.at(states.clock, owners_known, remembered.clock)
-        np.minimum.at(states.mark, owners_known, remembered.mark)
-        return states
+            return OpenPanes(states, split, changed, owners)
+        if merging:
+            owners[of_kind], split = _covering(states, before)
+        else:
+            owners[of_kind] = _same(states, before)
+        known = np.flatnonzero(owners[of_kind] >= 0)
+        owner, remembered = owners[of_kind[known]], before.take(known)
+        np.maximum.at(states.index, owner, remembered.index)
+        np.maximum.at(states.shown, owner, remembered.shown)
+        np.maximum.at(states.on_time, owner, remembered.on_time)
+        np.maximum.at(states.shut, owner, remembered.shut)
+        np.minimum.at(states.clock, owner, remembered.clock)
+        np.minimum.at(states.mark, owner, remembered.mark)
+        other = (starts[owner] != remembered.start) | (ends[owner] != remembered.end)
+        changed[owner[other & (remembered.index > 0)]] = True
+        return OpenPanes(states, split, changed, owners)
 
     def decide(
         self,
-        states: PaneStates,
+        windows: OpenPanes,
         fresh: NDArray[np.int64],
         sizes: NDArray[np.int64],
         opened_at: NDArray[np.int64] | None = None,
     ) -> tuple[NDArray[np.bool_], list[Pane]]:
         """Which of the windows fire, and the pane of each firing.
 
-        ``states`` are updated in place, and kept if they stay open. ``fresh`` is the number of new events of each
+        Their states are updated in place, and kept if they stay open. ``fresh`` is the number of new events of each
         window, ``sizes`` that of all its events. ``opened_at``: up to when windows had closed as the first event of
         each came, in microseconds; None where none close by a watermark.
         """
-        moment, panes = self.moment, self.panes
+        moment, panes, states = self.moment, self.panes, windows.states
         states.mark[states.mark == NONE] = moment.watermark  # counted from the first watermark
         final = states.end <= moment.closed_until
         ended = states.end <= (moment.ended_until if panes.on_time else moment.closed_until)
         states.on_time[~ended] = 0  # of a session that has grown since it fired at its end
-        on_time, late = self._at_end(states, fresh, sizes, ended, final)
-        early = ~ended & self._asked(panes.early, states, fresh)
+        revised = self._revised(windows, fresh)
+        on_time, late = self._at_end(states, fresh, sizes, ended, final, revised)
+        early = ~ended & (self._asked(panes.early, states, fresh) | revised) & (not moment.within_batch)
         firing = early | on_time | late
         in_time = on_time & ~self._opened_late(states, opened_at)
         timings = np.select([early, in_time], [_EARLY, _ON_TIME], _LATE)
@@ -154,7 +181,19 @@ class PaneDecisions:
         if panes.closes:
             states.shut[firing] = 1
         self._kept.append(states.take(np.flatnonzero(~final)))
+        self._closed |= (windows.owners >= 0) & final[windows.owners]
         return firing, fired
+
+    def _revised(self, windows: OpenPanes, fresh: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which windows fire because what has fired of their events does not hold any more, although no trigger asks.
+
+        All parts of a window that has been split fire together. A window that has new events and covers what has fired
+        of it waits for its trigger.
+        """
+        if self.panes.mode is PaneMode.DISCARDING:
+            return np.zeros(len(fresh), np.bool_)
+        revised: NDArray[np.bool_] = windows.split | (windows.changed & (fresh == 0))
+        return revised
 
     def _at_end(
         self,
@@ -163,14 +202,16 @@ class PaneDecisions:
         sizes: NDArray[np.int64],
         ended: NDArray[np.bool_],
         final: NDArray[np.bool_],
+        revised: NDArray[np.bool_],
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Which windows fire at their end, and which again afterwards: by the trigger of late events, and when they
         close with events that they have not shown."""
-        panes, done = self.panes, states.on_time > 0
-        first = (states.shut == 0) & ended & ~done
+        panes, done, takes_events = self.panes, states.on_time > 0, states.shut == 0
+        first = takes_events & ended & ~done
         if panes.at_end is not None:
             first &= sizes >= panes.at_end.value
-        again = ended & done & ((final & (fresh > 0)) | self._asked(panes.late, states, fresh))
+        asked = (final & (fresh > 0)) | self._asked(panes.late, states, fresh) | revised
+        again = ended & done & asked
         return first, again
 
     def _asked(self, trigger: PaneTrigger | None, states: PaneStates, fresh: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -191,6 +232,8 @@ class PaneDecisions:
 
     def states(self) -> PaneStates:
         """The states of the windows that are still open."""
+        if self.moment.within_batch:
+            return self.before.take(np.flatnonzero(~self._closed))
         if not self._kept:
             return PaneStates.of(None)
         return PaneStates(
@@ -201,27 +244,53 @@ class PaneDecisions:
         )
 
 
-def _owners(windows: PaneStates, before: PaneStates, merging: bool) -> NDArray[np.int64]:
-    """For each remembered window, the index of the open window that it now is or is part of; -1 where it is gone."""
+def _same(windows: PaneStates, before: PaneStates) -> NDArray[np.int64]:
+    """For each remembered window, its index among the open ones; -1 where it is gone."""
     count = len(windows)
-    keys = np.concatenate([windows.key, before.key])
-    starts = np.concatenate([windows.start, before.start])
-    ends = np.concatenate([windows.end, before.end])
-    second = np.concatenate([np.zeros(count, np.int64), np.ones(len(before), np.int64)])
-    # Each remembered window is sorted behind the open window that it may be part of.
-    along = np.lexsort((second, starts, keys) if merging else (second, ends, starts, keys))
-    is_window = along < count
-    latest = np.maximum.accumulate(np.where(is_window, np.arange(len(along)), -1))
+    keys, starts, ends, second = _together(windows, before)
+    along = np.lexsort((second, ends, starts, keys))  # each remembered window just behind the same open one
     owners = np.full(len(before), -1, np.int64)
-    places = np.flatnonzero(~is_window)
-    candidates = np.where(latest[places] >= 0, along[np.maximum(latest[places], 0)], -1)
-    remembered = along[places] - count
-    same = candidates >= 0
-    owner = np.maximum(candidates, 0)
-    same &= windows.key[owner] == before.key[remembered]
-    if merging:
-        same &= (windows.start[owner] <= before.start[remembered]) & (before.end[remembered] <= windows.end[owner])
-    else:
-        same &= (windows.start[owner] == before.start[remembered]) & (windows.end[owner] == before.end[remembered])
-    owners[remembered] = np.where(same, candidates, -1)
+    places = np.flatnonzero(along >= count)
+    candidates, remembered = along[places - 1], along[places] - count
+    same = (places > 0) & (candidates < count)
+    owner, remembered = candidates[same], remembered[same]
+    same = (windows.key[owner] == before.key[remembered]) & (windows.start[owner] == before.start[remembered])
+    same &= windows.end[owner] == before.end[remembered]
+    owners[remembered[same]] = owner[same]
     return owners
+
+
+def _covering(windows: PaneStates, before: PaneStates) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """For each remembered window, the index of the open window that covers it, -1 where there is none; and which of the
+    open windows overlap one that has fired, and do not cover it. Open windows of a key do not overlap each other."""
+    along = np.lexsort((windows.start, windows.key))
+    keys, starts, ends, second = _together(windows, before)
+    # The open windows that overlap each remembered one: from the first that ends after its start, to the last that
+    # starts before its end. At equal times the open window comes first among ends, and last among starts.
+    opens = second == 0
+    low = _opens_before(np.lexsort((second, np.where(opens, ends, starts), keys)), len(windows))
+    high = _opens_before(np.lexsort((-second, np.where(opens, starts, ends), keys)), len(windows))
+    owner = along[np.minimum(low, len(along) - 1)]
+    covers = (high == low + 1) & (windows.start[owner] <= before.start) & (before.end <= windows.end[owner])
+    parted = np.flatnonzero(~covers & (before.index > 0))
+    steps = np.zeros(len(along) + 1, np.int64)
+    np.add.at(steps, low[parted], 1)
+    np.add.at(steps, high[parted], -1)
+    split = np.zeros(len(along), np.bool_)
+    split[along] = np.cumsum(steps[:-1]) > 0
+    return np.where(covers, owner, -1), split
+
+
+def _opens_before(along: NDArray[np.intp], count: int) -> NDArray[np.int64]:
+    """How many of the open windows come before each remembered one, in this order of both; open ones have the indices
+    below ``count``."""
+    found = np.empty(len(along) - count, np.int64)
+    places = np.flatnonzero(along >= count)
+    found[along[places] - count] = np.cumsum(along < count)[places]
+    return found
+
+
+def _together(windows: PaneStates, before: PaneStates) -> tuple[NDArray[np.int64], ...]:
+    """The keys, starts and ends of open windows and, behind them, of remembered ones; and 0 or 1 to tell them apart."""
+    both = [np.concatenate([getattr(windows, name), getattr(before, name)]) for name in ("key", "start", "end")]
+    return (*both, np.repeat([0, 1], [len(windows), len(before)]))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from topologies.compose.checks.checked_bolt import CheckedBolt
 from topologies.graph.inner_columns import RECORDED, RETRACTED
 from windowing.errors import ConfigError
+from windowing.settings.kinds import Session
 from windowing.settings.panes import RETRACT, PaneMode
 from windowing.settings.rules import LateAction, LateBy
 
@@ -78,6 +79,15 @@ def _retracted(bolt: CheckedBolt) -> Iterator[ConfigError]:
             f"emits columns {list(taken)}",
             "it may retract its rows, and windbolt adds columns of these names to them",
             "rename them",
+        )
+    panes = bolt.settings.panes
+    cut = any(isinstance(kind, Session) and kind.max_duration is not None for kind in bolt.settings.kinds)
+    if panes is not None and panes.at_end is not None and panes.on_time and cut:
+        yield bolt.fault(
+            "has panes with at_end= that take rows back, and sessions with a max_duration",
+            "a late event may cut a session that has fired into parts too small to fire, so that nothing would take "
+            "its rows back",
+            "leave at_end= out, or use mode='accumulating', or sessions without max_duration",
         )
 
 

@@ -23,7 +23,7 @@ from topologies.engine.fire.call_limits import CallLimits
 from topologies.engine.fire.emissions import Emissions, place, places
 from topologies.engine.fire.noting import FiredWindows
 from topologies.engine.fire.retracting import Retractions
-from topologies.engine.fire.task_windows import Firing, SummedWindows, TaskSnapshot
+from topologies.engine.fire.task_windows import Firing, StillOpen, SummedWindows, TaskSnapshot
 from topologies.engine.ingest.router import Router
 from topologies.engine.ledger.trace import joined_rows
 from topologies.engine.rows.routed_rows import Rows
@@ -72,6 +72,10 @@ class BoltCalls:
             if isinstance(window, Forgotten):
                 self._call_all(gathered, outputs)
                 self._forget(window.key)
+                continue
+            if isinstance(window, StillOpen):
+                if self._retractions is not None:
+                    self._retractions.keep(window.windows)
                 continue
             if self._is_suppressed(window):
                 continue
@@ -153,7 +157,7 @@ class BoltCalls:
         user = before.user
         if (self._fired or self._forgot) and isinstance(bolt, StatefulWindowedBolt):
             user = self._save_state(bolt, writer)
-        shown = before.shown if self._retractions is None else self._retractions.save(writer, fired.closed_until)
+        shown = before.shown if self._retractions is None else self._retractions.save(writer)
         return replace(before.plus(self.done), user=user, shown=shown).counted(fired.counters)
 
     @property

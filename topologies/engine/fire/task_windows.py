@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from manager.keyed.pane_states import PaneStates
 from manager.slices.slicing import Slicing
 from manager.storage.segments.ref import Ref
 from manager.storage.segments.segments import SegmentWriter
 from manager.storage.task_state import WindowsState
 from manager.triggered.key_firings import Forgotten
-from policies.marks import NONE
 from topologies.engine.admission.deciding import AdmissionContext
 from topologies.engine.fire.admitting import Admitted
 from windowing.window import TupleWindow
@@ -29,8 +29,15 @@ class SummedWindows:
     slicing: Slicing
 
 
-Firing: TypeAlias = TupleWindow | SummedWindows | Forgotten
-"""What is due: a window, windows of partial sums, or a key that is forgotten."""
+@dataclass(frozen=True)
+class StillOpen:
+    """The windows that are open after an evaluation. Only for a bolt that retracts: it forgets the rows of others."""
+
+    windows: PaneStates
+
+
+Firing: TypeAlias = TupleWindow | SummedWindows | Forgotten | StillOpen
+"""What is due: a window, windows of partial sums, or a key that is forgotten; or which windows may still fire."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +53,6 @@ class TaskSnapshot:
     """Per account, the events that entered it in this batch, by input."""
     counters: Mapping[str, int] = field(default_factory=dict)
     """What is counted besides, by name."""
-    closed_until: int = NONE
-    """Windows that end up to this time, in microseconds, do not fire again."""
 
 
 class TaskWindows(Protocol):

@@ -18,7 +18,7 @@ from topologies.engine.fire.assigned.evaluations import Evaluations, EvaluationS
 from topologies.engine.fire.assigned.key_watermarks import KeyWatermarks
 from topologies.engine.fire.assigned.waiting_edges import WaitingEdges
 from topologies.engine.fire.held_events import TaskEvents, no_events
-from topologies.engine.fire.task_windows import Firing, TaskSnapshot
+from topologies.engine.fire.task_windows import Firing, StillOpen, TaskSnapshot
 from topologies.engine.ingest.router import Router
 from topologies.engine.work.items import FireItem
 from topologies.graph.nodes.windowed import WindowedNode
@@ -74,13 +74,14 @@ class AssignedTask:
             self._flags = yield from self._evaluate(events, 0 if old is None else len(old))
         else:
             self._evaluations.forget()
+            yield from self._still_open()
             self._raise_floor(self._item.end.floor)
         if self._keys is not None:
             self._keys.substreams.evaluated()
 
     def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
         """The live events, and what is known of their keys and windows."""
-        before, evaluations, frontier = self._before, self._evaluations, self._item.frontiers.current
+        before, evaluations = self._before, self._evaluations
         refs = self._events.write(writer, self._flags)
         keys = None if self._keys is None else self._keys.write(writer)
         edges = self._edges.write(writer)
@@ -100,8 +101,7 @@ class AssignedTask:
             end_edges=None if edges is None else edges.ref,
         )
         accounted = self._events.accounted_by_stream(self._flags)
-        closed_until = NONE if frontier is None else frontier
-        return TaskSnapshot(windows, refs, accounted, evaluations.counts, closed_until=closed_until)
+        return TaskSnapshot(windows, refs, accounted, evaluations.counts)
 
     def _may_be_due(self) -> bool:
         """Whether a window may be due. If not, the events of earlier batches are not read."""
@@ -128,12 +128,19 @@ class AssignedTask:
         for index, limit in self._evaluate_before:
             upto = max(after, limit)
             flags = yield from run(EvaluationScope(events, old + index, after, upto, last), flags)
+            yield from self._still_open()
             after = upto
         self._raise_floor(self._item.end.floor)
         flags = yield from run(EvaluationScope(events, len(events), after, frontiers.current, last), flags)
+        yield from self._still_open()
         if frontiers.current == FOREVER and self._evaluations.last_end is not None:
             self._raise_floor(self._evaluations.last_end)
         return flags if last is None else flags | (last.flags() * np.uint8(LAST))
+
+    def _still_open(self) -> Iterator[StillOpen]:
+        """Yield the windows that are still open, where their rows may be taken back."""
+        if self._node.retracts and self._evaluations.open_panes is not None:
+            yield StillOpen(self._evaluations.open_panes)
 
     def _raise_floor(self, floor: int) -> None:
         if self._keys is not None:

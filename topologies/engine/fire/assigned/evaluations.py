@@ -11,7 +11,7 @@ import numpy as np
 from manager.keyed.assigned import AssignedWindows, Span
 from manager.keyed.held import GONE, SEEN, Held
 from manager.keyed.last_fired import LastFired
-from manager.keyed.pane_states import PaneDecisions
+from manager.keyed.pane_states import PaneDecisions, PaneStates
 from manager.keyed.released import ReleasedEnds
 from manager.keyed.shut_windows import ShutWindows
 from manager.storage.segments.ref import Ref
@@ -41,6 +41,11 @@ class EvaluationScope:
     last: LastFired | None
     """The last window of each key; None where the bolt does not ask for expired events."""
 
+    @property
+    def within_batch(self) -> bool:
+        """Whether further events of the batch are added afterwards."""
+        return self.count < len(self.events)
+
 
 class Evaluations:
     """Evaluates the windows of a task, and keeps what is known of them from one evaluation to the next."""
@@ -69,6 +74,11 @@ class Evaluations:
         return None if self._panes is None else self._panes.shut
 
     @property
+    def open_panes(self) -> PaneStates | None:
+        """The open windows as they are known after an evaluation; None where windows fire only once."""
+        return None if self._panes is None else self._panes.states
+
+    @property
     def needs_no_events(self) -> bool:
         """Whether windows may fire although there are no live events."""
         return self._known is not None and len(self._known) > 0
@@ -84,7 +94,7 @@ class Evaluations:
             released=self._released, last=None if given.last is None else (given.last, chosen),
         )  # fmt: skip
         span = self._span(windows, held, given)
-        for window in self._due(windows, span, given.upto):
+        for window in self._due(windows, span, given):
             self.last_end = max(window.end_timestamp, NONE if self.last_end is None else self.last_end)
             yield window
         for name in self.counts:
@@ -121,14 +131,14 @@ class Evaluations:
         assert held.keys is not None
         return windows.span_of(*self._keys.span(held.keys, given.upto))
 
-    def _due(self, windows: AssignedWindows, span: Span, upto: int | None) -> Iterator[TupleWindow]:
+    def _due(self, windows: AssignedWindows, span: Span, given: EvaluationScope) -> Iterator[TupleWindow]:
         """Yield the due windows, then note when the next ones are."""
-        empty = None if self._known is None else self._known.empty_windows(upto)
+        empty = None if self._known is None else self._known.empty_windows(given.upto)
         decisions: PaneDecisions | None = None
         if empty is not None:
             yield from windows.windows_and_empty(span, empty)
         elif self._panes is not None:
-            decisions = self._panes.decisions(upto)
+            decisions = self._panes.decisions(given.upto, within_batch=given.within_batch)
             yield from windows.panes(span, decisions)
             self._panes.update(decisions)
         else:

@@ -11,7 +11,6 @@ from policies.marks import NONE
 from topologies.engine.work.items import BatchEnd
 from topologies.graph.nodes.windowed import WindowedNode
 from windowing.settings.panes import Panes
-from windowing.time.timestamps import FOREVER
 
 
 class TaskPanes:
@@ -29,13 +28,19 @@ class TaskPanes:
         """The windows that a firing has closed before their end; None where none does."""
         return ShutWindows(self._states, self._node.assigners) if self._panes.closes else None
 
-    def decisions(self, upto: int | None) -> PaneDecisions:
-        """The decisions of one evaluation, of windows that end up to this frontier (microseconds)."""
+    @property
+    def states(self) -> PaneStates:
+        """The states of the windows that are open."""
+        return self._states
+
+    def decisions(self, upto: int | None, *, within_batch: bool) -> PaneDecisions:
+        """The decisions of one evaluation, in which windows close that end up to this frontier (microseconds);
+        ``within_batch``: before further events of the batch are added."""
         watermark = NONE if self._end.watermark is None else self._end.watermark
         closed_until = NONE if upto is None else upto
-        ended_until = FOREVER if closed_until == FOREVER else max(closed_until, self._ended_until(watermark))
+        ended_until = closed_until if within_batch else max(closed_until, self._ended_until(watermark))
         time = EvaluationTime(
-            self._evaluations, self._end.clock, watermark, ended_until, closed_until, self._lateness()
+            self._evaluations, self._end.clock, watermark, ended_until, closed_until, self._lateness(), within_batch
         )
         return PaneDecisions(self._panes, self._states, time)
 
