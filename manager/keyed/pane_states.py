@@ -211,7 +211,7 @@ class PaneDecisions:
         if panes.at_end is not None:
             first &= sizes >= panes.at_end.value
         asked = (final & (fresh > 0)) | self._asked(panes.late, states, fresh) | revised
-        again = ended & done & asked
+        again = takes_events & ended & done & asked
         return first, again
 
     def _asked(self, trigger: PaneTrigger | None, states: PaneStates, fresh: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ is late, and not on time, where the watermark had passed the end before its elem
 composite that waits for all of its parts fires at the end only with enough elements. Flink's continuous triggers fire
 without new elements.
 
-Windows are tumbling and hold their end. Times are whole milliseconds.
+Windows hold their end, and may overlap. Times are whole milliseconds.
 """
 
 from __future__ import annotations
@@ -54,17 +54,21 @@ def answer(scenario: Json) -> Answer:
     """What a bolt with panes does: its length is given in milliseconds, its key is ``k``."""
     bolt, found = scenario["bolt"], Answer()
     length, allowed = _millis(bolt["length"]), _millis(bolt.get("allowed_lateness", "0ms"))
+    slide = _millis(bolt.get("sliding", bolt["length"]))
     windows: dict[tuple[int, str], _Window] = {}
     latest = watermark = reached = -math.inf
     arrived = False
     for arrival, step in enumerate(scenario["steps"]):
         if "event" in step:
             event = step["event"]
-            end = math.ceil(event["ts"] / length) * length
-            window = windows.setdefault((end, event["k"]), _Window(end, event["k"]))
-            if end + allowed <= watermark or (event["ts"] < watermark and not allowed) or window.closed:
+            first = math.ceil(event["ts"] / slide) * slide
+            ends = range(first, event["ts"] + length, slide)
+            of_event = [windows.setdefault((end, event["k"]), _Window(end, event["k"])) for end in ends]
+            taking = [each for each in of_event if each.end + allowed > watermark and not each.closed]
+            if not taking or (event["ts"] < watermark and not allowed):
                 found.late.append(event["id"])
-            else:
+                taking = []
+            for window in taking:
                 window.opened = min(window.opened, watermark) if window.elements else watermark
                 window.elements.append((event["ts"], arrival, event["id"]))
                 window.new += 1
@@ -79,7 +83,7 @@ def answer(scenario: Json) -> Answer:
             found.fired.append(
                 [fired for window in ready for fired in _look(window, bolt, watermark, reached, allowed)]
             )
-    found.windowed = sum(len(window.elements) - window.new for window in windows.values() if window.fired)
+    found.windowed = len({name for tick in found.fired for *_, names in tick for name in names})
     return found
 
 

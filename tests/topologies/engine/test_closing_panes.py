@@ -41,12 +41,11 @@ PANES: list[Json] = [
 
 @st.composite
 def scenarios(draw: st.DrawFn) -> Json:
-    """Tumbling windows of some keys, events around a time that advances, ticks and crashes."""
+    """Windows of some keys, events around a time that advances, ticks and crashes."""
     panes = draw(st.sampled_from(PANES))
     allowed = draw(st.sampled_from([0, 0, 5, 12])) or (5 if panes.get("late") else 0)
-    bolt: Json = {
-        "length": "10ms", "tumbling": True, "timestamp_field": "ts", "key": "k", "panes": panes,
-    }  # fmt: skip
+    slides = draw(st.sampled_from([{"tumbling": True}, {"tumbling": True}, {"sliding": "5ms"}, {"sliding": "4ms"}]))
+    bolt: Json = {"length": "10ms", **slides, "timestamp_field": "ts", "key": "k", "panes": panes}
     if allowed:
         bolt |= {"late_by": "window", "allowed_lateness": f"{allowed}ms"}
     now, steps, moves = 1, list[Json](), st.sampled_from(["on", "on", "back", "tick", "tick", "crash", "tie"])
