@@ -21,10 +21,10 @@ LINE = '{{"id": {}, "ts": "2026-01-01T00:00:0{}Z"}}\n'
 
 def test_paths_stand_for_the_same_files_as_in_a_local_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = made_project(tmp_path, monkeypatch)
-    run(all_cases(), project / "ck", flush=False)
+    run(all_cases(), project / "ck", keep_open=True)
     assert files_of_cases(project / "ck", project) == CASES
     # What Spark's half notes is what a local run notes: it has nothing left to read.
-    assert run_local(all_cases(), RunOptions(str(project / "ck"), flush=False)).rows == 0
+    assert run_local(all_cases(), RunOptions(str(project / "ck"), keep_open=True)).rows == 0
     with pytest.raises(ConfigError, match="nowhere' is not there"):
         run(topology("nowhere/*.jsonl"), project / "refused")
 

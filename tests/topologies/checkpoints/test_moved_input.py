@@ -27,7 +27,7 @@ def topology(path: Any) -> Topology:
 
 
 def go_on(path: Any, checkpoint: str = "ck", **options: Any) -> Summary:
-    return run_local(topology(path), RunOptions(checkpoint, flush=False, **options))
+    return run_local(topology(path), RunOptions(checkpoint, keep_open=True, **options))
 
 
 def write(folder: Path, *numbers: int) -> None:

@@ -64,7 +64,7 @@ def hours(folder: Path, numbers: range) -> None:
 )
 def test_a_key_that_is_kept_in_another_type_keeps_its_state(declared: str, kept: str, tmp_path: Path) -> None:
     hours(tmp_path, range(2))
-    run_local(build(tmp_path, declared, kept, 2), RunOptions(str(tmp_path / "ck"), flush=False))
+    run_local(build(tmp_path, declared, kept, 2), RunOptions(str(tmp_path / "ck"), keep_open=True))
     hours(tmp_path, range(2, 4))
     run_local(build(tmp_path, declared, kept, 3), RunOptions(str(tmp_path / "ck"), allow_rescale=True))
     rows = pa.concat_tables(map(pq.read_table, (tmp_path / "out").rglob("*.parquet"))).to_pylist()
@@ -86,7 +86,7 @@ def test_a_key_that_no_event_can_have_is_refused(tmp_path: Path, monkeypatch: py
     half = pa.table({"dev": [0.5], "total": [1]})
     monkeypatch.setattr(Totals, "initial_state", lambda _: {"t": half})
     hours(tmp_path, range(2))
-    run_local(build(tmp_path, "long", "double", 2), RunOptions(str(tmp_path / "ck"), flush=False))
+    run_local(build(tmp_path, "long", "double", 2), RunOptions(str(tmp_path / "ck"), keep_open=True))
     with pytest.raises(CheckpointError, match=r"state has 'dev' as double. .*grouped by 'key', which is int64: .*0.5"):
         move(tmp_path)
 
@@ -96,6 +96,6 @@ def test_a_key_of_a_type_that_is_not_taken_for_that_of_the_grouping_is_refused(
 ) -> None:
     hours(tmp_path, range(2))
     monkeypatch.setattr(Totals, "execute", lambda _, window: None)
-    run_local(build(tmp_path, "long", "string", 2), RunOptions(str(tmp_path / "ck"), flush=False))
+    run_local(build(tmp_path, "long", "string", 2), RunOptions(str(tmp_path / "ck"), keep_open=True))
     with pytest.raises(CheckpointError, match="its state 't' has 'dev' as string, and its events are grouped by 'key'"):
         move(tmp_path)

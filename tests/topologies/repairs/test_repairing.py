@@ -132,7 +132,7 @@ def test_a_session_that_ends_earlier_without_an_event_fires_then(tmp_path: Path)
     for number, second in enumerate([12.5, 14.5, 15, 16, 17], 2):
         write(tmp_path, f"{number}.jsonl", [order("bob", 8.0, second)])
         topology, sink = shop(tmp_path, bolt)
-        run_local(topology, RunOptions(target, flush=False))
+        run_local(topology, RunOptions(target, keep_open=True))
         rows += sink.rows
     assert rows == [{"users": "ann", "events": 1, "total": 1.0, "pieces": 1}]
     assert account(target)["unwindowed"] == 0
