@@ -37,7 +37,7 @@ from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.inspecting import inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.spark_half import file_journal
-from topologies.checkpoints.spark_half.file_journal import FileJournal
+from topologies.checkpoints.spark_half.file_journal import FileLog
 from topologies.engine.micro_batch import MicroBatch
 from topologies.local import LocalRun
 from topologies.run.summary import Summary
@@ -201,14 +201,15 @@ class PlayedLocally(LocalRun):
 
     def run(self, files: Path | None = None) -> Summary:
         """Read the files that are new, and close; ``files`` are those of the topology."""
-        note = FileJournal._note
+        note = FileLog.note
 
-        def noted(journal: FileJournal, *rest: Any) -> None:
-            note(journal, *rest)
+        def noted(log: FileLog, *rest: Any) -> int:
+            number = note(log, *rest)
             self.micro_batch.hook("logged")
+            return number
 
         often = patch.object(file_journal, "_COMPACT_EVERY", COMPACT_EVERY)
-        with self.opened, patch.object(FileJournal, "_note", noted), often:
+        with self.opened, patch.object(FileLog, "note", noted), often:
             return super().run()
 
     def batch(self, number: int, *rest: Any) -> None:

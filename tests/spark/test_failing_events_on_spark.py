@@ -53,9 +53,9 @@ def test_rows_errors_accounts_and_warnings_are_those_of_a_local_run(tmp_path: Pa
         built, kept = topology(tmp_path / "in")
         summary = start(built)
         assert summary.last is not None
-        rows = {name: sorted(map(str, sink.rows)) for name, sink in kept.items()}
+        emitted = {name: sorted(map(str, sink.rows)) for name, sink in kept.items()}
         told = [text for text in summary.complaints if "before 1990" in text]
-        found.append((rows, summary.last.bolts["n"].accounts, told))
+        found.append((emitted, summary.last.bolts["n"].accounts, told))
     assert found[0] == found[1]
     rows, accounts, told = found[0]
     assert (len(rows["parse_errors"]), len(rows["n_errors"]), len(told)) == (3, 4, 1)

@@ -48,7 +48,7 @@ def test_each_file_is_read_once_whenever_it_was_changed(tmp_path: Path) -> None:
             number += 1
         out = sinks.memory()
         last = CHANGED.index(found) == len(CHANGED) - 1
-        summary = run(topology(tmp_path / "in/*.jsonl", out), tmp_path / "ck", flush=last)
+        summary = run(topology(tmp_path / "in/*.jsonl", out), tmp_path / "ck", keep_open=not last)
         assert summary.rows == len(found)
         seen += out.rows
     assert seen == [{"ids": ",".join(map(str, range(number)))}]

@@ -14,8 +14,8 @@ from topologies.engine.rows.source_batch import SourceBatch
 from topologies.io.formats.bad import BAD_SCHEMA, NO_BAD_ROWS, BadRow, BadRows, python_columns, row_as_json
 from topologies.io.formats.conform import settle
 from topologies.io.formats.lines.jsonl import parse_values
-from topologies.io.local_times import in_utc, in_zone
 from topologies.io.kafka import ID_HEADER, METADATA, RECORD, KafkaSpout
+from topologies.io.local_times import in_utc, in_zone
 from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.data.schema import parse_schema
 from windowing.errors import DataError

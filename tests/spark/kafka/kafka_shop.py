@@ -155,6 +155,7 @@ class Revenue(WindowedBolt):
     outputs = "key string, value string, headers map<string, string>"
 
     def execute(self, window: TupleWindow) -> EmittedRows:
+        assert window.end is not None
         until = window.end.isoformat()
         for user, amounts in window.groups("user", "amount"):
             said = {"user": user, "revenue": float(amounts.sum()), "events": len(amounts), "until": until}

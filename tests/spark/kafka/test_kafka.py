@@ -394,9 +394,7 @@ def test_a_topic_that_was_made_anew_is_told_and_can_be_read_from_its_beginning(k
     assert values() == (["old 0", "old 1"], [])
     # More records than were read of the old one: by the offsets alone nobody could tell.
     kafka.make_anew(topic).produce(topic, ["new 0", "new 1", "new 2"])
-    with pytest.raises(
-        DataError, match=rf"topic '{topic}' is another one than .*'failOnDataLoss'"
-    ):
+    with pytest.raises(DataError, match=rf"topic '{topic}' is another one than .*'failOnDataLoss'"):
         values()
     told = f"records: topic {topic} was deleted and made anew, and is read from its beginning"
     assert values(failOnDataLoss=False) == (["new 0", "new 1", "new 2"], [told])

@@ -44,7 +44,9 @@ def scenarios(draw: st.DrawFn) -> Json:
     """Windows of some keys, events around a time that advances, ticks and crashes."""
     panes = draw(st.sampled_from(PANES))
     allowed = draw(st.sampled_from([0, 0, 5, 12])) or (5 if panes.get("late") else 0)
-    slides = draw(st.sampled_from([{"tumbling": True}, {"tumbling": True}, {"sliding": "5ms"}, {"sliding": "4ms"}]))
+    slides: Json = draw(
+        st.sampled_from([{"tumbling": True}, {"tumbling": True}, {"sliding": "5ms"}, {"sliding": "4ms"}])
+    )
     bolt: Json = {"length": "10ms", **slides, "timestamp_field": "ts", "key": "k", "panes": panes}
     if allowed:
         bolt |= {"late_by": "window", "allowed_lateness": f"{allowed}ms"}

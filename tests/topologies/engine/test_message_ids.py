@@ -198,7 +198,8 @@ def arrivals(draw: st.DrawFn) -> list[Json]:
         again = dict(draw(st.sampled_from(sent))["event"]) if sent and draw(st.integers(0, 1)) else None
         at = now if again is None or draw(st.booleans()) else again["ts"]
         fields = {"m": f"m{number}", "k": draw(st.sampled_from(["a", "a", "b", None]))} if again is None else again
-        event = {**fields, "id": f"e{number}", "ts": at, "until": at + draw(st.integers(1, 12))}
+        lasting: int = draw(st.integers(1, 12))
+        event = {**fields, "id": f"e{number}", "ts": at, "until": at + lasting}
         sent.append({"event": event, "stream": draw(st.sampled_from(["left", "right"]))})
     return sent
 

@@ -283,7 +283,7 @@ def test_what_keys_and_triggers_give_keeps_each_message_once(tmp_path: Path, by:
         (tmp_path / "in").mkdir(exist_ok=True)
         lines = [json.dumps({"value": {"n": number, "run": run}}) for number in numbers]
         (tmp_path / "in" / f"{run}.jsonl").write_text("\n".join(lines))
-        run_local(step_topology(step), RunOptions(checkpoint=str(tmp_path / "ck"), flush=not kept_open))
+        run_local(step_topology(step), RunOptions(checkpoint=str(tmp_path / "ck"), keep_open=kept_open))
     purged = {number for number in numbers if by == "trigger" and ODD[number] is purge}
     expected = {(number, run) for number in numbers for run in (0, 1) if number not in purged}
     assert {*_values(tmp_path, "totals"), *_values(tmp_path, "dead")} == expected

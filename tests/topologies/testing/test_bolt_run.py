@@ -293,6 +293,7 @@ def test_a_window_made_by_hand() -> None:
     assert [each.stream for each in window.get()] == ["input"] * 3
     assert list(Revenue().execute(window)) == [("ada", 5.0), ("bob", 1.0)]
     plain = make_window([("ada", 1.0)], "user string, amount double", key="ada", fired_by=FiredBy.COUNT, kind=1, task=2)
+    assert plain.end is not None
     assert (plain.key, plain.fired_by, plain.kind, plain.task, plain.end.year) == ("ada", "count", 1, 2, 1970)
     assert (plain.new.num_rows, plain.expired.num_rows) == (1, 0)
     assert not make_window(ROWS, expired=None).knows_expired

@@ -135,9 +135,7 @@ def _of_files(node: SpoutNode, spout: FileSpout, batch: Sequence[FoundFile]) -> 
     for file in batch:
         with reached(file.path):
             filesystem, path, _ = locate(file.path)
-        for table, _, bad in spout.read(
-            filesystem, FileSplit(path), schema, optional=node.defaults.columns.keys()
-        ):
+        for table, _, bad in spout.read(filesystem, FileSplit(path), schema, optional=node.defaults.columns.keys()):
             yield table, len(bad)
 
 
