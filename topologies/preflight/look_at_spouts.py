@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 
@@ -78,6 +80,22 @@ def _of_files(topology: Topology, node: SpoutNode, spout: FileSpout) -> Findings
     return Findings((("files", number), *found.facts), found.problems, warnings)
 
 
+_VALUE = re.compile(r"(column '[^']*': ).*?( is no | cannot be read as | is not valid )", re.DOTALL)
+_MOST_REASONS = 5
+
+
+def _summed_up(reasons: Sequence[str]) -> str:
+    """Each kind of reason once, with its number and an example; a kind is a reason but for the value."""
+    kinds: dict[str, list[str]] = {}
+    for reason in reasons:
+        kinds.setdefault(_VALUE.sub(r"\1\2", reason), []).append(reason)
+    if len(kinds) == 1:
+        return reasons[0]
+    often = sorted(kinds.values(), key=len, reverse=True)
+    shown = [f"{len(each):,} times {each[0]}" if len(each) > 1 else each[0] for each in often[:_MOST_REASONS]]
+    return "; ".join(shown) + (f"; and {len(often) - len(shown)} other reasons" if len(often) > len(shown) else "")
+
+
 def _of_rows(topology: Topology, node: SpoutNode, first: FirstRows) -> Findings:
     facts = [("read", _counted(first))]
     if first.rows.num_rows:
@@ -90,7 +108,7 @@ def _of_rows(topology: Topology, node: SpoutNode, first: FirstRows) -> Findings:
     if first.reasons:
         error = ConfigError(
             f"spout {node.name!r}: {len(first.reasons):,} of the first {first.number:,} rows cannot be read",
-            why=first.reasons[0],
+            why=_summed_up(first.reasons),
             do="correct the schema, or the files; a run "
             + ("stops at such a row" if topology.stop_on_invalid else "counts such rows as invalid"),
         )

@@ -90,6 +90,15 @@ def test_rows_that_cannot_be_read_are_a_warning_and_all_of_them_a_problem(tmp_pa
     assert "1 of the first 1 rows cannot be read" in str(problem)
 
 
+def test_each_kind_of_reason_is_told_once_with_its_number(tmp_path: Path) -> None:
+    rows = [order(ts=text) for text in ("03:04 PM", "noon", "05:06 AM", "2024-02-30", "07:00 AM")]
+    (warning,) = found(spouts.files(written(tmp_path / "in", order(), *rows), SCHEMA, format="jsonl")).warnings
+    assert "5 of the first 6 rows cannot be read. 3 times column 'ts': '03:04 PM' is no timestamp: " in str(warning)
+    assert str(warning).count("AM") == 0
+    assert "'noon' cannot be read" in str(warning)
+    assert "no such day" in str(warning)
+
+
 def test_a_file_that_is_something_else_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "1.parquet").write_text("no Parquet")
     (problem,) = found(spouts.files(f"{tmp_path}/*.parquet", SCHEMA)).problems
