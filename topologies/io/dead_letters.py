@@ -14,6 +14,8 @@ SIZE, DIGEST, CUT = "windbolt-size", "windbolt-sha256", "windbolt-cut"
 """Headers of a record that was cut: the size of its value in bytes, the SHA-256 of the value as hexadecimal digits, and
 what was cut."""
 
+_OWN = frozenset({REASON, TOPIC, PARTITION, OFFSET, SIZE, DIGEST, CUT})
+
 OVERHEAD = 1_000
 """Bytes reserved per record for the id and Kafka's own overhead."""
 _CUT_HEADERS = 250
@@ -43,6 +45,12 @@ def _bytes_of(header: DeadLetterRow) -> int:
     return len(header["key"].encode()) + len(header["value"] or b"")
 
 
+def _cut_header(header: DeadLetterRow, size: int) -> DeadLetterRow:
+    """A header of at most ``size`` bytes, whose text ends with a whole character."""
+    value = (header["value"] or b"")[: max(size - len(header["key"].encode()), 0)]
+    return {**header, "value": value.decode("utf-8", "ignore").encode()}
+
+
 def with_headers(headers: Sequence[DeadLetterRow] | None, added: Mapping[str, object]) -> list[DeadLetterRow]:
     """The headers with additional ones, which replace those of the same names; None values are left out."""
     kept = [header for header in headers or () if header["key"] not in added]
@@ -52,14 +60,20 @@ def with_headers(headers: Sequence[DeadLetterRow] | None, added: Mapping[str, ob
 def fit_to_limit(row: DeadLetterRow, limit: int | None) -> DeadLetterRow:
     """The record, cut to ``limit`` bytes if it is larger: its value, a very long key, and headers that do not fit.
 
-    ``windbolt-cut`` says what was cut; for the value, its full size and SHA-256 are added. windbolt's own headers stay.
+    ``windbolt-cut`` says what was cut; for the value, its full size and SHA-256 are added. windbolt's own headers stay;
+    if they alone are too large, such as a long reason, they are cut too.
     """
     if limit is None or size_of(row) <= limit:
         return row
     value, key, cut = row["value"] or b"", row["key"], ["value"]
-    own_headers = [header for header in row["headers"] or () if header["key"].startswith("windbolt-")]
-    other_headers = [header for header in row["headers"] or () if not header["key"].startswith("windbolt-")]
-    room = max(limit - OVERHEAD - _CUT_HEADERS - sum(map(_bytes_of, own_headers)), 0)
+    own_headers = [header for header in row["headers"] or () if header["key"] in _OWN]
+    other_headers = [header for header in row["headers"] or () if header["key"] not in _OWN]
+    room = max(limit - OVERHEAD - _CUT_HEADERS, 0)
+    if sum(map(_bytes_of, own_headers)) > room:
+        longest = room // len(own_headers)
+        own_headers = [_cut_header(header, longest) for header in own_headers]
+        cut.append("windbolt's headers")
+    room = max(room - sum(map(_bytes_of, own_headers)), 0)
     if key is not None and len(key) > room // _KEY:
         key = key[: room // _KEY]
         cut.append("key")

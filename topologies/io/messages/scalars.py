@@ -47,7 +47,8 @@ def scalar_text(value: Any) -> str | None:
     match value:
         case datetime.datetime():
             zoned = value if value.tzinfo else value.replace(tzinfo=datetime.UTC)
-            return _known(zoned.isoformat().replace("+00:00", "Z"), value)
+            text = zoned.isoformat()
+            return _known(f"{text[:-6]}Z" if text.endswith("+00:00") else text, value)
         case datetime.date() | datetime.time():
             return _known(value.isoformat(), value)
         case Decimal():

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from topologies.io.dead_letters import size_of
+from topologies.io.messages import AvroMessages
 from topologies.step.bolts.step_columns import MessageRow, Pairs, header_bytes
 from topologies.step.config.connecting import is_topic
 from topologies.step.rules import Event, Out, RuleError
@@ -52,7 +53,8 @@ class Sender:
         return way.stream, _small({"topic": topic, "key": key, "value": value, "headers": headers}, way.limit)
 
     def unchanged(self, out: Out, row: MessageRow, event: Event, *, same_format: bool) -> tuple[str, MessageRow]:
-        """The incoming message with the changes of the rules (UH-27); its bytes stay if the format is the same.
+        """The incoming message with the changes of the rules (UH-27); its bytes stay if the format is the same, and the
+        schema that the headers name.
 
         Unchanged keys and headers keep their bytes, and repeated headers stay repeated.
         """
@@ -63,7 +65,10 @@ class Sender:
         kept = [header for header in row["headers"] or () if header["key"] in same]
         headers = kept + [header for header in now if header["key"] not in same]
         key = row["key"] if out.key == event.key else _encoded(out.key)
-        value = row["value"] if same_format else self.messages.write(event.value, header_bytes(headers))
+        before, after = header_bytes(row["headers"]), header_bytes(headers)
+        if isinstance(self.messages, AvroMessages):  # a header names the schema of the bytes
+            same_format = same_format and self.messages.schema_for(before) == self.messages.schema_for(after)
+        value = row["value"] if same_format else self.messages.write(event.value, after)
         return way.stream, _small({"topic": topic, "key": key, "value": value, "headers": headers}, way.limit)
 
     def _value(self, out: Out, headers: Pairs) -> bytes | None:

@@ -262,6 +262,50 @@ def test_what_is_no_value_of_a_logical_type_is_unreadable(kind: Any, message: by
     reason(record(kind), message)
 
 
+INNER = {"type": "record", "name": "I", "fields": [{"name": "b", "type": "bytes", "default": "\xfe"}]}
+MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
+COINS = {"type": "fixed", "name": "F", "size": 2, "logicalType": "decimal", "precision": 3, "scale": 1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "value"),
+    [
+        (["bytes", "null"], "\xff", b"\xff"),
+        (["bytes", "string"], "x", b"x"),
+        (["string", "bytes"], "x", "x"),
+        (["double", "int"], 1, 1.0),
+        (["int", "double"], 1, 1),
+        (["null", "string"], "x", "x"),
+        ({"type": "array", "items": "bytes"}, ["\xff", ""], [b"\xff", b""]),
+        ({"type": "map", "values": ["bytes", "string"]}, {"k": "\xff"}, {"k": b"\xff"}),
+        (INNER, {"b": "\xff"}, {"b": b"\xff"}),
+        (INNER, {}, {"b": b"\xfe"}),
+        (["null", INNER], None, None),
+        (MONEY, "\x01", Decimal("0.01")),
+        ([MONEY, "null"], "\xff", Decimal("-0.01")),
+        (COINS, "\x00\x0f", Decimal("1.5")),
+        ({"type": "fixed", "name": "F", "size": 2}, "\xff\x00", b"\xff\x00"),
+        ({"type": "long", "logicalType": "timestamp-millis"}, 0, dt.datetime(1970, 1, 1, tzinfo=dt.UTC)),
+        ({"type": "enum", "name": "E", "symbols": ["X", "Y"]}, "Y", "Y"),
+    ],
+)
+def test_every_legal_default_stands_in_for_its_field(kind: Any, default: Any, value: Any) -> None:
+    fields = [{"name": "a", "type": kind, "default": default}]
+    form = AvroMessages((AvroSchema.parse(json.dumps({"type": "record", "name": "R", "fields": fields})),))
+    read = form.read(form.write({}) or b"")
+    assert read == {"a": value}
+    assert type(read["a"]) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "default"), [("bytes", "\u0100"), (MONEY, "\x7f\xff"), ({"type": "string", "logicalType": "uuid"}, "")]
+)
+def test_a_default_that_is_no_value_is_unwritable_where_it_is_needed(kind: Any, default: str) -> None:
+    fields = [{"name": "a", "type": kind, "default": default}, {"name": "b", "type": "int"}]
+    form = AvroMessages((AvroSchema.parse(json.dumps({"type": "record", "name": "R", "fields": fields})),))
+    assert unwritable(form, {"b": 1}).startswith("not a value of R: a: ")
+
+
 def test_whole_numbers_are_whole_in_a_union_if_they_may() -> None:
     form = record(["float", "double", "long", "string"])
     for value in (2**60 + 1, 1.1, "x", 0):

@@ -10,6 +10,7 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -199,6 +200,8 @@ def test_what_json_has_not_is_unwritable_and_told_where(wrong: Any) -> None:
         (dt.datetime(2024, 1, 1, 6), "2024-01-01T06:00:00Z"),  # noqa: DTZ001
         (dt.datetime(2024, 1, 1, 6, 0, 3, 25, tzinfo=dt.UTC), "2024-01-01T06:00:03.000025Z"),
         (dt.datetime(2024, 1, 1, 6, tzinfo=dt.timezone(dt.timedelta(hours=3))), "2024-01-01T06:00:00+03:00"),
+        (dt.datetime(1850, 1, 1, tzinfo=ZoneInfo("Europe/Berlin")), "1850-01-01T00:00:00+00:53:28"),
+        (dt.datetime(2024, 1, 1, tzinfo=dt.timezone(dt.timedelta(seconds=28))), "2024-01-01T00:00:00+00:00:28"),
         (pd.Timestamp("2024-01-01T06:00:00Z"), "2024-01-01T06:00:00Z"),
         (dt.date(2024, 1, 1), "2024-01-01"),
         (dt.time(6, 5), "06:05:00"),

@@ -215,3 +215,11 @@ def test_many_references_to_one_object_stop_at_the_limit() -> None:
     for _ in range(100):
         event = {"a": [event, event]}
     assert "more than the" in unwritable(XmlMessages(max_bytes=10_000), {"r": event})
+
+
+@pytest.mark.parametrize("blank", ["\u00a0", "\u3000", "\u2003", "\u0085"])
+def test_only_the_white_space_of_xml_is_layout(blank: str) -> None:
+    event = {"a": {"b": "1", "#text": blank}}
+    assert XML.read(f"<a>{blank}<b>1</b></a>".encode()) == event
+    assert XML.read(XML.write(event)) == event
+    assert XML.read(b"<a> \r\n\t<b>1</b></a>") == {"a": {"b": "1"}}

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -62,12 +63,40 @@ class _Fits(SchemaWalk[Fit]):
         return _fixed(size)
 
     def record(self, schema: Any, fields: Mapping[str, Fit]) -> Fit:
-        defaults = {str(field["name"]): self._default(field) for field in schema["fields"] if "default" in field}
+        given = [field for field in schema["fields"] if "default" in field]
+        defaults = {str(field["name"]): (self.defaults.of(field["type"]), field["default"]) for field in given}
         return _record(str(schema["name"]), fields, defaults)
 
-    def _default(self, field: Any) -> Any:
-        binary = avro_type(self._parsed.resolved(field["type"])) in {"bytes", "fixed"}
-        return field["default"].encode("latin-1") if binary else field["default"]
+    @cached_property
+    def defaults(self) -> _Fits:
+        """The fits of the schema's own defaults."""
+        return _DefaultFits(self._parsed)
+
+
+class _DefaultFits(_Fits):
+    """The fits of defaults, which are JSON: bytes are texts of one character each, also those of a decimal, and of a
+    union's branches the first one is meant, as they stand in the schema."""
+
+    @property
+    def primitives(self) -> Mapping[str, Fit]:
+        return _PRIMITIVE_DEFAULTS
+
+    @property
+    def defaults(self) -> _Fits:
+        return self
+
+    def logical(self, schema: Any) -> Fit | None:
+        if logical_type(schema) == "bytes-decimal":
+            return _unscaled(_bytes, int(schema["precision"]))
+        if logical_type(schema) == "fixed-decimal":
+            return _unscaled(_fixed(int(schema["size"])), int(schema["precision"]))
+        return super().logical(schema)
+
+    def union(self, branches: Sequence[Any]) -> Fit:
+        return _union(tuple((tag_of(branch), self.of(branch)) for branch in branches), nullable=False)
+
+    def fixed(self, size: int) -> Fit:
+        return _characters(_fixed(size))
 
 
 def _null(value: Any, levels: int) -> None:
@@ -153,6 +182,32 @@ def _fixed(size: int) -> Fit:
     return fit
 
 
+def _characters(inner: Fit) -> Fit:
+    """The fit of bytes that are given as a text, a character each."""
+
+    def fit(value: Any, levels: int) -> bytes:
+        try:
+            made: bytes = inner(value.encode("latin-1"), levels)
+        except (AttributeError, UnicodeEncodeError):
+            raise Misfit(f"the default {value_and_type(value)} is not a text of bytes") from None
+        return made
+
+    return fit
+
+
+def _unscaled(inner: Fit, precision: int) -> Fit:
+    """The fit of a decimal's default, which is its unscaled number in bytes."""
+    bytes_of = _characters(inner)
+
+    def fit(value: Any, levels: int) -> bytes:
+        made: bytes = bytes_of(value, levels)
+        if abs(int.from_bytes(made, signed=True)) >= 10**precision:
+            raise Misfit(f"the default is a decimal of more than {precision} digits")
+        return made
+
+    return fit
+
+
 def _enum(name: str, symbols: tuple[str, ...]) -> Fit:
     def fit(value: Any, levels: int) -> str:
         value = plain(value)
@@ -200,7 +255,7 @@ def _map(inner: Fit) -> Fit:
     return fit
 
 
-def _record(name: str, fields: Mapping[str, Fit], defaults: Mapping[str, Any]) -> Fit:
+def _record(name: str, fields: Mapping[str, Fit], defaults: Mapping[str, tuple[Fit, Any]]) -> Fit:
     def fit(value: Any, levels: int) -> dict[str, Any]:
         if not isinstance(value, Mapping):
             raise Misfit(f"{value_and_type(value)} is not an object, as {name} is")
@@ -214,7 +269,8 @@ def _record(name: str, fields: Mapping[str, Fit], defaults: Mapping[str, Any]) -
                 if key in value:
                     made[key] = inner(value[key], levels - 1)
                 elif key in defaults:
-                    made[key] = inner(defaults[key], levels - 1)
+                    fit_default, default = defaults[key]
+                    made[key] = fit_default(default, levels - 1)
                     absent += 1
                 else:
                     raise Misfit("the field is missing")
@@ -257,3 +313,4 @@ _PRIMITIVE: Mapping[str, Fit] = MappingProxyType(
         "string": _string,
     }
 )
+_PRIMITIVE_DEFAULTS: Mapping[str, Fit] = MappingProxyType({**_PRIMITIVE, "bytes": _characters(_bytes)})

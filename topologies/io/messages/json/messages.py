@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date, time
 from typing import Any, ClassVar
 
 import orjson
@@ -25,10 +26,11 @@ from topologies.io.messages.message_errors import Unreadable
 from topologies.io.messages.message_format import NO_HEADERS, Headers
 from topologies.io.messages.message_limits import MAX_BYTES, MAX_DEPTH, check_limits, present, too_deep, within
 from topologies.io.messages.misfit import unwritable_if_it_fails
+from topologies.io.messages.scalars import scalar_text
 
 _BOM = b"\xef\xbb\xbf"
 _UNREAD: Any = object()
-_OPTIONS = orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
+_OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class JsonMessages:
     def write(self, event: Any, headers: Headers = NO_HEADERS) -> bytes:
         """The message for an event. Raises Unwritable."""
         try:
-            message = orjson.dumps(event, option=_OPTIONS)
+            message = orjson.dumps(event, _time_text, _OPTIONS)
         except (
             Exception
         ):  # values that orjson does not support or that nest too deep for it, and exceptions of an object's own code
@@ -97,3 +99,11 @@ class JsonMessages:
         """The slow path, which supports more values and reports the first place that cannot be written."""
         with unwritable_if_it_fails():
             return within(orjson.dumps(plain(event, self.max_depth)), self.max_bytes)
+
+
+def _time_text(value: Any) -> str:
+    """The text of a time, which orjson would cut to whole minutes of its offset. Raises TypeError for anything else."""
+    text = scalar_text(value) if isinstance(value, date | time) else None
+    if text is None:
+        raise TypeError
+    return text

@@ -15,6 +15,9 @@ _ENCODINGS = re.compile(
     re.IGNORECASE,
 )  # all single-byte encodings, and those the parser knows itself
 
+_SPACE = " \t\r\n"
+"""White space of XML; other blanks, such as U+00A0, are text."""
+
 
 class XmlReading:
     """The state of reading one document: the open elements, and the content of the innermost one."""
@@ -54,7 +57,7 @@ class XmlReading:
         element: Any = text
         if content:
             element = content
-            if text and not (_has_elements(content) and text.isspace()):
+            if text and not (_has_elements(content) and not text.strip(_SPACE)):
                 content["#text"] = text
         self._content, self._texts = self._outer.pop()
         _add(self._content, name, element)
