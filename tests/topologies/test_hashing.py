@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topologies.graph.fields_hash import hash_rows
+from topologies.graph.fields_hash import hash_rows, tell_apart
 from topologies.graph.groupings import FieldsGrouping
 
 MASK = (1 << 64) - 1
@@ -161,3 +161,48 @@ def test_another_process_gives_the_same() -> None:
         command = [sys.executable, "-c", code]
         found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         assert found.stdout.strip() == str(here)
+
+
+# ---- keys whose hashes are equal
+
+
+LIKE_NULL = -7046029254386353131
+COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
+    "numbers": (pa.int64(), st.sampled_from([None, LIKE_NULL, 0, 1])),
+    "small ones": (pa.int8(), st.sampled_from([None, 1, 2])),
+    "doubles": (pa.float64(), st.sampled_from([None, 0.0, -0.0, 1.5, float("nan")])),
+    "texts": (pa.string(), st.sampled_from([None, "a", "b", ""])),
+    "dictionaries": (pa.dictionary(pa.int8(), pa.string()), st.sampled_from([None, "a", "b"])),
+    "decimals": (pa.decimal128(5, 2), st.sampled_from([None, 1, 2])),
+    "flags": (pa.bool_(), st.sampled_from([None, True, False])),
+    "lists": (pa.list_(pa.int64()), st.sampled_from([None, [1], [2, 3]])),
+}
+
+
+@given(st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=2), st.data())
+def test_different_keys_have_different_hashes_and_equal_ones_the_same(kinds: list[str], data: st.DataObject) -> None:
+    """Every key is given one of two hashes: the first of each keeps it."""
+    count = data.draw(st.integers(0, 8))
+    columns = [
+        pa.chunked_array([pa.array([data.draw(COLUMNS[kind][1]) for _ in range(count)], COLUMNS[kind][0])])
+        for kind in kinds
+    ]
+    keys = [str([None if each is None else each + 0.0 if isinstance(each, float) else each for each in row])
+            for row in zip(*(column.to_pylist() for column in columns), strict=True)]  # fmt: skip
+    given_hashes = {key: data.draw(st.sampled_from([7, LIKE_NULL])) for key in dict.fromkeys(keys)}
+    if len(kinds) == 1 and kinds[0] not in ("texts", "dictionaries", "decimals", "lists"):
+        given_hashes = dict(zip(keys, hash_rows(pa.table(columns, ["k"]), ["k"]).view(np.int64).tolist(), strict=True))
+    before = np.array([given_hashes[key] for key in keys], np.int64)
+    after = tell_apart(before, columns).tolist()
+    assert len(set(zip(keys, after, strict=True))) == len(set(keys)) == len(set(after))
+    first = dict[int, int]()
+    for hashed, told in zip(before.tolist(), after, strict=True):
+        assert first.setdefault(hashed, told) == hashed
+
+
+def test_the_hash_of_a_key_with_that_of_another_follows_from_its_values() -> None:
+    def apart(values: list[str]) -> dict[str, int]:
+        found = tell_apart(np.full(len(values), 7), [pa.chunked_array([pa.array(values)])])
+        return dict(zip(values, found.tolist(), strict=True))
+
+    assert apart(["x", "a", "b"])["b"] == apart(["x", "b"])["b"] == apart(["a", "b"])["b"]

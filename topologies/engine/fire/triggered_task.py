@@ -18,6 +18,7 @@ from topologies.engine.fire.task_windows import Firing, TaskSnapshot
 from topologies.engine.ingest.refusing import refuse_by_rule
 from topologies.engine.ingest.router import Router
 from topologies.engine.work.items import FireItem
+from topologies.graph.fields_hash import keys_told_apart
 from topologies.graph.nodes.windowed import WindowedNode
 from windowing.time.timestamps import FOREVER
 
@@ -53,7 +54,7 @@ class TriggeredTask:
         node, old, trigger = self._node, self._events.old.live(), self._node.bolt.settings.key_trigger
         assert trigger is not None
         parts = [part for part in (old, self._events.new) if part is not None]
-        events = Held.concat(parts or [no_events(node)])
+        events = keys_told_apart(Held.concat(parts or [no_events(node)]), node.keys)
         windows = TriggeredWindows(
             trigger, events, 0 if old is None else len(old), self._key_states, node.streams,
             key=node.bolt.settings.key, task=self._item.task, capacity=node.bolt.settings.capacity,

@@ -22,6 +22,7 @@ from topologies.engine.fire.assigned.key_watermarks import KeyWatermarks
 from topologies.engine.fire.assigned.task_known_keys import TaskKnownKeys
 from topologies.engine.fire.assigned.task_panes import TaskPanes
 from topologies.engine.work.items import FireItem
+from topologies.graph.fields_hash import keys_told_apart
 from topologies.graph.nodes.windowed import WindowedNode
 from windowing.window import TupleWindow
 
@@ -90,8 +91,8 @@ class Evaluations:
         whole = len(chosen) == len(given.events)
         held = replace(given.events if whole else given.events.take(chosen), seen=(flags[chosen] & SEEN) != 0)
         windows = AssignedWindows(
-            self._node.assigners, held, self._node.streams, keys=self._node.keys, task=self._task,
-            released=self._released, last=None if given.last is None else (given.last, chosen),
+            self._node.assigners, keys_told_apart(held, self._node.keys), self._node.streams, keys=self._node.keys,
+            task=self._task, released=self._released, last=None if given.last is None else (given.last, chosen),
         )  # fmt: skip
         span = self._span(windows, held, given)
         for window in self._due(windows, span, given):
