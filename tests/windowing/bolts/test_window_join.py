@@ -13,7 +13,7 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.graph.describing import topology_text
 from topologies.local import run_local
 from topologies.run.options import RunOptions
-from windbolt import BatchBolt, ConfigError, Session, TopologyError, WindowJoin
+from windbolt import BatchBolt, ConfigError, Session, TemporalJoin, TopologyError, WindowJoin
 from windbolt.testing import run_bolt
 
 Json = dict[str, Any]
@@ -292,3 +292,21 @@ def test_it_is_described() -> None:
     built = topology(lambda bolt: bolt.fields_grouping("persons", "id").fields_grouping("auctions", "seller"))
     assert "persons, auctions on id = seller (inner)" in topology_text(built)
     topology(lambda bolt: bolt.global_grouping("persons").global_grouping("auctions"))
+
+
+@pytest.mark.parametrize(
+    "join_of",
+    [join, lambda **names: TemporalJoin("persons", "auctions", on=ON, **names)],
+    ids=["window", "temporal"],
+)
+@pytest.mark.parametrize("moment", ["start", "end"])
+def test_a_moment_that_the_outputs_leave_out_is_refused(join_of: Any, moment: str) -> None:
+    with pytest.raises(ConfigError, match=f"a join with {moment}='then', and outputs= without 'then'"):
+        join_of(outputs="name string", **{moment: "then"})
+    join_of(outputs="name string, then timestamp", **{moment: "then"})
+    join_of(outputs="name string")
+
+
+def test_a_moment_that_the_outputs_name_is_there() -> None:
+    rows = rows_of(join(outputs="name string, since timestamp", start="since"), PEOPLE, SALES)
+    assert {str(row["since"])[:19] for row in rows} == {"1970-01-01 00:00:00"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from typing import Self
+from typing import ClassVar, Self
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ from windowing.bolts.joins.join_columns import (
     START,
     JoinColumn,
     On,
+    check_chosen,
     check_inputs,
     check_key_types,
     check_moments,
@@ -33,6 +34,8 @@ class Join(WindowedBolt):
 
     left_only = False
     """Whether its rows have the columns of left events alone."""
+    usual: ClassVar[Mapping[str, str | None]] = {START: None, END: None}
+    """The columns of the start and the end where nobody names them."""
 
     def __init__(
         self,
@@ -50,6 +53,9 @@ class Join(WindowedBolt):
         check_moments(start=start, end=end)
         self._rename, self._start, self._end = rename, start, end
         self._wanted = None if outputs is None else parse_schema(outputs)
+        if self._wanted is not None:
+            asked = {START: start, END: end}
+            check_chosen({moment: name for moment, name in asked.items() if name != self.usual[moment]}, self._wanted)
         self._columns: dict[str, JoinColumn] = {}
 
     @property

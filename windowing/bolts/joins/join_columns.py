@@ -103,6 +103,17 @@ def check_moments(**names: object) -> None:
             )
 
 
+def check_chosen(asked: Mapping[str, str | None], wanted: pa.Schema) -> None:
+    """ConfigError for columns of the start or the end that are asked for, and left out by ``outputs``."""
+    for moment, name in asked.items():
+        if name is not None and name not in wanted.names:
+            raise ConfigError(
+                f"a join with {moment}={name!r}, and outputs= without {name!r}",
+                why="outputs= has all columns of the rows, so this one would be in none",
+                do=f"name it there too, as '{name} timestamp', or leave {moment}= out",
+            )
+
+
 def check_inputs(inputs: Mapping[str, pa.Schema], left: str, right: str, keys: JoinKeys) -> None:
     """ConfigError unless the two streams are what a bolt reads, and have the key columns."""
     if set(inputs) != {left, right}:

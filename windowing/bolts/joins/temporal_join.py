@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -47,7 +47,7 @@ class TemporalJoin(Join, Operator):
     was known at the time. For an event without a partner these are its own start and end; for a row of a semi join, the
     moment at which its event met its first partner, and its own end. ``start`` and ``end`` give these two other names.
     A column that both streams have is named by ``rename``: ``"{stream}_{column}"``, or ``"{column}_{stream}"``.
-    ``outputs`` keeps some of the columns only, by their names: ``"item string, price double"``.
+    ``outputs`` keeps some of these columns only, by their names: ``"item string, price double"``.
 
     A pair is emitted when the watermark, the least of the marks of both inputs, is past the start of its overlap,
     which is also its time; it does not wait for the end. A row of a semi join is emitted when its event met its first
@@ -63,9 +63,12 @@ class TemporalJoin(Join, Operator):
     Late events are in no row. An outer join's rows plus its late stream contain every event of its outer side. The end
     of a lifetime is exclusive: an event of the other side at that very moment is no partner; see ``AlterLifetime``.
 
-    ConfigError for a join without keys, of a stream with itself, for a ``how`` that is none of these, or with a
-    ``rename`` that names no column; other mistakes are reported when the topology is built.
+    ConfigError for a join without keys, of a stream with itself, for a ``how`` that is none of these, with a
+    ``rename`` that names no column, or with a ``start`` or an ``end`` that ``outputs`` leaves out; other mistakes
+    are reported when the topology is built.
     """
+
+    usual: ClassVar[Mapping[str, str | None]] = {START: "overlap_start", END: "overlap_end"}
 
     @checked_value
     def __init__(

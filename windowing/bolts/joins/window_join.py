@@ -47,14 +47,15 @@ class WindowJoin(Join):
     their keys first. A key of one name is one column, which is never null for lack of a partner. Another column that
     both streams have is named by ``rename``: ``"{stream}_{column}"``, or ``"{column}_{stream}"``. ``start`` and
     ``end`` name columns for the start and the end of the window, timestamps; in windows of a count the start is null.
-    ``outputs`` keeps some of the columns only, by their names, in these types: ``"id long, price double"``. Columns of
-    one name have one type on both sides, as those of any bolt with several inputs. Rows of a window come in
+    ``outputs`` keeps some of these columns only, by their names, in these types: ``"id long, price double"``. Columns
+    of one name have one type on both sides, as those of any bolt with several inputs. Rows of a window come in
     order of (left, right); those of right events without a partner last.
 
     Late events are in no row: all events of a side are the rows of an outer join and its late stream together.
 
-    ConfigError for a join without keys, of a stream with itself, for a ``how`` that is none of these, and for a
-    ``rename`` that names no column; other mistakes are reported when the topology is built.
+    ConfigError for a join without keys, of a stream with itself, for a ``how`` that is none of these, for a
+    ``rename`` that names no column, and for a ``start`` or an ``end`` that ``outputs`` leaves out; other mistakes
+    are reported when the topology is built.
     """
 
     @checked_value
