@@ -331,16 +331,3 @@ def test_a_topic_that_was_made_anew_is_read_from_its_beginning_after_the_last_ba
     assert log.read_from_beginning("in", {"old": 1}, -1) == {"old": 2}
     assert log.partitions(0)["in"].ranges == (OffsetRange("same", 0, 0, 1),)
     assert (tmp_path / "sources/1/0").read_bytes().startswith(b"\0v1\n")
-
-
-def test_a_topic_that_ends_before_what_was_read_is_not_said_to_be_deleted_by_age() -> None:
-    from topologies.spark.spark_errors import kafka_error_in
-
-    said = (
-        "[STREAM_FAILED] Query terminated with exception: Some data may have been lost because they are not available "
-        "in Kafka any more;\nReason:\nPartition orders-0 offset was changed from 5 to 2.\n\tat org.apache.spark.Kafka"
-    )
-    found = kafka_error_in(said)
-    assert found is not None
-    assert "orders-0 offset was changed from 5 to 2: it was deleted and made anew" in str(found)
-    assert "keep records longer" not in str(found)

@@ -2,14 +2,16 @@
 
     python -m topologies.spark.workers.daemon WORKER
 
-Spark ends a query by closing the connections to its workers. A worker then finds its pipe broken, which pyspark prints
-over whatever is on the screen, and which is no trouble. And it imports once what every worker needs: workers are its
-forks, and Spark starts a new one after each task that fails.
+Spark ends a query, and a task that it has failed or no longer needs, by closing the connections to its workers. A
+worker then finds its pipe broken, which pyspark prints over whatever is on the screen, and which is no trouble. And it
+imports once what every worker needs: workers are its forks, and Spark starts a new one after each task that fails.
 """
 
 from __future__ import annotations
 
 import sys
+import traceback
+from types import SimpleNamespace
 from typing import Any
 
 from pyspark import daemon
@@ -24,7 +26,16 @@ def quiet_print(*words: object, **options: Any) -> None:
         sys.stderr.write(f"{text}\n")
 
 
-daemon.print = quiet_print  # type: ignore[attr-defined]
+def quiet_print_exc() -> None:
+    """The daemon's ``traceback.print_exc``, without those errors: pyspark 4.3 shows them so."""
+    if not isinstance(sys.exception(), (BrokenPipeError, ConnectionResetError)):
+        traceback.print_exc()
+
+
+vars(daemon).update(
+    print=quiet_print,
+    traceback=SimpleNamespace(print_exc=quiet_print_exc, format_exc=traceback.format_exc),
+)
 
 if __name__ == "__main__":
     daemon.manager()
