@@ -15,9 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers.damage import SCHEMA, Ids
+from tests.helpers.s3 import ENVIRONMENT, s3_server
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.spark_half.source_log import SourceLog
 from topologies.io import patterns
+from topologies.io.file_spout import FoundFile
 from topologies.io.patterns import find, leading, literal
 from topologies.preflight.look_at_spouts import find_sources
 from topologies.sources.unnameable import unnameable
@@ -129,6 +131,25 @@ def test_a_path_stands_for_these_files(project: Path, path: str) -> None:
 def test_an_absolute_path_stands_for_the_same(project: Path, path: str, before: str) -> None:
     spout = spouts.files(f"{before}{project}/{path}", SCHEMA, format="jsonl")
     assert sorted(shown(each, project) for each in spout.files()) == CASES[path]
+
+
+def test_a_store_is_listed_by_the_same_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    with s3_server() as store:
+        for name, value in (ENVIRONMENT | {"AWS_ENDPOINT_URL_S3": f"http://{store.address}"}).items():
+            monkeypatch.setenv(name, value)
+        for name in FILES:
+            if not name.startswith(".."):
+                store.put(name, b"{}\n")
+        found = {
+            path: [each.path.removeprefix("s3://bucket/") for each in _listed(f"s3a://bucket/{path}")]
+            for path in CASES
+            if not path.startswith("..")
+        }
+    assert {path: sorted(files) for path, files in found.items()} == {path: CASES[path] for path in found}
+
+
+def _listed(path: str) -> list[FoundFile]:
+    return spouts.files(path, SCHEMA, format="jsonl").listed()
 
 
 def test_a_local_run_reads_these_files(project: Path) -> None:
