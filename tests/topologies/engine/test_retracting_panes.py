@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from manager.storage.checkpoint import MemoryCheckpoint
@@ -70,7 +70,7 @@ class Run:
         added = set[Row]()
         for row in self._new("rows"):
             shown = (row["key"], row["start"], row["end"], row["names"])
-            if not row["_retract"]:
+            if not row.get("_retract"):
                 self.standing[shown] += 1
                 added.add(shown)
                 continue
@@ -171,7 +171,7 @@ class Case:
     panes: Panes
     batches: list[list[Event]] = field(default_factory=list)
 
-    def bolt(self) -> WindowedBolt:
+    def bolt(self, *, fires_once: bool = False) -> WindowedBolt:
         bolt = (Shows().with_key("key") if self.keyed else Shows()).with_lag(f"{self.lag}ms")
         match self.kind:
             case "tumbling":
@@ -195,7 +195,7 @@ class Case:
             bolt = bolt.with_lateness(by="window", allowed=f"{self.allowed}ms")
         if self.by_session:
             bolt = bolt.with_lateness(by_session=True)
-        return bolt.with_trigger(self.panes)
+        return bolt if fires_once else bolt.with_trigger(self.panes)
 
     def windows(self, events: list[Happening]) -> list[tuple[int, int, int, list[int]]]:
         """The windows of these events: end, start, key, and the names of its events."""
@@ -216,6 +216,7 @@ class Case:
 
 
 SESSIONS = ("sessions", "touching", "own gaps", "cut")
+KINDS = ("tumbling", "sliding", "two kinds", "sessions", "touching", "own gaps")
 
 
 @st.composite
@@ -237,9 +238,8 @@ def triggers(draw: st.DrawFn) -> PaneTrigger:
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
-    kind = draw(st.sampled_from(["tumbling", "sliding", "two kinds", *SESSIONS]))
-    allowed = draw(st.sampled_from([None, 0, 4, 12, 30])) if kind != "cut" else None
+def cases(draw: st.DrawFn, *, kinds: tuple[str, ...], lateness: tuple[int | None, ...] = (None, 0, 4, 12, 30)) -> Case:
+    kind, allowed = draw(st.sampled_from(kinds)), draw(st.sampled_from(lateness))
     early = draw(st.none() | triggers())
     late = draw(st.none() | triggers()) if allowed else None
     at_end = draw(st.integers(2, 3)) if early is None and kind != "cut" and draw(st.booleans()) else None
@@ -336,7 +336,7 @@ def normal(rows: set[Row] | Counter[Row], case: Case) -> list[tuple[int, int, in
 
 
 @examples(300, by_default=150)
-@given(cases())
+@given(cases(kinds=KINDS) | cases(kinds=("cut",), lateness=(None,)))
 def test_what_remains_is_what_a_run_with_everything_on_time_would_have_emitted_last(case: Case) -> None:
     run, expected = Run(case.bolt()), Windows(case)
     latest: int | None = None
@@ -353,3 +353,18 @@ def test_what_remains_is_what_a_run_with_everything_on_time_would_have_emitted_l
     run.batch(close=True)
     assert run.late() == expected.late
     assert normal(run.standing, case) == normal(expected.last(), case)
+
+
+@examples(100, by_default=50)
+@given(cases(kinds=("cut",)) | cases(kinds=KINDS))
+def test_what_remains_is_what_the_same_bolt_emits_that_fires_once(case: Case) -> None:
+    assume(case.panes.at_end is None)
+    run, once = Run(case.bolt()), Run(case.bolt(fires_once=True))
+    for batch in case.batches:
+        run.batch(*batch)
+        once.batch(*batch)
+        assert not shown_twice(case, run.standing)
+    run.batch(close=True)
+    once.batch(close=True)
+    assert run.late() == once.late()
+    assert run.standing == once.standing
