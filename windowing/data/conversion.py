@@ -57,11 +57,8 @@ def converted(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array
 
 def of_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Values of Python as a column, None as null; ``REFUSED`` where one is not of that type."""
-    trusted = _trusted(kind)
-    if trusted is not None and trusted.issuperset(map(type, values)):
+    if not values or _is_plain(values, kind):
         return pa.array(values, kind)
-    if not values:
-        return pa.array([], kind)
     if types.is_dictionary(kind):
         return of_values(values, kind.value_type).dictionary_encode().cast(kind)
     make = next((make for is_kind, make in _NESTED if is_kind(kind)), None)
@@ -187,6 +184,27 @@ def _check_fields(names: Iterable[Any], kind: pa.StructType) -> None:
 # -------------------------------------------------------------------------------------------------- values of Python
 
 
+def _is_plain(values: Iterable[Any], kind: pa.DataType) -> bool:
+    """Whether Arrow itself keeps or refuses each of these values: lists and dicts, and values of types it is strict on.
+
+    It looks at types alone, since Arrow is ten times as fast as the way in which others are converted.
+    """
+    if types.is_list(kind):
+        lists = list(values)
+        items = chain.from_iterable(each for each in lists if each is not None)
+        return _LISTS.issuperset(map(type, lists)) and _is_plain(items, kind.value_type)
+    if types.is_struct(kind):
+        rows, names = list(values), {field.name for field in kind}
+        if not _DICTS.issuperset(map(type, rows)) or len(names) != kind.num_fields:
+            return False
+        present = [row for row in rows if row is not None]
+        return all(row.keys() == names for row in present) and all(
+            _is_plain([row[field.name] for row in present], field.type) for field in kind
+        )
+    trusted = _trusted(kind)
+    return trusted is not None and trusted.issuperset(map(type, values))
+
+
 def _trusted(kind: pa.DataType) -> frozenset[type] | None:
     """The types whose values Arrow itself keeps or refuses; None where it does neither."""
     if types.is_timestamp(kind) or types.is_duration(kind) or types.is_time64(kind):
@@ -194,6 +212,7 @@ def _trusted(kind: pa.DataType) -> frozenset[type] | None:
     return _TRUSTED.get(kind.id)
 
 
+_LISTS, _DICTS = frozenset({list, tuple, _NONE}), frozenset({dict, _NONE})
 _TRUSTED: dict[int, frozenset[type]] = {
     **{kind().id: frozenset({int, _NONE}) for kind in (pa.int8, pa.int16, pa.int32, pa.int64)},
     **{kind().id: frozenset({int, _NONE}) for kind in (pa.uint8, pa.uint16, pa.uint32, pa.uint64)},
