@@ -16,6 +16,7 @@ from policies.assigners.assigner import Assigned, GridWindows, Live
 from windowing.errors import ConfigError
 from windowing.settings.bounds import Bounds
 from windowing.time.timestamps import EARLIEST, EPOCH, LATEST, to_datetime
+from windowing.time.zones import moment_of, zone_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,9 +35,9 @@ _LONGEST_UNIT = {"hour": _HOUR, "day": _DAY + _HOUR, "week": 7 * _DAY + _HOUR, "
 class CalendarWindows(GridWindows):
     """The hours, days, weeks (from Monday) or months of an IANA time zone, adjacent and without gaps.
 
-    With ``at``, times of day in microseconds after midnight, in order, days are divided into windows that begin then.
-
-    A window starts when the clocks of the zone first show its first moment or, where they skip it, at the skip. So days
+    A window starts when the clocks of the zone first show its first moment or, where they skip it, at the skip: at the
+    first moment of its hour, day, week or month. With ``at``, times of day in microseconds after midnight, in order,
+    days are divided into windows that begin then; a time that the clocks skip comes as it does for ``DayTime``. So days
     last 23 or 25 hours when the clocks change, a day that a zone skipped has no window, and an hour that the clocks
     show twice is two windows. An event with a lifetime is in every window that shares an instant with it (SI-27); at
     the end of the streams an endless one lasts as long as the latest known event of its key.
@@ -172,7 +173,9 @@ def _begins(zone: str, unit: Unit, period: int, at: tuple[int, ...]) -> tuple[in
             hours = range(period * _DAY, (period + 1) * _DAY, _HOUR)
             return tuple(moment for hour in hours for moment in _showings(zone, hour))
         case "day":
-            return tuple(_showings(zone, period * _DAY + begin)[0] for begin in at or (0,))
+            if at:
+                return tuple(moment_of(zone_of(zone), period * _DAY + begin) for begin in at)
+            wall = period * _DAY
         case "week":
             wall = (period * 7 - 3) * _DAY
         case "month":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -23,7 +23,7 @@ from policies.assigners import (
     WindowAssigner,
 )
 from windowing.settings.bounds import Bounds
-from windowing.time.timestamps import to_datetime
+from windowing.time.timestamps import from_datetime, to_datetime
 
 BEGIN, END = -100, 300
 NOT_CLOSED = -(1 << 60)
@@ -178,17 +178,16 @@ SWITCHES = {  # a moment when the clocks of a zone change, in microseconds
 
 @lru_cache
 def calendar_grid(unit: str, zone: str, at: tuple[int, ...] = ()) -> tuple[tuple[int, int], ...]:
-    """The windows around each switch: the clock is looked at every half hour, for another date, hour or shift.
-
-    A shift that has begun does not begin again when the clocks are set back.
-    """
+    """The windows around each switch: the clock is looked at every half hour, for another date or hour."""
     grid: set[tuple[int, int]] = set()
     for switch in SWITCHES[zone]:
         edges: list[int] = []
         shown: Any = None
+        if at:
+            grid.update(pairwise(_shifts(at, zone, to_datetime(switch).date())))
+            continue
         for moment in range(switch - 90 * 48 * STEP, switch + 90 * 48 * STEP, STEP):
-            local = to_datetime(moment).astimezone(ZoneInfo(zone))
-            showing: Any = max(_shift(at, local), shown or (date.min, 0)) if at else _showing(unit, local)
+            showing = _showing(unit, to_datetime(moment).astimezone(ZoneInfo(zone)))
             if shown not in (None, showing):
                 edges.append(moment)
             shown = showing
@@ -196,11 +195,14 @@ def calendar_grid(unit: str, zone: str, at: tuple[int, ...] = ()) -> tuple[tuple
     return tuple(sorted(grid))
 
 
-def _shift(at: tuple[int, ...], local: datetime) -> tuple[date, int]:
-    """The date at which a shift began, and which of the day it is."""
-    minutes = local.hour * 60 + local.minute
-    begun = [number for number, begin in enumerate(at) if begin <= minutes * 60 * 1_000_000]
-    return (local.date(), begun[-1]) if begun else (local.date() - timedelta(days=1), len(at) - 1)
+def _shifts(at: tuple[int, ...], zone: str, around: date) -> list[int]:
+    """When shifts begin: at local times, which Python turns into moments by the offset before a skip (PEP 495)."""
+    begins = set()
+    for day in range(-90, 91):
+        for begin in at:
+            local = datetime.combine(around + timedelta(days=day), time()) + timedelta(microseconds=begin)
+            begins.add(from_datetime(local.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)))
+    return sorted(begins)
 
 
 def _showing(unit: str, local: datetime) -> object:

@@ -31,6 +31,7 @@ from tests.oracles import assigner_oracle as oracle
 from tests.oracles.assigner_oracle import Happening
 from windowing.errors import ConfigError
 from windowing.settings.bounds import Bounds
+from windowing.time.daytimes import DayTime
 from windowing.time.durations import Count, Duration, hours, micros, millis, minutes, parse_duration, seconds
 from windowing.time.timestamps import EARLIEST, FOREVER, LATEST, from_datetime
 
@@ -364,10 +365,11 @@ def test_the_shift_of_the_night_lasts_as_long_as_the_clocks_make_it(evening: str
     ]
 
 
-def test_a_shift_whose_beginning_the_clocks_skip_begins_at_the_skip_and_one_shown_twice_at_the_first() -> None:
+def test_a_shift_whose_beginning_the_clocks_skip_begins_as_a_trigger_fires_and_one_shown_twice_at_the_first() -> None:
     zone, half_past_two = "Europe/Berlin", (9_000 * SECOND,)
     ((start, end, _),) = formed(CalendarWindows("day", zone, at=half_past_two), live([local(zone, "2025-03-30T12:00")]))
-    assert (start, end) == (local(zone, "2025-03-30T03:00"), local(zone, "2025-03-31T02:30"))
+    assert (start, end) == (local(zone, "2025-03-30T03:30"), local(zone, "2025-03-31T02:30"))
+    assert start == DayTime(half_past_two[0], zone).next(start - 1)
     ((start, end, _),) = formed(CalendarWindows("day", zone, at=half_past_two), live([local(zone, "2025-10-26T12:00")]))
     assert (start, end) == (local(zone, "2025-10-26T02:30"), local(zone, "2025-10-27T02:30"))
 

@@ -13,7 +13,7 @@ from windowing.calls.checked import checked_on_failure
 from windowing.errors import ConfigError
 from windowing.time.daytime_letters import TimeText, time_text
 from windowing.time.timestamps import EARLIEST, LATEST, to_datetime
-from windowing.time.zones import zone_of
+from windowing.time.zones import moment_of, zone_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -137,13 +137,7 @@ def _steady(zone: str, day: int) -> int | None:
 def _around(time: DayTime, day: int) -> tuple[int, ...]:
     """When a time of day comes around a day (UTC): one after any moment of that day is among them."""
     zone = zone_of(time.zone)
-    moments = set()
-    for local in range(day - 1, day + 3):
-        wall = local * _DAY + time.micros
-        # Of a time that is shown twice this is the first; of one that is leapt over, the offset before the leap.
-        shown = to_datetime(wall).replace(tzinfo=zone, fold=0)
-        moments.add(wall - _micros(shown.utcoffset()))
-    return tuple(sorted(moments))
+    return tuple(sorted({moment_of(zone, local * _DAY + time.micros) for local in range(day - 1, day + 3)}))
 
 
 def _offset(clocks: tzinfo, moment: int) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from windowing.errors import ConfigError
+from windowing.time.timestamps import EARLIEST, LATEST, to_datetime
 
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d)(?::?(\d\d))?)?", re.ASCII)
 # Java's ZoneOffset ends there as well.
@@ -18,6 +19,22 @@ _WIDEST = timedelta(hours=18)
 _QUARTER = 900
 _FIRST, _LAST = -62_135_596_800, 253_402_300_799
 """The seconds since 1970 of the first and the last that Python knows."""
+
+
+_DAY = 86_400_000_000
+
+
+def moment_of(zone: tzinfo, local: int) -> int:
+    """The moment at which the clocks of a zone show a local time: of a time that they show twice the first, and one
+    that they skip is taken with the offset before the skip (02:30 is then 03:30), as in java.time and iCalendar.
+
+    The local time is in microseconds since the clocks would have shown the epoch; the result in microseconds since the
+    epoch.
+    """
+    # datetime cannot represent years beyond these; the clocks no longer change there.
+    near = min(max(local, EARLIEST + 2 * _DAY), LATEST - 2 * _DAY)
+    offset = to_datetime(near).replace(tzinfo=zone, fold=0).utcoffset() or timedelta()
+    return local - offset // timedelta(microseconds=1)
 
 
 @lru_cache(maxsize=1 << 10)

@@ -34,7 +34,8 @@ class Calendar(WindowKind):
 
     A day has 23 or 25 hours where clocks change. ``at`` divides days into shifts that begin at local times:
     ``Calendar("day", "Europe/Berlin", at=["06:00", "14:00", "22:00"])``, of which the one of the night has 7 or 9 hours
-    then. A time that the clocks skip is the moment of the skip, and one that they show twice is the first.
+    then. Of a time that the clocks show twice the first counts; one that they skip is taken with the offset before the
+    skip, as for triggers: 02:30 is then 03:30. A day whose midnight is skipped begins at its first moment.
 
     Where a bolt has no other kind of window beside them they hold their start and not their end, unless
     ``with_alignment(bounds=...)`` says otherwise.
