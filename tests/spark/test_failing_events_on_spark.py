@@ -57,6 +57,6 @@ def test_rows_errors_accounts_and_warnings_are_those_of_a_local_run(tmp_path: Pa
         told = [text for text in summary.complaints if "before 1990" in text]
         found.append((emitted, summary.last.bolts["n"].accounts, told))
     assert found[0] == found[1]
-    rows, accounts, told = found[0]
-    assert (len(rows["parse_errors"]), len(rows["n_errors"]), len(told)) == (3, 4, 1)
+    emitted, accounts, told = found[0]
+    assert (len(emitted["parse_errors"]), len(emitted["n_errors"]), len(told)) == (3, 4, 1)
     assert (accounts["received"], accounts["windowed"], accounts["invalid"]) == (7, 3, 4)

@@ -195,7 +195,8 @@ def arrivals(draw: st.DrawFn) -> list[Json]:
     now = 0
     for number in range(draw(st.integers(2, 16))):
         now += draw(st.integers(0, 3))
-        again = dict(draw(st.sampled_from(sent))["event"]) if sent and draw(st.integers(0, 1)) else None
+        comes_again = bool(sent) and draw(st.booleans())
+        again = dict(draw(st.sampled_from(sent))["event"]) if comes_again else None
         at = now if again is None or draw(st.booleans()) else again["ts"]
         fields = {"m": f"m{number}", "k": draw(st.sampled_from(["a", "a", "b", None]))} if again is None else again
         lasting: int = draw(st.integers(1, 12))

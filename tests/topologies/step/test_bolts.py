@@ -471,7 +471,8 @@ def test_what_passes_through_is_written_by_the_schema_that_it_names(
     if value is None:
         assert "there is no schema" in found["failed"][0]["_reason"]
     else:
-        assert found == {"default": [sent(value, key=b"k", **({} if name is None else {"schemaName": name}))]}
+        headers = {} if name is None else {"schemaName": name}
+        assert found == {"default": [sent(value, "out", b"k", **headers)]}
 
 
 @pytest.mark.feature("UH-31")
