@@ -11,6 +11,7 @@ from manager.queue.queue_state import QueueState
 from manager.storage.segments.ref import Ref
 from manager.storage.segments.refs import Refs
 from policies.marks import NONE
+from windowing.time.timestamps import FOREVER
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,8 @@ class BoltTaskState:
     """The state of a stateful bolt: its JSON part under "", its tables by name."""
     shown: Mapping[str, Ref] = field(default_factory=dict)
     """Per output stream, the rows that a later firing of their windows may retract."""
+    needed_until: int | None = None
+    """Time in microseconds at which ``user`` is needed no more, unless another event comes; None where it is kept."""
 
     def plus(self, further: BoltTaskState) -> BoltTaskState:
         """The state after further calls of the bolt; ``user`` and ``shown`` are unchanged."""
@@ -93,6 +96,11 @@ class BoltTaskState:
     def counted(self, further: Mapping[str, int]) -> BoltTaskState:
         """The state with these counts added."""
         return replace(self, counters=dict(sorted((Counter(self.counters) + Counter(further)).items())))
+
+
+def is_over(needed_until: int | None, frontier: int | None) -> bool:
+    """True if time has passed all that a bolt keeps. The end of the streams passes nothing: a run may go on."""
+    return needed_until is not None and frontier is not None and needed_until <= frontier < FOREVER
 
 
 @dataclass

@@ -117,7 +117,7 @@ def _started_over(node: WindowedNode, before: BoltState | None) -> BoltState:
     total = BoltTaskState()
     for task in before.tasks:
         total = total.plus(task.bolt)
-    tasks[0] = replace(tasks[0], bolt=replace(total, user={}, shown={}))
+    tasks[0] = replace(tasks[0], bolt=replace(total, user={}, shown={}, needed_until=None))
     return BoltState(Accounts(node.streams, now), tasks)
 
 

@@ -562,6 +562,12 @@ class StatefulWindowedBolt(WindowedBolt):
         """Called once per task, before its first window: values for the declared names; zeros and empties if not."""
         return new_state(self.state_types)
 
+    @property
+    def needed_until(self) -> int | None:
+        """Time in microseconds from which ``state`` is what it was in the beginning, unless another event comes; None
+        where it is kept."""
+        return None
+
     def move_state(
         self, states: Sequence[dict[str, Any]], task_of: Callable[..., int], tasks: int
     ) -> Sequence[dict[str, Any]]:

@@ -245,3 +245,34 @@ def test_tasks_that_would_not_see_all_events_of_a_key_are_refused(bolt: Any, wha
     builder.set_sink("out", sinks.memory()).from_("bolt")
     with pytest.raises(TopologyError, match=what):
         builder.build()
+
+
+@pytest.mark.parametrize(
+    "bolt",
+    [
+        Deduplicate("id", within="10ms", rest="rest"),
+        RateLimit(2, per="10ms", by="id", rest="rest"),
+        Changes("id", of="v", within="10ms", rest="rest"),
+    ],
+    ids=str,
+)
+def test_time_passes_too_where_no_event_comes(bolt: Any) -> None:
+    """Of two tasks one gets no further events: what it remembers is forgotten all the same."""
+    driver = driver_of(bolt, tasks=2)
+    driver.push("in", [(n, f"id {n}", 0.0, n % 5) for n in range(60)])
+    driver.push("in", [(100, "id 0", 0.0, 12)])  # the watermark is at 7: all are remembered
+    assert min(kept(driver)) > 0
+    driver.push("in", [(101, "id 0", 0.0, 500)])
+    assert sorted(kept(driver)) == [0, 0]
+    driver.push("in", [(102, "id 0", 1.0, 600)])
+    assert sorted(kept(driver)) == [0, 0]
+    driver.close()
+    assert sorted(kept(driver)) == [0, 1]  # a run may go on
+    assert [row["n"] for row in driver.read("out")][60:] == [100, 101, 102]
+
+
+def kept(driver: TopologyDriver) -> list[int]:
+    """How many events each task remembers."""
+    run = driver._run.micro_batch
+    saved = [task.bolt.user for task in run.manifest.bolts["bolt"].tasks]
+    return [load_state(run.checkpoint.segments, user)["passed"].num_rows if user else 0 for user in saved]

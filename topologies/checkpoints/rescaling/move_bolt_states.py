@@ -37,6 +37,8 @@ def move_bolt_states(
     for state in before:
         total = total.plus(state)
     users = _users(before, route, store, writer, bolt)
+    known = [state.needed_until for state in before if state.user]
+    needed_until = None if None in known else max((each for each in known if each is not None), default=None)
     return [
         BoltTaskState(
             fired=total.fired if task == 0 else 0,
@@ -44,6 +46,7 @@ def move_bolt_states(
             emitted=total.emitted if task == 0 else {},
             counters=dict(Counter(total.counters)) if task == 0 else {},
             user=user,
+            needed_until=needed_until if user else None,
         )
         for task, user in enumerate(users)
     ]

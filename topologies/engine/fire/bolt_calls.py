@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from manager.storage.segments.ref import Ref
 from manager.storage.segments.segments import SegmentStore, SegmentWriter
-from manager.storage.task_state import BoltTaskState
+from manager.storage.task_state import BoltTaskState, is_over
 from manager.triggered.key_firings import Forgotten
 from topologies.engine.failures.user_code import bolt_failure, failed
 from topologies.engine.failures.whereabouts import worker_position
@@ -50,7 +50,7 @@ class BoltCalls:
 
     def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
         self.node, self.task, self.router, self.context = node, item.task, router, router.context
-        self.before = item.state.bolt
+        self.before, self._frontier = item.state.bolt, item.frontiers.current
         self._fired = self._suppressed = 0
         self._forgot = False
         self._emitted: dict[str, int] = {}
@@ -154,11 +154,15 @@ class BoltCalls:
         """Write the state of the bolt; return it with the counts so far. ``fired`` is the snapshot of the windows after
         the calls."""
         before, bolt = self.before, self._bolt
-        user = before.user
-        if (self._fired or self._forgot) and isinstance(bolt, StatefulWindowedBolt):
-            user = self._save_state(bolt, writer)
+        called = bolt if isinstance(bolt, StatefulWindowedBolt) and (self._fired or self._forgot) else None
+        user, needed_until = before.user, before.needed_until if called is None else called.needed_until
+        if is_over(needed_until, self._frontier):  # what is remembered goes with time, also where no event comes
+            user, needed_until = {}, None
+        elif called is not None:
+            user = self._save_state(called, writer)
         shown = before.shown if self._retractions is None else self._retractions.save(writer)
-        return replace(before.plus(self.done), user=user, shown=shown).counted(fired.counters)
+        after = replace(before.plus(self.done), user=user, shown=shown, needed_until=needed_until)
+        return after.counted(fired.counters)
 
     @property
     def done(self) -> BoltTaskState:

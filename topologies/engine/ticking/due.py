@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from manager.queue.queue_state import QueueState
-from manager.storage.task_state import AssignedState, TaskState, TriggeredState
+from manager.storage.task_state import AssignedState, TaskState, TriggeredState, is_over
 from policies.eviction import CountEvictionPolicy, EvictionPolicy
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, is_idle
 from topologies.engine.work.deferred_events import DeferredSections
@@ -17,6 +17,8 @@ def has_work(node: WindowedNode, task: TaskState, arrived: DeferredSections | No
     frontier = frontiers.current
     if frontier is None:
         return False
+    if is_over(task.bolt.needed_until, frontier):
+        return True
     match task.windows:
         case QueueState() as queue:
             ready = task.refs.needed_up_to(frontier)

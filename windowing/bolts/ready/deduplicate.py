@@ -30,7 +30,8 @@ class Deduplicate(Passing):
     its time stay what they are.
 
     Repeats are counted as ``repeats`` in the counters of the run, and go to the output stream ``rest`` if one is named.
-    An id is forgotten once its time is over. With several tasks, group the inputs by fields among ``by``.
+    An id is forgotten once its time is over; at a task without further events, once that of all its ids is. With
+    several tasks, group the inputs by fields among ``by``.
 
     Raises ConfigError without columns, for a ``within`` of zero, and for an invalid name of a column or stream.
     """

@@ -101,6 +101,13 @@ class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
         schemas = super().output_schemas()
         return schemas if self.rest is None else dict.fromkeys((*schemas, self.rest), schemas[DEFAULT_STREAM])
 
+    @property
+    def needed_until(self) -> int | None:
+        times = self.state[_PASSED].column(_TIME)
+        if self.within is None or not len(times):
+            return None
+        return int(times[-1].as_py()) + self.within.micros
+
     def prepare(self, context: TaskContext) -> None:
         self._counters = context.counters
 
