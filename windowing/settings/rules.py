@@ -206,5 +206,8 @@ class Lifetime:
     """The columns by which an end edge finds its start."""
 
 
+NO_COLUMN: Final = ""
+"""Instead of ``Lifetime.end_field``: no event says when it ends; the next version of its key ends it."""
+
 START: Final = "start"
 """Windows are counted from when the topology first ran, by its clock."""

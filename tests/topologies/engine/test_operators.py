@@ -610,3 +610,52 @@ def test_endless_lifetimes_do_not_wrap_when_they_are_shifted() -> None:
     topology = builder.build()
     step = play(topology, {"events": [event("a", 1, 3, shape="start_edge")]})
     assert step.manifest.bolts["second"].accounts.totals(0)["received"] == 0
+
+
+VERSIONED = st.lists(
+    st.tuples(st.sampled_from("oopp"), st.sampled_from("ab"), st.integers(0, 30), st.booleans()), max_size=30
+)
+
+
+@examples(60, by_default=30)
+@given(VERSIONED, st.sampled_from(["inner", "left"]))
+def test_a_version_lasts_until_the_next_one_of_its_key(drawn: list[tuple[str, str, int, bool]], how: Any) -> None:
+    join = TemporalJoin("orders", "prices", on="item", how=how, outputs="id long, price long", versions=True)
+    builder = TopologyBuilder("versions")
+    builder.set_spout("prices", spouts.memory("item string, price long, ts long"))
+    builder.set_spout("orders", spouts.memory("id long, item string, ts long"))
+    bolt = builder.set_bolt("join", join.with_timestamp_field("ts").with_lag("100ms"))
+    bolt.global_grouping("prices").global_grouping("orders")
+    driver = TopologyDriver(builder.build())
+    prices: list[tuple[str, int, int]] = []
+    orders: list[tuple[int, str, int]] = []
+    batch: dict[str, list[Any]] = {"prices": [], "orders": []}
+    for number, (kind, item, ts, ends) in enumerate(drawn):
+        if kind == "p":
+            prices.append((item, number, ts))
+            batch["prices"].append((item, number, ts))
+        else:
+            orders.append((number, item, ts))
+            batch["orders"].append((number, item, ts))
+        if ends:
+            driver.push_together(batch)
+            batch = {"prices": [], "orders": []}
+    driver.push_together(batch)
+    driver.close()
+    expected = []
+    for number, item, ts in orders:
+        held = [(since, price) for each, price, since in prices if each == item and since <= ts]
+        if held or how == "left":
+            expected.append((number, max(held)[1] if held else None))
+    assert sorted((row["id"], row["price"]) for row in driver.read("join")) == sorted(expected), driver.story()
+
+
+def test_versions_wait_for_no_end_edge() -> None:
+    join = TemporalJoin("orders", "prices", on="item", versions=True).with_timestamp_field("ts")
+    builder = TopologyBuilder("versions")
+    for name in ("prices", "orders"):
+        builder.set_spout(name, spouts.memory("item string, ts long, until long, shape string"))
+    bolt = builder.set_bolt("join", join.with_lifetime("until", shape_field="shape", edge_key=["item"]))
+    bolt.global_grouping("prices").global_grouping("orders")
+    with pytest.raises(TopologyError, match="versions=True of events with a shape_field"):
+        builder.build()

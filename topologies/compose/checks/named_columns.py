@@ -12,6 +12,7 @@ from topologies.graph.streams import stream_label
 from windowing.errors import ConfigError
 from windowing.settings.kinds import Session
 from windowing.settings.panes import RETRACT
+from windowing.settings.rules import NO_COLUMN
 from windowing.time.timestamps import is_time
 
 
@@ -21,7 +22,8 @@ def columns(bolt: CheckedBolt) -> Iterator[ConfigError]:
     for field in () if bolt.temporal else settings.key:
         yield from bolt.column("with_key", field, everywhere=True)
     if settings.lifetime is not None:
-        yield from bolt.column("with_lifetime", settings.lifetime.end_field, is_time, "a time")
+        if settings.lifetime.end_field != NO_COLUMN:
+            yield from bolt.column("with_lifetime", settings.lifetime.end_field, is_time, "a time")
         if settings.lifetime.shape_field is not None:
             yield from bolt.column("with_lifetime", settings.lifetime.shape_field, _is_text, "a text")
         for field in settings.lifetime.edge_key:

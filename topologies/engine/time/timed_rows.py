@@ -15,7 +15,7 @@ from topologies.engine.time.read_times import read_times
 from topologies.engine.time.reasons import Reasons, first_reasons, reasons_of
 from topologies.engine.time.session_gaps import session_gaps
 from topologies.graph.nodes.windowed import WindowedNode
-from windowing.time.timestamps import from_column
+from windowing.time.timestamps import FOREVER, from_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,6 +64,8 @@ def timed(
     if given is not None:
         times = np.where(given > NONE, given, times)
     ends, end_edges, wrong_ends = lifetimes(settings.lifetime, table, times)
+    if ends is not None and settings.lifetime is not None and node.versions == input_index:
+        ends = ends if settings.lifetime.end_field in table.column_names else np.full(len(times), FOREVER)
     gaps, wrong_gaps = session_gaps(settings.kinds, table, times)
     reasons = first_reasons(wrong_given, wrong_times, *wrong_ends, *wrong_gaps)
     started, codes = times, np.zeros(len(times), np.int8)

@@ -128,6 +128,14 @@ class WindowedNode:
             return tuple(bolt.keys_by_stream[name] for name in self.streams)
         return (bolt.settings.key,) * len(self.inputs)
 
+    @property
+    def versions(self) -> int | None:
+        """The input whose events are versions: each ends as the next one of its key begins; None where none is."""
+        bolt = self.bolt
+        if not isinstance(bolt, TemporalJoin) or not bolt.versions:
+            return None
+        return self.streams.index(bolt.right)
+
     @cached_property
     def listed(self) -> tuple[ListedRows, ...] | None:
         """By task, the keys that the user lists, whose windows fire without events (``with_empty_windows``)."""

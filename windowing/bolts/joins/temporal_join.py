@@ -17,6 +17,7 @@ from windowing.data.returned_rows import EmittedRows
 from windowing.errors import ConfigError
 from windowing.settings.joins import How, check_how
 from windowing.settings.kinds import Meeting, Onset
+from windowing.settings.rules import NO_COLUMN, Lifetime, flag
 from windowing.time.timestamps import to_column
 from windowing.window import TupleWindow
 
@@ -55,6 +56,10 @@ class TemporalJoin(Join, Operator):
     its time. An event without an end is emitted when the streams end, after everything else of its task. Pairs of one
     key and moment come in order of (left, right), before the events of this key and moment without a partner.
 
+    ``versions``: an event of the right stream is the version of its key until the next one begins, as in Flink's
+    temporal table join; of those that begin at the same time the last counts. ``with_lifetime`` is then only needed for
+    left events that last, and for versions that end before the next one.
+
     A stream without the column of ``with_lifetime`` consists of points; ``AlterLifetime`` gives events a duration. The
     state is the events that may still overlap others: start edges stay until their end edges come. Where events without
     a partner have rows, one ended event per key may be kept too, to know which waiting events have met a partner.
@@ -82,11 +87,14 @@ class TemporalJoin(Join, Operator):
         rename: str = "{stream}_{column}",
         start: str = "overlap_start",
         end: str = "overlap_end",
+        versions: bool = False,
     ) -> None:
         super().__init__(left, right, on=on, outputs=outputs, rename=rename, start=start, end=end)
         check_how(how)
         self.how, self.left_only = how, how in ("semi", "anti")
-        self.settings = replace(self.settings, key=self.keys.left, kinds=_kinds(how, 0))
+        self.versions = flag("versions", versions)
+        lifetime = Lifetime(NO_COLUMN) if versions else None
+        self.settings = replace(self.settings, key=self.keys.left, kinds=_kinds(how, 0), lifetime=lifetime)
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
         """The join with its columns; ConfigError where they cannot be."""
@@ -96,7 +104,13 @@ class TemporalJoin(Join, Operator):
                 "a join of events without lifetimes",
                 why="pairs are events that live at the same time",
                 do="call with_lifetime(end_field) with the column that says when events end; for events of a duration "
-                "AlterLifetime makes one, in a bolt before",
+                "AlterLifetime makes one, in a bolt before; where the next event of a key ends the last, versions=True",
+            )
+        if self.versions and self.settings.lifetime.shape_field is not None:
+            raise ConfigError(
+                "a join with versions=True of events with a shape_field",
+                why="a version ends as the next one of its key begins, and waits for no end edge",
+                do="leave one of the two out",
             )
         bound.settings = replace(bound.settings, kinds=_kinds(self.how, list(inputs).index(self.left)))
         return bound

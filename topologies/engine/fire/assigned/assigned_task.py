@@ -16,6 +16,7 @@ from topologies.engine.admission.deciding import AdmissionContext
 from topologies.engine.fire.admitting import Admitted
 from topologies.engine.fire.assigned.evaluations import Evaluations, EvaluationScope
 from topologies.engine.fire.assigned.key_watermarks import KeyWatermarks
+from topologies.engine.fire.assigned.versions import end_versions
 from topologies.engine.fire.assigned.waiting_edges import WaitingEdges
 from topologies.engine.fire.held_events import TaskEvents, no_events
 from topologies.engine.fire.task_windows import Firing, StillOpen, TaskSnapshot
@@ -53,7 +54,10 @@ class AssignedTask:
 
     def accept(self, admitted: Admitted) -> None:
         """Take the admitted events of the batch."""
-        if self._edges.concern(admitted):  # all events are then written again
+        versions, new = self._node.versions, admitted.events
+        if versions is not None and new.streams is not None and (new.streams == versions).any():
+            self._events.replace_all(end_versions(self._still_needed(), new, versions))
+        elif self._edges.concern(admitted):  # all events are then written again
             events = self._edges.match(self._still_needed(), admitted)
             self._events.replace_all(events if len(events) else None)
         else:
