@@ -1,4 +1,4 @@
-"""Calendar windows: the hours, days, weeks and months of a time zone, including clock changes."""
+"""Calendar windows: the hours, days, weeks, months, quarters and years of a time zone, including clock changes."""
 
 from __future__ import annotations
 
@@ -24,23 +24,34 @@ if TYPE_CHECKING:
     from policies.admission import LastEnd
     from policies.assigners.assigner import Limit
 
-Unit = Literal["hour", "day", "week", "month"]
+Unit = Literal["hour", "day", "week", "month", "quarter", "year"]
 
 _HOUR, _DAY = 3_600_000_000, 86_400_000_000
-_LONGEST_UNIT = {"hour": _HOUR, "day": _DAY + _HOUR, "week": 7 * _DAY + _HOUR, "month": 31 * _DAY + _HOUR}
+_LONGEST_UNIT = {
+    "hour": _HOUR,
+    "day": _DAY + _HOUR,
+    "week": 7 * _DAY + _HOUR,
+    "month": 31 * _DAY + _HOUR,
+    "quarter": 92 * _DAY + _HOUR,
+    "year": 366 * _DAY + _HOUR,
+}
 """In microseconds: a day has 25 hours when clocks go back."""
 
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class CalendarWindows(GridWindows):
-    """The hours, days, weeks (from Monday) or months of an IANA time zone, adjacent and without gaps.
+    """The hours, days, weeks, months, quarters or years of an IANA time zone, adjacent and without gaps.
+
+    ``shift``: weeks begin this many days after Monday, quarters and years this many months after January.
 
     A window starts when the clocks of the zone first show its first moment or, where they skip it, at the skip: at the
-    first moment of its hour, day, week or month. With ``at``, times of day in microseconds after midnight, in order,
-    days are divided into windows that begin then; a time that the clocks skip comes as it does for ``DayTime``. So days
-    last 23 or 25 hours when the clocks change, a day that a zone skipped has no window, and an hour that the clocks
-    show twice is two windows. An event with a lifetime is in every window that shares an instant with it (SI-27); at
-    the end of the streams an endless one lasts as long as the latest known event of its key.
+    first moment of its hour, day, week, month, quarter or year. With ``at``, times of day in microseconds after
+    midnight, in order, days are divided into windows that begin then; a time that the clocks skip comes as it does for
+    ``DayTime``. So days last 23 or 25 hours when the clocks change, a day that a zone skipped has no window, and an
+    hour that the clocks show twice is two windows. An event with a lifetime is in every window that shares an instant
+    with it (SI-27); at the end of the streams an endless one lasts as long as the latest known event of its key.
 
     Raises ConfigError for an unknown unit or zone.
     """
@@ -49,6 +60,12 @@ class CalendarWindows(GridWindows):
     zone: str
     bounds: Bounds = Bounds.START
     at: tuple[int, ...] = ()
+    shift: int = 0
+
+    def __repr__(self) -> str:
+        """As of any dataclass, but without a shift where there is none: checkpoints know that from before."""
+        names = ("unit", "zone", "bounds", "at", *(("shift",) if self.shift else ()))
+        return f"CalendarWindows({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
     def __post_init__(self) -> None:
         if self.unit not in get_args(Unit):
@@ -148,16 +165,16 @@ class CalendarWindows(GridWindows):
         froms = lows[np.concatenate([[0], breaks + 1])].tolist()
         tos = highs[np.concatenate([breaks, [len(highs) - 1]])].tolist()
         periods = (period for low, high in zip(froms, tos, strict=True) for period in range(low, high + 1))
-        return np.unique(
-            np.array([edge for period in periods for edge in _begins(self.zone, self.unit, period, self.at)])
-        )
+        edges = (_begins(self.zone, self.unit, period, self.at, self.shift) for period in periods)
+        return np.unique(np.array([edge for of_period in edges for edge in of_period]))
 
     def _periods(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         """The number of the period of each time if the zone were UTC; hours are handled a day at a time."""
-        if self.unit == "month":
-            return times.astype("datetime64[us]").astype("datetime64[M]").astype(np.int64)
+        if self.unit in _MONTHS:
+            months = times.astype("datetime64[us]").astype("datetime64[M]").astype(np.int64)
+            return (months - self.shift) // _MONTHS[self.unit]
         # 1970 began on a Thursday.
-        return times // _DAY if self.unit != "week" else (times // _DAY + 3) // 7
+        return times // _DAY if self.unit != "week" else (times // _DAY + 3 - self.shift) // 7
 
 
 def _places(edges: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -165,7 +182,7 @@ def _places(edges: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.in
 
 
 @lru_cache(maxsize=1 << 14)
-def _begins(zone: str, unit: Unit, period: int, at: tuple[int, ...]) -> tuple[int, ...]:
+def _begins(zone: str, unit: Unit, period: int, at: tuple[int, ...], shift: int) -> tuple[int, ...]:
     """The start of a period in microseconds since the epoch; for a day of hours, the start of each hour, and for one
     that is divided, of each part."""
     match unit:
@@ -177,9 +194,10 @@ def _begins(zone: str, unit: Unit, period: int, at: tuple[int, ...]) -> tuple[in
                 return tuple(moment_of(zone_of(zone), period * _DAY + begin) for begin in at)
             wall = period * _DAY
         case "week":
-            wall = (period * 7 - 3) * _DAY
-        case "month":
-            wall = int(np.datetime64(period, "M").astype("datetime64[us]").astype(np.int64))
+            wall = (period * 7 - 3 + shift) * _DAY
+        case _:
+            month = np.datetime64(period * _MONTHS[unit] + shift, "M")
+            wall = int(month.astype("datetime64[us]").astype(np.int64))
     return tuple(_showings(zone, wall)[:1])
 
 

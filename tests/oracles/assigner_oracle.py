@@ -51,7 +51,7 @@ def windows_of_key(kind: WindowAssigner, events: list[Happening]) -> list[Window
         case AlignedWindows():
             found: Iterable[Window] = _on_grid(_aligned_grid(kind), kind.bounds, events)
         case CalendarWindows():
-            found = _on_grid(calendar_grid(kind.unit, kind.zone, kind.at), kind.bounds, events)
+            found = _on_grid(calendar_grid(kind.unit, kind.zone, kind.at, kind.shift), kind.bounds, events)
         case SessionWindows(max_duration=None):
             found = _sessions(kind, events)
         case SessionWindows():
@@ -177,7 +177,7 @@ SWITCHES = {  # a moment when the clocks of a zone change, in microseconds
 
 
 @lru_cache
-def calendar_grid(unit: str, zone: str, at: tuple[int, ...] = ()) -> tuple[tuple[int, int], ...]:
+def calendar_grid(unit: str, zone: str, at: tuple[int, ...] = (), shift: int = 0) -> tuple[tuple[int, int], ...]:
     """The windows around each switch: the clock is looked at every half hour, for another date or hour."""
     grid: set[tuple[int, int]] = set()
     for switch in SWITCHES[zone]:
@@ -186,8 +186,9 @@ def calendar_grid(unit: str, zone: str, at: tuple[int, ...] = ()) -> tuple[tuple
         if at:
             grid.update(pairwise(_shifts(at, zone, to_datetime(switch).date())))
             continue
-        for moment in range(switch - 90 * 48 * STEP, switch + 90 * 48 * STEP, STEP):
-            showing = _showing(unit, to_datetime(moment).astimezone(ZoneInfo(zone)))
+        days = 220 if unit == "quarter" else 90
+        for moment in range(switch - days * 48 * STEP, switch + days * 48 * STEP, STEP):
+            showing = _showing(unit, to_datetime(moment).astimezone(ZoneInfo(zone)), shift)
             if shown not in (None, showing):
                 edges.append(moment)
             shown = showing
@@ -205,12 +206,14 @@ def _shifts(at: tuple[int, ...], zone: str, around: date) -> list[int]:
     return sorted(begins)
 
 
-def _showing(unit: str, local: datetime) -> object:
+def _showing(unit: str, local: datetime, shift: int) -> object:
     match unit:
         case "hour":
             return local.date(), local.hour, local.utcoffset()
         case "day":
             return local.date()
         case "week":
-            return local.isocalendar()[:2]
+            return (local.date() - timedelta(days=shift)).isocalendar()[:2]
+        case "quarter":
+            return (local.year * 12 + local.month - 1 - shift) // 3
     return local.year, local.month

@@ -374,6 +374,27 @@ def test_a_shift_whose_beginning_the_clocks_skip_begins_as_a_trigger_fires_and_o
     assert (start, end) == (local(zone, "2025-10-26T02:30"), local(zone, "2025-10-27T02:30"))
 
 
+@pytest.mark.parametrize(
+    ("kind", "noon", "edges"),
+    [
+        (CalendarWindows("week", "Europe/Berlin", shift=6), "2025-03-31", ("2025-03-30", "2025-04-06")),
+        (CalendarWindows("week", "Europe/Berlin"), "2025-03-30", ("2025-03-24", "2025-03-31")),
+        (CalendarWindows("quarter", "Europe/Berlin"), "2025-03-31", ("2025-01-01", "2025-04-01")),
+        (CalendarWindows("quarter", "Europe/Berlin", shift=1), "1968-01-31", ("1967-11-01", "1968-02-01")),
+        (CalendarWindows("year", "Europe/Berlin"), "1969-12-31", ("1969-01-01", "1970-01-01")),
+        (CalendarWindows("year", "Europe/Berlin", shift=3), "2024-03-31", ("2023-04-01", "2024-04-01")),
+        (CalendarWindows("year", "Europe/Berlin", shift=9), "2024-10-01", ("2024-10-01", "2025-10-01")),
+    ],
+    ids=repr,
+)
+def test_weeks_quarters_and_years_begin_where_they_are_told_to(
+    kind: CalendarWindows, noon: str, edges: tuple[str, str]
+) -> None:
+    ((start, end, _),) = formed(kind, live([local(kind.zone, f"{noon}T12:00")]))
+    assert (start, end) == tuple(local(kind.zone, f"{day}T00:00") for day in edges)
+    assert kind.starts_of(np.array([end])).tolist() == [start]
+
+
 @pytest.mark.parametrize("zone", ["America/New_York", "Pacific/Kiritimati", "Pacific/Pago_Pago"])
 def test_the_day_of_a_place_may_not_be_that_of_utc(zone: str) -> None:
     for hour in ("00:00", "23:59:59"):
@@ -413,7 +434,7 @@ def test_the_calendar_goes_on_where_dates_end() -> None:
         lambda: CalendarWindows("day", "Mars/Olympus"),
         lambda: CalendarWindows("day", ""),
         lambda: CalendarWindows("day", "../etc"),
-        lambda: CalendarWindows("year", "UTC"),  # type: ignore[arg-type]
+        lambda: CalendarWindows("decade", "UTC"),  # type: ignore[arg-type]
         lambda: SessionWindows(seconds(1)).assign(live([1], ends=[2]), 0, 1),
         lambda: SlidingLogWindows(seconds(1)).assign(live([1], ends=[2]), 0, 1),
         lambda: CountedWindows(Count(1), Count(1)).assign(live([1], ends=[2]), 0, 1),
@@ -705,20 +726,22 @@ DIVIDED = [(), (), SHIFTS, (12 * 3600 * SECOND,), tuple(half * 1800 * SECOND for
 @examples(150)
 @given(
     st.data(),
-    st.sampled_from([("day", at) for at in DIVIDED] + [(unit, ()) for unit in ("hour", "week", "month")]),
+    st.sampled_from([("day", at) for at in DIVIDED] + [(unit, ()) for unit in ("hour", "week", "month", "quarter")]),
+    st.integers(0, 11),
     st.sampled_from(Bounds),
 )
 def test_calendar_windows_are_those_of_the_oracle(
-    data: st.DataObject, divided: tuple[str, tuple[int, ...]], bounds: Bounds
+    data: st.DataObject, divided: tuple[str, tuple[int, ...]], shift: int, bounds: Bounds
 ) -> None:
     unit, at = divided
+    shift = {"week": shift % 7, "quarter": shift}.get(unit, 0)
     zone, switch = data.draw(st.sampled_from([(zone, at) for zone in oracle.SWITCHES for at in oracle.SWITCHES[zone]]))
-    reach = 40 if unit in ("week", "month") else 3
+    reach = 40 if unit in ("week", "month", "quarter") else 3
     near = st.builds(
         lambda step, by: switch + step * 600 * SECOND + by, st.integers(-144 * reach, 144 * reach), st.integers(-1, 1)
     )
     stream = data.draw(
         streams(lifetimes=True, late=True, times=near, longest=3 * DAY, endless_until=switch + (reach + 5) * DAY)
     )
-    kind = CalendarWindows(unit, zone, bounds, at)  # type: ignore[arg-type]
+    kind = CalendarWindows(unit, zone, bounds, at, shift)  # type: ignore[arg-type]
     check(kind, stream, switch + 80 * DAY)

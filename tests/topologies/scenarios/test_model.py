@@ -222,8 +222,8 @@ class TestScenario:
                 "bolt.calendar.at: expected a list of times of day, found [840]",
             ),
             (
-                {"bolt": {"calendar": {"unit": "year", "zone": "UTC"}}},
-                "bolt.calendar.unit: expected one of hour, day, week, month, found 'year'",
+                {"bolt": {"calendar": {"unit": "decade", "zone": "UTC"}}},
+                "bolt.calendar.unit: expected one of hour, day, week, month, quarter, year, found 'decade'",
             ),
             ({"bolt": {**TEN, "preset": "azur"}}, "bolt.preset: expected one of storm, atlas, streaminsight,"),
             (

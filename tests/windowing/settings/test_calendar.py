@@ -54,3 +54,26 @@ def test_what_is_shown_can_be_pasted() -> None:
 def test_what_is_no_time_of_day_is_refused(unit: Any, at: Any, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         Calendar(unit, "UTC", at=at)
+
+
+@pytest.mark.parametrize(
+    ("unit", "given", "problem"),
+    [
+        ("week", {"first_day": "sun"}, "first_day='sun'.*sunday"),
+        ("year", {"first_month": 0}, "first_month=0.*from 1 to 12"),
+        ("year", {"first_month": 13}, "first_month=13"),
+        ("month", {"first_day": "sunday"}, "first_day=.*where a week begins"),
+        ("month", {"first_month": 4}, r"where a quarter or a year begins.*Calendar\('year', 'UTC', first_month=...\)"),
+    ],
+)
+def test_what_cannot_begin_so_is_refused(unit: Any, given: Any, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        Calendar(unit, "UTC", **given)
+
+
+@pytest.mark.parametrize(
+    "kind", [Calendar("week", "UTC", first_day="sunday"), Calendar("quarter", "UTC", first_month=4)], ids=repr
+)
+def test_what_begins_elsewhere_can_be_pasted_and_is_said(kind: Calendar) -> None:
+    assert eval(repr(kind)) == kind
+    assert "from Sunday on" in kind.in_words() or "from month 4 on" in kind.in_words()

@@ -140,11 +140,13 @@ class SessionSetting(Listed):
 
 
 class CalendarSetting(Listed):
-    """Hours, days, weeks or months of a zone."""
+    """Hours, days, weeks, months, quarters or years of a zone."""
 
     unit: CalendarUnit
     zone: TextValue
     at: TimesOfDay = ()
+    first_day: TextValue = "monday"
+    first_month: CountValue = Count(1)
 
     @field_validator("unit", mode="before")
     @classmethod
@@ -186,7 +188,9 @@ _MAKERS: dict[str, Callable[[Any], WindowKind]] = {
     "snapshot": lambda _: Snapshot(),
     "sliding_log": SlidingLog,
     "count_by_start": CountByStart,
-    "calendar": lambda setting: Calendar(setting.unit, setting.zone, at=setting.at),
+    "calendar": lambda setting: Calendar(
+        setting.unit, setting.zone, at=setting.at, first_day=setting.first_day, first_month=setting.first_month.value
+    ),
 }
 
 

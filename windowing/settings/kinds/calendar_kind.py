@@ -14,23 +14,28 @@ from windowing.errors import ConfigError
 from windowing.settings.kinds.window_kind import WindowKind
 from windowing.time.durations import Duration
 
-CalendarUnit = Literal["hour", "day", "week", "month"]
+CalendarUnit = Literal["hour", "day", "week", "month", "quarter", "year"]
+Weekday = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 
 _HOUR = 3_600_000_000
 _DAY = 24 * _HOUR
 _TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d)?")
 
-_SHORTEST_UNIT = {"hour": 1, "week": 7 * 24, "month": 28 * 24}
-_LONGEST_UNIT = {"hour": 1, "week": 7 * 24, "month": 31 * 24}
+_SHORTEST_UNIT = {"hour": 1, "week": 7 * 24, "month": 28 * 24, "quarter": 89 * 24, "year": 365 * 24}
+_LONGEST_UNIT = {"hour": 1, "week": 7 * 24, "month": 31 * 24, "quarter": 92 * 24, "year": 366 * 24}
 """In hours, by clocks that do not change; of days ``shift_lengths`` tells."""
 
-_REACH = {"hour": 3, "day": 3 * 24, "week": 9 * 24, "month": 33 * 24}
+_REACH = {"hour": 3, "day": 3 * 24, "week": 9 * 24, "month": 33 * 24, "quarter": 94 * 24, "year": 368 * 24}
 """In hours, with a margin for clocks that change."""
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Calendar(WindowKind):
-    """Hours, days, weeks (from Monday) or months by the clocks of a zone: ``Calendar("day", "Europe/Berlin")``.
+    """Hours, days, weeks, months, quarters or years by the clocks of a zone: ``Calendar("day", "Europe/Berlin")``.
+
+    Weeks begin on Monday, or on another ``first_day``: ``Calendar("week", "America/New_York", first_day="sunday")``.
+    Quarters and years begin in January, or in another ``first_month``, as fiscal years do: ``Calendar("year",
+    "Asia/Tokyo", first_month=4)``.
 
     A day has 23 or 25 hours where clocks change. ``at`` divides days into shifts that begin at local times:
     ``Calendar("day", "Europe/Berlin", at=["06:00", "14:00", "22:00"])``, of which the one of the night has 7 or 9 hours
@@ -45,15 +50,28 @@ class Calendar(WindowKind):
     usually_holds_start = True
 
     unit: CalendarUnit
-    """``hour``, ``day``, ``week`` or ``month``."""
+    """``hour``, ``day``, ``week``, ``month``, ``quarter`` or ``year``."""
     zone: str
     """The name of a time zone: ``Europe/Berlin``."""
     at: tuple[str, ...]
     """The local times at which windows begin, for ``day``: ``["06:00", "14:00", "22:00"]``; midnight by default."""
+    first_day: Weekday
+    """The day on which weeks begin."""
+    first_month: int
+    """The number of the month in which years and their quarters begin."""
 
     @checked_value
-    def __init__(self, unit: CalendarUnit, zone: str, *, at: Sequence[str] = ()) -> None:
-        """ConfigError for other units, for times of other units than days, and for texts that are no time of day."""
+    def __init__(
+        self,
+        unit: CalendarUnit,
+        zone: str,
+        *,
+        at: Sequence[str] = (),
+        first_day: Weekday = "monday",
+        first_month: int = 1,
+    ) -> None:
+        """ConfigError for other units, for times of other units than days, for texts that are no time of day, and for a
+        first day or month that there is not, or that the unit does not have."""
         if unit not in get_args(CalendarUnit):
             raise ConfigError(f"Calendar({unit!r})", do=f"use one of {', '.join(get_args(CalendarUnit))}")
         if at and unit != "day":
@@ -65,6 +83,34 @@ class Calendar(WindowKind):
         object.__setattr__(self, "unit", unit)
         object.__setattr__(self, "zone", zone)
         object.__setattr__(self, "at", _times_of_day(at))
+        if first_day not in get_args(Weekday):
+            raise ConfigError(f"first_day={first_day!r}", do=f"use one of {', '.join(get_args(Weekday))}")
+        if not isinstance(first_month, int) or not 1 <= first_month <= 12:
+            raise ConfigError(f"first_month={first_month!r}", do="give the number of a month, from 1 to 12")
+        for name, given, units in (
+            ("first_day", first_day != "monday", ("week",)),
+            ("first_month", first_month != 1, ("quarter", "year")),
+        ):
+            if given and unit not in units:
+                raise ConfigError(
+                    f"Calendar({unit!r}, {name}=...)",
+                    why=f"it says where a {' or a '.join(units)} begins",
+                    do=f"write Calendar({units[-1]!r}, {zone!r}, {name}=...), or leave {name} out",
+                )
+        object.__setattr__(self, "first_day", first_day)
+        object.__setattr__(self, "first_month", first_month)
+
+    def __repr__(self) -> str:
+        """Without what is as usual: checkpoints know calendars that had no first day and month."""
+        names = ["unit", "zone", "at"]
+        names += ["first_day"] if self.first_day != "monday" else []
+        names += ["first_month"] if self.first_month != 1 else []
+        return f"Calendar({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
+
+    @property
+    def shift(self) -> int:
+        """How many days after Monday weeks begin, or months after January quarters and years."""
+        return get_args(Weekday).index(self.first_day) or self.first_month - 1
 
     @property
     def begins(self) -> tuple[int, ...]:
@@ -80,6 +126,8 @@ class Calendar(WindowKind):
 
     def in_words(self) -> str:
         begin = f", from {' and from '.join(self.at)} on" if self.at else ""
+        begin += f", from {self.first_day.capitalize()} on" if self.first_day != "monday" else ""
+        begin += f", from month {self.first_month} on" if self.first_month != 1 else ""
         return f"each {self.unit} of the calendar in {self.zone}{begin}"
 
     @property
