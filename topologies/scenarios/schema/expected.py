@@ -29,6 +29,7 @@ def _only(value: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]
 
 Counts = Annotated[
     dict[str, Annotated[int, Field(ge=0)]],
+    Field(min_length=1),
     AfterValidator(lambda value: _only(value, ("received", *WHEREABOUTS, "adjusted"))),
 ]
 Metrics = Annotated[dict[str, int | float], Field(min_length=1), AfterValidator(lambda value: _only(value, METRICS))]
