@@ -25,7 +25,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowing.data.hashing import hash_bytes, mix
-from windowing.data.order import hash_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -98,18 +97,18 @@ def comparable(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _differ_somewhere(hashes: NDArray[np.int64], columns: Sequence[pa.Array]) -> bool:
-    """Whether rows with the same hash differ in a column."""
-    order = hash_order(hashes)
-    same = hashes[order[1:]] == hashes[order[:-1]]
-    for column in columns if same.any() else ():
-        values = column.take(pa.array(order))
-        one, other = values.slice(1), values.slice(0, len(values) - 1)
-        equal = pc.equal(one, other).fill_null(False).to_numpy(zero_copy_only=False)
-        if values.null_count:
-            equal |= pc.and_(pc.is_null(one), pc.is_null(other)).to_numpy(zero_copy_only=False)
-        if (same & ~equal).any():
-            return True
-    return False
+    """Whether rows with the same hash differ in a column: then there are more keys than hashes."""
+    distinct = pc.count_distinct(pa.array(hashes)).as_py()
+    if len(columns) == 1:
+        return bool(pc.count_distinct(columns[0], mode="all").as_py() != distinct)
+    codes, most = np.zeros(len(hashes), np.int64), 1
+    for column in columns:
+        encoded = column.dictionary_encode(null_encoding="encode")
+        most *= len(encoded.dictionary)
+        if most >= 1 << 62:
+            return _codes(columns)[1] != distinct
+        codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
+    return bool(pc.count_distinct(pa.array(codes)).as_py() != distinct)
 
 
 def _codes(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], int]:
