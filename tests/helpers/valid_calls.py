@@ -196,7 +196,7 @@ _JOIN = {
     "right": "prices",
     "on": "item",
     "how": "left",
-    "outputs": "item string",
+    "outputs": "item string, a timestamp, b timestamp",
     "rename": "{stream}_{column}",
     "start": "a",
     "end": "b",
@@ -244,7 +244,7 @@ CALLS: dict[str, Valid] = {
     "ShiftTime": Valid({"by": "-5s", "fields": ["ts"]}, fine={"by": ("-5s",)}),
     "SlidingLog": Valid({"length": "5s"}),
     "Snapshot": Valid(),
-    "TemporalJoin": Valid(_JOIN),
+    "TemporalJoin": Valid(_JOIN | {"versions": True}),
     "TopN": Valid(
         {
             "n": 3,

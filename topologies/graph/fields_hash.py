@@ -106,7 +106,7 @@ def _differ_somewhere(hashes: NDArray[np.int64], columns: Sequence[pa.Array]) ->
         encoded = column.dictionary_encode(null_encoding="encode")
         most *= len(encoded.dictionary)
         if most >= 1 << 62:
-            return _codes(columns)[1] != distinct
+            return bool(_codes(columns)[1] != distinct)
         codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
     return bool(pc.count_distinct(pa.array(codes)).as_py() != distinct)
 

@@ -17,7 +17,17 @@ from windowing.settings.panes import (
     PaneTrigger,
 )
 from windowing.settings.readers import SOURCE_ONLY
-from windowing.settings.rules import SOURCE, Aligned, Arrival, IdleRule, LateBy, Lifetime, OutputTime, Partition
+from windowing.settings.rules import (
+    NO_COLUMN,
+    SOURCE,
+    Aligned,
+    Arrival,
+    IdleRule,
+    LateBy,
+    Lifetime,
+    OutputTime,
+    Partition,
+)
 from windowing.time.durations import Count, Duration, Shift
 from windowing.time.timestamps import show
 
@@ -168,6 +178,8 @@ def aligned(_: Aligned, settings: Others) -> str:
 
 def lifetime(rule: Lifetime, _: Others) -> tuple[str, ...]:
     """How long events last, and which of them are edges."""
+    if rule.end_field == NO_COLUMN:
+        return ("an event of the right stream lasts until the next one of its key",)
     shaped = f", {rule.shape_field} says which of them are edges" if rule.shape_field else ""
     matched = f", an end edge is matched by {', '.join(rule.edge_key)}" if rule.edge_key else ""
     return (f"each event lasts until the time in {rule.end_field!r}{shaped}{matched}",)
