@@ -16,7 +16,7 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.run.scenario_answer import Replayed
 from topologies.scenarios.schema.scenario_files import read_scenario
-from windowing import AggregateBolt, Count, Session, Silence, TemporalJoin, TupleWindow, WindowedBolt, seconds
+from windowing import AggregateBolt, Count, Session, Silence, Snapshot, TemporalJoin, TupleWindow, WindowedBolt, seconds
 from windowing.aggregates import count
 from windowing.errors import ConfigError, TopologyError
 from windowing.settings.joins import How
@@ -304,6 +304,15 @@ def built(bolt: WindowedBolt, tasks: int = 1, grouping: str = "fields") -> Any:
                 Sees().with_key("k").with_trigger(CountTrigger(Count(2), seconds(1))).with_message_id_field("m"),
             ),
             "a trigger of keys",
+        ),
+        (
+            lambda: built(
+                Sees()
+                .with_window(Snapshot())
+                .with_lifetime("ts", shape_field="m", edge_key=["k"])
+                .with_message_id_field("k"),
+            ),
+            "messages of their own",
         ),
         (lambda: Sees().with_message_id_field(""), "columns and streams are given by name"),
     ],

@@ -100,6 +100,12 @@ def message_ids(bolt: CheckedBolt) -> Iterator[ConfigError]:
             f"windbolt cannot know how long {what} keeps an event, and so how long its id must not repeat",
             "leave one of the two out, or drop repeated messages in a bolt before it",
         )
+    if settings.lifetime is not None and settings.lifetime.shape_field is not None:
+        yield bolt.fault(
+            f"has {call}({field!r}), and events whose start and end are messages of their own",
+            "such an event has two ids, and how long each must not repeat depends on the other message",
+            "leave one of the two out, or drop repeated messages in a bolt before it",
+        )
     groupings = [(stream_label(each.stream), each.grouping) for each, _ in bolt.inputs]
     for label, grouping in groupings if bolt.parallelism > 1 else ():
         if isinstance(grouping, ShuffleGrouping) or grouping != groupings[0][1]:
