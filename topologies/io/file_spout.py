@@ -157,9 +157,9 @@ class KeptRows(FileSpout):
     """The rows of a spout in memory, in files of the checkpoint, of which its user does not know."""
 
 
-def entries_of(path: str) -> list[Entry]:
-    """What a path stands for, in no order, without what is passed over."""
-    return [each for each in find(path) if not passed_over(each.path) and _is_text(each.path)]
+def entries_of(path: str, here: str | None = None) -> list[Entry]:
+    """What a path stands for, in no order, without what is passed over; ``here`` as for ``find``."""
+    return [each for each in find(path, here) if not passed_over(each.path) and _is_text(each.path)]
 
 
 def in_order(path: str, entries: Iterable[Entry]) -> list[FoundFile]:

@@ -11,6 +11,7 @@ import datetime
 
 import pyarrow as pa
 
+from windowing.errors import ConfigError
 from windowing.time.zones import zone_of
 
 _kinds = pa.types
@@ -21,6 +22,13 @@ def checked_zone(name: str | None) -> str | None:
     if name is None:
         return None
     zone = zone_of(name)
+    whole = not isinstance(zone, datetime.timezone) or zone.utcoffset(None).seconds % 60 == 0
+    if not whole or name in ("localtime", "posixrules", "Factory"):
+        raise ConfigError(
+            f"timezone {name!r} cannot be used",
+            why="it is another one on each machine" if whole else "offsets of sources have whole minutes",
+            do="use a name like 'Europe/Berlin', or an offset like '+03:00'",
+        )
     known = _offset(zone) if isinstance(zone, datetime.timezone) else name
     return None if known in ("UTC", "+00:00") else known
 
@@ -46,6 +54,8 @@ def _zoned(kind: pa.DataType, zone: str) -> pa.DataType:
         return pa.timestamp(kind.unit, zone)
     if _kinds.is_list(kind):
         return pa.list_(kind.value_field.with_type(_zoned(kind.value_type, zone)))
+    if _kinds.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(_zoned(kind.value_type, zone)))
     if _kinds.is_map(kind):
         return pa.map_(_zoned(kind.key_type, zone), _zoned(kind.item_type, zone))
     if _kinds.is_struct(kind):

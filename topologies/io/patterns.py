@@ -53,13 +53,16 @@ def passed_over(path: str) -> bool:
 
 def is_partition(name: str) -> bool:
     """True for the name of a folder that holds a part of the files of the folder above it: ``dt=2024-01-01``."""
-    return "=" in name and not name.startswith((".", "="))
+    return "=" in name and not name.startswith((".", "=")) and not name.endswith(PASSED_OVER)
 
 
-def find(path: str) -> Iterator[Entry]:
+def find(path: str, here: str | None = None) -> Iterator[Entry]:
     """The entries that a path stands for, each once, in no order; also those that are passed over for their own names,
-    and what is no regular file. Raises UnreachableError for a folder that cannot be listed."""
-    parsed = _parsed(path)
+    and what is no regular file. ``here``: the folder in which a relative path begins; None for the current one.
+
+    Raises UnreachableError for a folder that cannot be listed.
+    """
+    parsed = _parsed(path, here)
     folders = _folders(parsed.root)
     seen: set[str] = set()
     for base, parts in parsed.ways:
@@ -121,14 +124,14 @@ class _Path:
     slashes: ``{a/b,c}``."""
 
 
-def _parsed(path: str) -> _Path:
+def _parsed(path: str, here: str | None = None) -> _Path:
     path = place_name(path)
     if path.startswith("file:"):
         path = "/" + path.removeprefix("file:").lstrip("/")
     if "://" in path:
         root, inside = root_and_path(path)
         return _Path(root, tuple((_plain(root), _normal([], way)[1]) for way in _expanded(inside)))
-    before = [] if path.startswith("/") else os.getcwd().strip("/").split("/")
+    before = [] if path.startswith("/") else (here or os.getcwd()).strip("/").split("/")
     ways = [_normal(before, way) for way in _expanded(path)]
     return _Path(None, tuple(("".join(f"/{part}" for part in before[:kept]), parts) for kept, parts in ways))
 
@@ -196,23 +199,24 @@ def _end(text: str, at: int) -> int:
     return at + 1
 
 
-def _regex(part: str) -> str:
-    """The regular expression of the names that a part matches."""
+def _regex(part: str, hiding: str = "") -> str:
+    """The regular expression of the names that a part matches; ``hiding`` stands before a star that begins it."""
     found, at = list[str](), 0
     while at < len(part):
         end = _end(part, at)
-        piece, at = part[at:end], end
+        piece, first, at = part[at:end], hiding if at == 0 else "", end
         match piece[0]:
             case "*":
-                found.append(".*")
+                found.append(f"{first}.*")
             case "?":
-                found.append(".")
+                found.append(f"{first}.")
             case "\\" if len(piece) > 1:
                 found.append(re.escape(piece[1]))
             case "[" if len(piece) > 1:
                 found.append(_class(piece[1:-1]))
             case "{" if len(piece) > 1:
-                found.append(f"(?:{'|'.join(map(_regex, _split(piece[1:-1], ',')))})")
+                choices = [_regex(choice, first) for choice in _split(piece[1:-1], ",")]
+                found.append(f"(?:{'|'.join(choices)})")
             case _:
                 found.append(re.escape(piece))
     return "".join(found)
@@ -239,6 +243,12 @@ def _class(inside: str) -> str:
 @lru_cache(256)
 def _compiled(part: str) -> re.Pattern[str]:
     return re.compile(_regex(part), re.DOTALL)
+
+
+@lru_cache(256)
+def _visible(part: str) -> re.Pattern[str]:
+    """What a part matches if a star or a question mark does not stand for the ``_`` or dot that a name begins with."""
+    return re.compile(_regex(part, hiding="(?![_.])"), re.DOTALL)
 
 
 class _Folders(Protocol):
@@ -270,9 +280,16 @@ class _Here:
         with reached(folder):
             try:
                 with os.scandir(folder) as found:
-                    return iter([Entry(each.path, each.is_dir(), None) for each in found])
+                    return iter([Entry(each.path, _is_folder(each), None) for each in found])
             except (FileNotFoundError, NotADirectoryError):
                 return iter(())
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads nowhere, in a circle, or where nobody may look
+        return False
 
 
 class _There:
@@ -321,13 +338,19 @@ def _matched(folders: _Folders, folder: str, part: str, last: bool) -> list[Entr
             return [Entry(named, True, None)]
         entry = folders.kind(named)
         return [] if entry is None else [entry]
-    pattern, shown = _compiled(part), part.startswith(("_", "."))
+    pattern = _compiled(part)
     return [
         entry
         for entry in folders.inside(folder)
         if pattern.fullmatch(name := _name(entry.path))
-        and (shown or not entry.is_folder or is_partition(name) or not passed_over(name))
+        and (not entry.is_folder or is_partition(name) or not passed_over(name) or _is_meant(part, name))
     ]
+
+
+def _is_meant(part: str, name: str) -> bool:
+    """True if a pattern names what is passed over for its beginning or its end: ``_*``, ``{_a,c}``, ``*.tmp``."""
+    ends = [end for end in PASSED_OVER if name.endswith(end)]
+    return _visible(part).fullmatch(name) is not None and (not ends or any(end in part for end in ends))
 
 
 def _named(folders: _Folders, folder: str, part: str) -> str | None:
@@ -366,8 +389,15 @@ def _content(folders: _Folders, folder: str) -> Iterator[Entry]:
     for entry in folders.inside(folder):
         if not entry.is_folder:
             yield entry
-        elif is_partition(_name(entry.path)):
+        elif is_partition(_name(entry.path)) and not _leads_up(entry.path):
             yield from _content(folders, entry.path)
+
+
+def _leads_up(folder: str) -> bool:
+    """True for a link to a folder that it is in, whose files would be listed again and again."""
+    if "://" in folder or not os.path.islink(folder):
+        return False
+    return os.path.realpath(os.path.dirname(folder)).startswith(os.path.realpath(folder))
 
 
 def _name(path: str) -> str:

@@ -25,6 +25,7 @@ class WatchedFiles:
     def __init__(self, name: str, spout: FileSpout) -> None:
         """``name`` of the spout."""
         self.name, self.spout = name, spout
+        self._here = os.getcwd()  # a run goes on in the folder in which it was started
         self._read: dict[str, int] = {}
         self._looked = False
         self._changed: dict[str, None] = {}
@@ -37,7 +38,7 @@ class WatchedFiles:
         batches. DataError for one that was changed since, where the spout has ``on_change="error"``.
         """
         self._read = read
-        entries = entries_of(self.spout.path)
+        entries = entries_of(self.spout.path, self._here)
         self._compare(entry for entry in entries if entry.path in read)
         return in_order(self.spout.path, (entry for entry in entries if entry.path not in read))
 

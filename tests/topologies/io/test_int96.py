@@ -8,9 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
+import pytest
 
 from topologies.io.formats import FileSplit, file_format
 from windowing.data.schema import parse_schema
+from windowing.errors import DataError
 
 TIMES = [
     dt.datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=dt.UTC),
@@ -30,6 +32,15 @@ def test_times_of_all_years_are_read_as_they_are(tmp_path: Path) -> None:
     read = [row["t"] for table, _, _ in chunks for row in table.to_pylist()]
     assert read == TIMES
     assert not any(len(bad) for _, _, bad in chunks)
+
+
+def test_a_time_in_a_list_that_wraps_is_an_error_of_the_file(tmp_path: Path) -> None:
+    far = pa.array([0, 2**64 // 1000 + 1_714_543_200_000], pa.int64()).view(pa.timestamp("ms"))
+    table = pa.table({"l": pa.ListArray.from_arrays([0, 1, 2], far)})
+    pq.write_table(table, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
+    split = FileSplit(str(tmp_path / "a.parquet"))
+    with pytest.raises(DataError, match="294,000"):
+        list(file_format("parquet").read(pafs.LocalFileSystem(), split, parse_schema("l array<timestamp>")))
 
 
 def test_a_time_beyond_64_bits_of_microseconds_is_a_bad_row(tmp_path: Path) -> None:

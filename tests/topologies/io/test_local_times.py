@@ -84,5 +84,8 @@ def test_a_zone_is_told_and_one_that_does_not_exist_refused() -> None:
     assert spouts.files("in/*.csv", "t timestamp", timezone="UTC").timezone is None
     with pytest.raises(ConfigError, match="Berlim"):
         spouts.files("in/*.csv", "t timestamp", timezone="Europe/Berlim")
+    for zone in ("localtime", "+05:30:15"):
+        with pytest.raises(ConfigError, match="cannot be used"):
+            spouts.files("in/*.csv", "t timestamp", timezone=zone)
     with pytest.raises(ConfigError, match="without a schema"):
         spouts.kafka("localhost:9092", "a", timezone="Europe/Berlin")

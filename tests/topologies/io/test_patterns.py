@@ -21,6 +21,7 @@ from topologies.checkpoints.spark_half.source_log import SourceLog
 from topologies.io import patterns
 from topologies.io.file_spout import FoundFile
 from topologies.io.patterns import find, leading, literal
+from topologies.io.watched_files import WatchedFiles
 from topologies.preflight.look_at_spouts import find_sources
 from topologies.sources.unnameable import unnameable
 from topologies.topology import Topology
@@ -260,3 +261,48 @@ def topology(path: Any, out: sinks.MemorySink | None = None, **settings: Any) ->
     builder.set_bolt("ids", Ids().with_tumbling_window("10s").with_timestamp_field("ts")).global_grouping("in")
     builder.set_sink("out", out or sinks.memory()).from_("ids")
     return builder.build()
+
+
+def test_what_is_passed_over_is_so_below_partition_folders_and_unless_a_pattern_names_it(tmp_path: Path) -> None:
+    files = [
+        "1.jsonl",
+        "dt=2.tmp/2.jsonl",
+        "dt=4/4.jsonl",
+        "dt=5._COPYING_/5.jsonl",
+        "_a/6.jsonl",
+        "c/7.jsonl",
+    ]
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}\n")
+
+    def names(path: str) -> set[str]:
+        return {os.path.basename(each.path) for each in find(str(tmp_path / path))}
+
+    assert names("") == {"1.jsonl", "4.jsonl"}
+    assert names("*/*.jsonl") == {"4.jsonl", "7.jsonl"}
+    assert names("{_a,c}/*.jsonl") == {"6.jsonl", "7.jsonl"}
+    assert names("{c,{_a,.b}}/*.jsonl") == {"6.jsonl", "7.jsonl"}
+    assert names("[_.]*/*.jsonl") == {"6.jsonl"}
+    assert names("*.tmp/*.jsonl") == {"2.jsonl"}
+
+
+def test_links_in_circles_are_no_input_and_no_error(tmp_path: Path) -> None:
+    (tmp_path / "1.jsonl").write_text("{}\n")
+    (tmp_path / ".lock").symlink_to(".lock")
+    (tmp_path / "dt=1").symlink_to(".")
+    assert {os.path.basename(each.path) for each in find(str(tmp_path))} == {"1.jsonl", ".lock"}
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "2.jsonl").write_text("{}\n")
+    (tmp_path / "dt=2").symlink_to("real")
+    assert {os.path.basename(each.path) for each in find(str(tmp_path))} == {"1.jsonl", ".lock", "2.jsonl"}
+
+
+def test_a_run_goes_on_in_the_folder_in_which_it_was_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("a/in", "b/in"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / f"{folder[0]}.jsonl").write_text("{}\n")
+    monkeypatch.chdir(tmp_path / "a")
+    watched = WatchedFiles("s", spouts.files("in", "n long", format="jsonl"))
+    monkeypatch.chdir(tmp_path / "b")
+    assert [os.path.basename(each.path) for each in watched.new({})] == ["a.jsonl"]

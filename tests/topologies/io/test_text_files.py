@@ -22,7 +22,7 @@ from tests.oracles import csv_rows
 from topologies.io.formats import FileSplit, file_format, write_table
 from topologies.io.formats.lines.csvrows import RowFinder
 from windowing.data.schema import parse_schema
-from windowing.errors import SchemaError
+from windowing.errors import DataError, SchemaError
 
 FS = pafs.LocalFileSystem()
 BLOCKS = (1, 2, 3, 5, 8, 1 << 20)
@@ -71,7 +71,7 @@ DIALECTS: list[dict[str, Any]] = [
     {"escape": "\\"},
     {"comment": "#"},
     {"quote": None},
-    {"quote": "b", "escape": "a"},
+    {"quote": " ", "escape": "#"},
 ]
 
 
@@ -278,29 +278,127 @@ def test_json_array_is_read_over_any_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "why"),
+    ("data", "good", "why"),
     [
-        (b'[{"a":1},]', "Expecting value"),
-        (b'[{"a":1} {"a":2}]', "a comma is missing"),
-        (b'[{"a":1},{"a":2', "delimiter"),
-        (b'[{"a":1}', "ends within"),
-        (b'[{"a":1}] x', "follows the array"),
-        (b'[{"a":1}, ' + b"[" * 5000, "recursion"),
+        (b'[{"a":1},]', [1], "Expecting value"),
+        (b'[{"a":1} {"a":2}, {"a":3}]', [3], "Extra data"),
+        (b'[{"a":1},{"a":2 "b":3},{"a":3}]', [1, 3], "delimiter"),
+        (b'[{"a":1},1.5,{"a":3}]', [1, 3], "not a JSON object"),
+        (b'[{"a":1},{"a":2,"u":' + b"[" * 3000 + b"]" * 3000 + b'},{"a":3}]', [1, 3], "nested too deeply"),
+        (b'[{"a":1},{"a":2', [1], "ends within"),
+        (b'[{"a":1}', [], "ends within"),
+        (b'[{"a":1},"x', [1], "ends within"),
+        (b'[{"a":1}] x', [1], "follows the array"),
     ],
 )
-def test_json_array_that_breaks_off_says_where(tmp_path: Path, data: bytes, why: str) -> None:
+def test_json_array_loses_the_row_that_is_wrong(tmp_path: Path, data: bytes, good: list[int], why: str) -> None:
     (tmp_path / "a.json").write_bytes(data)
-    for size in (1, 1 << 20):
+    for size in (1, 7, 12, 1 << 20):
         rows, _, bad = read(tmp_path / "a.json", "json", "a long", block_size=size)
-        assert [row["a"] for row in rows] == [1]
+        assert [row["a"] for row in rows] == good
         assert len(bad) == 1
         assert why in bad[0]["reason"]
+
+
+def test_a_row_longer_than_the_longest_has_one_fate_wherever_it_is_cut(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(b'[{"a":1},{"a":2,"u":"' + b"x" * 200 + b'"},{"a":3}]')
+    (tmp_path / "a.csv").write_bytes(b"id,s\n" + b"".join(b"%d,%s\n" % (at, b"x" * 50) for at in range(40)))
+    (tmp_path / "b.csv").write_bytes(b"# a comment\n" * 100 + b"a,b\n1,2\n")
+    for size in (16, 50, 100, 4000):
+        rows, _, bad = read(tmp_path / "a.json", "json", "a long", block_size=size, longest_row=100)
+        assert ([row["a"] for row in rows], len(bad)) == ([1], 1)
+        with pytest.raises(DataError, match="more than 30 bytes"):
+            read(tmp_path / "a.csv", "csv", "id int", block_size=size, longest_row=30)
+        assert read(tmp_path / "b.csv", "csv", "a int", block_size=size, longest_row=100, comment="#")[0] == [{"a": 1}]
+
+
+def test_a_number_of_many_digits_where_nothing_is_declared_costs_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(b'[{"a":1},{"a":2,"u":' + b"9" * 5000 + b'},{"a":3}]')
+    assert [row["a"] for row in read(tmp_path / "a.json", "json", "a int")[0]] == [1, 2, 3]
+
+
+def test_a_name_given_twice_is_bad_beside_one_that_is_escaped(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b'{"\\u0061":1}\n{"a":2,"a":3}\n')
+    rows, _, bad = read(tmp_path / "a.jsonl", "jsonl", "a int")
+    assert (rows, [row["row"] for row in bad]) == ([{"a": 1}], [1])
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "a\tb", "a/b", "é"])
+def test_names_of_any_characters_are_read_as_they_are_written(tmp_path: Path, name: str) -> None:
+    table = pa.table({name: pa.array([1, 2], pa.int64())})
+    for kind in ("jsonl", "csv"):
+        path = str(tmp_path / f"a.{kind}")
+        write_table(FS, path, table, kind)
+        (chunk,) = file_format(kind).read(FS, FileSplit(path), table.schema)
+        assert chunk[0].equals(table)
+
+
+def test_many_escapes_take_no_longer_than_their_number(tmp_path: Path) -> None:
+    """With time by the square this would take minutes."""
+    (tmp_path / "a.jsonl").write_text(json.dumps({"a": 1, "s": "я" * 200_000}) + "\n", encoding="utf-8")
+    assert len(read(tmp_path / "a.jsonl", "jsonl", "a int, s string")[0][0]["s"]) == 200_000
+    names = ",".join(f'"k{at}":0' for at in range(100_000))
+    (tmp_path / "a.jsonl").write_text(f'{{"a":"1",{names},"k0":1}}\n', encoding="utf-8")
+    assert read(tmp_path / "a.jsonl", "jsonl", "a int")[0] == [{"a": 1}]
+
+
+def test_csv_a_quote_within_an_unquoted_value_does_not_hide_what_follows(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b'id,size\n1,5" pipe\n' + b"2,y\n" * 2000)
+    rows, _, bad = read(tmp_path / "a.csv", "csv", "id int, size string", block_size=200, longest_row=1000)
+    assert (len(rows), len(bad)) == (2001, 0)
+    assert rows[0]["size"] == '5" pipe'
+
+
+def test_csv_line_ends_are_not_joined_over_what_is_cut_out(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"a\nx\r1,2\n\ny\n")
+    rows, numbers, _ = read(tmp_path / "a.csv", "csv", "a string")
+    assert ([row["a"] for row in rows], numbers) == (["x", None, "y"], [0, 2, 3])
+
+
+def test_csv_a_byte_order_mark_is_one_only_where_the_file_begins(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"a,b\n" + b"".join(b"\xef\xbb\xbfx%d,1\n" % at for at in range(6)))
+    for size in (20, 1 << 20):
+        rows, _, _ = read(tmp_path / "a.csv", "csv", "a string", block_size=size)
+        assert [row["a"] for row in rows] == [f"\ufeffx{at}" for at in range(6)]
+    table = pa.table({"a": ["x\r\n"] * 70_000, "b": range(70_000)})
+    for encoding in ("utf-8-sig", "utf-16"):
+        path = str(tmp_path / "b.csv")
+        write_table(FS, path, table, file_format("csv", "writing", encoding=encoding))
+        read_back = list(file_format("csv", encoding=encoding).read(FS, FileSplit(path), table.schema))
+        assert pa.concat_tables([chunk[0] for chunk in read_back]).equals(table)
+
+
+def test_csv_lines_to_skip_may_end_in_any_way(tmp_path: Path) -> None:
+    for end in ("\r", "\n", "\r\n"):
+        (tmp_path / "a.csv").write_bytes(end.join(["title", "by X", "a,b", "1,2", "3,4", ""]).encode())
+        for size in BLOCKS:
+            rows, _, _ = read(tmp_path / "a.csv", "csv", "a int, b int", skip_rows=2, block_size=size)
+            assert [row["b"] for row in rows] == [2, 4]
+
+
+def test_csv_whose_header_is_none_is_a_bad_file(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b'{"a":"' + b"x" * 200_000 + b'"}\n')
+    with pytest.raises(DataError, match="header is wrong"):
+        read(tmp_path / "a.csv", "csv", "a string")
+
+
+def test_hexadecimal_numbers_do_not_wrap(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"a,b\n0xFF,1\n0x7f,2\n-0x80,3\n128,4\n0xFFFFFFFFFFFFFFFF,5\n")
+    rows, _, bad = read(tmp_path / "a.csv", "csv", "a tinyint")
+    assert ([row["a"] for row in rows], [row["row"] for row in bad]) == ([127, -128], [0, 3, 4])
+
+
+def test_a_decimal_is_the_nearest_double(tmp_path: Path) -> None:
+    values = [Decimal(at).scaleb(-2) for at in range(20_000)]
+    pq.write_table(pa.table({"d": pa.array(values, pa.decimal128(10, 2))}), tmp_path / "a.parquet")
+    rows, _, _ = read(tmp_path / "a.parquet", "parquet", "d double")
+    assert [row["d"] for row in rows] == [float(value) for value in values]
 
 
 def test_json_lines_that_are_one_value_say_so(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{\n"a": 1\n}\n', encoding="utf-8")
     _, _, bad = read(tmp_path / "a.jsonl", "jsonl", "a long")
-    assert "each object stands on one line" in bad[0]["reason"]
+    assert "Each object stands on one line" in bad[0]["reason"]
     assert "format='json'" in bad[0]["reason"]
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from topologies.io.formats.isolate import Converted, Kernel, Mask, attempt, blank, either, isolate, valid
+from topologies.io.formats.isolate import Converted, Kernel, Mask, blank, either, isolate, valid, whole_numbers
 from topologies.io.formats.lines.arrow_times import from_dates, from_milliseconds, from_timestamps, within_calendar
 from topologies.io.formats.lines.text import convertible_text, parse_text
 from windowing.data.decimals import rescaled, to_decimal
@@ -126,9 +126,11 @@ def _plain(values: pa.Array, target: pa.DataType) -> Converted:
     if is_text(target):
         return isolate(as_bytes(values), target, lambda some: some.cast(target))
     if _kinds.is_integer(target) and (_kinds.is_integer(source) or _kinds.is_floating(source)):
-        return _whole(values, target)
+        return whole_numbers(values, target)
     if _kinds.is_floating(target) and (_kinds.is_integer(source) or _kinds.is_floating(source)):
         return _kept_if_equal(values, target)
+    if _kinds.is_decimal(source) and _kinds.is_floating(target):
+        return parse_text(values.cast(pa.string()), target)  # Arrow's own cast is not always the nearest
     return isolate(values, target, _to_decimal(target) if _kinds.is_decimal(target) else lambda some: some.cast(target))
 
 
@@ -148,22 +150,6 @@ def _moments(values: pa.Array, target: pa.DataType) -> Converted:
     numbers, beyond = isolate(values, pa.int64(), lambda some: some.cast(pa.int64()))
     moments, late = from_milliseconds(numbers, target)
     return moments, either(beyond, late)
-
-
-def _whole(values: pa.Array, target: pa.DataType) -> Converted:
-    """Convert to an integer type the numbers that are whole and within its range."""
-    kept = attempt(values, (lambda some: some.cast(target),))
-    if kept is not None:
-        return kept, None
-    given = values.fill_null(0).to_numpy(zero_copy_only=False)
-    bounds = np.iinfo(target.to_pandas_dtype())
-    if given.dtype.kind == "f":
-        fits = (np.floor(given) == given) & (given >= float(bounds.min)) & (given < float(int(bounds.max) + 1))
-    else:
-        own = np.iinfo(given.dtype)
-        fits = (given >= max(bounds.min, own.min)) & (given <= min(bounds.max, own.max))
-    bad: Mask = ~fits & valid(values)
-    return blank(values, bad).cast(target), bad
 
 
 def _kept_if_equal(values: pa.Array, target: pa.DataType) -> Converted:

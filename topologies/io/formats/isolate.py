@@ -55,6 +55,22 @@ def either(left: Mask | None, right: Mask | None) -> Mask | None:
     return left | right
 
 
+def whole_numbers(values: pa.Array, target: pa.DataType) -> Converted:
+    """Numbers as an integer type: those that are whole and within its range."""
+    kept = attempt(values, (lambda some: some.cast(target),))
+    if kept is not None:
+        return kept, None
+    given = values.fill_null(0).to_numpy(zero_copy_only=False)
+    bounds = np.iinfo(target.to_pandas_dtype())
+    if given.dtype.kind == "f":
+        fits = (np.floor(given) == given) & (given >= float(bounds.min)) & (given < float(int(bounds.max) + 1))
+    else:
+        own = np.iinfo(given.dtype)
+        fits = (given >= max(bounds.min, own.min)) & (given <= min(bounds.max, own.max))
+    bad: Mask = ~fits & valid(values)
+    return blank(values, bad).cast(target), bad
+
+
 def joined(arrays: list[pa.Array], target: pa.DataType) -> pa.Array:
     return pa.concat_arrays(arrays) if arrays else pa.array([], target)
 

@@ -17,6 +17,7 @@ from topologies.io.formats.access import opened
 from topologies.io.formats.conform import only_present, refuse_impossible, settle, with_absent, without_unneeded
 from topologies.io.formats.file_errors import declared_once, reading, refuse_absent, refuse_empty, refuse_invalid
 from topologies.io.formats.split import Chunk, FileSplit
+from windowing.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class ParquetFormat:
             raw = file.read_row_group(group, columns=schema.names, use_threads=self.use_threads).select(schema.names)
             for name in _int96(file, schema.names) if millis is not None else ():
                 coarse = millis.read_row_group(group, columns=[name])[name]  # type: ignore[union-attr]
-                raw = raw.set_column(raw.column_names.index(name), name, _unwrapped(raw[name], coarse))
+                raw = raw.set_column(raw.column_names.index(name), name, _unwrapped(path, raw[name], coarse))
         expected = file.metadata.row_group(group).num_rows
         refuse_invalid(path, raw, expected)
         return raw
@@ -89,6 +90,18 @@ class ParquetFormat:
             yield file, millis
 
 
+def _times_in(values: pa.Array) -> list[pa.Array]:
+    """The timestamps in a column, at any depth."""
+    kinds = pa.types
+    if kinds.is_timestamp(values.type):
+        return [values]
+    if kinds.is_struct(values.type):
+        return [each for child in values.flatten() for each in _times_in(child)]
+    if kinds.is_map(values.type):
+        return [*_times_in(values.keys), *_times_in(values.items)]
+    return _times_in(values.flatten()) if kinds.is_nested(values.type) else []
+
+
 def _file(source: pa.NativeFile, unit: str) -> pq.ParquetFile:
     return pq.ParquetFile(source, page_checksum_verification=True, coerce_int96_timestamp_unit=unit)
 
@@ -96,15 +109,30 @@ def _file(source: pa.NativeFile, unit: str) -> pq.ParquetFile:
 def _int96(file: pq.ParquetFile, names: list[str]) -> list[str]:
     """Those of the columns that hold times as Spark (before 4), Impala and Hive write them."""
     columns = [file.schema.column(index) for index in range(len(file.schema))]
-    return [each.path for each in columns if each.physical_type == "INT96" and each.path in names]
+    owners = [each.path.split(".")[0] if each.path not in names else each.path for each in columns]
+    found = [owner for each, owner in zip(columns, owners, strict=True) if each.physical_type == "INT96"]
+    return [name for name in dict.fromkeys(found) if name in names]
 
 
-def _unwrapped(micros: pa.ChunkedArray, millis: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The times, where microseconds have wrapped a time that no calendar has, so that it is a bad row."""
+def _unwrapped(path: str, micros: pa.ChunkedArray, millis: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The times, where microseconds have wrapped a time that no calendar has, so that it is a bad row.
+
+    Raises DataError where one within a list, a map or a struct has.
+    """
     given = micros.combine_chunks()
-    fine, coarse = (column.cast(pa.int64()).fill_null(0).to_numpy() for column in (given, millis.combine_chunks()))
-    wrapped = fine // 1000 != coarse
+    wrapped = np.zeros(0, np.bool_)
+    for fine, coarse in zip(_times_in(given), _times_in(millis.combine_chunks()), strict=True):
+        ticks, thousands = (each.cast(pa.int64()).fill_null(0).to_numpy() for each in (fine, coarse))
+        wrapped = ticks // 1000 != thousands
+        if wrapped.any():
+            break
     if not wrapped.any():
         return micros
+    if pa.types.is_nested(given.type):
+        raise DataError(
+            f"{path!r} holds a time beyond the year 294,000",
+            why="it does not fit into 64 bits of microseconds",
+            do="write it again without that time",
+        )
     never = pa.array([np.iinfo(np.int64).max]).cast(given.type)[0]
     return pa.chunked_array([pc.if_else(pa.array(wrapped), never, given)])

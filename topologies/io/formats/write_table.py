@@ -8,6 +8,7 @@ checksums.
 from __future__ import annotations
 
 import base64
+import codecs
 import datetime
 import json
 import math
@@ -75,11 +76,12 @@ def _write_csv(fs: pafs.FileSystem, path: str, table: pa.Table, chosen: CsvForma
         columns = [_mapped(cells, _without_formulas) if is_text(cells.type) else cells for cells in columns]
     header = pa.table({str(index): pa.array([name], pa.string()) for index, name in enumerate(names)})
     cells = pa.Table.from_arrays(columns, names=header.column_names)
+    encoder = codecs.getincrementalencoder(chosen.encoding)()  # one for the file, which has one byte order mark
     with fs.open_output_stream(path, compression="detect") as sink:
         for batch in [*header.to_batches(), *cells.to_batches(max_chunksize=_ROWS)]:
             text = _csv_lines(batch, chosen)
             try:
-                sink.write(text.encode(chosen.encoding))
+                sink.write(encoder.encode(text))
             except UnicodeEncodeError as error:
                 raise SchemaError(
                     f"{error.object[error.start : error.start + 20]!r} cannot be written as {chosen.encoding}",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
+
+_ONE_AT_A_TIME = Lock()
 
 FAILURES = (Py4JError, TypeError)
 """What is raised where Java fails, or has no compiler: to py4j a class that is not there is a package."""
@@ -28,14 +31,15 @@ def compiled(spark: SparkSession, file: Path) -> Any:
     """
     name, source = file.stem, file.read_text("utf-8")
     named = f"{name}{hashlib.sha256(source.encode()).hexdigest()[:16]}"
-    here = _COMPILED.setdefault(spark.sparkContext._gateway, {})
-    if named not in here:
-        jvm: Any = spark._jvm
-        compiler = jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader())
-        compiler.cook(source.replace(name, named))
-        here[named] = compiler.getClassLoader().loadClass(f"windbolt.{named}").getConstructors()[0]
-    return here[named]
+    with _ONE_AT_A_TIME:  # two classes of one name would be one for py4j
+        here = _COMPILED.setdefault(spark.sparkContext._gateway, {})
+        if named not in here:
+            jvm: Any = spark._jvm
+            compiler = jvm.org.codehaus.janino.SimpleCompiler()
+            compiler.setParentClassLoader(jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader())
+            compiler.cook(source.replace(name, named))
+            here[named] = compiler.getClassLoader().loadClass(f"windbolt.{named}").getConstructors()[0]
+        return here[named]
 
 
 def made(spark: SparkSession, constructor: Any, *arguments: Any) -> Any:

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import codecs
 import csv as stdlib_csv
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,8 @@ from topologies.io.formats.split import Chunk, FileSplit
 from windowing.errors import ConfigError, DataError
 
 _BLOCK = 4 << 20
+_SIGN = re.compile(r"[^\x00\r\n+.A-Za-z0-9\x80-\U0010ffff-]")
+_PROBE = 'a,"1"\r\n'
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -74,6 +77,12 @@ class CsvFormat:
                 do=f"use null_values=[{self.null_values!r}]",
             )
         object.__setattr__(self, "null_values", tuple(self.null_values))
+        if self.escape is not None and any(self.escape in text for text in self.null_values):
+            raise ConfigError(
+                f"null_values {list(self.null_values)} hold the escape {self.escape!r}",
+                why="values are compared without it",
+                do="write them as they are without the escape",
+            )
         if self.decimal_point not in (".", ","):
             raise ConfigError(f"decimal_point {self.decimal_point!r} is not known", do="use '.' or ','")
         if self.block_size < 1 or self.longest_row < 1:
@@ -84,8 +93,8 @@ class CsvFormat:
         if not isinstance(self.skip_rows, int) or self.skip_rows < 0:
             raise ConfigError(f"skip_rows {self.skip_rows!r} is not a number of lines", do="use 0 or more")
         try:
-            text = codecs.lookup(self.encoding)._is_text_encoding
-        except LookupError:
+            text = _PROBE.encode(self.encoding).decode(self.encoding) == _PROBE
+        except (LookupError, UnicodeError):
             text = False
         if not text:
             raise ConfigError(
@@ -97,10 +106,10 @@ class CsvFormat:
         for name, value in given.items():
             if value is None and name != "delimiter":
                 continue
-            if not isinstance(value, str) or len(value) != 1 or not value.isascii() or value in "\r\n\0":
+            if not isinstance(value, str) or not _SIGN.fullmatch(value):
                 raise ConfigError(
                     f"{name} {value!r} is not allowed",
-                    why="it is one ASCII character, and not a line end",
+                    why="it is one ASCII character, not a line end, and none that numbers and names are made of",
                     do="use ',', ';' or '\\t'" if name == "delimiter" else "use one character, or leave it out",
                 )
         used = [value for value in given.values() if value is not None]
@@ -151,24 +160,35 @@ class CsvFormat:
         rest = b""
         for data in self._text(source, path):
             found = finder.find(rest + data, last=False)
-            if len(found):
-                yield found
+            yield self._short_enough(found, path)
             rest = found.data[found.end :]
-            if len(rest) > self.longest_row:
-                raise DataError(
-                    f"{path!r} cannot be read as CSV",
-                    why=f"a row takes more than {self.longest_row:,} bytes, or a quote is not closed: it begins with "
-                    f"{rest[:100].decode('utf-8', 'backslashreplace')!r}",
-                    do="correct the file, or give its spout a larger longest_row",
-                )
+            if len(rest) > self.longest_row + 1:  # a carriage return at its end does not count
+                raise self._too_long(rest, path)
         if rest:
-            yield finder.find(rest if rest.endswith((b"\n", b"\r")) else rest + b"\n", last=True)
+            rest = rest if rest.endswith((b"\n", b"\r")) else rest + b"\n"
+            yield self._short_enough(finder.find(rest, last=True), path)
+
+    def _short_enough(self, rows: Rows, path: str) -> Rows:
+        long = np.flatnonzero(rows.stops - rows.starts > self.longest_row)
+        if len(long):
+            raise self._too_long(rows.data[rows.starts[long[0]] :], path)
+        return rows
+
+    def _too_long(self, row: bytes, path: str) -> DataError:
+        return DataError(
+            f"{path!r} cannot be read as CSV",
+            why=f"a row takes more than {self.longest_row:,} bytes, or a quote is not closed: it begins with "
+            f"{row[:100].decode('utf-8', 'backslashreplace')!r}",
+            do="correct the file, or give its spout a larger longest_row",
+        )
 
     def _text(self, source: pa.NativeFile, path: str) -> Iterator[bytes]:
         """The file in UTF-8, without its byte order mark and the lines to skip."""
         plain = codecs.lookup(self.encoding).name == "utf-8"
         decoder = codecs.getincrementaldecoder(self.encoding)("surrogateescape")
-        first, skip, ended = True, self.skip_rows, False
+        first, head, ended = True, b"", False
+        skipped = re.compile(rb"(?:[^\r\n]*+(?:\r\n|\n|\r(?!\n|\Z))){%d}" % self.skip_rows)
+        begun = not self.skip_rows
         while not ended:
             with reading(path, "CSV"):
                 data: bytes = source.read(self.block_size)
@@ -177,9 +197,11 @@ class CsvFormat:
                     data = decoder.decode(data, ended).encode("utf-8", "surrogatepass")
             if first and data:
                 data, first = data.removeprefix(_BOM), False
-            while skip and data:
-                _, line_end, data = data.partition(b"\n")
-                skip -= bool(line_end)
+            if not begun:
+                head += data
+                found = skipped.match(head + b"\n" if ended else head)
+                begun = found is not None
+                data = head[found.end() :] if found is not None else b""
             if data:
                 yield data
 
@@ -191,8 +213,17 @@ class CsvFormat:
                 do="correct the file, or give its spout the quote and escape that it has",
             )
         text = rows.data[rows.starts[index] : rows.stops[index]].decode("utf-8", "replace")
-        dialect = {"quoting": stdlib_csv.QUOTE_NONE} if self.quote is None else {"quotechar": self.quote}
-        return next(stdlib_csv.reader([text], delimiter=self.delimiter, escapechar=self.escape, **dialect))
+        dialect: dict[str, Any] = (
+            {"quoting": stdlib_csv.QUOTE_NONE} if self.quote is None else {"quotechar": self.quote}
+        )
+        try:
+            return next(stdlib_csv.reader([text], delimiter=self.delimiter, escapechar=self.escape, **dialect))
+        except stdlib_csv.Error as error:
+            raise DataError(
+                f"{path!r} cannot be read as CSV",
+                why=f"its header is wrong: {error}; it begins with {text[:100]!r}",
+                do="check that the file is CSV, with the names of its columns in the first row",
+            ) from error
 
     def _chunk(self, rows: Rows, header: list[str], schema: pa.Schema, row: int) -> tuple[Chunk, int]:
         """The rows as a chunk, the first of which has the number ``row``; and how many there are."""
@@ -210,6 +241,8 @@ class CsvFormat:
             for at in np.flatnonzero(wrong).tolist()
         ]
         raw = self._cells(rows.joined(kept[~wrong]), len(header), [header.index(name) for name in schema.names])
+        if raw.num_rows != len(kept) - wrong.sum():
+            raise pa.ArrowInvalid(f"{raw.num_rows} rows were read in place of {len(kept) - wrong.sum()}")
         table, places, bad = self._typed(raw.rename_columns(schema.names), schema, numbers[~wrong])
         return (table, places, bad.with_others(away)), len(kept)
 
@@ -218,6 +251,8 @@ class CsvFormat:
         names = [str(index) for index in wanted]
         if not len(data):
             return pa.table({name: pa.array([], pa.binary()) for name in names})
+        if data[: len(_BOM)] == _BOM:
+            data = _BOM + data  # Arrow takes one for the mark of a file
         owned = pa.allocate_buffer(len(data))  # Arrow's thread that reads ahead could not wait for Python's lock
         memoryview(owned).cast("B")[:] = data
         return pacsv.read_csv(

@@ -34,14 +34,11 @@ class Rows:
     nexts: _Places
     widths: _Places
     faults: dict[int, str]
+    end: int
+    """Where the first row begins that is not whole."""
 
     def __len__(self) -> int:
         return len(self.starts)
-
-    @property
-    def end(self) -> int:
-        """Where the first row begins that is not whole."""
-        return int(self.nexts[-1]) if len(self.nexts) else 0
 
     def text(self, row: int) -> str:
         return self.data[self.starts[row] : self.stops[row]].decode("utf-8", "backslashreplace")
@@ -50,7 +47,9 @@ class Rows:
         """The rows from the one with this index on."""
         faults = {row - first: reason for row, reason in self.faults.items() if row >= first}
         some = slice(first, None)
-        return Rows(self.data, self.starts[some], self.stops[some], self.nexts[some], self.widths[some], faults)
+        return Rows(
+            self.data, self.starts[some], self.stops[some], self.nexts[some], self.widths[some], faults, self.end
+        )
 
     def joined(self, places: _Places) -> bytes | memoryview:
         """The bytes of some of the rows."""
@@ -60,7 +59,10 @@ class Rows:
         breaks = np.flatnonzero(nexts[:-1] != starts[1:])
         firsts, lasts = starts[np.concatenate([[0], breaks + 1])], nexts[np.concatenate([breaks, [len(places) - 1]])]
         parts = [memoryview(self.data)[first:last] for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)]
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        if len(parts) == 1:
+            return parts[0]
+        # An LF that follows a part would be read as one line end with the CR at its end.
+        return b"".join([bytes(part[:-1]) + b"\n" if part[-1] == _CR else part for part in parts])
 
 
 class RowFinder:
@@ -103,18 +105,19 @@ class RowFinder:
             return None
         nexts = ends + 1
         starts = np.concatenate([[0], nexts[:-1]]) if len(nexts) else nexts
-        if len(nexts) and not self._regular(found, quotes[: np.searchsorted(quotes, nexts[-1])]):
+        if len(quotes) and not self._regular(found, quotes):
             return None
         stops = ends - ((ends > starts) & (found[ends] == _LF) & (found[ends - 1] == _CR))
         before = np.searchsorted(np.flatnonzero(separating), nexts)
-        return Rows(data, starts, stops, nexts, np.diff(before, prepend=0) + 1, {})
+        return Rows(data, starts, stops, nexts, np.diff(before, prepend=0) + 1, {}, int(nexts[-1]) if len(nexts) else 0)
 
     def _regular(self, found: npt.NDArray[np.uint8], quotes: _Places) -> bool:
         """Whether the first quote, the third ... begin a value or are the second of two, and the others end a value or
         are the first of two."""
         opening, closing = quotes[::2], quotes[1::2]
         begins = (opening == 0) | self._beside_quotes[found[opening - 1]]
-        return bool(begins.all() and self._beside_quotes[found[closing + 1]].all())
+        followed = closing[closing + 1 < len(found)]
+        return bool(begins.all() and self._beside_quotes[found[followed + 1]].all())
 
     def _by_patterns(self, data: bytes, last: bool) -> Rows:
         spans: list[tuple[int, int, int, int]] = []
@@ -140,7 +143,7 @@ class RowFinder:
             spans.append((place, stop, end, width))
             place = end
         starts, stops, nexts, widths = np.array(spans, np.int64).reshape(-1, 4).T
-        return Rows(data, starts, stops, nexts, widths, faults)
+        return Rows(data, starts, stops, nexts, widths, faults, place)
 
     def _patterns(self) -> None:
         delimiter, end = re.escape(self.delimiter), rb"(?:\r\n|\r|\n)"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import codecs
-import json
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -19,8 +18,9 @@ from topologies.io.formats.lines.jsonl import JsonlFormat
 from topologies.io.formats.lines.jsonrows import JsonRows
 from topologies.io.formats.split import Chunk, FileSplit
 
-_SPACE = " \t\r\n"
-_AFTER = "the rest of the file cannot be read: "
+_BOM = b"\xef\xbb\xbf"
+_CLOSING = ord("]")
+_REST = "the rest of the file cannot be read"
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class JsonFormat(JsonlFormat):
     """Reads a file that is one array of objects, over any lines, a block at a time.
 
     A file that does not begin with ``[`` is read as JSON lines. In an array each object is a row, by the rules of JSON
-    lines. Where the array itself is broken, nobody can tell where the next object begins: all that follows is one bad
-    row.
+    lines, and one that is no JSON is a bad row. Where the array does not end, or an element is longer than
+    ``longest_row``, all that follows is one bad row.
     """
 
     name: ClassVar[str] = "json"
@@ -53,16 +53,18 @@ class JsonFormat(JsonlFormat):
 
 
 class _Array:
+    """The elements of an array, found by their brackets and commas; what is between these is for the reader of rows."""
+
     def __init__(self, source: pa.NativeFile, path: str, size: int, longest: int) -> None:
         self.source, self.path, self.size, self.longest = source, path, size, longest
-        self.decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-        self.text, self.place, self.ended = "", 0, False
+        self.data, self.place, self.ended = b"", 0, False
 
     def begins(self) -> bool:
-        if self._next() == "\ufeff":
-            self.place += 1
-        begins = self._next() == "["
-        self.place += begins
+        while not self.ended and (len(self.data) < len(_BOM) or not self.data.removeprefix(_BOM).strip()):
+            self._more()
+        self.data = self.data.removeprefix(_BOM).lstrip()
+        begins = self.data.startswith(b"[")
+        self.place = int(begins)
         return begins
 
     def chunks(self, schema: pa.Schema) -> Iterator[Chunk]:
@@ -74,62 +76,59 @@ class _Array:
                 yield JsonRows(values, schema, numbers).chunk()
             row += len(values)
         if broken:
-            rest = self.text[self.place :][:LONGEST_DATA].encode("utf-8", "surrogateescape")
-            bad = BadRow(row, _AFTER + broken, rest.decode("utf-8", "backslashreplace"))
-            yield schema.empty_table(), np.empty(0, np.int64), BadRows.of([bad])
+            rest = self.data[self.place :][:LONGEST_DATA].decode("utf-8", "backslashreplace")
+            yield schema.empty_table(), np.empty(0, np.int64), BadRows.of([BadRow(row, broken, rest)])
 
     def _values(self, *, first: bool) -> tuple[list[bytes], str | None]:
-        """The next values, about a block of them; and why there are no more: "" at the end of the array."""
+        """The next elements, about a block of them; and why there are no more: "" at the end of the array."""
         values: list[bytes] = []
         taken = 0
         while taken < self.size:
-            found = self._next()
-            if found == "]":
-                self.place += 1
-                return values, "" if self._next() == "" else "something follows the array"
-            if not (first and not values):
-                if found != ",":
-                    return values, "the file ends within the array" if found == "" else "a comma is missing"
-                self.place += 1
-                self._next()
-            value = self._value()
-            if isinstance(value, Exception):
-                return values, str(value)
-            values.append(value)
-            taken += len(value)
+            end = self._end()
+            if end is None:
+                if len(self.data) - self.place > self.longest:
+                    return values, f"an element has more than {self.longest:,} bytes, or does not end; {_REST}"
+                return values, f"the file ends within the array; {_REST}"
+            value, last = self.data[self.place : end].strip(), self.data[end] == _CLOSING
+            if len(value) > self.longest:
+                return values, f"an element has more than {self.longest:,} bytes, or does not end; {_REST}"
+            if value or not (last and first and not values):
+                values.append(value)
+            taken += end - self.place + 1
+            self.place = end + 1
+            if last:
+                return values, self._after()
         return values, None
 
-    def _value(self) -> bytes | Exception:
-        while True:
-            try:
-                _, end = _decoder.raw_decode(self.text, self.place)
-                if end < len(self.text) or self.ended:
-                    break
-            except (json.JSONDecodeError, RecursionError) as error:
-                if self.ended:
-                    return ValueError(str(error) if isinstance(error, RecursionError) else error.msg)
-                if len(self.text) - self.place > self.longest:
-                    return ValueError(f"an element has more than {self.longest:,} characters, or is not JSON")
+    def _after(self) -> str:
+        while not self.data[self.place :].strip() and not self.ended:
             self._more()
-        value = self.text[self.place : end].encode("utf-8", "surrogateescape")
-        self.place = end
-        return value
+        return f"something follows the array; {_REST}" if self.data[self.place :].strip() else ""
 
-    def _next(self) -> str:
-        """The next character that is not white space, not taken; "" at the end."""
+    def _end(self) -> int | None:
+        """Where the next element ends, at a comma or the bracket of the array; None where it does not."""
         while True:
-            while self.place < len(self.text) and self.text[self.place] in _SPACE:
-                self.place += 1
-            if self.place < len(self.text) or self.ended:
-                return self.text[self.place : self.place + 1]
+            depth = 0
+            for token in _TOKEN.finditer(self.data, self.place):
+                what = token[0]
+                if what == b'"':  # a text that does not end in what has been read
+                    break
+                if what in b"[{":
+                    depth += 1
+                elif depth and what in b"]}":
+                    depth -= 1
+                elif not depth and what in b",]":
+                    return token.start()
+            if self.ended or len(self.data) - self.place > self.longest:
+                return None
             self._more()
 
     def _more(self) -> None:
         with reading(self.path, "JSON"):
             data: bytes = self.source.read(self.size)
         self.ended = not data
-        self.text = self.text[self.place :] + self.decoder.decode(data, self.ended)
+        self.data = self.data[self.place :] + data
         self.place = 0
 
 
-_decoder = json.JSONDecoder(strict=False)
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|["\[\]{},]', re.DOTALL)

@@ -41,7 +41,7 @@ from topologies.io.formats.split import Chunk
 
 _kinds = pa.types
 _REFUSED = (msgspec.MsgspecError, ValueError, RecursionError)
-_ESCAPE_IN_NAME = re.compile(rb'\\[^"]*"\s*:')
+_ESCAPE_IN_NAME = re.compile(rb'\\[^"\\]*"\s*:')
 _MINUS_ZERO = re.compile(rb"-0[\s,}\]]")
 
 
@@ -91,6 +91,8 @@ class JsonRows:
     def _decoded(self) -> tuple[list[Any], Sequence[int], list[int]]:
         """The rows that msgspec decodes, their places, and the places of the others."""
         decode = _decoder(self.schema)
+        if decode is None:
+            return [], [], list(range(len(self.rows)))
         if _is_utf8(self.whole):
             try:
                 return list(map(decode, self.rows)), range(len(self.rows)), []
@@ -185,9 +187,9 @@ def _named_twice(rows: list[bytes], whole: bytes, given: dict[str, int]) -> Mask
     written with escapes, that shows.
     """
     keys = {json.dumps(name, ensure_ascii=False).encode("utf-8", "replace"): count for name, count in given.items()}
-    odd = [key for key, count in keys.items() if whole.count(key) != count]
     escaped = b"\\" in whole and (any('"' in name for name in given) or bool(_ESCAPE_IN_NAME.search(whole)))
-    if not odd and not escaped:
+    odd = [key for key, count in keys.items() if escaped or whole.count(key) != count]
+    if not odd:
         return None
     return np.fromiter(
         ((escaped and b"\\" in row) or any(row.count(key) > 1 for key in odd) for row in rows), np.bool_, len(rows)
@@ -213,8 +215,12 @@ def _is_utf8(data: bytes) -> bool:
 
 
 @lru_cache(maxsize=128)
-def _decoder(schema: pa.Schema) -> Callable[[bytes], Any]:
-    return msgspec.json.Decoder(_struct(schema)).decode
+def _decoder(schema: pa.Schema) -> Callable[[bytes], Any] | None:
+    """None where msgspec does not know the names, for their quotes or control characters."""
+    try:
+        return msgspec.json.Decoder(_struct(schema)).decode
+    except ValueError:
+        return None
 
 
 def _struct(fields: pa.Schema | pa.StructType) -> type[msgspec.Struct]:

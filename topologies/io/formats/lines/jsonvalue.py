@@ -9,6 +9,7 @@ may be spelled as strings ("NaN", "Infinity" and exact decimals need it). A map 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -54,14 +55,13 @@ def _over_lines(text: str, position: int) -> str:
     begins = text.lstrip()[:1] in ("{", "[") and position >= len(text.rstrip())
     if not begins and text.strip().rstrip(",") not in ("}", "]"):
         return ""
-    return ". In JSON lines each object stands on one line; for a file that is one array of objects, use format='json'"
+    return ". Each object stands on one line, or the file is one array of objects (format='json')"
 
 
 def _object(pairs: list[tuple[str, Any]]) -> Object:
     made = Object(pairs)
     if len(made) < len(pairs):
-        names = [name for name, _ in pairs]
-        made.twice = frozenset(name for name in names if names.count(name) > 1)
+        made.twice = frozenset(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
     return made
 
 

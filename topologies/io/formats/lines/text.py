@@ -1,6 +1,6 @@
 """Converts text to typed columns; the only module that defines how numbers and times may be spelled.
 
-- Whole numbers: ``3``, and other spellings of whole numbers: ``3.0``, ``1e2`` (and ``0x1F``, as in Arrow). ``3.7`` is
+- Whole numbers: ``3``, and other spellings of whole numbers: ``3.0``, ``1e2`` (and ``0x1F``). ``3.7`` is
   bad.
 - Doubles: the nearest double; ``nan``, ``inf``, ``Infinity``. A number too large for the type is bad, not infinite.
 - Decimals: exact, or bad. Booleans: true, false, 1, 0. Dates: ``2024-05-01``, of the years 1 to 9999.
@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from topologies.io.formats.isolate import Converted, Kernel, attempt, blank, either, isolate, valid
+from topologies.io.formats.isolate import Converted, Kernel, attempt, blank, either, isolate, valid, whole_numbers
 from topologies.io.formats.lines.arrow_times import from_milliseconds, from_wall_times, within_calendar
 from windowing.data.decimals import to_decimal
 
@@ -44,6 +44,7 @@ _OTHER_SPELLINGS = (
     (r"^(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d),(\d)", r"\1.\2"),
     (r"^(\d{4}-\d\d-\d\d[T ].*)z$", r"\1Z"),
 )
+_HEX = r"^\s*-?0x[0-9a-f]+\s*$"
 _INFINITE = r"^\s*[+-]?inf(inity)?\s*$"
 
 
@@ -56,10 +57,33 @@ def parse_text(values: pa.Array, target: pa.DataType) -> Converted:
     if pa.types.is_decimal(target):
         cast = partial(to_decimal, target=target)
         return _shaped(values, target, cast, lambda some: cast(_trimmed(some)))
-    kernels: list[Kernel] = [lambda some: some.cast(target), lambda some: _trimmed(some).cast(target)]
     if pa.types.is_integer(target):
-        kernels.append(lambda some: to_decimal(_trimmed(some), _EXACT).cast(target))
-    return within_calendar(*_shaped(values, target, *kernels))
+        return _integers(values, target)
+    return within_calendar(*_shaped(values, target, *_casts(target)))
+
+
+def _casts(target: pa.DataType) -> tuple[Kernel, Kernel]:
+    return lambda some: some.cast(target), lambda some: _trimmed(some).cast(target)
+
+
+def _integers(values: pa.Array, target: pa.DataType) -> Converted:
+    wide = target if pa.types.is_uint64(target) else pa.int64()
+    numbers, bad = _shaped(
+        _without_hex(values), wide, *_casts(wide), lambda some: to_decimal(_trimmed(some), _EXACT).cast(wide)
+    )
+    narrow, beyond = whole_numbers(numbers, target)
+    return narrow, either(bad, beyond)
+
+
+def _without_hex(values: pa.Array) -> pa.Array:
+    """Hexadecimal numbers as decimal ones: Arrow takes ``0xFF`` for -1 of 8 bits."""
+    found = pc.match_substring_regex(values, _HEX, ignore_case=True).fill_null(False)
+    if not pc.any(found).as_py():
+        return values
+    texts = values.to_pylist()
+    for at in np.flatnonzero(found.to_numpy(zero_copy_only=False)).tolist():
+        texts[at] = str(int(texts[at], 16))
+    return pa.array(texts, values.type)
 
 
 def parse_base64(values: pa.Array, target: pa.DataType) -> Converted:
