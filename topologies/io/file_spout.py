@@ -78,19 +78,6 @@ class FileSpout:
         """The output columns that are read from a file."""
         return pa.schema([field for field in output if field.name not in self.metadata])
 
-    def read(
-        self,
-        filesystem: pafs.FileSystem,
-        split: FileSplit,
-        schema: pa.Schema,
-        needed: Collection[str] | None = None,
-        optional: Collection[str] = (),
-    ) -> Iterator[Chunk]:
-        """A split of a file in chunks, as its format reads it (``FileFormat.read``)."""
-        zoned = in_zone(schema, self.timezone)
-        for table, numbers, bad in self.format.read(filesystem, split, zoned, needed, optional):
-            yield in_utc(table, schema), numbers, bad
-
     def _check_merging(self, schema: pa.Schema) -> None:
         """Raise ConfigError for a merge column that does not order rows."""
         why = "the rows of a batch's files arrive in the order of that column, a timestamp or a whole number"
@@ -155,6 +142,20 @@ class FileSpout:
 
 class KeptRows(FileSpout):
     """The rows of a spout in memory, in files of the checkpoint, of which its user does not know."""
+
+
+def chunks_of(
+    spout: FileSpout,
+    filesystem: pafs.FileSystem,
+    split: FileSplit,
+    schema: pa.Schema,
+    needed: Collection[str] | None = None,
+    optional: Collection[str] = (),
+) -> Iterator[Chunk]:
+    """A split of a file of a spout in chunks, as its format reads it (``FileFormat.read``)."""
+    zoned = in_zone(schema, spout.timezone)
+    for table, numbers, bad in spout.format.read(filesystem, split, zoned, needed, optional):
+        yield in_utc(table, schema), numbers, bad
 
 
 def entries_of(path: str, here: str | None = None) -> list[Entry]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from topologies.graph.nodes.spout import SpoutNode
-from topologies.io.file_spout import FileSpout, FoundFile
+from topologies.io.file_spout import FileSpout, FoundFile, chunks_of
 from topologies.io.formats import FileSplit
 from topologies.io.formats.access import reached
 from topologies.io.paths import locate
@@ -43,7 +43,7 @@ def first_rows_of_files(node: SpoutNode, spout: FileSpout, files: list[FoundFile
     for file in files[:MOST_FILES]:
         with reached(file.path):
             filesystem, path, _ = locate(file.path)
-        for table, _, bad in spout.read(filesystem, FileSplit(path), schema, optional=defaults.columns.keys()):
+        for table, _, bad in chunks_of(spout, filesystem, FileSplit(path), schema, optional=defaults.columns.keys()):
             rows = pa.concat_tables([rows, defaults.filled(table.slice(0, MOST_ROWS))])
             reasons += bad.rows.column("reason").to_pylist()
             if len(rows) + len(reasons) >= MOST_ROWS:

@@ -21,7 +21,7 @@ from topologies.engine.rows.source_batch import SourceBatch
 from topologies.engine.work.source_splits import MergedSplits, SourceSplit
 from topologies.graph.nodes.spout import SpoutNode
 from topologies.io.file_metadata import FileMetadata
-from topologies.io.file_spout import FileSpout
+from topologies.io.file_spout import FileSpout, chunks_of
 from topologies.io.formats import Chunk, FileSplit
 from topologies.io.formats.access import reached
 from topologies.io.formats.bad import BAD_SCHEMA
@@ -125,12 +125,12 @@ class FileSource:
             lines = [death for death in lines if self.lines[0] <= death.at < self.lines[1]]
         if not lines and self.lines is None:
             split = FileSplit(path, self.split.part, self.split.parts)
-            chunks = list(spout.read(filesystem, split, schema, needed, optional))
+            chunks = list(chunks_of(spout, filesystem, split, schema, needed, optional))
         else:
             header = header_lines(spout.format)
             with without_lines(filesystem, path, lines, self.lines, header) as (files, copy):
                 readable = without_marked_lines(
-                    list(spout.read(files, FileSplit(copy), schema, needed, optional)),
+                    list(chunks_of(spout, files, FileSplit(copy), schema, needed, optional)),
                     lines,
                     raw_lines(filesystem, path, lines),
                 )

@@ -93,7 +93,7 @@ def test_times_are_utc_without_a_zone() -> None:
         ("timestamp", 0),
         ("timestamp", date(2024, 1, 1)),
         ("decimal(9, 2)", Decimal("0.001")),
-        ("decimal(9, 2)", 0.5),
+        ("decimal(9, 2)", 0.255),
         ("array<long>", [0.5]),
         ("array<date>", [MOMENT]),
         ("array<long>", 1),

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from topologies.graph.describing import spout_in_words
+from topologies.io.file_spout import chunks_of
 from topologies.io.formats import FileSplit
 from windbolt import ConfigError, spouts
 
@@ -30,7 +31,7 @@ WALL = [
 
 def read(path: Path, schema: str, **options: Any) -> list[dict[str, Any]]:
     spout = spouts.files(path, schema, **options)
-    chunks = spout.read(pafs.LocalFileSystem(), FileSplit(str(path)), spout.outputs()["default"])
+    chunks = chunks_of(spout, pafs.LocalFileSystem(), FileSplit(str(path)), spout.outputs()["default"])
     rows = []
     for table, _, bad in chunks:
         assert not len(bad)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import yaml
 
 from topologies.graph.nodes.spout import SpoutNode
-from topologies.io.file_spout import FileSpout, FoundFile
+from topologies.io.file_spout import FileSpout, FoundFile, chunks_of
 from topologies.io.formats import FileSplit
 from topologies.io.formats.access import reached
 from topologies.io.paths import locate
@@ -135,7 +135,9 @@ def _of_files(node: SpoutNode, spout: FileSpout, batch: Sequence[FoundFile]) -> 
     for file in batch:
         with reached(file.path):
             filesystem, path, _ = locate(file.path)
-        for table, _, bad in spout.read(filesystem, FileSplit(path), schema, optional=node.defaults.columns.keys()):
+        for table, _, bad in chunks_of(
+            spout, filesystem, FileSplit(path), schema, optional=node.defaults.columns.keys()
+        ):
             yield table, len(bad)
 
 
