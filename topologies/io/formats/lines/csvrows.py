@@ -58,11 +58,19 @@ class Rows:
         starts, nexts = self.starts[places], self.nexts[places]
         breaks = np.flatnonzero(nexts[:-1] != starts[1:])
         firsts, lasts = starts[np.concatenate([[0], breaks + 1])], nexts[np.concatenate([breaks, [len(places) - 1]])]
-        parts = [memoryview(self.data)[first:last] for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)]
-        if len(parts) == 1:
-            return parts[0]
-        # An LF that follows a part would be read as one line end with the CR at its end.
-        return b"".join([bytes(part[:-1]) + b"\n" if part[-1] == _CR else part for part in parts])
+        data = self._without_lone_returns(nexts)
+        parts = [memoryview(data)[first:last] for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)]
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _without_lone_returns(self, nexts: _Places) -> bytes:
+        """The bytes with LF where a row ends in CR, which might be joined to an LF behind what is left out."""
+        found = np.frombuffer(self.data, np.uint8)
+        lone = nexts[found[nexts - 1] == _CR] - 1
+        if not len(lone):
+            return self.data
+        changed = found.copy()
+        changed[lone] = _LF
+        return changed.tobytes()
 
 
 class RowFinder:
