@@ -73,9 +73,10 @@ def tell_apart(hashes: NDArray[np.int64], columns: Sequence[pa.ChunkedArray]) ->
     if not len(hashes) or (len(columns) == 1 and _is_one_to_one(columns[0].type) and not columns[0].null_count):
         return hashes
     compared = [comparable(column) for column in columns]
-    if not _differ_somewhere(hashes, compared):
-        return hashes
     codes, count = _codes(compared)
+    if count == pc.count_distinct(pa.array(hashes)).as_py():  # as many keys as hashes
+        return hashes
+    _, codes = np.unique(codes, return_inverse=True)
     firsts = np.empty(count, np.int64)
     firsts[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
     own = hashes[firsts]
@@ -96,32 +97,17 @@ def comparable(column: pa.ChunkedArray) -> pa.Array:
     return (array if _is_bytes(array.type) else _as_text(array)).cast(pa.large_binary())
 
 
-def _differ_somewhere(hashes: NDArray[np.int64], columns: Sequence[pa.Array]) -> bool:
-    """Whether rows with the same hash differ in a column: then there are more keys than hashes."""
-    distinct = pc.count_distinct(pa.array(hashes)).as_py()
-    if len(columns) == 1:
-        return bool(pc.count_distinct(columns[0], mode="all").as_py() != distinct)
-    codes, most = np.zeros(len(hashes), np.int64), 1
-    for column in columns:
-        encoded = column.dictionary_encode(null_encoding="encode")
-        most *= len(encoded.dictionary)
-        if most >= 1 << 62:
-            return bool(_codes(columns)[1] != distinct)
-        codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
-    return bool(pc.count_distinct(pa.array(codes)).as_py() != distinct)
-
-
 def _codes(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], int]:
-    """A number for each row, equal where all columns are, and how many numbers there are."""
-    codes, count = np.zeros(len(columns[0]), np.int64), 1
+    """A number for each row, equal where all columns are; and how many different ones there are."""
+    codes, below = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
         encoded = column.dictionary_encode(null_encoding="encode")
-        codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
-        count *= len(encoded.dictionary)
-        if len(columns) > 1:
+        if below * len(encoded.dictionary) >= 1 << 62:
             _, codes = np.unique(codes, return_inverse=True)
-            count = int(codes.max()) + 1
-    return codes, count
+            below = int(codes.max()) + 1
+        codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
+        below *= len(encoded.dictionary)
+    return codes, below if len(columns) == 1 else pc.count_distinct(pa.array(codes)).as_py()
 
 
 def _is_one_to_one(kind: pa.DataType) -> bool:

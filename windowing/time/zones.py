@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, timedelta, timezone, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
@@ -17,11 +17,8 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d)(?::?(\d\d))?)?"
 # Java's ZoneOffset ends there as well.
 _WIDEST = timedelta(hours=18)
 _QUARTER = 900
-_FIRST, _LAST = -62_135_596_800, 253_402_300_799
-"""The seconds since 1970 of the first and the last that Python knows."""
-
-
-_DAY = 86_400_000_000
+_SECOND = 1_000_000
+_DAY = 86_400 * _SECOND
 
 
 def moment_of(zone: tzinfo, local: int) -> int:
@@ -68,13 +65,12 @@ def zone_of(name: str) -> tzinfo:
 
 
 def offsets_of_wall_times(seconds: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
-    """The offsets from UTC, in seconds, of local times of a zone, given as if they were UTC.
+    """The offsets from UTC of local times of a zone, all in seconds, by the rule of ``moment_of``.
 
-    Of a time that is there twice it is the first one's; of one that is skipped, that before the clocks were changed. As
-    Python's ``zoneinfo`` knows them, in all years; Arrow's own zones end in 2037.
+    Arrow's own zones end in 2037. An offset that holds at both ends of a quarter of an hour holds in between.
     """
     known = zone_of(zone)
-    quarters, places = np.unique(np.clip(seconds, _FIRST, _LAST) // _QUARTER, return_inverse=True)
+    quarters, places = np.unique(seconds // _QUARTER, return_inverse=True)
     first = np.array([_offset(at * _QUARTER, known) for at in quarters.tolist()], np.int64)
     last = np.array([_offset((at + 1) * _QUARTER - 1, known) for at in quarters.tolist()], np.int64)
     offsets: npt.NDArray[np.int64] = first[places]
@@ -84,6 +80,5 @@ def offsets_of_wall_times(seconds: npt.NDArray[np.int64], zone: str) -> npt.NDAr
 
 
 def _offset(seconds: int, zone: tzinfo) -> int:
-    wall = datetime(1970, 1, 1) + timedelta(seconds=min(max(seconds, _FIRST), _LAST))  # noqa: DTZ001 - of that zone
-    offset = zone.utcoffset(wall.replace(tzinfo=zone))
-    return 0 if offset is None else round(offset.total_seconds())
+    local = seconds * _SECOND
+    return (local - moment_of(zone, local)) // _SECOND

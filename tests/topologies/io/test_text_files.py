@@ -368,6 +368,13 @@ def test_csv_a_byte_order_mark_is_one_only_where_the_file_begins(tmp_path: Path)
         assert pa.concat_tables([chunk[0] for chunk in read_back]).equals(table)
 
 
+def test_csv_a_byte_order_mark_may_be_cut(tmp_path: Path) -> None:
+    for skip in (0, 1):
+        (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbf" + b"title\n" * skip + b"a,b\n1,2\n")
+        for size in BLOCKS:
+            assert read(tmp_path / "a.csv", "csv", "a int", skip_rows=skip, block_size=size)[0] == [{"a": 1}]
+
+
 def test_csv_lines_to_skip_may_end_in_any_way(tmp_path: Path) -> None:
     for end in ("\r", "\n", "\r\n"):
         (tmp_path / "a.csv").write_bytes(end.join(["title", "by X", "a,b", "1,2", "3,4", ""]).encode())

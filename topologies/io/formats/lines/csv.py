@@ -30,7 +30,7 @@ from topologies.io.formats.file_errors import declared_once, reading, refuse_abs
 from topologies.io.formats.isolate import Mask, either, isolate
 from topologies.io.formats.lines.csvrows import RowFinder, Rows
 from topologies.io.formats.lines.jsonvalue import parse_cells
-from topologies.io.formats.lines.long_lines import LONGEST_ROW
+from topologies.io.formats.lines.long_lines import BOM, LONGEST_ROW
 from topologies.io.formats.lines.text import empty_is_null, parse_base64, parse_text, with_full_stop
 from topologies.io.formats.split import Chunk, FileSplit
 from windowing.errors import ConfigError, DataError
@@ -38,7 +38,6 @@ from windowing.errors import ConfigError, DataError
 _BLOCK = 4 << 20
 _SIGN = re.compile(r"[^\x00\r\n+.A-Za-z0-9\x80-\U0010ffff-]")
 _PROBE = 'a,"1"\r\n'
-_BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
@@ -139,15 +138,14 @@ class CsvFormat:
         header: list[str] | None = None
         row = 0
         with opened(fs, split.path, "CSV", streamed=True) as source:
-            for found in self._rows(source, split.path):
-                rows = found
+            for rows in self._rows(source, split.path):
                 if header is None:
                     first = np.flatnonzero(rows.stops > rows.starts)
                     if not len(first):
                         continue
                     header = self._header(rows, int(first[0]), split.path)
                     refuse_absent(split.path, header, schema, optional)
-                    rows = rows.since(int(first[0]) + 1)
+                    rows = rows.since(int(first[0]) + 1)  # noqa: PLW2901
                 with reading(split.path, "CSV"):
                     chunk, count = self._chunk(rows, header, only_present(schema, header), row)
                 row += count
@@ -186,20 +184,19 @@ class CsvFormat:
         """The file in UTF-8, without its byte order mark and the lines to skip."""
         plain = codecs.lookup(self.encoding).name == "utf-8"
         decoder = codecs.getincrementaldecoder(self.encoding)("surrogateescape")
-        first, head, ended = True, b"", False
-        skipped = re.compile(rb"(?:[^\r\n]*+(?:\r\n|\n|\r(?!\n|\Z))){%d}" % self.skip_rows)
-        begun = not self.skip_rows
+        before = re.compile(rb"(?:%s)?+(?:[^\r\n]*+(?:\r\n|\n|\r(?!\n|\Z))){%d}" % (BOM, self.skip_rows))
+        head, begun, ended = b"", False, False
         while not ended:
             with reading(path, "CSV"):
                 data: bytes = source.read(self.block_size)
                 ended = not data
                 if not plain:
                     data = decoder.decode(data, ended).encode("utf-8", "surrogatepass")
-            if first and data:
-                data, first = data.removeprefix(_BOM), False
             if not begun:
                 head += data
-                found = skipped.match(head + b"\n" if ended else head)
+                if len(head) < len(BOM) and not ended:
+                    continue
+                found = before.match(head + b"\n" if ended and self.skip_rows else head)
                 begun = found is not None
                 data = head[found.end() :] if found is not None else b""
             if data:
@@ -251,8 +248,8 @@ class CsvFormat:
         names = [str(index) for index in wanted]
         if not len(data):
             return pa.table({name: pa.array([], pa.binary()) for name in names})
-        if data[: len(_BOM)] == _BOM:
-            data = _BOM + data  # Arrow takes one for the mark of a file
+        if data[: len(BOM)] == BOM:
+            data = BOM + data  # Arrow takes one for the mark of a file
         owned = pa.allocate_buffer(len(data))  # Arrow's thread that reads ahead could not wait for Python's lock
         memoryview(owned).cast("B")[:] = data
         return pacsv.read_csv(

@@ -16,9 +16,9 @@ from topologies.io.formats.bad import LONGEST_DATA, BadRow, BadRows
 from topologies.io.formats.file_errors import declared_once, reading
 from topologies.io.formats.lines.jsonl import JsonlFormat
 from topologies.io.formats.lines.jsonrows import JsonRows
+from topologies.io.formats.lines.long_lines import BOM
 from topologies.io.formats.split import Chunk, FileSplit
 
-_BOM = b"\xef\xbb\xbf"
 _CLOSING = ord("]")
 _REST = "the rest of the file cannot be read"
 
@@ -60,9 +60,9 @@ class _Array:
         self.data, self.place, self.ended = b"", 0, False
 
     def begins(self) -> bool:
-        while not self.ended and (len(self.data) < len(_BOM) or not self.data.removeprefix(_BOM).strip()):
+        while not self.ended and (len(self.data) < len(BOM) or not self.data.removeprefix(BOM).strip()):
             self._more()
-        self.data = self.data.removeprefix(_BOM).lstrip()
+        self.data = self.data.removeprefix(BOM).lstrip()
         begins = self.data.startswith(b"[")
         self.place = int(begins)
         return begins

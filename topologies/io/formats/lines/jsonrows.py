@@ -8,7 +8,6 @@ not declared, a name that is given twice, and the sign of -0 as a double.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -186,8 +185,8 @@ def _named_twice(rows: list[bytes], whole: bytes, given: dict[str, int]) -> Mask
     A name stands in the rows as often as it was read, unless it is given twice or stands elsewhere too; if it is
     written with escapes, that shows.
     """
-    keys = {json.dumps(name, ensure_ascii=False).encode("utf-8", "replace"): count for name, count in given.items()}
-    escaped = b"\\" in whole and (any('"' in name for name in given) or bool(_ESCAPE_IN_NAME.search(whole)))
+    keys = {f'"{name}"'.encode(): count for name, count in given.items()}
+    escaped = b"\\" in whole and bool(_ESCAPE_IN_NAME.search(whole))
     odd = [key for key, count in keys.items() if escaped or whole.count(key) != count]
     if not odd:
         return None

@@ -12,7 +12,8 @@ from topologies.io.formats.file_errors import reading
 
 LONGEST_ROW = 16 << 20
 """Default maximum size of a text row in bytes, the same as for messages."""
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
+"""The byte order mark, which may begin a file of UTF-8."""
 
 
 @dataclass(frozen=True)
@@ -69,5 +70,5 @@ def _read(source: pa.NativeFile, path: str, kind: str, size: int) -> Iterator[by
             data: bytes = source.read(size)
         if not data:
             return
-        yield data.removeprefix(_BOM) if first else data
+        yield data.removeprefix(BOM) if first else data
         first = False
