@@ -397,10 +397,10 @@ def test_the_first_signal_lets_the_batch_end_and_exits_with_0(tmp_path: Path, nu
 
 
 def test_the_second_signal_ends_it_at_once(tmp_path: Path) -> None:
-    process = _process("run", _topology(tmp_path, pause=60), "--engine", "local", "--json", cwd=tmp_path)
+    process = _process("run", _topology(tmp_path, pause=10_000), "--engine", "local", "--json", cwd=tmp_path)
     assert process.stderr is not None
     while "printed by the bolt" not in process.stderr.readline():
-        pass
+        pass  # what a bolt prints is there at once, and not when its batch ends
     process.send_signal(signal.SIGINT)
     while "once more" not in process.stderr.readline():
         pass

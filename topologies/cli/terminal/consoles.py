@@ -88,8 +88,10 @@ def _outliving(stream: TextIO) -> TextIO:
         number = -1
     if number not in (1, 2) or not isinstance(stream, io.TextIOWrapper):
         return stream  # a test, or a program, has replaced it
+    raw = _UnreadPipe(number, "wb", closefd=False)
     return io.TextIOWrapper(
-        io.BufferedWriter(_UnreadPipe(number, "wb", closefd=False)),
+        # Nothing is buffered where the stream itself buffers nothing, as PYTHONUNBUFFERED asks.
+        raw if stream.write_through else io.BufferedWriter(raw),
         stream.encoding,
         stream.errors,
         line_buffering=stream.line_buffering,
