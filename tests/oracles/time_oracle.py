@@ -406,8 +406,9 @@ class Run:
         self.latest_arrival = latest, self.clock
         time, action = self.judge(own, arrived, key, where)
         self.pass_time(where)
-        if action in ("early", "dropped_late") or (action == "late" and self.is_late_by_arrival(own, arrived)):
-            self.touch(where)
+        turned_away_by_arrival = self.is_late_by_arrival(own, arrived) and self.rules["late_arrival_action"] != "adjust"
+        if action in ("early", "dropped_late") or (action == "late" and turned_away_by_arrival):
+            self.touch(where)  # one that is adjusted, and late all the same, counts as any other late event does
         else:
             self.count(where, own if time is None or (self.overtakes and action != "adjusted_late") else time)
         match action:

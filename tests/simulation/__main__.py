@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.simulation.case import CASES, Case
 from tests.simulation.coverage import Coverage
+from tests.simulation.mutants import MUTANTS, file_of, plant
 from tests.simulation.playing import play
 from tests.simulation.shrinking import keep, shrunk
 from tests.simulation.side_by_side import played_side_by_side
@@ -22,10 +23,13 @@ def main() -> int:
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first of them")
     parser.add_argument("--minutes", type=float, help="stop after so many minutes")
     parser.add_argument("--case", type=Path, help="play what a file describes instead")
+    parser.add_argument("--plant", help="make the case of a planted defect anew; all: of those that show none")
     parser.add_argument("--keep", type=Path, default=CASES, help="the folder for files of what has gone wrong")
     parser.add_argument("--most", type=int, default=3, help="stop after so many failures")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="that play seeds side by side")
     chosen = parser.parse_args()
+    if chosen.plant is not None:
+        return planted(chosen.plant, chosen.first)
     if chosen.case is not None or chosen.seeds == 1:
         played = play(chosen.first if chosen.case is None else Case.read(chosen.case))
         print(played if chosen.case is not None or not played.problems else keep(shrunk(played), chosen.keep))
@@ -44,6 +48,21 @@ def main() -> int:
     print(f"{coverage.seeds} seeds in {time.monotonic() - started:.0f} s: {failed} went wrong")
     print(f"the next seed: --from {chosen.first + coverage.seeds}")
     return 1 if failed else 0
+
+
+def planted(wanted: str, first: int) -> int:
+    """Write the case of one planted defect, or of all whose case does not show it."""
+    for name in MUTANTS if wanted == "all" else [wanted]:
+        path = file_of(name)
+        if wanted == "all" and path.exists():
+            with MUTANTS[name]():
+                if play(Case.read(path)).problems:
+                    continue
+        started = time.monotonic()
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(str(plant(name, first)), encoding="utf-8")
+        print(f"{path.name}: seed {Case.read(path).seed}, {time.monotonic() - started:.0f} s", flush=True)
+    return 0
 
 
 if __name__ == "__main__":

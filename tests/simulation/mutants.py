@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 from unittest.mock import patch
@@ -24,7 +26,10 @@ from manager.storage.segments.file_segments import FileSegments
 from manager.watermarks import watermark
 from manager.watermarks.watermark import WaterMarkEventGenerator, WatermarkState
 from policies import admission
+from tests.simulation.case import Case
 from tests.simulation.executor import SimulatedExecutor
+from tests.simulation.playing import play
+from tests.simulation.shrinking import shrunk
 from topologies.checkpoints import checkpointed_run, folder_lock, going_back, opening
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.checkpoints.folder_lock import FolderLock
@@ -41,6 +46,9 @@ from topologies.engine.time import timed_rows
 from topologies.local import LocalRun
 
 Mutant = Callable[[], AbstractContextManager[Any]]
+
+PLANTED = Path(__file__).parent / "planted"
+"""A case for each defect, in which the simulation finds it; the tests play them."""
 
 
 def _nothing(*_: Any, **__: Any) -> None:
@@ -314,3 +322,19 @@ MUTANTS: dict[str, Mutant] = {
     "an answer that was lost is not known again": _own_answer_not_known,
     "a closing is not finished first": lambda: patch.object(CheckpointedRun, "_finish_closing", _nothing),
 }
+
+MOST = 2_000
+"""Within so many seeds each planted defect is found."""
+
+
+def file_of(name: str) -> Path:
+    """The file of a case in which the simulation finds a planted defect."""
+    return PLANTED / f"{re.sub('[^a-z0-9]+', '-', name.lower())}.yaml"
+
+
+def plant(name: str, first: int = 0) -> Case:
+    """A small case in which the defect is found, from the first seed that finds it; AssertionError where none does."""
+    with MUTANTS[name]():
+        found = next((played for seed in range(first, MOST) if (played := play(seed)).problems), None)
+        assert found is not None, f"{name}: no seed up to {MOST} finds it"
+        return shrunk(found).case.titled(name)

@@ -44,10 +44,10 @@ def keep(played: Played, folder: Path) -> str:
 
 
 def _played(case: Case) -> Played | None:
-    """None where what is left cannot be built."""
+    """None where what is left cannot be built, or no batch of it is committed, so that there is nothing to judge."""
     try:
         return play(case)
-    except CannotBeBuilt:
+    except (CannotBeBuilt, FileNotFoundError):
         return None
 
 

@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from tests.helpers.examples import sampled
 from tests.spark.cluster.playing import FILES, WINDBOLT, app, crashed, ended, hosts, rows, scenarios
 from tests.spark.cluster.standalone import SPARK, Standalone
 from tests.spark.tools import file_rows
@@ -24,30 +23,38 @@ def test_the_workers_have_neither_windbolt_nor_the_users_modules(cluster: Standa
         assert seen == "[]\n" or not cluster.apart
 
 
-def test_a_program_runs_where_spark_submit_sends_it(cluster: Standalone, expected: dict[str, list[str]]) -> None:
+def test_a_program_that_spark_submit_runs_there_goes_on_where_a_worker_dies(
+    cluster: Standalone, expected: dict[str, list[str]]
+) -> None:
     hosts(cluster)
+    (cluster.shared / "happened").unlink(missing_ok=True)
     submit = [str(SPARK / "bin" / "spark-submit"), "--master", cluster.url, "app.py"]
-    said = ended(cluster.run(*submit, str(cluster.shared), "submitted")).stdout
+    said = ended(cluster.run(*submit, str(cluster.shared), "submitted", "worker")).stdout
     assert json.loads(said.splitlines()[-1])["batches"] == FILES + 1  # and the closing
+    assert (cluster.shared / "happened").exists()
+    assert _living(cluster) == 1
     assert hosts(cluster) == {"127.0.0.2", "127.0.0.3"}
+    cluster.start()
     assert rows(cluster, "submitted") == expected
 
 
-@pytest.mark.parametrize("who", sampled(["worker", "executor"], 2))
-def test_another_does_what_one_that_died_had_to_do(
-    cluster: Standalone, expected: dict[str, list[str]], who: str
+@pytest.mark.extended
+def test_another_executor_does_what_one_that_died_had_to_do(
+    cluster: Standalone, expected: dict[str, list[str]]
 ) -> None:
     (cluster.shared / "happened").unlink(missing_ok=True)
-    place = {"SHARED": str(cluster.shared), "NAME": who, "WHAT": who}
-    checkpoint = f"{cluster.shared}/{who}/checkpoint"
+    place = {"SHARED": str(cluster.shared), "NAME": "executor", "WHAT": "executor"}
+    checkpoint = f"{cluster.shared}/executor/checkpoint"
     command = [WINDBOLT, "run", "app.py:topology", "--master", cluster.url, "--checkpoint", checkpoint]
     ended(cluster.run(*command, **place))
     assert (cluster.shared / "happened").exists()
-    assert sum(worker.process is not None and worker.process.poll() is None for worker in cluster.workers) == (
-        1 if who == "worker" else 2
-    )
+    assert _living(cluster) == 2
     cluster.start()
-    assert rows(cluster, who) == expected
+    assert rows(cluster, "executor") == expected
+
+
+def _living(cluster: Standalone) -> int:
+    return sum(worker.process is not None and worker.process.poll() is None for worker in cluster.workers)
 
 
 @pytest.mark.extended
