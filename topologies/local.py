@@ -159,7 +159,7 @@ def _run(topology: Topology, options: RunOptions, observers: Observers) -> Summa
         observers.report(report)
         options.on_report(report)
 
-    for number, splits in enumerate(_batches(topology, read)):
+    for number, splits in enumerate(_batches(topology, read, first)):
         if options.stop.is_set():
             break
         clock = max(clock, options.clock())
@@ -170,14 +170,18 @@ def _run(topology: Topology, options: RunOptions, observers: Observers) -> Summa
     return summary
 
 
-def _batches(topology: Topology, read: Mapping[str, set[str]]) -> Iterator[list[SourceSplit | MergedSplits]]:
+def _batches(
+    topology: Topology, read: Mapping[str, set[str]], first: FirstOutput | None
+) -> Iterator[list[SourceSplit | MergedSplits]]:
     """The splits of each batch; ``read`` gets the files that belong to one, by spout."""
-    sources = [_of_spout(topology, node, read[node.name]) for node in topology.spouts.values()]
+    sources = [_of_spout(topology, node, read[node.name], first) for node in topology.spouts.values()]
     for found in zip_longest(*sources, fillvalue=()):
         yield [split for splits in found for split in splits]
 
 
-def _of_spout(topology: Topology, node: SpoutNode, read: set[str]) -> Iterator[Sequence[SourceSplit | MergedSplits]]:
+def _of_spout(
+    topology: Topology, node: SpoutNode, read: set[str], first_output: FirstOutput | None
+) -> Iterator[Sequence[SourceSplit | MergedSplits]]:
     match node.spout:
         case MemorySpout() as spout:
             first = 0
@@ -187,6 +191,6 @@ def _of_spout(topology: Topology, node: SpoutNode, read: set[str]) -> Iterator[S
         case FileSpout() as spout:
             for found in spout.batches():
                 read.update(found)
-                yield file_splits(topology, [(node.name, path) for path in found], 1)
+                yield file_splits(topology, [(node.name, path) for path in found], 1, first=first_output)
         case spout:
             raise AssertionError(f"{node.name!r} is {type(spout).__name__}, which is refused before a run")

@@ -482,6 +482,7 @@ CALLS: dict[str, Valid] = {
             "files_per_batch": 3,
             "metadata": True,
             "merge_by": "ts",
+            "partition_columns": "dt date",
             "on_missing": "invalid",
             "on_change": "error",
             "defaults": {"amount": 0.0},
@@ -641,7 +642,8 @@ OF_ITS_PARTS = {
     "DiscardSink.check", "FileSink.check", "FunctionSink.check", "KafkaSink.check", "KafkaSink.check_columns",
     "MemorySink.check", "FileSpout.outputs", "FileSpout.row_schema", "FileSpout.files", "FileSpout.listed",
     "FileSpout.cut", "FileSpout.batches", "KafkaSpout.outputs", "MemorySpout.outputs", "MemorySpout.tables",
-    "FrameSpout.outputs", "EvictionPolicy.window_start",
+    "FrameSpout.outputs", "EvictionPolicy.window_start", "FileSpout.partition_of", "Partition.of", "Partition.cast",
+    "Partition.applied",
     "Events.slice", "Events.take", "Events.sorted", "Events.by_stream", "Events.concat",
     *(
         f"{kind}.{question}"

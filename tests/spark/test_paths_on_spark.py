@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from tests.spark.tools import run
+from tests.topologies.io.test_partition_columns import DAYS, EXPECTED, hourly, in_order, put
 from tests.topologies.io.test_patterns import CASES, all_cases, files_of_cases, made_project, topology
-from topologies import RunOptions, run_local, sinks
+from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.batch.report import BatchReport
 from windowing.errors import ConfigError, DataError
 
@@ -77,3 +78,35 @@ def test_a_name_with_a_colon_that_arrives_does_not_end_a_service(tmp_path: Path)
 
     run(topology(tmp_path / "in/*.jsonl"), tmp_path / "ck", every="100ms", on_report=arrive, stop=stop)
     assert rows == [1, 1]
+
+
+def test_partition_columns_and_metadata_are_the_same_as_in_a_local_run(tmp_path: Path) -> None:
+    """Spark goes on where a local run stopped."""
+    for name, row in DAYS.items():
+        put(tmp_path, name, row)
+    put(tmp_path, "events/dt=2024-01-02/hour=six/1.jsonl", {"id": 1})
+    paths = ["dt=2024-01-01/**/*.jsonl", "dt=2024-01-01/hour=6/1.jsonl"]
+    out = sinks.memory()
+    run_local(
+        hourly(tmp_path, out, [f"events/{path}" for path in paths]), RunOptions(str(tmp_path / "ck"), keep_open=True)
+    )
+    summary = run(hourly(tmp_path, out, ["events"]), tmp_path / "ck")
+    assert in_order(out.rows) == EXPECTED
+    assert summary.rows == 8
+    assert summary.this_run()["events"].accounts["invalid"] == 1
+    assert "is in the folder hour=six, which is no int" in summary.complaints[0]
+
+    rows: list[list[dict[str, Any]]] = []
+    for runner in (run_local, lambda topology: run(topology, tmp_path / "ck2")):
+        builder, found = TopologyBuilder("metadata"), sinks.memory()
+        spout = spouts.files(
+            tmp_path / "events/**", "id long", format="jsonl", partition_columns="dt date", metadata=True
+        )
+        builder.set_spout("in", spout)
+        builder.set_sink("out", found).from_("in")
+        runner(builder.build())
+        rows.append(sorted(found.rows, key=lambda row: row["file_path"]))
+    assert rows[0] == rows[1]
+    assert {row["file_path"] for row in rows[0]} == {f"{tmp_path}/{name}" for name in DAYS} | {
+        f"{tmp_path}/events/dt=2024-01-02/hour=six/1.jsonl"
+    }

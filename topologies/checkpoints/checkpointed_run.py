@@ -225,7 +225,7 @@ class CheckpointedRun(ABC):
         ingest = rows(slots, there)
 
         def plan_without(deaths: Sequence[Death]) -> BatchPlan:
-            read = file_splits(self.topology, found, slots, deaths)
+            read = file_splits(self.topology, found, slots, deaths, self.micro_batch.first)
             return BatchPlan(number, advance, read, ingest, run=plan["run"], slots=slots, partitions=partitions)
 
         self._survive(key, plan_without)

@@ -34,7 +34,7 @@ def as_files(topology: Topology, checkpoint: str) -> Topology:
             folder = os.path.join(os.path.abspath(checkpoint), "memory", name)
             _write(node.spout, folder)
             files = KeptRows(
-                literal(folder),
+                (literal(folder),),
                 declared=node.spout.declared,
                 format=file_format("arrow"),
                 files_per_batch=1,

@@ -81,7 +81,7 @@ def _moved(
 
 def _from_elsewhere(spout: FileSpout, entry: dict[str, Any]) -> list[tuple[str, str]]:
     """As ``folders_before``; empty for a file that the path stands for now."""
-    places = folders_before(spout.path, path_of(entry))
+    places = [each for path in spout.paths for each in folders_before(path, path_of(entry))]
     return [] if any(place == here for place, here in places) else places
 
 

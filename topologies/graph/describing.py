@@ -134,7 +134,9 @@ def spout_in_words(spout: Spout) -> str:
                 limit = f", at most {spout.bytes_per_batch} bytes a batch"
             order = f", merged by {spout.merge_by}" if spout.merge_by else ""
             gone = "; one that is gone is invalid" if spout.on_missing == "invalid" else ""
-            return f"{spout.format.name} files {_near(spout.path)}{limit}{order}{_zone(spout)}{gone}"
+            paths = ", ".join(map(_near, spout.paths))
+            folders = f", with {', '.join(spout.partitions.names)} of their folders" if spout.partitions.names else ""
+            return f"{spout.format.name} files {paths}{folders}{limit}{order}{_zone(spout)}{gone}"
         case KafkaSpout():
             limit = f", at most {spout.records_per_batch} records a batch" if spout.records_per_batch else ""
             what = "records" if spout.declared is None else "JSON"

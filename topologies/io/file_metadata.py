@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
 
-FILE_METADATA = pa.schema([("file_path", pa.string()), ("file_modified", TIMESTAMP)])
-"""The path as error rows show it, and the time of the file's last change: Azure's BlobProperties.LastModified
-(AZ-1)."""
+FILE_METADATA = pa.schema([("file_path", pa.string()), ("file_modified", TIMESTAMP), ("file_row", pa.int64())])
+"""The path as error rows show it; the time of the file's last change, Azure's BlobProperties.LastModified (AZ-1); and
+the number of the row in the file, from 0, as error rows have it too."""
 
 _PREFIX = "file_"
 
@@ -28,7 +30,7 @@ def checked_file_metadata(asked: bool | str | Iterable[str]) -> tuple[str, ...]:
     if unknown:
         raise ConfigError(
             f"metadata={unknown[0]!r} of files",
-            why="a file has a path, and a time at which it was last changed",
+            why="a file has a path, a time at which it was last changed, and rows with numbers",
             do=f"use True, or some of {', '.join(FILE_METADATA.names)}",
         )
     return tuple(name for name in FILE_METADATA.names if name in full)
@@ -47,19 +49,22 @@ def with_file_metadata(declared: pa.Schema, names: Sequence[str]) -> pa.Schema:
 
 
 class FileMetadata:
-    """The metadata of one file, the same in each of its rows."""
+    """The metadata of the rows of one file."""
 
     def __init__(self, filesystem: pafs.FileSystem, path: str, shown: str, names: Sequence[str]) -> None:
+        self._names = names
         self._values: dict[str, pa.Scalar] = {}
+        """Those that all rows of the file have alike."""
         for name in names:
-            kind = FILE_METADATA.field(name).type
-            value = shown if name == "file_path" else _modified(filesystem, path)
-            self._values[name] = pa.scalar(value, kind)
+            if name != "file_row":
+                value = shown if name == "file_path" else _modified(filesystem, path)
+                self._values[name] = pa.scalar(value, FILE_METADATA.field(name).type)
 
-    def beside(self, table: pa.Table) -> pa.Table:
-        """The rows of the file with the requested metadata columns."""
-        for name, value in self._values.items():
-            column = pa.repeat(value, table.num_rows)
+    def beside(self, table: pa.Table, numbers: npt.NDArray[np.int64]) -> pa.Table:
+        """Rows of the file, which have these numbers there, with the requested metadata columns."""
+        for name in self._names:
+            value = self._values.get(name)
+            column = pa.array(numbers) if value is None else pa.repeat(value, table.num_rows)
             table = table.append_column(FILE_METADATA.field(name), column)
         return table
 

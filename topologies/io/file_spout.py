@@ -15,6 +15,8 @@ from topologies.io.file_metadata import with_file_metadata
 from topologies.io.formats import Chunk, FileFormat, FileSplit, infer_schema
 from topologies.io.formats.access import reached
 from topologies.io.local_times import in_utc, in_zone
+from topologies.io.partition_columns import Partition, checked_partition_columns, with_partition_columns
+from topologies.io.paths import shown_path
 from topologies.io.patterns import Entry, find, passed_over
 from windowing.data.reprs import of_fields
 from windowing.data.returned_rows import DEFAULT_STREAM
@@ -44,7 +46,8 @@ class FoundFile:
 class FileSpout:
     """Reads files that appear in a folder as columns; a checkpoint keeps the list of those already read."""
 
-    path: str
+    paths: tuple[str, ...]
+    """Files, folders and patterns, as the user wrote them."""
     _: KW_ONLY
     declared: SchemaLike | None
     format: FileFormat
@@ -52,6 +55,8 @@ class FileSpout:
     bytes_per_batch: int | None = None
     metadata: tuple[str, ...] = ()
     """Metadata columns added to its rows, by the names of ``FILE_METADATA``."""
+    partition_columns: SchemaLike | None = None
+    """The columns that its rows have from the names of their folders."""
     merge_by: str | None = None
     """The column by which the rows of a batch's files are merged; None: they arrive file by file."""
     on_missing: str = "stop"
@@ -66,16 +71,31 @@ class FileSpout:
     def __repr__(self) -> str:
         return of_fields(self)
 
+    @property
+    def path(self) -> str:
+        """The paths, for people."""
+        return ", ".join(self.paths)
+
+    @property
+    def is_here(self) -> bool:
+        """True if all its files are on this machine."""
+        return not any("://" in shown_path(path) for path in self.paths)
+
+    @property
+    def partitions(self) -> pa.Schema:
+        """The partition columns."""
+        return checked_partition_columns(self.partition_columns)
+
     def outputs(self) -> dict[str, pa.Schema]:
-        """The declared columns, or else those of the first file, and the metadata columns."""
+        """The declared columns, or else those of the first file; the partition columns; the metadata columns."""
         declared = self._inferred() if self.declared is None else parse_schema(self.declared)
-        schema = with_file_metadata(declared, self.metadata)
+        schema = with_file_metadata(with_partition_columns(declared, self.partitions), self.metadata)
         if self.merge_by is not None:
             self._check_merging(schema)
         return {DEFAULT_STREAM: schema}
 
     def row_schema(self, output: pa.Schema) -> pa.Schema:
-        """The output columns that are read from a file."""
+        """The output columns that are read from a file and its folders."""
         return pa.schema([field for field in output if field.name not in self.metadata])
 
     def _check_merging(self, schema: pa.Schema) -> None:
@@ -96,6 +116,11 @@ class FileSpout:
                 do="name a column of type timestamp, date, int or long, or leave merge_by out",
             )
 
+    def partition_of(self, path: str) -> Partition:
+        """What the folders of a file say of its rows, in UTC. Raises DataError where that cannot be read."""
+        values = Partition.of(path, in_zone(self.partitions, self.timezone), self.defaults.keys())
+        return values.cast(self.partitions)
+
     def files(self) -> list[str]:
         """The present files in the order in which they are read: by time of change, then by name."""
         return [file.path for file in self.listed()]
@@ -105,7 +130,7 @@ class FileSpout:
 
         Files whose names are not UTF-8 are not input (topologies/sources/unnameable.py reports them).
         """
-        return in_order(self.path, (entry for entry in entries_of(self.path) if entry.path not in passed))
+        return in_order(self.path, (entry for entry in entries_of(self.paths) if entry.path not in passed))
 
     def cut(self, files: Iterable[FoundFile]) -> Iterator[list[FoundFile]]:
         """Cut files, in their order, into micro-batches as Spark does."""
@@ -127,7 +152,7 @@ class FileSpout:
             yield [file.path for file in batch]
 
     def _inferred(self) -> pa.Schema:
-        files = self.files() if "://" not in self.path else []
+        files = self.files() if self.is_here else []
         if not files:
             raise ConfigError(
                 f"the columns of {self.path!r} are unknown: there is no file yet",
@@ -135,7 +160,8 @@ class FileSpout:
                 do="give a schema like 'user string, amount double, ts timestamp', or correct the path",
             )
         try:
-            return infer_schema(pafs.LocalFileSystem(), files[0], self.format.name)
+            found = infer_schema(pafs.LocalFileSystem(), files[0], self.format.name)
+            return pa.schema([field for field in found if field.name not in self.partitions.names])
         except (DataError, UnreachableError) as error:
             raise ConfigError(str(error)) from error
 
@@ -151,20 +177,29 @@ def chunks_of(
     schema: pa.Schema,
     needed: Collection[str] | None = None,
     optional: Collection[str] = (),
+    known_as: str | None = None,
 ) -> Iterator[Chunk]:
-    """A split of a file of a spout in chunks, as its format reads it (``FileFormat.read``)."""
-    zoned = in_zone(schema, spout.timezone)
-    for table, numbers, bad in spout.format.read(filesystem, split, zoned, needed, optional):
+    """A split of a file of a spout in chunks, as its format reads it (``FileFormat.read``).
+
+    ``known_as``: the path of the file, where the split is one of a copy.
+    """
+    zoned, folders = in_zone(schema, spout.timezone), spout.partitions
+    partition = Partition.of(known_as or split.path, in_zone(folders, spout.timezone), optional)
+    if folders.names:  # a file that has them too has to agree
+        optional = {*optional, *folders.names}
+        needed = None if needed is None else {*needed, *folders.names}
+    for chunk in spout.format.read(filesystem, split, zoned, needed, optional):
+        table, numbers, bad = partition.applied(chunk)
         yield in_utc(table, schema), numbers, bad
 
 
-def entries_of(path: str, here: str | None = None) -> list[Entry]:
-    """What a path stands for, in no order, without what is passed over; ``here`` as for ``find``."""
-    return [each for each in find(path, here) if not passed_over(each.path) and _is_text(each.path)]
+def entries_of(paths: Iterable[str], here: str | None = None) -> list[Entry]:
+    """What paths stand for, in no order, without what is passed over; ``here`` as for ``find``."""
+    return [each for each in find(paths, here) if not passed_over(each.path) and _is_text(each.path)]
 
 
 def in_order(path: str, entries: Iterable[Entry]) -> list[FoundFile]:
-    """The files among the entries of a path, in the order in which they are read."""
+    """The files among the entries of what is called ``path``, in the order in which they are read."""
     with reached(path):
         files = [_listing_entry(each) for each in entries]
     return sorted((file for file in files if file is not None), key=lambda file: (file.changed, file.path))

@@ -5,6 +5,8 @@ The rule, which docs/guide.md gives users:
 - Only what the user wrote may be a pattern: not the current folder before a relative path, nor the root of a store.
 - Each part between slashes stands for the file or folder of exactly that name, if there is one and the part has no
   ``*`` or ``?``. Otherwise ``*``, ``?``, ``[ab]``, ``[!ab]`` and ``{a,b}`` match names. ``[[]`` is a bracket.
+- A part ``**`` matches any number of folders, also none: ``logs/**/*.jsonl``, ``logs/**``. Links to folders and folders
+  that are passed over are not among them.
 - A file that is named or matched is read. Of a folder, the files in it are, and those in its partition folders
   (``dt=2024-01-01/hour=6/``), not those in its other subfolders.
 - Names that begin with ``_`` or ``.``, or end in ``._COPYING_``, ``.tmp`` or ``.crc``, are passed over, of files
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
@@ -29,6 +31,7 @@ from topologies.io.formats.access import reached
 
 PASSED_OVER = ("._COPYING_", ".tmp", ".crc")
 """Ends of names that programs give to files which are not complete, or not input."""
+_ANY_FOLDERS = "**"
 _MAGIC = re.compile(r"[*?\[{\\]")
 _WILD = re.compile(r"[*?]")
 _ESCAPED = re.compile(r"(?:[^*?\[{\\]|\\.|\[[^!^\]]\])*", re.DOTALL)
@@ -56,21 +59,21 @@ def is_partition(name: str) -> bool:
     return "=" in name and not name.startswith((".", "=")) and not name.endswith(PASSED_OVER)
 
 
-def find(path: str, here: str | None = None) -> Iterator[Entry]:
-    """The entries that a path stands for, each once, in no order; also those that are passed over for their own names,
-    and what is no regular file. ``here``: the folder in which a relative path begins; None for the current one.
+def find(paths: Iterable[str], here: str | None = None) -> Iterator[Entry]:
+    """The entries that paths stand for, each once, in no order; also those that are passed over for their own names,
+    and what is no regular file. ``here``: the folder in which relative paths begin; None for the current one.
 
     Raises UnreachableError for a folder that cannot be listed.
     """
-    parsed = _parsed(path, here)
-    folders = _folders(parsed.root)
     seen: set[str] = set()
-    for base, parts in parsed.ways:
-        for entry in _matches(folders, base, parts):
-            for each in _content(folders, entry.path) if entry.is_folder else [entry]:
-                if each.path not in seen:
-                    seen.add(each.path)
-                    yield each
+    for parsed in (_parsed(path, here) for path in paths):
+        folders = _folders(parsed.root)
+        for base, parts in parsed.ways:
+            for entry in _matches(folders, base, parts):
+                for each in _content(folders, entry.path) if entry.is_folder else [entry]:
+                    if each.path not in seen:
+                        seen.add(each.path)
+                        yield each
 
 
 def leading(path: str) -> tuple[str, bool]:
@@ -100,11 +103,11 @@ def folders_before(path: str, file: str) -> list[tuple[str, str]]:
     names = file.split("/")[1:]
     found: list[tuple[str, str]] = []
     for base, parts in _parsed(path).ways:
-        for number in range(len(parts), len(names) + 1):
-            tail = names[len(names) - number :]
-            matched, below = tail[: len(parts)], tail[len(parts) : -1]
-            if all(map(_fits, parts, matched)) and all(map(is_partition, below)):
-                found.append(("".join(f"/{name}" for name in names[: len(names) - number]), base))
+        fewest = max(len(parts) - parts.count(_ANY_FOLDERS), 1)
+        for number in range(fewest, len(names) + 1):
+            before, tail = names[: len(names) - number], names[len(names) - number :]
+            if _stands_for(parts, tail):
+                found.append(("".join(f"/{name}" for name in before), base))
     return found
 
 
@@ -326,8 +329,20 @@ def _matches(folders: _Folders, base: str, parts: tuple[str, ...]) -> list[Entry
     entries = [Entry(base or "/", True, None)]
     for number, part in enumerate(parts):
         last = number == len(parts) - 1
+        if part == _ANY_FOLDERS:
+            entries = [below for entry in entries if entry.is_folder for below in _folders_below(folders, entry)]
+            continue
         entries = [found for entry in entries if entry.is_folder for found in _matched(folders, entry.path, part, last)]
     return entries
+
+
+def _folders_below(folders: _Folders, folder: Entry) -> Iterator[Entry]:
+    """A folder and all in it, at any depth. A link is not followed: what it leads to would be read a second time."""
+    yield folder
+    for entry in folders.inside(folder.path):
+        name = _name(entry.path)
+        if entry.is_folder and not _is_link(entry.path) and (is_partition(name) or not passed_over(name)):
+            yield from _folders_below(folders, entry)
 
 
 def _matched(folders: _Folders, folder: str, part: str, last: bool) -> list[Entry]:
@@ -365,6 +380,15 @@ def _named(folders: _Folders, folder: str, part: str) -> str | None:
     return f"{folder.rstrip('/')}/{_unescaped(part)}"
 
 
+def _stands_for(parts: Sequence[str], names: Sequence[str]) -> bool:
+    """True if a path of these parts may stand for the file of these names, whatever else there is."""
+    if not parts:
+        return all(map(is_partition, names[:-1]))
+    if parts[0] == _ANY_FOLDERS:
+        return any(_stands_for(parts[1:], names[number:]) for number in range(len(names) + (len(parts) > 1)))
+    return bool(names) and _fits(parts[0], names[0]) and _stands_for(parts[1:], names[1:])
+
+
 def _fits(part: str, name: str) -> bool:
     """True if a part may stand for a name, whatever else there is."""
     return part == name or _compiled(part).fullmatch(name) is not None
@@ -395,9 +419,13 @@ def _content(folders: _Folders, folder: str) -> Iterator[Entry]:
 
 def _leads_up(folder: str) -> bool:
     """True for a link to a folder that it is in, whose files would be listed again and again."""
-    if "://" in folder or not os.path.islink(folder):
+    if not _is_link(folder):
         return False
     return os.path.realpath(os.path.dirname(folder)).startswith(os.path.realpath(folder))
+
+
+def _is_link(folder: str) -> bool:
+    return "://" not in folder and os.path.islink(folder)
 
 
 def _name(path: str) -> str:

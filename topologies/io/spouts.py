@@ -26,6 +26,7 @@ from topologies.io.kafka import (
     checked_topics,
 )
 from topologies.io.local_times import checked_zone
+from topologies.io.partition_columns import with_partition_columns
 from topologies.io.patterns import PASSED_OVER, find, passed_over
 from windowing.calls.checked import checked_value
 from windowing.data.reprs import call, of_fields
@@ -80,9 +81,10 @@ Spout = FileSpout | FrameSpout | KafkaSpout | MemorySpout
 
 @checked_value
 def files(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     schema: SchemaLike | None = None,
     *,
+    partition_columns: SchemaLike | None = None,
     defaults: Mapping[str, Any] | None = None,
     format: FormatName | None = None,
     files_per_batch: int | None = None,
@@ -96,15 +98,21 @@ def files(
 ) -> FileSpout:
     """Events from Parquet, CSV, JSON or Arrow files, in the order in which they were last changed.
 
-    ``path`` is a file, a folder or a pattern (``orders/*.parquet``). Of a folder that is named or matched, the files
+    ``path`` is a file, a folder or a pattern (``orders/*.parquet``, ``orders/**/*.parquet``), or a list of these. A
+    file that several of them stand for is read once. Of a folder that is named or matched, the files
     are read, and those in its partition folders (``dt=2024-01-01/``), but not those in its other subfolders. A part of
     the path without ``*`` and ``?`` stands for the file or folder of exactly that name, if there is one; ``[[]`` is a
     bracket. Names that begin with ``_`` or ``.``, or end in ``._COPYING_``, ``.tmp`` or ``.crc``, are passed over.
     ``format`` defaults to the suffix of the path. ``schema`` may be omitted for
     Parquet and Arrow if files exist already. A micro-batch reads new files up to ``bytes_per_batch`` (256 MiB as
-    stored; at least one file) or ``files_per_batch``. ``metadata=True``, or a list, adds ``file_path`` and
+    stored; at least one file) or ``files_per_batch``. ``metadata=True``, or a list, adds ``file_path``;
     ``file_modified``, the time of the file's last change: the arrival of events in Azure,
-    ``presets.azure(arrival_field="file_modified")`` (AZ-1).
+    ``presets.azure(arrival_field="file_modified")`` (AZ-1); and ``file_row``, the number of the row in it, from 0.
+
+    ``partition_columns="dt date, hour int"``: columns that rows have from the names of their file's folders, as in
+    ``events/dt=2024-01-01/hour=06/``, after those of the file. ``__HIVE_DEFAULT_PARTITION__`` is null, ``%3A`` is a
+    colon, a date may be ``20240101``. A file is invalid whose folders lack a column that has no default, or have a
+    value that is not of its type; and so is a row in which the file has another value of its own there.
 
     ``merge_by`` names a column, a timestamp or a whole number, by which the rows of a batch's files are merged, as if
     one log had been written into several files; without it they arrive file by file. The rows of one file keep their
@@ -130,25 +138,23 @@ def files(
     A file is read once. One that is changed after it was read is named among the complaints of the run and counted in
     ``changed_files``; ``on_change="error"`` ends the run, and ``on_change="ignore"`` says nothing.
     """
-    text = os.fspath(path)
-    _check_name(text)
-    name = format or format_of(text) or _format_inside(text)
-    if name is None:
-        raise ConfigError(
-            f"files({text!r}): the format cannot be told from the path",
-            do="end the path in *.parquet, *.csv, *.jsonl or *.arrow, or give format=...",
-        )
+    paths = _paths(path)
+    text = ", ".join(paths)
+    for each in paths:
+        _check_name(each)
+    name = format or _format_of_all(paths)
     _check_limits(text, files_per_batch, bytes_per_batch)
     _check_choices(text, on_missing, on_change, options)
     _check_merged(merge_by, defaults)
     return _checked(
         FileSpout(
-            text,
+            paths,
             declared=schema,
             format=file_format(name, "reading", **options),
             files_per_batch=files_per_batch,
             bytes_per_batch=bytes_per_batch,
             metadata=checked_file_metadata(metadata),
+            partition_columns=partition_columns,
             merge_by=merge_by,
             on_missing=on_missing,
             on_change=on_change,
@@ -156,6 +162,39 @@ def files(
             defaults=dict(defaults or {}),
         )
     )
+
+
+def _paths(path: object) -> tuple[str, ...]:
+    """The paths that a user gave, as texts."""
+    given = [path] if isinstance(path, str | os.PathLike) else list(path)  # type: ignore[call-overload]
+    wrong = [each for each in given if not isinstance(each, str | os.PathLike)]
+    if wrong or not given:
+        raise ConfigError(
+            f"files({path!r:.60})",
+            why="it reads a path, or several of them" if given else "it reads nothing",
+            do="give a path, or a list of paths",
+        )
+    return tuple(os.fspath(each) for each in given)
+
+
+def _format_of_all(paths: Sequence[str]) -> str:
+    """The format that the suffixes of the paths stand for. Raises ConfigError where that is none, or several."""
+    found = {path: format_of(path) or _format_inside(path) for path in paths}
+    names = {name: path for path, name in found.items() if name is not None}
+    if len(names) > 1:
+        several = " and ".join(f"{path!r} ({name})" for name, path in names.items())
+        raise ConfigError(
+            f"files([...]) reads {several}",
+            why="the files of a spout have one format",
+            do="give each format a spout of its own; a bolt may read several",
+        )
+    for path, name in found.items():
+        if name is None:
+            raise ConfigError(
+                f"files({path!r}): the format cannot be told from the path",
+                do="end the path in *.parquet, *.csv, *.jsonl or *.arrow, or give format=...",
+            )
+    return next(iter(names))
 
 
 def _check_name(text: str) -> None:
@@ -219,8 +258,10 @@ DeclaredSpout = TypeVar("DeclaredSpout", FileSpout, FrameSpout, KafkaSpout, Memo
 
 
 def _checked(spout: DeclaredSpout) -> DeclaredSpout:
-    """The spout. ConfigError for defaults that its columns cannot have; columns that only files know are known later,
-    in ``build()``."""
+    """The spout. ConfigError for defaults that its columns cannot have, and for a partition column that is declared as
+    one of the files too; columns that only files know are known later, in ``build()``."""
+    if isinstance(spout, FileSpout) and spout.declared is not None:
+        with_partition_columns(parse_schema(spout.declared), spout.partitions)
     if spout.defaults and (spout.declared is not None or isinstance(spout, KafkaSpout)):
         Defaults.of(spout.defaults, spout.outputs()[DEFAULT_STREAM])
     return spout
@@ -354,7 +395,7 @@ def memory(schema: SchemaLike, *batches: EmittedRows, defaults: Mapping[str, Any
 def _format_inside(path: str) -> str | None:
     if not os.path.isdir(path):
         return None
-    formats = {format_of(entry.path) for entry in find(path) if not passed_over(entry.path)} - {None}
+    formats = {format_of(entry.path) for entry in find([path]) if not passed_over(entry.path)} - {None}
     return formats.pop() if len(formats) == 1 else None
 
 

@@ -38,7 +38,7 @@ class WatchedFiles:
         batches. DataError for one that was changed since, where the spout has ``on_change="error"``.
         """
         self._read = read
-        entries = entries_of(self.spout.path, self._here)
+        entries = entries_of(self.spout.paths, self._here)
         self._compare(entry for entry in entries if entry.path in read)
         return in_order(self.spout.path, (entry for entry in entries if entry.path not in read))
 

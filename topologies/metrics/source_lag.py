@@ -7,7 +7,6 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from topologies.io.file_spout import FileSpout
-from topologies.io.paths import shown_path
 from topologies.run.observer import SourceLag
 from topologies.topology import Topology
 
@@ -33,7 +32,7 @@ def files_behind(topology: Topology, read: Mapping[str, Container[str]]) -> list
     return [
         SourceLag(name, "files", len(node.spout.listed(read.get(name, frozenset()))))
         for name, node in topology.spouts.items()
-        if isinstance(node.spout, FileSpout) and "://" not in shown_path(node.spout.path)
+        if isinstance(node.spout, FileSpout) and node.spout.is_here
     ]
 
 

@@ -39,5 +39,6 @@ def _check_hdfs(topology: Topology) -> None:
     """Open the file systems of HDFS that the topology names; no NameNode is asked yet."""
     ends = [*(node.spout for node in topology.spouts.values()), *(node.sink for node in topology.sinks.values())]
     for end in ends:
-        if isinstance(end, FileSpout | FileSink) and is_hdfs(shown_path(end.path)):
-            locate(end.path)
+        for path in end.paths if isinstance(end, FileSpout) else [end.path] if isinstance(end, FileSink) else []:
+            if is_hdfs(shown_path(path)):
+                locate(path)

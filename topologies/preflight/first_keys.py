@@ -36,6 +36,7 @@ def unknown_columns(node: SpoutNode, spout: FileSpout, files: list[FoundFile]) -
         number += 1
         keys.update(dict.fromkeys(each))
     declared = spout.row_schema(node.outputs[DEFAULT_STREAM]).names
+    declared = [column for column in declared if column not in spout.partitions.names]
     others = [key for key in keys if key not in declared]
     missing = [column for column in declared if number and column not in keys and column not in node.defaults.columns]
     if number == MOST_OBJECTS or len(files) > MOST_FILES:

@@ -35,15 +35,8 @@ def _refuse_spark(topology: Topology) -> None:
                     why="a local run has no Spark",
                     do="run on Spark, or replay scenarios of the topology",
                 )
-            case FileSpout(path) as spout if is_hdfs(shown_path(path)):
-                _refuse_unmatched_in_hdfs(name, spout)
-            case FileSpout(path) if "://" in shown_path(path):
-                raise ConfigError(
-                    f"spout {name!r} reads {path!r}",
-                    why="a local run lists files of this machine",
-                    do="run on Spark, or copy them to a folder here",
-                )
             case FileSpout() as spout:
+                _refuse_stores(name, spout)
                 refuse_missing(name, spout)
             case _:
                 continue
@@ -55,19 +48,22 @@ def _refuse_spark(topology: Topology) -> None:
             )
 
 
-def _refuse_unmatched_in_hdfs(name: str, spout: FileSpout) -> None:
-    """A folder or a pattern in HDFS has to name its NameNode, and its folder has to be there.
-
-    UnreachableError where that cannot be seen.
-    """
-    root, _ = root_and_path(shown_path(spout.path))
-    if not urlsplit(root).netloc:
-        raise ConfigError(
-            f"spout {name!r} reads {spout.path!r}, which names no host",
-            why="files are noted by the name of their host; a run on Spark that continued would read them again",
-            do="name it as fs.defaultFS in core-site.xml does, such as hdfs://shop/in",
-        )
-    refuse_missing(name, spout)
+def _refuse_stores(name: str, spout: FileSpout) -> None:
+    """A path in HDFS has to name its NameNode; other file systems are Spark's."""
+    for path in spout.paths:
+        shown = shown_path(path)
+        if is_hdfs(shown) and not urlsplit(root_and_path(shown)[0]).netloc:
+            raise ConfigError(
+                f"spout {name!r} reads {path!r}, which names no host",
+                why="files are noted by the name of their host; a run on Spark that continued would read them again",
+                do="name it as fs.defaultFS in core-site.xml does, such as hdfs://shop/in",
+            )
+        if "://" in shown and not is_hdfs(shown):
+            raise ConfigError(
+                f"spout {name!r} reads {path!r}",
+                why="a local run lists files of this machine",
+                do="run on Spark, or copy them to a folder here",
+            )
 
 
 def _refuse_kafka(topology: Topology) -> None:

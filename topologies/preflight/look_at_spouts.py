@@ -6,7 +6,7 @@ import json
 import os
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 
@@ -15,7 +15,7 @@ from topologies.graph.nodes.spout import SpoutNode
 from topologies.io.file_spout import FileSpout
 from topologies.io.formats.bad import python_columns
 from topologies.io.kafka import KafkaSpout
-from topologies.io.paths import shown_path
+from topologies.io.partition_columns import undeclared
 from topologies.io.patterns import leading, passed_over
 from topologies.io.spouts import MemorySpout
 from topologies.preflight.extracted_times import extracted_times
@@ -26,7 +26,7 @@ from topologies.preflight.input_paths import missing_input
 from topologies.preflight.time_columns import columns_behind, direct_columns
 from topologies.topology import Topology
 from windowing.data.returned_rows import DEFAULT_STREAM
-from windowing.errors import ConfigError, WindboltError
+from windowing.errors import ConfigError, DataError, WindboltError
 from windowing.time.timestamps import from_column, from_datetime, show
 
 _PATIENCE = 3.0
@@ -42,7 +42,7 @@ def dubious_input(topology: Topology) -> list[WindboltError]:
     """What is probably not meant: patterns that match no file, and columns that no row has. Raises nothing."""
     found: list[WindboltError] = []
     for node in topology.spouts.values():
-        if isinstance(node.spout, FileSpout) and "://" not in shown_path(node.spout.path):
+        if isinstance(node.spout, FileSpout) and node.spout.is_here:
             with suppress(WindboltError):  # the run itself says what cannot be read
                 files = node.spout.listed()
                 if not files:
@@ -54,7 +54,7 @@ def dubious_input(topology: Topology) -> list[WindboltError]:
 def _found(topology: Topology, node: SpoutNode) -> Findings:
     try:
         match node.spout:
-            case FileSpout(path) if "://" in shown_path(path):
+            case FileSpout() as spout if not spout.is_here:
                 return Findings((("read", "nothing: these files are not on this machine"),))
             case FileSpout() as spout:
                 return _of_files(topology, node, spout)
@@ -77,7 +77,18 @@ def _of_files(topology: Topology, node: SpoutNode, spout: FileSpout) -> Findings
     found = _of_rows(topology, node, first_rows_of_files(node, spout, files))
     number = f"{len(files):,}, the first is {os.path.basename(files[0].path)}"
     warnings = (*found.warnings, *unknown_columns(node, spout, files))
-    return Findings((("files", number), *found.facts), found.problems, warnings)
+    return Findings((("files", number), *_folders(spout, files[0].path), *found.facts), found.problems, warnings)
+
+
+def _folders(spout: FileSpout, first: str) -> Iterator[tuple[str, str]]:
+    """What the folders of the first file say, and what of it is not read as a column."""
+    with suppress(DataError):  # which reading the file raises too
+        texts = spout.partition_of(first).texts
+        if spout.partitions.names:
+            yield "folders", ", ".join(f"{name}={texts[name]}" for name in spout.partitions.names if name in texts)
+        others = undeclared(first, spout.partitions)
+        if others is not None:
+            yield "folders", f"not all are read as columns; partition_columns={others!r} does that"
 
 
 _VALUE = re.compile(r"(column '[^']*': ).*?( is no | cannot be read as | is not valid )", re.DOTALL)
@@ -178,6 +189,12 @@ def _judge_times(
 
 
 def _no_file(name: str, spout: FileSpout) -> WindboltError:
+    if len(spout.paths) > 1:
+        return ConfigError(
+            f"spout {name!r}: no file is in, or matches, {', '.join(map(repr, spout.paths))}",
+            why="a run to the end of the input would read nothing",
+            do="correct the paths, or put files there",
+        )
     folder, is_pattern = leading(spout.path)
     others = sorted(entry for entry in os.listdir(folder) if not passed_over(entry)) if os.path.isdir(folder) else []
     beside = (

@@ -18,6 +18,7 @@ import pyarrow.fs as pafs
 from topologies.engine.batch.context import Context
 from topologies.engine.ingest.merging import keys_of
 from topologies.engine.rows.source_batch import SourceBatch
+from topologies.engine.time.first_output import FirstOutput
 from topologies.engine.work.source_splits import MergedSplits, SourceSplit
 from topologies.graph.nodes.spout import SpoutNode
 from topologies.io.file_metadata import FileMetadata
@@ -106,7 +107,7 @@ class FileSource:
         chunks = self._chunks(node, spout, filesystem, path, schema)
         with reached(self.split.path):
             about = FileMetadata(filesystem, path, self._shown, spout.metadata)
-        chunks = [(about.beside(rows), numbers, bad) for rows, numbers, bad in chunks]
+        chunks = [(about.beside(rows, numbers), numbers, bad) for rows, numbers, bad in chunks]
         if node.needed is None:
             return chunks
         names = node.schema.names
@@ -130,7 +131,7 @@ class FileSource:
             header = header_lines(spout.format)
             with without_lines(filesystem, path, lines, self.lines, header) as (files, copy):
                 readable = without_marked_lines(
-                    list(chunks_of(spout, files, FileSplit(copy), schema, needed, optional)),
+                    list(chunks_of(spout, files, FileSplit(copy), schema, needed, optional, known_as=path)),
                     lines,
                     raw_lines(filesystem, path, lines),
                 )
@@ -187,14 +188,21 @@ def line_count(source: FileSource, context: Context) -> int:
 
 
 def file_splits(
-    topology: Topology, files: Sequence[tuple[str, str]], wanted: int, deaths: Sequence[Death] = ()
+    topology: Topology,
+    files: Sequence[tuple[str, str]],
+    wanted: int,
+    deaths: Sequence[Death] = (),
+    first: FirstOutput | None = None,
 ) -> list[SourceSplit | MergedSplits]:
     """The splits of files, given as (spout, path) in order of arrival: about ``wanted`` splits, where files can be
     divided.
 
     ``deaths`` are the deadly parts of the files. Very many files share splits, since each split becomes a segment. The
-    files of a spout that merges stay together.
+    files of a spout that merges stay together. Those whose folders say that they are older than the ``first`` output of
+    the run needs are left out.
     """
+    if first is not None:
+        files = [found for found in files if not _is_skipped(topology, *found, first)]
     splits_per_file = -(-wanted // len(files)) if files else 1
     splits: list[FileSource] = []
     for component, path in files:
@@ -219,6 +227,18 @@ def file_splits(
         merges = cast("FileSpout", topology.spouts[component].spout).merge_by is not None
         ready.extend([MergedSplits(ones)] if merges else ones)
     return ready
+
+
+def _is_skipped(topology: Topology, component: str, path: str, first: FirstOutput) -> bool:
+    spout = cast("FileSpout", topology.spouts[component].spout)
+    if not spout.partitions.names:
+        return False
+    try:
+        values = spout.partition_of(path).values
+    except DataError:
+        return False  # the task that reads it will report it
+    shared = pa.table(dict(values))
+    return first.skips(topology, component, shared, first.time)
 
 
 def _together(splits: list[FileSource], most: int) -> Sequence[SourceSplit]:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 
 from topologies.io.file_spout import FileSpout
-from topologies.io.paths import shown_path
 from topologies.io.patterns import find, passed_over
 from topologies.io.spouts import Spout
 from topologies.topology import Topology
@@ -29,9 +28,9 @@ def refuse_unnameable(topology: Topology) -> None:
 
 def unnameable(spout: Spout) -> Iterator[str]:
     """The local files of a spout whose names are not UTF-8, in displayable form."""
-    if not isinstance(spout, FileSpout) or "://" in shown_path(spout.path):
+    if not isinstance(spout, FileSpout) or not spout.is_here:
         return
-    for path in sorted(entry.path for entry in find(spout.path)):
+    for path in sorted(entry.path for entry in find(spout.paths)):
         if passed_over(path) or not os.path.isfile(path):
             continue
         try:

@@ -28,7 +28,6 @@ from topologies.engine.work.output import Output
 from topologies.engine.work.source_splits import MergedSplits, SourceSplit
 from topologies.io.file_spout import FileSpout
 from topologies.io.kafka import KafkaSpout
-from topologies.io.paths import shown_path
 from topologies.io.spouts import FrameSpout
 from topologies.io.watched_files import WatchedFiles
 from topologies.preflight.input_paths import refuse_missing
@@ -197,8 +196,8 @@ class StreamSource:
     def _planned(self, spark: SparkSession, source: int, name: str) -> PlannedFiles:
         spout = self.topology.spouts[name].spout
         assert isinstance(spout, FileSpout)
-        spout = replace(spout, path=with_host(spark, spout.path))
-        if "://" in shown_path(spout.path):  # others have been looked at before Spark was started
+        spout = replace(spout, paths=tuple(with_host(spark, path) for path in spout.paths))
+        if not spout.is_here:  # others have been looked at before Spark was started
             refuse_missing(name, spout)
         return PlannedFiles(WatchedFiles(name, spout), partial(self._open_log, source), self._check_owner)
 

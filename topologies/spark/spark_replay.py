@@ -179,7 +179,9 @@ class _Group:
 
         half, options = halves.spark_half, RunOptions()
         log = SourceLog(half.filesystem, half.root, ("batches",))
-        spout = FileSpout(literal(f"{folder}/batches"), declared=None, format=file_format("jsonl"), files_per_batch=1)
+        spout = FileSpout(
+            (literal(f"{folder}/batches"),), declared=None, format=file_format("jsonl"), files_per_batch=1
+        )
         planned = PlannedFiles(WatchedFiles("batches", spout), lambda: FileLog(half, 0, halves.uri))
         guarded = Guarded(run, options.stop, self.executor.cancel, [planned])
         writer = planned_files(self.spark, planned).writeStream.foreachBatch(guarded)

@@ -221,7 +221,7 @@ def source_of(config: StepConfig) -> Spout:
     assert source is not None
     if isinstance(source, FilesSource):
         return FileSpout(
-            source.path.location,
+            (source.path.location,),
             declared="line binary",
             format=LinesFormat(),
             files_per_batch=source.files_per_batch,

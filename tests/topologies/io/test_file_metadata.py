@@ -23,10 +23,10 @@ MOMENT = datetime(2023, 11, 14, 22, 13, 20, 123_456, tzinfo=UTC)
 
 
 class Files(Bolt):
-    outputs = "id string, path string, modified timestamp"
+    outputs = "id string, path string, modified timestamp, row long"
 
     def execute(self, tuple: Any) -> Any:
-        return tuple["id"], os.path.basename(tuple["file_path"]), tuple["file_modified"]
+        return tuple["id"], os.path.basename(tuple["file_path"]), tuple["file_modified"], tuple["file_row"]
 
 
 def rows_of(spout: Any, bolt: Any) -> list[dict[str, Any]]:
@@ -51,8 +51,8 @@ def test_rows_say_which_file_they_are_from_and_when_that_was_changed(tmp_path: P
     folder = written(tmp_path / "in")
     found = rows_of(spouts.files(folder, "id string", format="jsonl", metadata=True), Files())
     assert found == [
-        {"id": row, "path": path, "modified": MOMENT}
-        for row, path in (("a1", "a.jsonl"), ("a2", "a.jsonl"), ("b1", "b.jsonl.gz"))
+        {"id": event, "path": path, "modified": MOMENT, "row": row}
+        for event, path, row in (("a1", "a.jsonl", 0), ("a2", "a.jsonl", 2), ("b1", "b.jsonl.gz", 0))
     ]
 
 

@@ -20,7 +20,7 @@ from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.spark_half.source_log import SourceLog
 from topologies.io import patterns
 from topologies.io.file_spout import FoundFile
-from topologies.io.patterns import find, leading, literal
+from topologies.io.patterns import find, folders_before, leading, literal
 from topologies.io.watched_files import WatchedFiles
 from topologies.preflight.look_at_spouts import find_sources
 from topologies.sources.unnameable import unnameable
@@ -42,7 +42,7 @@ FILES = (
 COLON = "in/orders-2024-01-01T06:00:00Z.jsonl"
 PARTITIONS = ["events/0.jsonl", "events/_day=1/x.jsonl", "events/dt=2024-01-01/hour=6/q.jsonl",
               "events/dt=2024-01-01/p.jsonl"]  # fmt: skip
-CASES = {
+CASES: dict[str | tuple[str, ...], list[str]] = {
     "in/1.jsonl": ["in/1.jsonl"],
     "in": ["in/1.jsonl", COLON],
     "in/": ["in/1.jsonl", COLON],
@@ -62,6 +62,16 @@ CASES = {
     "in [24]": ["in 2/*.jsonl", "in 2/1.jsonl"],
     "in 2/[*].jsonl": ["in 2/*.jsonl"],
     "in 2/*.jsonl": ["in 2/*.jsonl", "in 2/1.jsonl"],
+    # Folders at any depth, also none, but for those that are passed over.
+    "in/**/*.jsonl": ["in/1.jsonl", COLON, "in/sub/deep.jsonl"],
+    "in/**": ["in/1.jsonl", COLON, "in/sub/deep.jsonl"],
+    "**/hour=*/*": ["events/dt=2024-01-01/hour=6/q.jsonl"],
+    "**/1.jsonl": ["in 2/1.jsonl", "in [2024]/1.jsonl", "in/1.jsonl"],
+    "events/**/**/0.jsonl": ["events/0.jsonl", "events/done/0.jsonl"],
+    "in/**.jsonl": ["in/1.jsonl", COLON],
+    # Several paths: a file that two of them stand for is read once.
+    ("in/1.jsonl", "in/*.jsonl", "./in/../in"): ["in/1.jsonl", COLON],
+    ("in 2/1.jsonl", "events/done"): ["events/done/0.jsonl", "in 2/1.jsonl"],
     "{in,in 2}/1.jsonl": ["in 2/1.jsonl", "in/1.jsonl"],
     "{in/1.jsonl,in 2/1*}": ["in 2/1.jsonl", "in/1.jsonl"],
     "events": PARTITIONS,
@@ -78,6 +88,9 @@ CASES = {
     f"../{PROJECT}/in/1.jsonl": ["in/1.jsonl"],
     "../shop */in/1.jsonl": [f"../{BESIDE}/in/1.jsonl", "in/1.jsonl"],
 }
+
+BELOW = [path for path in CASES if isinstance(path, str) and not path.startswith("..")]
+"""Those that stand in the project's folder."""
 
 
 @pytest.fixture
@@ -108,10 +121,10 @@ def all_cases(out: sinks.MemorySink | None = None) -> Topology:
     return builder.build()
 
 
-def files_of_cases(checkpoint: Path, project: Path) -> dict[str, list[str]]:
+def files_of_cases(checkpoint: Path, project: Path) -> dict[str | tuple[str, ...], list[str]]:
     """By case, the files that the first batch of a run on a checkpoint has read."""
     names = tuple(f"s{number:02}" for number in range(len(CASES)))
-    found: dict[str, list[str]] = {path: [] for path in CASES}
+    found: dict[str | tuple[str, ...], list[str]] = {path: [] for path in CASES}
     for spout, path in SourceLog(pafs.LocalFileSystem(), str(checkpoint / "spark"), names).files(0):
         found[list(CASES)[names.index(spout)]].append(shown(path.removeprefix("file://"), project))
     return {path: sorted(files) for path, files in found.items()}
@@ -122,12 +135,12 @@ def shown(path: str, project: Path) -> str:
 
 
 @pytest.mark.parametrize("path", CASES)
-def test_a_path_stands_for_these_files(project: Path, path: str) -> None:
+def test_a_path_stands_for_these_files(project: Path, path: str | tuple[str, ...]) -> None:
     spout = spouts.files(path, SCHEMA, format="jsonl")
     assert sorted(shown(each, project) for each in spout.files()) == CASES[path]
 
 
-@pytest.mark.parametrize("path", [path for path in CASES if not path.startswith("..")])
+@pytest.mark.parametrize("path", BELOW)
 @pytest.mark.parametrize("before", ["", "file://"])
 def test_an_absolute_path_stands_for_the_same(project: Path, path: str, before: str) -> None:
     spout = spouts.files(f"{before}{project}/{path}", SCHEMA, format="jsonl")
@@ -142,9 +155,7 @@ def test_a_store_is_listed_by_the_same_rule(monkeypatch: pytest.MonkeyPatch) -> 
             if not name.startswith(".."):
                 store.put(name, b"{}\n")
         found = {
-            path: [each.path.removeprefix("s3://bucket/") for each in _listed(f"s3a://bucket/{path}")]
-            for path in CASES
-            if not path.startswith("..")
+            path: [each.path.removeprefix("s3://bucket/") for each in _listed(f"s3a://bucket/{path}")] for path in BELOW
         }
     assert {path: sorted(files) for path, files in found.items()} == {path: CASES[path] for path in found}
 
@@ -177,7 +188,8 @@ def test_a_name_in_a_matched_folder_that_is_no_text_is_told(project: Path) -> No
     assert [name.rsplit("/", 1)[1] for name in unnameable(spout)] == [r"\xff.jsonl"]
 
 
-REFUSED = {
+REFUSED: dict[str | tuple[str, ...], str | None] = {
+    ("in", "nowhere/*.jsonl"): "reads 'nowhere/*.jsonl', and",
     "nowhere": "nowhere' is not there. The run would end successfully",
     "nowhere/*.jsonl": "nowhere' is not there",
     "{nowhere,in}/*.jsonl": None,
@@ -224,7 +236,7 @@ def test_brackets_and_braces_that_are_not_closed_stand_for_themselves(project: P
         (project / name).mkdir()
         (project / name / "1.jsonl").write_text("{}\n")
         for path in (name, f"{name}/*.jsonl", f"{literal(name)}/*.jsonl"):
-            assert [shown(each.path, project) for each in find(path)] == [f"{name}/1.jsonl"], path
+            assert [shown(each.path, project) for each in find([path])] == [f"{name}/1.jsonl"], path
 
 
 def test_the_folder_before_a_pattern(project: Path) -> None:
@@ -277,7 +289,7 @@ def test_what_is_passed_over_is_so_below_partition_folders_and_unless_a_pattern_
         (tmp_path / name).write_text("{}\n")
 
     def names(path: str) -> set[str]:
-        return {os.path.basename(each.path) for each in find(str(tmp_path / path))}
+        return {os.path.basename(each.path) for each in find([str(tmp_path / path)])}
 
     assert names("") == {"1.jsonl", "4.jsonl"}
     assert names("*/*.jsonl") == {"4.jsonl", "7.jsonl"}
@@ -287,15 +299,42 @@ def test_what_is_passed_over_is_so_below_partition_folders_and_unless_a_pattern_
     assert names("*.tmp/*.jsonl") == {"2.jsonl"}
 
 
+def test_stars_for_folders_do_not_go_through_links(tmp_path: Path) -> None:
+    """What a link leads to would be read a second time; a pattern that names it is a user's own wish."""
+    (tmp_path / "real/deep").mkdir(parents=True)
+    (tmp_path / "real/deep/1.jsonl").write_text("{}\n")
+    (tmp_path / "current").symlink_to("real")
+    (tmp_path / "real/up").symlink_to("..")
+    root = str(tmp_path)
+    assert [each.path for each in find([f"{root}/**/*.jsonl"])] == [f"{root}/real/deep/1.jsonl"]
+    assert [each.path for each in find([f"{root}/current/**"])] == [f"{root}/current/deep/1.jsonl"]
+
+
+PARTS = {"**": "(?:[^/]+/)*", "a": "a/", "*": "[^/]*/", "dt=*": "dt=[^/]*/"}
+
+
+@given(st.lists(st.sampled_from(list(PARTS)), max_size=4), st.lists(st.sampled_from(["a", "b", "dt=1"]), max_size=4))
+def test_a_moved_file_is_known_by_where_its_path_would_stand_for_it(parts: list[str], folders: list[str]) -> None:
+    names = [*folders, "1.jsonl"]
+    before = folders_before("/".join([*parts, "*.jsonl"]), "/" + "/".join(names))
+    regex = re.compile("".join(map(PARTS.__getitem__, parts)) + r"[^/]*\.jsonl/")
+    expected = {
+        "".join(f"/{name}" for name in names[:kept])
+        for kept in range(len(names))
+        if regex.fullmatch("".join(f"{name}/" for name in names[kept:]))
+    }
+    assert {place for place, _ in before} == expected
+
+
 def test_links_in_circles_are_no_input_and_no_error(tmp_path: Path) -> None:
     (tmp_path / "1.jsonl").write_text("{}\n")
     (tmp_path / ".lock").symlink_to(".lock")
     (tmp_path / "dt=1").symlink_to(".")
-    assert {os.path.basename(each.path) for each in find(str(tmp_path))} == {"1.jsonl", ".lock"}
+    assert {os.path.basename(each.path) for each in find([str(tmp_path)])} == {"1.jsonl", ".lock"}
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "2.jsonl").write_text("{}\n")
     (tmp_path / "dt=2").symlink_to("real")
-    assert {os.path.basename(each.path) for each in find(str(tmp_path))} == {"1.jsonl", ".lock", "2.jsonl"}
+    assert {os.path.basename(each.path) for each in find([str(tmp_path)])} == {"1.jsonl", ".lock", "2.jsonl"}
 
 
 def test_a_run_goes_on_in_the_folder_in_which_it_was_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

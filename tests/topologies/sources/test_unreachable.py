@@ -279,13 +279,13 @@ def somebody() -> Iterator[Path]:
     [("in", "in/*.csv"), ("in/a", "in/*/*.csv"), ("in", "in/x.csv"), ("in", "in/*/x.csv"), ("in/b", "in/{a,b}/*.csv")],
 )
 def test_a_folder_that_cannot_be_listed_is_not_an_empty_one(somebody: Path, closed: str, pattern: str) -> None:
-    assert len(list(find(f"{somebody}/{pattern}"))) in (1, 2)
+    assert len(list(find([f"{somebody}/{pattern}"]))) in (1, 2)
     euid = os.geteuid()
     os.seteuid(os.getuid())
     (somebody / closed).chmod(0)
     os.seteuid(euid)
     with pytest.raises(UnreachableError, match="Permission denied"):
-        list(find(f"{somebody}/{pattern}"))
+        list(find([f"{somebody}/{pattern}"]))
 
 
 @pytest.mark.parametrize(

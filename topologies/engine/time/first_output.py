@@ -14,6 +14,7 @@ from topologies.engine.time.read_times import read_times
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.io.times import parse_time
 from topologies.topology import Topology
+from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.errors import ConfigError, ScenarioError
 from windowing.time.timestamps import from_column
 
@@ -95,6 +96,27 @@ class FirstOutput:
                 table.column(settings.watermark_field).is_null().to_numpy()
             )  # rows with a value are watermarks, not events
         return older
+
+    def skips(self, topology: Topology, spout: str, shared: pa.Table, clock: int) -> bool:
+        """True if all rows of a file are older than ``read_from``, by columns in which they are all alike.
+
+        ``shared`` holds these, in one row. The bolts that read the spout then take their times from one of them, and
+        nothing else reads it.
+        """
+        stream = (spout, DEFAULT_STREAM)
+        readers = topology.readers.get(stream, ())
+        if not readers or topology.takers.get(stream):
+            return False
+        for name, input_index in readers:
+            node = topology.windowed.get(name)
+            if node is None or node.bolt.settings.timestamp_field not in shared.column_names:
+                return False
+            arrival, watermark = node.bolt.settings.arrival, node.bolt.settings.watermark_field
+            if watermark is not None or (arrival is not None and arrival.field is not None):
+                return False
+            if not self.older(node, input_index, shared, clock).all():
+                return False
+        return True
 
 
 def _first_inputs(topology: Topology) -> frozenset[tuple[str, int]]:

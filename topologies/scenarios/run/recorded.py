@@ -120,7 +120,7 @@ def _reader(node: SpoutNode, path: str | None) -> FileSpout:
                 why="its rows come in an order that a run makes",
                 do="give a scenario's events by hand",
             )
-        return spout if path is None else replace(spout, path=path)
+        return spout if path is None else replace(spout, paths=(path,))
     if path is None:
         raise ConfigError(
             f"spout {node.name!r} reads no files",

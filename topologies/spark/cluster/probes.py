@@ -93,11 +93,16 @@ def places_of(topology: Topology, checkpoint: str) -> list[ProbedPlace]:
 
 
 def _inputs(spout: FileSpout) -> Iterator[str]:
-    """The folder of a spout, and on this machine one of its files."""
-    folder, _ = leading(spout.path)
+    """The folders of a spout, and of each on this machine one of its files."""
+    for path in spout.paths:
+        yield from _input(path)
+
+
+def _input(path: str) -> Iterator[str]:
+    folder, _ = leading(path)
     yield folder
     if "://" not in folder:
-        names = (entry.path for entry in find(spout.path))
+        names = (entry.path for entry in find([path]))
         yield from islice((name for name in names if not passed_over(name) and os.path.isfile(name)), 1)
 
 

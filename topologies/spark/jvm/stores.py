@@ -49,8 +49,8 @@ def places_of_spark(topology: Topology, options: RunOptions) -> list[str]:
     assert options.checkpoint is not None
     for node in topology.spouts.values():
         if isinstance(node.spout, FileSpout):
-            path = shown_path(node.spout.path)
-            if has_query(path):
+            path = next(filter(has_query, map(shown_path, node.spout.paths)), None)
+            if path is not None:
                 raise ConfigError(
                     f"spout {node.name!r} reads {path.partition('?')[0]}, with options behind a question mark",
                     why="a checkpoint notes files by their paths, without options",
