@@ -13,7 +13,9 @@ from topologies.io.defaults import Defaults
 from topologies.io.file_metadata import checked_file_metadata
 from topologies.io.file_spout import FileSpout
 from topologies.io.formats import FormatName, file_format
+from topologies.io.formats.access import COMPRESSIONS, unread_compression
 from topologies.io.formats.choose_format import format_of
+from topologies.io.formats.lines.textlines import LINE
 from topologies.io.kafka import (
     Form,
     KafkaSpout,
@@ -96,7 +98,7 @@ def files(
     on_change: Literal["warn", "error", "ignore"] = "warn",
     **options: Any,
 ) -> FileSpout:
-    """Events from Parquet, CSV, JSON or Arrow files, in the order in which they were last changed.
+    """Events from Parquet, CSV, JSON, Arrow or text files, in the order in which they were last changed.
 
     ``path`` is a file, a folder or a pattern (``orders/*.parquet``, ``orders/**/*.parquet``), or a list of these. A
     file that several of them stand for is read once. Of a folder that is named or matched, the files
@@ -130,7 +132,9 @@ def files(
     ``escape="\\\\"`` for files in which a quote within a value has a backslash before it, as in those of Spark, and is
     not doubled; ``comment="#"``; ``skip_rows``, lines before the header; ``encoding``. Of CSV and JSON:
     ``longest_row``, in bytes (16 MiB), and ``block_size``, the bytes that are read at a time. ``json`` is a file that
-    is one array of objects, or JSON lines.
+    is one array of objects, or JSON lines. ``text`` has a row for each line, in the column ``line``; its options are
+    ``encoding``, ``keep_line_ends``, ``longest_row`` and ``block_size``. CSV, JSON and text may be compressed, which
+    the names of files tell: ``.gz``, ``.bz2``, ``.lz4``, ``.zst``.
 
     A file that cannot be reached is retried several times, and then stops the run: a later run reads it. The same holds
     for a file that was deleted after it was listed; with ``on_missing="invalid"`` that counts as an invalid file.
@@ -149,7 +153,7 @@ def files(
     return _checked(
         FileSpout(
             paths,
-            declared=schema,
+            declared=_checked_lines(schema, options) if name == "text" else schema,
             format=file_format(name, "reading", **options),
             files_per_batch=files_per_batch,
             bytes_per_batch=bytes_per_batch,
@@ -177,6 +181,26 @@ def _paths(path: object) -> tuple[str, ...]:
     return tuple(os.fspath(each) for each in given)
 
 
+def _checked_lines(schema: SchemaLike | None, options: Mapping[str, Any]) -> SchemaLike:
+    """The column of files of text. Raises ConfigError for others."""
+    schema = f"{LINE} string" if schema is None else schema
+    declared = parse_schema(schema)
+    kinds = (pa.string(), pa.binary())
+    if declared.names != [LINE] or declared.field(LINE).type not in kinds:
+        raise ConfigError(
+            f"files(..., {format_schema(declared)!r}, format='text')",
+            why="a row of text is a line, in the column 'line'; files whose names end in .txt or .log are text",
+            do="leave the schema out, or declare 'line string' or 'line binary'; for columns give another format",
+        )
+    if declared.field(LINE).type == pa.binary() and "encoding" in options:
+        raise ConfigError(
+            f"files(..., 'line binary', encoding={options['encoding']!r})",
+            why="bytes are what stands in the file",
+            do="declare 'line string', or leave the encoding out",
+        )
+    return schema
+
+
 def _format_of_all(paths: Sequence[str]) -> str:
     """The format that the suffixes of the paths stand for. Raises ConfigError where that is none, or several."""
     found = {path: format_of(path) or _format_inside(path) for path in paths}
@@ -192,13 +216,20 @@ def _format_of_all(paths: Sequence[str]) -> str:
         if name is None:
             raise ConfigError(
                 f"files({path!r}): the format cannot be told from the path",
-                do="end the path in *.parquet, *.csv, *.jsonl or *.arrow, or give format=...",
+                do="end the path in *.parquet, *.csv, *.jsonl, *.arrow or *.txt, or give format=...",
             )
     return next(iter(names))
 
 
 def _check_name(text: str) -> None:
     """Raise ConfigError for files that would never be read, for their names."""
+    end = unread_compression(text)
+    if end is not None and not os.path.isdir(text):
+        raise ConfigError(
+            f"files({text!r}) cannot be decompressed",
+            why=f"files in {end} are not read",
+            do=f"compress them in another way: {', '.join(COMPRESSIONS)}",
+        )
     files = format_of(text) is not None or text.endswith(PASSED_OVER)
     if files and passed_over(text) and not os.path.isdir(text):
         raise ConfigError(

@@ -14,8 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from topologies.io.formats.access import opened
+from topologies.io.formats.access import opened, without_compression
 from topologies.io.formats.bad import BAD_SCHEMA, BadRow, BadRows, python_columns, row_as_json
+from topologies.io.formats.lines.csv import DELIMITER_LINE
+from topologies.io.formats.lines.long_lines import BOM
 from topologies.io.formats.split import Chunk, FileFormat, FileSplit
 
 _HEADERS = {"csv": 1, "jsonl": 0}
@@ -82,9 +84,11 @@ def without_lines(
     """
     gone = {death.at for death in doomed}
     with tempfile.TemporaryDirectory(prefix="windbolt-") as folder:
-        copy = os.path.join(folder, os.path.basename(path).removesuffix(".gz"))
+        copy = os.path.join(folder, without_compression(os.path.basename(path)))
         with open(copy, "wb") as sink:
             for number, line in enumerate(_lines(filesystem, path)):
+                if number == 0 and header and DELIMITER_LINE.match(line.removeprefix(BOM)):
+                    header += 1
                 if lines is None or number < header or lines[0] <= number < lines[1]:
                     sink.write(f"{_MARK}\n".encode() if number in gone else line)
         yield pafs.LocalFileSystem(), copy

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from tests.helpers.examples import examples, sampled
 from tests.helpers.places import ROOT
+from topologies import spouts
 from topologies.io.formats import (
     BadRows,
     CsvFormat,
@@ -224,6 +225,36 @@ def test_gzip_is_known_by_its_suffix_and_a_cut_one_is_refused(files: Files, kind
             files.read(files.put(f"x.{kind}.gz", packed[:cut]), "a long", kind)
     with pytest.raises(DataError):
         files.read(files.put(f"x.{kind}.gz", packed[:-8] + b"\0\0\0\0" + packed[-4:]), "a long", kind)
+
+
+COMPRESSED = {"gz": "gzip", "bz2": "bz2", "lz4": "lz4", "zst": "zstd", "zstd": "zstd", "ZST": "zstd"}
+
+
+@pytest.mark.parametrize(("end", "codec"), COMPRESSED.items())
+def test_each_compression_is_known_by_its_suffix(files: Files, end: str, codec: str) -> None:
+    """A file may be several compressed ones behind each other; a part of one is refused, and so is what is none."""
+    packed = {}
+    for kind, data in {"csv": b"a,b\n" + b"1,2\n" * 999, "jsonl": b'{"a":1}\n' * 999, "text": b"x\n" * 999}.items():
+        sink = pa.BufferOutputStream()
+        with pa.CompressedOutputStream(sink, codec) as stream:
+            stream.write(data)
+        packed[kind] = sink.getvalue().to_pybytes()
+        twice = packed[kind] * 2 if kind != "csv" else packed[kind]
+        path = files.put(f"x.{kind}.{end}", twice)
+        rows = files.read(path, "line string" if kind == "text" else "a long", kind)[1]
+        assert len(rows) == (999 if kind == "csv" else 1998)
+        for wrong in (packed[kind][:-1], packed[kind][: len(packed[kind]) // 2], packed[kind] + b"rest of it", data):
+            with pytest.raises(DataError, match=r"x\."):
+                files.read(files.put(f"x.{kind}.{end}", wrong), "line string" if kind == "text" else "a long", kind)
+    assert spouts.files(f"in/*.jsonl.{end}", "a long").format.name == "jsonl"
+
+
+def test_a_compression_that_is_not_read_is_said(files: Files) -> None:
+    with pytest.raises(DataError, match=r"files in \.xz are not read\. compress it in another way: \.gz, \.bz2"):
+        files.read(files.put("x.jsonl.xz", b"\xfd7zXZ"), "a long", "jsonl")
+    for name in ("in/*.csv.zip", "in/*.jsonl.Z", "x.jsonl.br"):
+        with pytest.raises(ConfigError, match="are not read"):
+            spouts.files(name, "a long", format="jsonl")
 
 
 # parts
@@ -881,7 +912,7 @@ def test_times_that_text_cannot_hold_are_refused_when_written(files: Files, kind
 
 
 def test_formats_are_chosen_by_name_and_can_travel() -> None:
-    for name in ("parquet", "csv", "jsonl", "json", "arrow"):
+    for name in ("parquet", "csv", "jsonl", "json", "arrow", "text"):
         chosen = file_format(name)
         assert pickle.loads(pickle.dumps(chosen)) == chosen
     assert repr(file_format("csv", delimiter=";")).startswith("CsvFormat(delimiter=';'")
@@ -905,6 +936,11 @@ def test_formats_are_chosen_by_name_and_can_travel() -> None:
         ("csv", {"encoding": "klingon"}),
         ("csv", {"encoding": "base64"}),
         ("jsonl", {"block_size": 0}),
+        ("text", {"block_size": 0}),
+        ("text", {"longest_row": 0}),
+        ("text", {"encoding": "klingon"}),
+        ("text", {"keep_line_ends": "yes"}),
+        ("text", {"delimiter": ";"}),
     ],
 )
 def test_unknown_formats_and_options_are_refused(name: str, options: dict[str, Any]) -> None:

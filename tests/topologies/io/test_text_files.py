@@ -19,10 +19,13 @@ from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
 from tests.oracles import csv_rows
+from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.io.formats import FileSplit, file_format, write_table
 from topologies.io.formats.lines.csvrows import RowFinder
+from topologies.sources.deaths import without_lines
+from windowing import Bolt
 from windowing.data.schema import parse_schema
-from windowing.errors import DataError, SchemaError
+from windowing.errors import ConfigError, DataError, SchemaError
 
 FS = pafs.LocalFileSystem()
 BLOCKS = (1, 2, 3, 5, 8, 1 << 20)
@@ -42,6 +45,84 @@ def read(
         numbers += places.tolist()
         bad += wrong.rows.to_pylist()
     return rows, numbers, sorted(bad, key=lambda row: row["row"])
+
+
+# lines of text
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@examples(150)
+@given(
+    st.lists(st.sampled_from([b"a", b"\n", b"\n", b"\r\n", b"\r", b" ", b"\xc3\xa4", b"\xff", b"\xef\xbb\xbf", b"\0"]))
+)
+def test_each_line_of_text_is_a_row_wherever_it_is_cut(tmp_path_factory: Any, keep: bool, pieces: list[bytes]) -> None:
+    path = tmp_path_factory.getbasetemp() / "lines.txt"
+    path.write_bytes(b"".join(pieces))
+    lines = b"".join(pieces).removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    ended = [line + b"\n" for line in lines[:-1]] + [lines[-1]] * bool(lines[-1])
+    whole = ended if keep else [line.removesuffix(b"\r\n").removesuffix(b"\n") for line in ended]
+    expected = list(enumerate(whole))
+    for size in BLOCKS:
+        rows, numbers, bad = read(path, "text", "line binary", block_size=size, keep_line_ends=keep)
+        assert list(zip(numbers, [row["line"] for row in rows], strict=True)) == expected
+        assert bad == []
+        rows, numbers, bad = read(path, "text", "line string", block_size=size, keep_line_ends=keep)
+        good = [(number, line.decode()) for number, line in expected if b"\xff" not in line]
+        assert list(zip(numbers, [row["line"] for row in rows], strict=True)) == good
+        assert [(row["row"], row["reason"]) for row in bad] == [
+            (number, "the line is not valid UTF-8") for number, line in expected if b"\xff" in line
+        ]
+
+
+def test_text_in_other_encodings_and_lines_that_are_too_long(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    for encoding in ("cp1252", "utf-16", "utf-16-le", "utf-32", "shift_jis"):
+        text = "a" if encoding == "shift_jis" else "é"
+        path.write_bytes((("\ufeff" if encoding == "utf-16-le" else "") + f"{text}\r\n\nb").encode(encoding))
+        for size in (1, 2, 1 << 20):
+            rows, numbers, bad = read(path, "text", "line string", encoding=encoding, block_size=size)
+            assert ([row["line"] for row in rows], numbers, bad) == ([text, "", "b"], [0, 1, 2], []), encoding
+    path.write_bytes(b"\x81\nx\n")
+    rows, numbers, bad = read(path, "text", "line string", encoding="cp1252")
+    assert (rows, numbers, bad[0]["reason"]) == ([{"line": "x"}], [1], "the line is not valid CP1252")
+    path.write_bytes("b\na".encode("utf-16")[:-1])  # half a character at the end
+    with pytest.raises(DataError, match="cannot be read as text in utf-16"):
+        read(path, "text", "line string", encoding="utf-16")
+    path.write_bytes(b"four\nfive5\r\nfour\r\nfive5")
+    for size in BLOCKS:
+        for keep in (False, True):
+            _, numbers, bad = read(path, "text", "line string", longest_row=4, block_size=size, keep_line_ends=keep)
+            assert (numbers, [row["row"] for row in bad]) == ([0, 2], [1, 3])
+            assert "more than 4 bytes" in bad[0]["reason"]
+
+
+def test_a_bolt_that_parses_gets_lines_with_their_places(tmp_path: Path) -> None:
+    class Parse(Bolt):
+        outputs = "place string, words array<string>"
+
+        def execute(self, tuple: Any) -> Any:
+            return f"{Path(tuple['file_path']).name}:{tuple['file_row']}", tuple["line"].split()
+
+    (tmp_path / "a.log").write_text("GET /x 200\n\nGET /y 404")
+    builder, out = TopologyBuilder("logs"), sinks.memory()
+    builder.set_spout("in", spouts.files(tmp_path / "*.log", metadata=["path", "row"]))
+    builder.set_bolt("parse", Parse()).shuffle_grouping("in")
+    builder.set_sink("out", out).from_("parse")
+    run_local(builder.build())
+    assert out.rows == [
+        {"place": "a.log:0", "words": ["GET", "/x", "200"]},
+        {"place": "a.log:1", "words": []},
+        {"place": "a.log:2", "words": ["GET", "/y", "404"]},
+    ]
+    mistakes = {
+        "a row of text is a line": lambda: spouts.files("in/*.txt", "a int, b int"),
+        "in the column 'line'": lambda: spouts.files("in/*.txt", "line long"),
+        "bytes are what stands in the file": lambda: spouts.files("*.log", "line binary", encoding="cp1252"),
+        "files of the format 'text' are not written. it is only read": lambda: sinks.files("out", "text"),
+    }
+    for problem, make in mistakes.items():
+        with pytest.raises(ConfigError, match=problem):
+            make()
 
 
 # CSV
@@ -217,6 +298,26 @@ def test_csv_is_written_in_the_dialect_that_reads_it(tmp_path: Path, options: di
         for row in chunk[0].to_pylist()
     ]
     assert rows == table.to_pylist()
+
+
+def test_csv_may_begin_with_excels_line_for_the_delimiter(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    for sign in (";", "\t", "|", ","):
+        for line in (f"sep={sign}\r\n", f'"sep={sign}"\n', f"\ufeffsep={sign}\r"):
+            path.write_bytes(f"{line}a{sign}b\r\n1.5{sign}x\r\n{sign}\r\n".encode())
+            for size in BLOCKS:
+                rows, numbers, bad = read(path, "csv", "a double, b string", block_size=size, delimiter=";")
+                assert (rows, numbers, bad) == ([{"a": 1.5, "b": "x"}, {"a": None, "b": None}], [0, 1], []), line
+    path.write_text("sep=;")
+    assert read(path, "csv", "a double")[0] == []
+    path.write_text("sep;b\n1;2\n")  # a column of that name
+    assert read(path, "csv", "sep long", delimiter=";")[0] == [{"sep": 1}]
+    path.write_text('sep="\na"b\n')
+    with pytest.raises(DataError, match="its first line says that values stand between"):
+        read(path, "csv", "a long")
+    path.write_text("sep=;\na;b\n1;2\n3;4\n")
+    with without_lines(FS, str(path), [], (3, 4), 1) as (_, copy):
+        assert read(Path(copy), "csv", "a long")[0] == [{"a": 3}]
 
 
 def test_csv_that_cannot_be_written_in_its_dialect_is_refused(tmp_path: Path) -> None:

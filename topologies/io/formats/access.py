@@ -166,10 +166,32 @@ def _refuse_special(path: str, kind: str) -> None:
         )
 
 
+COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".lz4": "lz4", ".zst": "zstd", ".zstd": "zstd"}
+"""The compressions of text files, by the ends of their names."""
+_NOT_READ = (".xz", ".zip", ".br", ".z", ".7z", ".rar", ".snappy", ".sz", ".lzo", ".lzma", ".tgz", ".tar")
+
+
+def without_compression(path: str) -> str:
+    """A path without the end of its name that tells its compression."""
+    end = next((end for end in COMPRESSIONS if path.lower().endswith(end)), "")
+    return path[: len(path) - len(end)]
+
+
+def unread_compression(path: str) -> str | None:
+    """The end of a name that tells a compression, or an archive, that is not read; None for others."""
+    return next((end for end in _NOT_READ if path.lower().endswith(end)), None)
+
+
 def _unpacked(plain: pa.NativeFile, path: str) -> pa.NativeFile:
     """The decompressed content of a file whose name tells its compression."""
-    try:
-        codec = pa.Codec.detect(path)
-    except (TypeError, ValueError):  # not a compression that pyarrow knows
-        return plain
-    return pa.CompressedInputStream(plain, codec.name)
+    codec = next((codec for end, codec in COMPRESSIONS.items() if path.lower().endswith(end)), None)
+    if codec is not None:
+        return pa.CompressedInputStream(plain, codec)
+    end = unread_compression(path)
+    if end is not None:
+        raise DataError(
+            f"{path!r} cannot be decompressed",
+            why=f"files in {end} are not read",
+            do=f"compress it in another way: {', '.join(COMPRESSIONS)}",
+        )
+    return plain

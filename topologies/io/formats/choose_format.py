@@ -8,26 +8,32 @@ from typing import Any, Literal, Protocol, TypeAlias
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from topologies.io.formats.access import without_compression
 from topologies.io.formats.arrow import ArrowFormat
 from topologies.io.formats.lines.csv import CsvFormat
 from topologies.io.formats.lines.jsonarray import JsonFormat
 from topologies.io.formats.lines.jsonl import JsonlFormat
+from topologies.io.formats.lines.textlines import TextFormat
 from topologies.io.formats.parquet import ParquetFormat
 from topologies.io.formats.split import FileFormat
 from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
 from windowing.suggestions import did_you_mean
 
-FormatName: TypeAlias = Literal["parquet", "csv", "jsonl", "json", "arrow"]
-"""The names of formats; ``json`` is an array of objects, or JSON lines."""
+FormatName: TypeAlias = Literal["parquet", "csv", "jsonl", "json", "arrow", "text"]
+"""The names of formats; ``json`` is an array of objects, or JSON lines; ``text`` has a row for each line."""
 
-_FORMATS: dict[str, type[ParquetFormat] | type[CsvFormat] | type[JsonlFormat] | type[ArrowFormat]] = {
+_FORMATS: dict[
+    str, type[ParquetFormat] | type[CsvFormat] | type[JsonlFormat] | type[ArrowFormat] | type[TextFormat]
+] = {
     "parquet": ParquetFormat,
     "csv": CsvFormat,
     "jsonl": JsonlFormat,
     "json": JsonFormat,
     "arrow": ArrowFormat,
+    "text": TextFormat,
 }
+_ONLY_READ = ("text",)
 _OF_ONE_USE = {
     "null_values": "reading",
     "comment": "reading",
@@ -49,6 +55,8 @@ _SUFFIXES = {
     ".arrow": "arrow",
     ".arrows": "arrow",
     ".feather": "arrow",
+    ".txt": "text",
+    ".log": "text",
 }
 
 
@@ -57,7 +65,7 @@ class _Described(Protocol):
 
 
 def file_format(name: str, use: Literal["reading", "writing", "both"] = "both", **options: Any) -> FileFormat:
-    """The format ``name``: parquet, csv, jsonl, json, arrow.
+    """The format ``name``: parquet, csv, jsonl, json, arrow, text.
 
     Raises ConfigError for any other, and for an option that it does not have for this use.
     """
@@ -65,6 +73,13 @@ def file_format(name: str, use: Literal["reading", "writing", "both"] = "both", 
     if chosen is None:
         raise ConfigError(
             f"{name!r} is not a file format{did_you_mean(name, _FORMATS)}", do=f"use one of {', '.join(_FORMATS)}"
+        )
+    if use == "writing" and name in _ONLY_READ:
+        written = [each for each in _FORMATS if each not in _ONLY_READ]
+        raise ConfigError(
+            f"files of the format {name!r} are not written",
+            why="it is only read",
+            do=f"use one of {', '.join(written)}",
         )
     known = [field.name for field in fields(chosen)]
     if use != "both":
@@ -82,7 +97,7 @@ def file_format(name: str, use: Literal["reading", "writing", "both"] = "both", 
 
 def format_of(path: str) -> str | None:
     """The format that the suffix of a path stands for; None where it stands for none."""
-    plain = path.removesuffix(".gz").lower()
+    plain = without_compression(path).lower()
     return next((name for suffix, name in _SUFFIXES.items() if plain.endswith(suffix)), None)
 
 

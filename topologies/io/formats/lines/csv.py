@@ -1,9 +1,10 @@
 """CSV, plain or compressed: rows are found (``csvrows.py``), read as bytes by Arrow, then typed column by column.
 
-A header is required. An unquoted empty value is null in every column; a quoted one (``""``) is empty text in
-a string or binary column and null in any other. Binary values are base64, lists, maps and structs are JSON.
-Blank lines are skipped, except in a file of one column, where they are nulls. Quoted values may contain line
-ends. A byte order mark is skipped. Row numbers count rows, not lines: neither the header nor blank lines count.
+A header is required. Excel's line ``sep=;`` may stand before it, and is the delimiter then. An unquoted empty value is
+null in every column; a quoted one (``""``) is empty text in a string or binary column and null in any other. Binary
+values are base64, lists, maps and structs are JSON. Blank lines are skipped, except in a file of one column, where they
+are nulls. Quoted values may contain line ends. A byte order mark is skipped. Row numbers count rows, not lines: neither
+the header nor blank lines count.
 
 An unclosed quote swallows the lines after it. If it runs to the end of the file, that row is bad.
 """
@@ -13,8 +14,9 @@ from __future__ import annotations
 import codecs
 import csv as stdlib_csv
 import re
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,11 +34,15 @@ from topologies.io.formats.lines.csvrows import RowFinder, Rows
 from topologies.io.formats.lines.jsonvalue import parse_cells
 from topologies.io.formats.lines.long_lines import BOM, LONGEST_ROW
 from topologies.io.formats.lines.text import empty_is_null, parse_base64, parse_text, with_full_stop
+from topologies.io.formats.lines.textlines import check_encoding
 from topologies.io.formats.split import Chunk, FileSplit
 from windowing.errors import ConfigError, DataError
 
 _BLOCK = 4 << 20
 _SIGN = re.compile(r"[^\x00\r\n+.A-Za-z0-9\x80-\U0010ffff-]")
+DELIMITER_LINE = re.compile(rb'(?P<quote>"?)sep=(?P<sign>[^\r\n])(?P=quote)(\r\n|\n|\r|\Z)')
+"""What Excel takes for the delimiter of a file, where it stands in the first line."""
+_LONGEST_DELIMITER_LINE = 10
 _PROBE = 'a,"1"\r\n'
 
 
@@ -91,14 +97,7 @@ class CsvFormat:
             )
         if not isinstance(self.skip_rows, int) or self.skip_rows < 0:
             raise ConfigError(f"skip_rows {self.skip_rows!r} is not a number of lines", do="use 0 or more")
-        try:
-            text = _PROBE.encode(self.encoding).decode(self.encoding) == _PROBE
-        except (LookupError, UnicodeError):
-            text = False
-        if not text:
-            raise ConfigError(
-                f"encoding {self.encoding!r} is not known", do="use one of Python's, such as 'utf-8' or 'cp1252'"
-            )
+        check_encoding(self.encoding, _PROBE)
 
     def _check_characters(self) -> None:
         given = {"delimiter": self.delimiter, "quote": self.quote, "escape": self.escape, "comment": self.comment}
@@ -138,7 +137,10 @@ class CsvFormat:
         header: list[str] | None = None
         row = 0
         with opened(fs, split.path, "CSV", streamed=True) as source:
-            for rows in self._rows(source, split.path):
+            text, delimiter = _without_delimiter_line(self._text(source, split.path))
+            if delimiter is not None:
+                self = self._delimited(delimiter, split.path)  # noqa: PLW0642 - as this file says
+            for rows in self._rows(text, split.path):
                 if header is None:
                     first = np.flatnonzero(rows.stops > rows.starts)
                     if not len(first):
@@ -152,11 +154,21 @@ class CsvFormat:
                 if count:
                     yield with_absent(chunk, schema, header)
 
-    def _rows(self, source: pa.NativeFile, path: str) -> Iterator[Rows]:
-        """The rows of the file, in blocks."""
+    def _delimited(self, delimiter: str, path: str) -> CsvFormat:
+        try:
+            return replace(self, delimiter=delimiter)
+        except ConfigError as error:
+            raise DataError(
+                f"{path!r} cannot be read as CSV",
+                why=f"its first line says that values stand between {delimiter!r}: {error.what}",
+                do="correct the file, or leave out that line with skip_rows=1",
+            ) from error
+
+    def _rows(self, text: Iterable[bytes], path: str) -> Iterator[Rows]:
+        """The rows of a file in UTF-8, in blocks."""
         finder = RowFinder(self.delimiter, self.quote, self.escape, self.comment)
         rest = b""
-        for data in self._text(source, path):
+        for data in text:
             found = finder.find(rest + data, last=False)
             yield self._short_enough(found, path)
             rest = found.data[found.end :]
@@ -289,6 +301,18 @@ class CsvFormat:
         comma = self.decimal_point == ","
         values, bad = typed_cells(with_full_stop(texts, target) if comma else texts, target)
         return values, either(broken, bad)
+
+
+def _without_delimiter_line(text: Iterator[bytes]) -> tuple[Iterator[bytes], str | None]:
+    """A file without the line ``sep=;`` that Excel takes, and may write, before the header; and what that says."""
+    head = b""
+    for data in text:
+        head += data
+        if len(head) > _LONGEST_DELIMITER_LINE:
+            break
+    found = DELIMITER_LINE.match(head)
+    rest = head if found is None else head[found.end() :]
+    return chain([rest] if rest else [], text), None if found is None else found["sign"].decode("utf-8", "replace")
 
 
 def typed_cells(texts: pa.Array, target: pa.DataType) -> tuple[pa.Array, Mask | None]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-import pyarrow as pa
+from typing import Protocol
 
 from topologies.io.formats.bad import LONGEST_DATA, BadRow
 from topologies.io.formats.file_errors import reading
@@ -33,7 +32,13 @@ def too_long(longest: int) -> str:
     return f"the row has more than {longest:,} bytes, which is the longest that is read"
 
 
-def blocks_of_lines(source: pa.NativeFile, path: str, kind: str, size: int, longest: int) -> Iterator[bytes | LongLine]:
+class Source(Protocol):
+    """What blocks are read from."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+def blocks_of_lines(source: Source, path: str, kind: str, size: int, longest: int) -> Iterator[bytes | LongLine]:
     """Yield blocks of whole lines, of about ``size`` bytes, without a byte order mark; the last may lack its line end.
 
     At most ``longest`` bytes and a block are held in memory. A LongLine stands for a longer line; a block may also hold
@@ -63,12 +68,17 @@ def blocks_of_lines(source: pa.NativeFile, path: str, kind: str, size: int, long
         yield b"".join(rest)
 
 
-def _read(source: pa.NativeFile, path: str, kind: str, size: int) -> Iterator[bytes]:
-    first = True
+def _read(source: Source, path: str, kind: str, size: int) -> Iterator[bytes]:
+    head, begun = b"", False
     while True:
         with reading(path, kind):
-            data: bytes = source.read(size)
-        if not data:
+            data = source.read(size)
+        ended = not data
+        if not begun:
+            head += data
+            begun = ended or len(head) >= len(BOM)
+            data = head.removeprefix(BOM) if begun else b""
+        if data:
+            yield data
+        if ended:
             return
-        yield data.removeprefix(BOM) if first else data
-        first = False
