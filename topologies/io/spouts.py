@@ -98,18 +98,18 @@ def files(
     on_change: Literal["warn", "error", "ignore"] = "warn",
     **options: Any,
 ) -> FileSpout:
-    """Events from Parquet, CSV, JSON, Arrow or text files, in the order in which they were last changed.
+    """Events from Parquet, CSV, JSON, Arrow, ORC or text files, in the order in which they were last changed.
 
     ``path`` is a file, a folder or a pattern (``orders/*.parquet``, ``orders/**/*.parquet``), or a list of these. A
-    file that several of them stand for is read once. Of a folder that is named or matched, the files
-    are read, and those in its partition folders (``dt=2024-01-01/``), but not those in its other subfolders. A part of
-    the path without ``*`` and ``?`` stands for the file or folder of exactly that name, if there is one; ``[[]`` is a
-    bracket. Names that begin with ``_`` or ``.``, or end in ``._COPYING_``, ``.tmp`` or ``.crc``, are passed over.
-    ``format`` defaults to the suffix of the path. ``schema`` may be omitted for
-    Parquet and Arrow if files exist already. A micro-batch reads new files up to ``bytes_per_batch`` (256 MiB as
-    stored; at least one file) or ``files_per_batch``. ``metadata=True``, or a list, adds ``file_path``;
-    ``file_modified``, the time of the file's last change: the arrival of events in Azure,
-    ``presets.azure(arrival_field="file_modified")`` (AZ-1); and ``file_row``, the number of the row in it, from 0.
+    file that several of them stand for is read once. Of a folder that is named or matched, the files are read, and
+    those in its partition folders (``dt=2024-01-01/``), but not those in its other subfolders. A part of the path
+    without ``*`` and ``?`` stands for the file or folder of exactly that name, if there is one; ``[[]`` is a bracket.
+    Names that begin with ``_`` or ``.``, or end in ``._COPYING_``, ``.tmp`` or ``.crc``, are passed over. ``format``
+    defaults to the suffix of the path. ``schema`` may be omitted for Parquet, Arrow and ORC if files exist already, and
+    for text. A micro-batch reads new files up to ``bytes_per_batch`` (256 MiB as stored; at least one file) or
+    ``files_per_batch``. ``metadata=True``, or a list, adds ``file_path``; ``file_modified``, the time of the file's
+    last change: the arrival of events in Azure, ``presets.azure(arrival_field="file_modified")`` (AZ-1); and
+    ``file_row``, the number of the row in it, from 0.
 
     ``partition_columns="dt date, hour int"``: columns that rows have from the names of their file's folders, as in
     ``events/dt=2024-01-01/hour=06/``, after those of the file. ``__HIVE_DEFAULT_PARTITION__`` is null, ``%3A`` is a
@@ -122,7 +122,7 @@ def files(
     it. At equal values the file that is read first comes first.
 
     ``defaults={"currency": "EUR"}``: what rows have in a column where they have no value, because it is null or the
-    file lacks the column. A file of Parquet, CSV or Arrow that lacks a column without a default is invalid.
+    file lacks the column. A file of Parquet, CSV, Arrow or ORC that lacks a column without a default is invalid.
 
     ``timezone="America/New_York"``: the zone of times that have none, text and other; UTC without it. A local time that
     is there twice is the first of the two; one that is skipped counts from before the clocks were changed.

@@ -912,7 +912,7 @@ def test_times_that_text_cannot_hold_are_refused_when_written(files: Files, kind
 
 
 def test_formats_are_chosen_by_name_and_can_travel() -> None:
-    for name in ("parquet", "csv", "jsonl", "json", "arrow", "text"):
+    for name in ("parquet", "csv", "jsonl", "json", "arrow", "orc", "text"):
         chosen = file_format(name)
         assert pickle.loads(pickle.dumps(chosen)) == chosen
     assert repr(file_format("csv", delimiter=";")).startswith("CsvFormat(delimiter=';'")
@@ -922,7 +922,8 @@ def test_formats_are_chosen_by_name_and_can_travel() -> None:
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("orc", {}),
+        ("orc", {"delimiter": ";"}),
+        ("avro", {}),
         ("csv", {"delimeter": ";"}),
         ("arrow", {"delimiter": ";"}),
         ("csv", {"delimiter": ";;"}),

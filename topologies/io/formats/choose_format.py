@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -14,26 +15,29 @@ from topologies.io.formats.lines.csv import CsvFormat
 from topologies.io.formats.lines.jsonarray import JsonFormat
 from topologies.io.formats.lines.jsonl import JsonlFormat
 from topologies.io.formats.lines.textlines import TextFormat
+from topologies.io.formats.orc import OrcFormat
 from topologies.io.formats.parquet import ParquetFormat
 from topologies.io.formats.split import FileFormat
 from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
 from windowing.suggestions import did_you_mean
 
-FormatName: TypeAlias = Literal["parquet", "csv", "jsonl", "json", "arrow", "text"]
+FormatName: TypeAlias = Literal["parquet", "csv", "jsonl", "json", "arrow", "orc", "text"]
 """The names of formats; ``json`` is an array of objects, or JSON lines; ``text`` has a row for each line."""
 
 _FORMATS: dict[
-    str, type[ParquetFormat] | type[CsvFormat] | type[JsonlFormat] | type[ArrowFormat] | type[TextFormat]
+    str,
+    type[ParquetFormat] | type[CsvFormat] | type[JsonlFormat] | type[ArrowFormat] | type[OrcFormat] | type[TextFormat],
 ] = {
     "parquet": ParquetFormat,
     "csv": CsvFormat,
     "jsonl": JsonlFormat,
     "json": JsonFormat,
     "arrow": ArrowFormat,
+    "orc": OrcFormat,
     "text": TextFormat,
 }
-_ONLY_READ = ("text",)
+_ONLY_READ = ("orc", "text")
 _OF_ONE_USE = {
     "null_values": "reading",
     "comment": "reading",
@@ -55,6 +59,7 @@ _SUFFIXES = {
     ".arrow": "arrow",
     ".arrows": "arrow",
     ".feather": "arrow",
+    ".orc": "orc",
     ".txt": "text",
     ".log": "text",
 }
@@ -65,7 +70,7 @@ class _Described(Protocol):
 
 
 def file_format(name: str, use: Literal["reading", "writing", "both"] = "both", **options: Any) -> FileFormat:
-    """The format ``name``: parquet, csv, jsonl, json, arrow, text.
+    """The format ``name``: parquet, csv, jsonl, json, arrow, orc, text.
 
     Raises ConfigError for any other, and for an option that it does not have for this use.
     """
@@ -102,19 +107,19 @@ def format_of(path: str) -> str | None:
 
 
 def infer_schema(fs: pafs.FileSystem, path: str, format: str | None = None) -> pa.Schema:
-    """The columns of a Parquet or Arrow file, in types that can be declared.
+    """The columns of a Parquet, Arrow or ORC file, in types that can be declared.
 
     Raises ConfigError for text files, whose columns have no types, and DataError for a damaged file.
     """
     name = format or format_of(path)
-    chosen: dict[str, _Described] = {"parquet": ParquetFormat(), "arrow": ArrowFormat()}
-    if name not in chosen:
+    described: dict[str, Callable[[], _Described]] = {"parquet": ParquetFormat, "arrow": ArrowFormat, "orc": OrcFormat}
+    if name not in described:
         raise ConfigError(
             f"the columns of {path!r} must be declared",
             why=f"{'a ' + name if name else 'such a'} file does not say what types its columns have",
             do="give a schema like 'user string, amount double, ts timestamp'",
         )
-    columns = chosen[name].schema(fs, path)
+    columns = described[name]().schema(fs, path)
     return pa.schema([pa.field(field.name, _declarable(field.type)) for field in columns])
 
 
