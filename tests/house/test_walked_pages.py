@@ -36,7 +36,7 @@ def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("coming-from-storm.md", Walk(examples=3)),
         ("coming-from.md", Walk(examples=8)),
         ("asked.md", Walk(examples=6)),
-        ("cookbook.md", Walk(files=3, examples=7, commands=12)),
+        ("cookbook.md", Walk(files=3, examples=8, commands=12)),
     ],
 )
 def test_pages_with_examples(page: str, done: Walk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
