@@ -26,6 +26,7 @@ from topologies.io.watched_files import WatchedFiles
 from topologies.metrics.source_lag import files_behind
 from topologies.page.asked_observers import asked_observers
 from topologies.preflight.in_process import check_local
+from topologies.run.advice import advice_on
 from topologies.run.attempts import Attempts
 from topologies.run.built import check_built
 from topologies.run.closes_at_end import closes
@@ -167,6 +168,7 @@ def _run(topology: Topology, options: RunOptions, observers: Observers) -> Summa
     if closes(summary, options):
         run(BatchPlan(number, TimeAdvance(clock, close=True), closing=True))
     summary.seconds = time.perf_counter() - started
+    summary.advice = advice_on(topology, summary.work)
     return summary
 
 

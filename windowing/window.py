@@ -31,6 +31,17 @@ Members = range | np.ndarray
 there, as where a custom policy left some out."""
 
 
+class ColumnReads:
+    """Which columns a bolt has asked its windows for: by name, or all of them at once (decision 98)."""
+
+    __slots__ = ("names", "whole")
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.whole = False
+        """Whether it was given whole rows, whose columns it may then have used or not."""
+
+
 class EventSource(Protocol):
     """Where a window finds its events: the queue as it was when the window fired, the events gathered for windows of
     other kinds, or the rows that a test gave."""
@@ -49,6 +60,7 @@ class TupleWindow:
     of the queue, without a copy. ``new``: in this window and not in the one fired before it on this task, or of this
     key; ``expired``: the other way round. Where windows do not follow each other (``Panes``, several kinds of window,
     triggers of keys) ``new`` are the events that have been in no window yet, and there is no ``expired``.
+    ``select("user", "amount")`` gives a table of these columns only.
     """
 
     __slots__ = (
@@ -65,6 +77,7 @@ class TupleWindow:
         "key",
         "kind",
         "pane",
+        "reads",
         "start_timestamp",
         "task",
     )
@@ -106,6 +119,8 @@ class TupleWindow:
         """What made the window fire, if the bolt has a trigger (``with_trigger``); else None."""
         self.pane = pane
         """Which firing of the window this is; None without ``with_trigger(Panes(...))``."""
+        self.reads: ColumnReads | None = None
+        """Where it is noted what the bolt asks for: set by a run while the bolt has the window; else None."""
         self._table: pa.Table | None = None
         self._codes: NDArray[np.int8] | None = None
 
@@ -119,6 +134,7 @@ class TupleWindow:
     @property
     def source(self) -> EventSource:
         """Where it finds its events."""
+        self._note_all()
         return self._source
 
     @property
@@ -150,13 +166,14 @@ class TupleWindow:
     @property
     def table(self) -> pa.Table:
         """All events of the window."""
-        if self._table is None:
-            self._table = self._source.table(self._members)
-        return self._table
+        if self.reads is not None:
+            self.reads.whole = True
+        return self._events()
 
     @property
     def new(self) -> pa.Table:
         """The events that were not in the window fired before this one."""
+        self._note_all()
         return self._source.table(self._new)
 
     @property
@@ -166,6 +183,7 @@ class TupleWindow:
         In the order of that window. ConfigError where windows do not follow each other, and for windows per key and
         of other kinds than Storm's where the bolt was not found to ask for it: see ``with_policies(expired=...)``.
         """
+        self._note_all()
         return self._expired_from.table(self._left())
 
     @property
@@ -188,7 +206,30 @@ class TupleWindow:
     @checked_on_failure
     def column(self, name: str) -> NDArray[Any]:
         """One column of the window as a NumPy array; nulls as NaN or None. KeyError where there is no such column."""
-        return _numpy(_column(self.table, name))
+        column = _column(self._events(), name)
+        if self.reads is not None:
+            self.reads.names.add(name)
+        return _numpy(column)
+
+    @checked_on_failure
+    def select(self, *columns: str, stream: str | None = None) -> pa.Table:
+        """These columns of the window's events, in this order, as an Arrow table.
+
+        ``stream``: the events of one input stream only. KeyError where there is no such column or stream; ConfigError
+        for no column, or one twice.
+        """
+        chosen = self._selected(self._events(), columns)
+        return chosen if stream is None else self._of_stream(chosen, stream)
+
+    @checked_on_failure
+    def select_new(self, *columns: str) -> pa.Table:
+        """The same of ``new``."""
+        return self._selected(self._source.table(self._new), columns)
+
+    @checked_on_failure
+    def select_expired(self, *columns: str) -> pa.Table:
+        """The same of ``expired``."""
+        return self._selected(self._expired_from.table(self._left()), columns)
 
     @checked_on_failure
     def to_pandas(self) -> pd.DataFrame:
@@ -199,10 +240,7 @@ class TupleWindow:
     @checked_on_failure
     def stream(self, name: str) -> pa.Table:
         """The events that came on one of the bolt's input streams."""
-        code = self._code(name)
-        if len(self._source.stream_names) == 1:
-            return self.table
-        return self.table.filter(pa.array(self._streams() == code))
+        return self._of_stream(self.table, name)
 
     @checked_on_failure
     def places(self, stream: str) -> NDArray[np.int64]:
@@ -216,24 +254,27 @@ class TupleWindow:
         Values come in the order in which they first appear, null last; the columns keep the order of the window.
         Sorting happens once, for the whole window; the arrays are slices. ``stream``: of one input stream only.
         """
-        table = self.table if stream is None else self.stream(stream)
-        column = _column(table, by).combine_chunks()
+        names = list(dict.fromkeys((by, *columns)))
+        table = self._selected(self._events(), names)
+        if stream is not None:
+            table = self._of_stream(table, stream)
+        column = table.column(by).combine_chunks()
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)  # its dictionary may be in another order
         values = column.dictionary_encode()
         codes = values.indices.fill_null(len(values.dictionary)).to_numpy(zero_copy_only=False).astype(np.int64)
-        arrays = [_numpy(_column(table, name)) for name in columns]
+        arrays = [_numpy(table.column(name)) for name in columns]
         if not is_sorted(codes):
             order = stable_order(codes)
             codes, arrays = codes[order], [array[order] for array in arrays]
         if not len(codes):
             return iter(())
         starts = np.concatenate([[0], np.flatnonzero(np.diff(codes)) + 1])
-        names = [*values.dictionary.to_pylist(), None]
+        groups = [*values.dictionary.to_pylist(), None]
         # No Python per group but what its caller does: groups are often of a few events.
         runs = list(map(slice, starts.tolist(), [*starts[1:].tolist(), len(codes)]))
         return zip(
-            map(names.__getitem__, codes[starts].tolist()),
+            map(groups.__getitem__, codes[starts].tolist()),
             *(map(array.__getitem__, runs) for array in arrays),
             strict=True,
         )
@@ -252,6 +293,27 @@ class TupleWindow:
     def get_expired(self) -> list[Tuple]:
         """The expired events as objects."""
         return self._tuples(self._left(), self._expired_from)
+
+    def _events(self) -> pa.Table:
+        """All events, without a note of it."""
+        if self._table is None:
+            self._table = self._source.table(self._members)
+        return self._table
+
+    def _selected(self, table: pa.Table, columns: Sequence[str]) -> pa.Table:
+        chosen = selected(table, columns)
+        if self.reads is not None:
+            self.reads.names.update(columns)
+        return chosen
+
+    def _of_stream(self, table: pa.Table, stream: str) -> pa.Table:
+        """Those rows of a table of all events that came on a stream."""
+        code = self._code(stream)
+        return table if len(self._source.stream_names) == 1 else table.filter(pa.array(self._streams() == code))
+
+    def _note_all(self) -> None:
+        if self.reads is not None:
+            self.reads.whole = True
 
     def _code(self, stream: str) -> int:
         names = list(self._source.stream_names)
@@ -275,6 +337,7 @@ class TupleWindow:
         return self._expired
 
     def _tuples(self, members: Members, source: EventSource | None = None) -> list[Tuple]:
+        self._note_all()
         source = source or self._source
         rows = source.table(members).to_pylist()
         times = source.timestamps(members).tolist()
@@ -283,10 +346,43 @@ class TupleWindow:
         return [Tuple(row, time, stream) for row, time, stream in zip(rows, times, streams, strict=True)]
 
 
+def place_of(window: TupleWindow) -> tuple[EventSource, Members]:
+    """Where a window finds its events, and which of them it has; without a note that all columns were asked for."""
+    return window._source, window._members
+
+
+def held_bytes(window: TupleWindow) -> int:
+    """Bytes of the events of a window in memory; 0 where nobody has asked for them."""
+    return 0 if window._table is None else int(window._table.nbytes)
+
+
+def selected(table: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """These columns of the events of a window; KeyError where there is no such column, ConfigError for no column, or
+    one twice."""
+    names = list(columns)
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError("columns are named by texts")  # Arrow takes numbers for positions
+    if not names or len(set(names)) < len(names):
+        twice = next((name for name in names if names.count(name) > 1), None)
+        raise ConfigError(
+            "select() without a column" if twice is None else f"select() with the column {twice!r} twice",
+            why="it gives a table of the columns that are named, each once",
+            do='name them: window.select("user", "amount"); window.table has all',
+        )
+    try:
+        return table.select(names)
+    except KeyError:
+        raise _unknown(table, next(name for name in names if name not in table.column_names)) from None
+
+
+def _unknown(table: pa.Table, name: str) -> KeyError:
+    names = table.column_names
+    return KeyError(f"no column {name!r}{did_you_mean_column(name, names)} (the window has {', '.join(names)})")
+
+
 def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
     if name not in table.column_names:
-        names = table.column_names
-        raise KeyError(f"no column {name!r}{did_you_mean_column(name, names)} (the window has {', '.join(names)})")
+        raise _unknown(table, name)
     return table.column(name)
 
 

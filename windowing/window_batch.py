@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pyarrow as pa
 
+from windowing.calls.checked import checked_on_failure
 from windowing.data.views import read_only
-from windowing.window import TupleWindow
+from windowing.window import ColumnReads, TupleWindow, place_of, selected
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,8 +23,9 @@ class WindowBatch:
     An event that is in several of the windows is there several times.
     """
 
-    def __init__(self, windows: Sequence[TupleWindow]) -> None:
-        self._windows = windows
+    def __init__(self, windows: Sequence[TupleWindow], reads: ColumnReads | None = None) -> None:
+        """``reads``: where a run has it noted which columns are asked for."""
+        self._windows, self._reads = windows, reads
 
     def __repr__(self) -> str:
         return f"<WindowBatch of {len(self)} windows: {self.offsets[-1]} events>"
@@ -32,10 +34,16 @@ class WindowBatch:
         return len(self._windows)
 
     def __iter__(self) -> Iterator[TupleWindow]:
-        return iter(self._windows)
+        return map(self._given, self._windows)
 
-    def __getitem__(self, place: int) -> TupleWindow:
-        return self._windows[place]
+    @overload
+    def __getitem__(self, place: int) -> TupleWindow: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[TupleWindow]: ...
+    def __getitem__(self, place: int | slice) -> TupleWindow | list[TupleWindow]:
+        if isinstance(place, slice):
+            return [self._given(window) for window in self._windows[place]]
+        return self._given(self._windows[place])
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
@@ -51,8 +59,18 @@ class WindowBatch:
     @cached_property
     def table(self) -> pa.Table:
         """The events of all windows, window by window."""
-        tables = [source.table(members) for source, members in self._runs]
-        return pa.concat_tables(tables).combine_chunks() if len(tables) > 1 else tables[0]
+        if self._reads is not None:
+            self._reads.whole = True
+        return _in_one([source.table(members) for source, members in self._runs])
+
+    @checked_on_failure
+    def select(self, *columns: str) -> pa.Table:
+        """These columns of ``table``, in this order. KeyError where there is no such column; ConfigError for no column,
+        or one twice."""
+        chosen = _in_one([selected(source.table(members), columns) for source, members in self._runs])
+        if self._reads is not None:
+            self._reads.names.update(columns)
+        return chosen
 
     @cached_property
     def timestamps(self) -> NDArray[np.int64]:
@@ -74,7 +92,7 @@ class WindowBatch:
         """Where the events are: those of windows that follow each other in one place are read together."""
         runs: list[tuple[Any, Any]] = []
         for window in self._windows:
-            source, members = window.source, window.members
+            source, members = place_of(window)
             if runs and isinstance(members, range) and isinstance(runs[-1][1], range):
                 before, reached = runs[-1]
                 if before is source and reached.stop == members.start:
@@ -82,3 +100,12 @@ class WindowBatch:
                     continue
             runs.append((source, members))
         return runs
+
+    def _given(self, window: TupleWindow) -> TupleWindow:
+        """A window as it is handed out: what is asked of it is noted as of all of them."""
+        window.reads = self._reads
+        return window
+
+
+def _in_one(tables: list[pa.Table]) -> pa.Table:
+    return pa.concat_tables(tables).combine_chunks() if len(tables) > 1 else tables[0]

@@ -25,6 +25,7 @@ from windbolt import (
     Summary,
     TopologyBuilder,
     TupleWindow,
+    WindowBatch,
     WindowedBolt,
     hours,
     presets,
@@ -535,6 +536,10 @@ CALLS: dict[str, Valid] = {
     "SinkDeclarer.from_": Valid({"component": "count", "stream": "default"}, on=lambda: _Declared("sink"), then=_built),
     # windows, as a bolt sees them
     "TupleWindow.column": Valid({"name": "user"}, on=_window),
+    "TupleWindow.select": Valid({"stream": "input"}, more=("user", "amount"), on=_window),
+    "TupleWindow.select_new": Valid(more=("user", "amount"), on=_window),
+    "TupleWindow.select_expired": Valid(more=("user", "amount"), on=_window),
+    "WindowBatch.select": Valid(more=("user", "amount"), on=lambda: WindowBatch([_window()])),
     "TupleWindow.to_pandas": Valid(on=_window),
     "TupleWindow.stream": Valid({"name": "input"}, on=_window),
     "TupleWindow.places": Valid({"stream": "input"}, on=_window),

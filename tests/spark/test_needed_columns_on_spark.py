@@ -15,6 +15,7 @@ from tests.helpers.examples import sampled
 from tests.spark.tools import run
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.compose.needed_columns import with_needed_columns
+from topologies.run.advice import AdviceLimits, advice_on
 from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt, seconds
 
@@ -77,3 +78,38 @@ def test_rows_of_wide_input(spark: SparkSession, tmp_path: Path, frame: bool) ->
     run(built, tmp_path / "checkpoint", keep_open=False)
     assert rows(tmp_path / "out") == sorted(tuple(row.values()) for row in expected.rows)
     assert len(expected.rows) > 15
+
+
+class ByName(WindowedBolt):
+    outputs = "user string, amount double"
+
+    def execute(self, window: TupleWindow) -> Any:
+        for user, amounts in window.groups("user", "amount"):
+            yield user, float(amounts.max())
+
+
+def test_what_bolts_asked_for_is_known_at_the_end_of_a_run(spark: SparkSession, tmp_path: Path) -> None:
+    """Tasks on Spark report it as tasks in this process do: the same columns, and bytes of the same events."""
+    folder = write(tmp_path / "in")
+
+    def of(engine: str) -> Any:
+        builder = TopologyBuilder("wide")
+        builder.set_spout("events", spouts.files(f"{folder}/*.parquet", COLUMNS, files_per_batch=2))
+        bolt = ByName().with_tumbling_window(seconds(2)).with_timestamp_field("ts")
+        builder.set_bolt("by_name", bolt, parallelism=2).fields_grouping("events", "user")
+        builder.set_sink("out", sinks.files(str(tmp_path / engine), "parquet")).from_("by_name")
+        built = builder.build()
+        options = RunOptions(str(tmp_path / f"ck-{engine}"))
+        summary = run_local(built, options) if engine == "local" else run(built, tmp_path / "ck-spark", keep_open=False)
+        assert set(summary.work) == {"", "by_name"}
+        assert all(work.seconds > 0 for work in summary.work.values())
+        assert summary.advice == []  # it was short
+        advice = advice_on(built, summary.work, AdviceLimits(0.0, 0, 0.0))
+        assert advice[1].write == 'reads = "user, amount"'
+        assert summary.work["by_name"].called == summary.this_run()["by_name"].fired
+        return summary.work["by_name"].column_bytes
+
+    of_columns = of("spark")
+    assert of_columns == of("local")
+    assert 8 * ROWS <= of_columns[2] < 9 * ROWS
+    assert of_columns[4] > 50 * ROWS

@@ -17,7 +17,7 @@ from policies import (
     WatermarkTimeTriggerPolicy,
 )
 from windbolt.testing import make_window, run_bolt
-from windowing import BoltError, ConfigError, Count, Events, Tuple, TupleWindow, WindowedBolt, micros
+from windowing import BoltError, ConfigError, Count, Events, Tuple, TupleWindow, WindowBatch, WindowedBolt, micros
 from windowing.time.timestamps import FOREVER
 
 STREAMS = ("clicks", "orders")
@@ -178,3 +178,45 @@ def test_the_line_of_the_bolt_is_named_where_pyarrow_fails() -> None:
 
     with pytest.raises(BoltError, match=r"test_tuple_window.py:\d+, in execute"):
         run_bolt(Misspelled().with_tumbling_window(1), [{"amount": 1.0}])
+
+
+def test_select_gives_the_named_columns_and_no_others(fired: list[TupleWindow]) -> None:
+    window = fired[1]
+    assert window.select("value", "user").equals(window.table.select(["value", "user"]))
+    assert window.select_new("value").equals(window.new.select(["value"]))
+    assert window.select_expired("user").equals(window.expired.select(["user"]))
+    assert window.select("value", stream="orders").equals(window.stream("orders").select(["value"]))
+    assert fired[2].select("user").num_rows == 4
+    made = make_window([(1, "x"), (2, "y")], "number long, text string", new=[1], expired=[(0, "z")])
+    assert made.select("text").to_pylist() == [{"text": "x"}, {"text": "y"}]
+    assert (made.select_new("text")["text"].to_pylist(), made.select_expired("text")["text"].to_pylist()) == (
+        ["y"],
+        ["z"],
+    )
+    batch = WindowBatch(fired)
+    assert batch.select("value").equals(batch.table.select(["value"]))
+    assert [len(window) for window in batch[1:]] == [4, 4, 2]
+
+
+@pytest.mark.parametrize("way", ["select", "select_new", "select_expired", "batch"])
+def test_select_names_what_it_cannot_give(fired: list[TupleWindow], way: str) -> None:
+    def select(*names: Any) -> Any:
+        return (WindowBatch(fired).select if way == "batch" else getattr(fired[1], way))(*names)
+
+    with pytest.raises(KeyError, match=r"no column 'vlaue'; did you mean 'value'\? \(the window has user, value\)"):
+        select("user", "vlaue")
+    with pytest.raises(ConfigError, match="select\\(\\) without a column"):
+        select()
+    with pytest.raises(ConfigError, match="the column 'user' twice"):
+        select("user", "value", "user")
+    for wrong in (0, ["user"], None):
+        with pytest.raises(ConfigError, match=r"columns is|that is no columns"):
+            select(wrong)
+
+
+def test_select_of_a_stream_that_is_not_there(fired: list[TupleWindow]) -> None:
+    with pytest.raises(KeyError, match="no input stream 'order'"):
+        fired[0].select("user", stream="order")
+    keyed = make_window([(1,)], "number long", expired=None)
+    with pytest.raises(ConfigError, match=r"no window\.expired"):
+        keyed.select_expired("number")

@@ -35,6 +35,7 @@ from topologies.engine.time.first_output import FirstOutput
 from topologies.engine.work.output import Output
 from topologies.io.watched_files import WatchedFiles
 from topologies.metrics.source_lag import files_behind
+from topologies.run.advice import advice_on
 from topologies.run.attempts import Attempts
 from topologies.run.bolt_totals import BoltTotals
 from topologies.run.clock import system_clock
@@ -194,6 +195,7 @@ class CheckpointedRun(ABC):
                 self._all_batches()
         finally:
             self.summary.seconds = time.perf_counter() - started
+        self.summary.advice = advice_on(self.topology, self.summary.work, kept=True)
         return self.summary
 
     def _all_batches(self) -> None:

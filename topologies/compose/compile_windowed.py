@@ -22,8 +22,8 @@ from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.origins import Origin
 from topologies.graph.side_streams import ERRORS, LATE_COLUMNS, REASON
 from topologies.graph.streams import Input
-from windowing.bolts.asks_for_expired import asks_for_expired
 from windowing.bolts.joins.join import Join
+from windowing.bolts.read_code import asks_for_expired
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt, WindowedBolt
 from windowing.errors import ConfigError
 from windowing.settings.panes import RETRACT, PaneMode

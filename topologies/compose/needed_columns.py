@@ -71,6 +71,27 @@ def declared_columns(name: str, bolt: WindowedBolt, schema: pa.Schema, inputs: I
     return schema if needed is None else _narrowed(schema, needed)
 
 
+def enough_columns(topology: Topology, node: WindowedNode, asked: Iterable[str]) -> tuple[str, ...] | None:
+    """The columns that the windows of a bolt would have if it declared these; None where it cannot declare any, where
+    that would leave none out, or where more than its windows would change: what is late or refused has these columns
+    too, and a window may be full by the bytes of all."""
+    settings = node.bolt.settings
+    whole_rows = any(
+        _is_read(topology, (node.name, stream))
+        for stream in (settings.late_stream, settings.refused_stream, ERRORS)
+        if stream is not None
+    )
+    capacity = settings.capacity
+    full_by_bytes = capacity is not None and capacity.bytes is not None and not capacity.columns
+    if whole_rows or full_by_bytes or type(node.bolt).for_inputs is not Component.for_inputs:
+        return None
+    needed = _union([frozenset(asked), columns_named(settings), _grouped(node.inputs)])
+    if needed is None:
+        return None
+    kept = tuple(_narrowed(node.schema, needed).names)
+    return kept if len(kept) < len(node.schema) else None
+
+
 def columns_named(value: Any) -> ColumnNames:
     """All texts in a value, among which the columns are that it names.
 

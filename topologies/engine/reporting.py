@@ -40,6 +40,7 @@ def report(topology: Topology, progress: BatchProgress, plan: BatchPlan, seconds
         complaints=progress.complaints,
         first_output=None if first is None else first.time,
         read_from=None if first is None else first.read_from,
+        work=progress.work,
     )
 
 

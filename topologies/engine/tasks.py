@@ -61,7 +61,7 @@ def ingest(split: SourceSplit, context: Context) -> Output:
             spout["unreadable_files"] += source_batch.bad.column("row").null_count
             bad = _errors(source_batch)
             refuse_unreadable(router.topology, source_batch.component, bad, clock, router.ledger, router.emit)
-    return router.finish(spouts)
+    return router.finish(spouts=spouts)
 
 
 def fire(item: FireItem, context: Context) -> FireOutcome:
@@ -77,7 +77,7 @@ def fire(item: FireItem, context: Context) -> FireOutcome:
         calls = BoltCalls(item, node, router)
         calls.make(item.share.of(windows.advance()))
         state = _snapshot(windows, calls, node, router) if item.share.index == 0 else None
-        return FireOutcome(router.finish(), state, calls.done)
+        return FireOutcome(router.finish(item.bolt), state, calls.done)
 
 
 def _snapshot(windows: TaskWindows, calls: BoltCalls, node: WindowedNode, router: Router) -> TaskState:

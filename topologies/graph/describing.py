@@ -223,6 +223,8 @@ def _bolt_facts(topology: Graph, node: BoltNode) -> Iterator[tuple[str, str]]:
                 yield "late", fate
         if isinstance(node.bolt, StatefulWindowedBolt):
             yield "state", _state_in_words(node.bolt)
+        if node.bolt.declared_columns is not None:
+            yield "columns", f"{format_schema(node.schema)}: those of reads, and those that its rules name"
         if node.remembers:
             yield "keeps", f"the last window of each {'key' if node.bolt.settings.key else 'task'}, for window.expired"
         if isinstance(node.bolt, WindowJoin):

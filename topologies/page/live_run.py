@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 import uuid
@@ -19,6 +20,7 @@ from topologies.checkpoints.notes.runs_note import read_runs
 from topologies.checkpoints.notes.timing_note import BoltTiming
 from topologies.engine.batch.report import BatchReport
 from topologies.engine.micro_batch import MicroBatch
+from topologies.engine.work.bolt_work import BoltWork, merge_work
 from topologies.engine.work.output import TurnedAway
 from topologies.graph.describing import sink_in_words
 from topologies.graph.graph_html import boxes_and_arrows
@@ -32,6 +34,7 @@ from topologies.page.points import Points, point_of
 from topologies.page.remarks import page_remark, remarks_of
 from topologies.page.run_view import run_view
 from topologies.page.sink_files import IN_PART, ShownSink, SinkFolders
+from topologies.run.advice import Advice, advice_on
 from topologies.run.observer import LagNow, RunObserver
 from topologies.run.options import RunOptions
 from topologies.run.restart import ComingRestart
@@ -49,6 +52,8 @@ KEPT_MANIFESTS = 3
 """Number of states kept to tell since when an input has not advanced; by default as many as a checkpoint keeps."""
 WINDOWS_SECONDS = 5.0
 """Seconds for which open windows are not counted again: their events have to be read."""
+ADVICE_SECONDS = 5.0
+"""Seconds for which advice is not looked up again: the code of bolts is read for it."""
 _LOG = logging.getLogger("windbolt.page")
 
 
@@ -89,6 +94,9 @@ class LiveRun(RunObserver):
         self._version = 0
         self._windows: dict[str, Any] = {}
         self._windows_of, self._windows_at = -1, 0.0
+        self._work: dict[str, BoltWork] = {}
+        self._advice: list[Advice] = []
+        self._advised_at = -math.inf
 
     @property
     def name(self) -> str:
@@ -130,6 +138,7 @@ class LiveRun(RunObserver):
         assert self._micro_batch is not None
         manifest = self._micro_batch.manifest
         with self._lock:
+            merge_work(self._work, report.work)
             self._keep(manifest, now)
             self._batches.append(
                 {
@@ -269,10 +278,21 @@ class LiveRun(RunObserver):
                     "behind its triggers.",
                 ),
             )
+        found += [page_remark("note", advice.text, advice.bolt) for advice in self._advice_now()]
         if self._repeats:
             times = "once" if self._repeats == 1 else f"{self._repeats:,} times"
             found.append(page_remark("note", f"A batch was begun again {times} in this run, since a worker had died."))
         return found
+
+    def _advice_now(self) -> list[Advice]:
+        """What the run would advise if it ended now, looked up now and then."""
+        if time.monotonic() - self._advised_at >= ADVICE_SECONDS:
+            with self._lock:
+                work = dict(self._work)
+            micro_batch = self._micro_batch
+            kept = micro_batch is not None and isinstance(micro_batch.checkpoint, FileCheckpoint)
+            self._advice, self._advised_at = advice_on(self.topology, work, kept=kept), time.monotonic()
+        return self._advice
 
     def _this_run(self) -> dict[str, Any]:
         health = self.metrics.health()

@@ -22,3 +22,11 @@ def spoken(micros: int) -> str:
 def number(value: float) -> str:
     """A whole number with commas between thousands."""
     return f"{value:,.0f}"
+
+
+def byte_size(value: int) -> str:
+    """A number of bytes in the largest unit: ``1.2 GiB``, ``300 KiB``."""
+    for power, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if value >= 1 << power:
+            return f"{value / (1 << power):.3g} {unit}"
+    return f"{value} B"

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from topologies.engine.batch.report import BatchReport, bolts_html
+from topologies.engine.work.bolt_work import BoltWork, merge_work
 from topologies.html.pieces import framed, heading, paragraph
+from topologies.run.advice import Advice
 from topologies.run.bolt_totals import BoltTotals
 from windowing.calls.checked import checked
 
@@ -48,6 +50,11 @@ class Summary:
     """How many files were found to have been changed after they were read; they are not read again."""
     restarts: int = 0
     """How often the run was started again after a failure (``RunOptions.restart``)."""
+    work: dict[str, BoltWork] = field(default_factory=dict)
+    """Per bolt, and for the reading of input (``""``): what it cost in this run."""
+    advice: list[Advice] = field(default_factory=list)
+    """What the run advises, once it has ended: which bolt took the most time, and what to declare. Empty for a run that
+    was short or small."""
 
     def __repr__(self) -> str:
         end = ", stopped" if self.stopped else ""
@@ -59,7 +66,8 @@ class Summary:
         parts = [heading("summary"), paragraph(facts + (" · stopped" if self.stopped else ""), "dim")]
         if self.last is not None:
             parts.append(bolts_html(self.last.bolts))
-        return framed(*parts, *(paragraph(complaint, "bad") for complaint in self.complaints))
+        parts += [paragraph(complaint, "bad") for complaint in self.complaints]
+        return framed(*parts, *(paragraph(advice.text, "dim") for advice in self.advice))
 
     @checked
     def to_pandas(self) -> pd.DataFrame:
@@ -95,6 +103,7 @@ class Summary:
         self.batches += 1
         self.rows += report.rows
         self.last = report
+        merge_work(self.work, report.work)
         self.complaints.extend(report.complaints[: _COMPLAINTS - len(self.complaints)])
 
     @checked
@@ -112,6 +121,7 @@ class Summary:
                 name: {"accounts": bolt.accounts, "fired": bolt.fired, "emitted": bolt.emitted}
                 for name, bolt in self.this_run().items()
             },
+            **({"advice": [advice.to_json() for advice in self.advice]} if self.advice else {}),
             **({"changed_files": self.changed_files} if self.changed_files else {}),
             **({"restarts": self.restarts} if self.restarts else {}),
             **({"new_columns": self.new_columns} if self.new_columns else {}),

@@ -47,7 +47,7 @@ class BatchWindowedBolt(WindowedBolt):
 
     def execute(self, window: TupleWindow) -> EmittedRows:
         """The rows of one window."""
-        emitted = numbered_rows(self.execute_all(WindowBatch([window])), 1, self.output_schemas())
+        emitted = numbered_rows(self.execute_all(WindowBatch([window], window.reads)), 1, self.output_schemas())
         if [stream for stream, _, _ in emitted] == [DEFAULT_STREAM]:
             return emitted[0][1]
         return [Emit(rows, stream) for stream, rows, _ in emitted] or None

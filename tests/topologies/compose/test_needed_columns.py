@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from topologies import RunOptions, TopologyBuilder, sinks, spouts
 from topologies.compose.needed_columns import with_needed_columns
+from topologies.graph.describing import topology_text
 from topologies.local import run_local
 from topologies.testing.bolt_run import run_bolt
 from topologies.topology import Topology
@@ -240,6 +241,8 @@ def test_columns_that_a_bolt_declares_are_all_it_is_given_anywhere() -> None:
     topology = built(Reading(), SOURCE)
     assert topology.windowed["bolt"].schema.names == ["ts", "user", "amount"]
     assert needed(topology) == (["ts", "user", "amount"], ["ts", "user", "amount"])
+    assert "  columns  ts timestamp, user string, amount double: those of reads" in topology_text(topology)
+    assert "  columns  " not in topology_text(built(Whole(), SOURCE)).split("sink")[0]
     run = run_bolt(Reading().with_tumbling_window(2), table(2))
     assert [row["names"] for row in run.rows] == [["user", "amount"]]
 

@@ -132,6 +132,17 @@ def test_each_call_has_the_time_for_itself() -> None:
     run(Steady().with_tumbling_window(1).with_limits(call_time="400ms"))  # four calls
 
 
+def test_a_bolt_that_runs_out_of_memory_on_a_window_is_told_of_the_limit() -> None:
+    class Greedy(Count):
+        def execute(self, window: Any) -> Any:
+            raise MemoryError("cannot allocate 800 GiB")
+
+    with pytest.raises(BoltError, match="cannot allocate 800 GiB") as caught:
+        run(Greedy().with_tumbling_window(2))
+    assert caught.value.do is not None
+    assert "with_limits(window_bytes=) ends a run before that: batch 0 was not committed" in caught.value.do
+
+
 def test_with_a_higher_limit_the_batch_comes_again(tmp_path: Path) -> None:
     options = RunOptions(str(tmp_path / "ck"))
     out = tmp_path / "out"

@@ -20,7 +20,7 @@ from topologies.scenarios.run.scenario_answer import Replayed
 from topologies.scenarios.schema.scenario_files import read_scenario
 from windowing import AggregateBolt, TupleWindow, WindowedBolt, seconds
 from windowing.aggregates import count
-from windowing.bolts.asks_for_expired import asks_for_expired
+from windowing.bolts.read_code import asks_for_expired
 from windowing.errors import BoltError, TopologyError
 from windowing.settings.kinds import Session
 from windowing.settings.panes import Panes

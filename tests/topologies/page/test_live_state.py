@@ -18,6 +18,7 @@ from topologies.page import live_run, sink_files
 from topologies.page.live_run import BATCHES
 from topologies.page.points import MOST, Points
 from topologies.run.address import Address
+from topologies.run.advice import AdviceLimits
 from topologies.topology import Topology
 from windowing import AggregateBolt
 from windowing.aggregates import count
@@ -184,6 +185,13 @@ def test_what_holds_time_is_remarked(folder: Path, port: int) -> None:
     (told,) = [each for each in state(port)["remarks"] if "holds" in each["text"]]
     assert (told["severity"], told["bolt"]) == ("warn", "revenue")
     assert told["text"] == "Input 'refunds' holds the time of 'revenue': 25m behind the furthest."
+
+
+def test_what_a_run_would_advise_is_remarked(folder: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("topologies.run.advice.LIMITS", AdviceLimits(seconds=0.0))
+    summary = run_local(shop(folder), RunOptions(keep_open=True, serve_page=port))
+    (told,) = [each for each in state(port)["remarks"] if "took the most time" in each["text"]]
+    assert told == {"severity": "note", "text": summary.advice[0].text, "bolt": summary.advice[0].bolt}
 
 
 def test_an_input_that_has_delivered_nothing_is_remarked(folder: Path, port: int) -> None:

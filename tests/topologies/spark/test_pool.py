@@ -28,11 +28,13 @@ from manager.storage.segments.file_segments import FileSegments
 from tests.helpers.places import ROOT
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch.context import Context
+from topologies.engine.failures.whereabouts import worker_position
 from topologies.spark.code.module_owner import own_paths
 from topologies.spark.spark_executor import SparkExecutor, packed
 from topologies.spark.workers.pool import TASKS, PoolExecutor, executor_for
 from topologies.spark.workers.processes import WorkerPool
 from topologies.spark.workers.spare import SPARE, SparePool
+from topologies.testing.made_windows import make_window
 from topologies.topology import Topology
 from windowing import Bolt, ConfigError, WindboltError
 from windowing.errors import BoltError, StorageError
@@ -283,6 +285,19 @@ def test_an_error_says_what_happened_and_the_next_tasks_run(
         pool.map(end, ["fine", how, "fine"], context())
     assert isinstance(caught.value, kind)
     assert pool.map(doubled, [1, 2, 3], context()) == [2, 4, 6]
+
+
+def killed_on_a_window(item: int, context: Context) -> None:
+    position = worker_position()
+    assert position is not None
+    position.enter(make_window([(1,), (2,)], "number long"))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_that_is_killed_on_a_window_is_told_of_limits(pool: WorkerPool) -> None:
+    with pytest.raises(WindboltError, match="on the window at 1970-01-01T00:00:00Z of 2 events") as caught:
+        pool.map(killed_on_a_window, [0], context())
+    assert "with_limits(window_bytes=) ends a run before that: batch 5 was" in str(caught.value)
 
 
 def slow(item: Path | None, context: Context) -> None:

@@ -17,7 +17,7 @@ from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.nodes.windows_of_time import has_windows_of_time
 from topologies.graph.streams import Stream
 from topologies.topology import Topology
-from windowing.bolts.asks_for_expired import asks_for_expired
+from windowing.bolts.read_code import asks_for_expired
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt
 from windowing.data.conversion import REFUSED, converted
 from windowing.data.schema import format_schema, parse_schema, value_type

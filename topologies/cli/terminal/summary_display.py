@@ -59,16 +59,23 @@ def print_summary(console: Console, topology: Topology, summary: Summary, checkp
         for text in (*counter_words(summary.last.bolts), *start_words(summary.last)):
             say(console, Text(text))
     if checkpoint is not None:
-        text = f"The state is in {checkpoint}: a run with this checkpoint continues from here."
-        last = summary.last
-        if last is not None and last.closing and any(bolt.accounts.get("received") for bolt in last.bolts.values()):
-            by_event_time = any(node.event_time for node in topology.windowed.values())
-            text += " The open windows have been closed" + (
-                ": what is earlier than their ends will be late (--keep-open leaves them open)."
-                if by_event_time
-                else " (--keep-open leaves them open)."
-            )
-        say(console, Text(text))
+        say(console, Text(_state_words(topology, summary, checkpoint)))
+    for advice in summary.advice:
+        say(console, Text(advice.text, "cyan"))
+
+
+def _state_words(topology: Topology, summary: Summary, checkpoint: str) -> str:
+    """Where the state is, and what the next run finds there."""
+    text = f"The state is in {checkpoint}: a run with this checkpoint continues from here."
+    last = summary.last
+    if last is not None and last.closing and any(bolt.accounts.get("received") for bolt in last.bolts.values()):
+        by_event_time = any(node.event_time for node in topology.windowed.values())
+        text += " The open windows have been closed" + (
+            ": what is earlier than their ends will be late (--keep-open leaves them open)."
+            if by_event_time
+            else " (--keep-open leaves them open)."
+        )
+    return text
 
 
 def accounts_table(bolts: dict[str, BoltReport], of_all: str = "") -> Group:

@@ -12,6 +12,7 @@ from manager.storage.segments.ref import Ref
 from topologies.engine.batch.context import Context
 from topologies.engine.ledger.trace_contexts import merged
 from topologies.engine.rows.sink_rows import SinkRows
+from topologies.engine.work.bolt_work import BoltWork, merge_work
 from topologies.engine.work.deferred_events import DeferredEvents
 from topologies.engine.work.input_progress import InputProgress
 from topologies.engine.work.items import FireItem, FireOutcome
@@ -51,6 +52,9 @@ class BatchProgress:
     inputs: dict[str, dict[str, InputProgress]] = field(default_factory=dict)
     """Per bolt and input stream, what the events of the batch have shown."""
 
+    work: dict[str, BoltWork] = field(default_factory=dict)
+    """Per bolt, and for ``INPUT``: what it cost in this batch."""
+
     def take(self, output: Output, origin: str = _INPUT) -> None:
         """Add the output of a task. ``origin`` is the bolt and task that emitted its rows; the default is the input."""
         staged, recorded = output.staged, output.recorded
@@ -76,6 +80,7 @@ class BatchProgress:
             self.trace_contexts[name] = merged(self.trace_contexts.get(name, {}), of_ends)
         self.complaints.extend(recorded.complaints)
         self.turned_away.extend(recorded.turned_away)
+        merge_work(self.work, output.work)
         for name, counted in output.spouts.items():
             spout = self.state.spouts.setdefault(name, {})
             self.rows += counted["rows"]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from topologies.engine.work.bolt_work import BoltWork
 from topologies.html.pieces import framed, heading, paragraph, table
 from windowing.data.reprs import one_line
 from windowing.time.timestamps import LATEST, show
@@ -82,6 +83,8 @@ class BatchReport:
     """Time of the first output in microseconds, if the run started at one."""
     read_from: int | None = None
     """Time in microseconds from which input was read for it; None where all was."""
+    work: Mapping[str, BoltWork] = field(default_factory=dict, compare=False)
+    """Per bolt, and for the reading of input (``""``): what it cost in this batch."""
 
     def __repr__(self) -> str:
         bolts = "".join(f", {name} {bolt.windows} windows" for name, bolt in self.bolts.items())

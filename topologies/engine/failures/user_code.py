@@ -15,6 +15,12 @@ from windowing.suggestions import did_you_mean_column
 
 _NO_FIELD = re.compile(r'Field "(.*)" does not exist in schema')
 """What Arrow says of a column that a table lacks."""
+FIX = "fix it and rerun"
+SMALLER = (
+    "if memory was short, shorten the window, give it a key, or name the columns that it needs (reads); "
+    "with_limits(window_bytes=) ends a run before that"
+)
+"""What to do where a bolt may have had too little memory for a window."""
 _HOME = __file__.rsplit("/", 4)[0]
 _OWN_FOLDERS = tuple(f"{_HOME}/{folder}/" for folder in ("windowing", "policies", "manager", "topologies/engine"))
 
@@ -45,12 +51,15 @@ def failed(
     *,
     task: int | None = None,
     columns: Sequence[str] = (),
+    of_window: bool = False,
 ) -> BoltError:
-    """The BoltError for an exception of a user's bolt, which reads these columns."""
+    """The BoltError for an exception of a user's bolt, which reads these columns. ``of_window``: it was called with a
+    window."""
+    do = SMALLER if of_window and isinstance(error, MemoryError) else FIX
     return BoltError(
         f"bolt {bolt!r} failed {where}, in batch {batch}",
         why=cause(error, columns),
-        do=f"fix it and rerun: batch {batch} was not committed, and runs again",
+        do=f"{do}: batch {batch} was not committed, and runs again",
         bolt=bolt,
         task=task,
         transient=is_transient(error),

@@ -27,6 +27,7 @@ from topologies.engine.fire.task_windows import Firing, StillOpen, SummedWindows
 from topologies.engine.ingest.router import Router
 from topologies.engine.ledger.trace import joined_rows
 from topologies.engine.rows.routed_rows import Rows
+from topologies.engine.work.bolt_work import BoltWork, memory_of_process
 from topologies.engine.work.items import FireItem
 from topologies.graph.nodes.windowed import WindowedNode
 from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt, numbered_rows
@@ -35,7 +36,7 @@ from windowing.bolts.component import TaskContext
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt, WindowedBolt
 from windowing.data.returned_rows import DEFAULT_STREAM, emissions
 from windowing.errors import BoltError
-from windowing.window import TupleWindow
+from windowing.window import ColumnReads, TupleWindow, held_bytes
 from windowing.window_batch import WindowBatch
 
 if TYPE_CHECKING:
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
 
 
 _EVENTS_AT_ONCE, _WINDOWS_AT_ONCE = 1 << 20, 1 << 16
+_MANY_EVENTS = 1 << 14
+"""Windows of fewer events are not looked at for their bytes."""
+_OF_MEMORY = 8
+"""A window is large that takes more than this part of the memory."""
 
 
 class BoltCalls:
@@ -51,12 +56,14 @@ class BoltCalls:
     def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
         self.node, self.task, self.router, self.context = node, item.task, router, router.context
         self.before, self._frontier = item.state.bolt, item.frontiers.current
-        self._fired = self._suppressed = 0
+        self._fired = self._joined = self._suppressed = 0
         self._forgot = False
         self._emitted: dict[str, int] = {}
         self._counters: Counter[str] = Counter()
         self._bolt: WindowedBolt | None = None
         self._position = worker_position()
+        self._reads, self._many = ColumnReads(), _MANY_EVENTS
+        self._large_window: tuple[int, int] | None = None
         self._limits = CallLimits.of(node, item.task, self.context.batch)
         self._retractions = Retractions(node, self.before.shown, self.context.store) if node.retracts else None
 
@@ -93,11 +100,13 @@ class BoltCalls:
         if self._position is not None:
             self._position.leave()
         watched.hand_over()
+        self._note_work()
         for stream, table, times in outputs.tables(context.batch):
             self._emit(stream, table, times)
 
     def _call(self, bolt: WindowedBolt, window: TupleWindow, outputs: Emissions) -> None:
         node = self.node
+        window.reads = self._reads
         if self._position is not None:
             self._position.enter(window)
         try:  # a context manager would cost as much as all the rest
@@ -110,8 +119,17 @@ class BoltCalls:
         except (Exception, SystemExit) as error:
             columns = node.schema.names
             raise failed(
-                node.name, self.context.batch, place(window), error, task=self.task, columns=columns
+                node.name, self.context.batch, place(window), error, task=self.task, columns=columns, of_window=True
             ) from error
+        if len(window) > self._many:
+            self._see_large(window)
+
+    def _see_large(self, window: TupleWindow) -> None:
+        """Note the bytes of a window that has more events than those before, where they are much of the memory."""
+        self._many = len(window)
+        size, memory = held_bytes(window), memory_of_process()
+        if memory is not None and size * _OF_MEMORY > memory:
+            self._large_window = max(self._large_window or (0, 0), (size, memory))
 
     def _execute(self, bolt: WindowedBolt, window: TupleWindow, outputs: Emissions) -> None:
         if self._retractions is None:
@@ -145,7 +163,7 @@ class BoltCalls:
             outputs.add_all(stream, table, index, windows)
 
     def _execute_all(self, bolt: BatchWindowedBolt, windows: list[TupleWindow]) -> Any:
-        given = WindowBatch(windows)
+        given = WindowBatch(windows, self._reads)
         if self._limits is None:
             return bolt.execute_all(given)
         return self._limits.within(bolt.execute_all, (given,), lambda: places(windows))
@@ -170,6 +188,14 @@ class BoltCalls:
         counters = {name: int(count) for name, count in self._counters.items()}
         return BoltTaskState(self._fired, self._suppressed, dict(self._emitted), counters)
 
+    def _note_work(self) -> None:
+        reads = self._reads
+        columns = None if reads.whole else frozenset(reads.names)
+        self.router.work.add(
+            self.node.name,
+            BoltWork(columns=columns, called=self._fired - self._joined, large_window=self._large_window),
+        )
+
     def _join(self, summed: SummedWindows) -> None:
         """Emit the results of windows that are joined from partial sums."""
         node = self.node
@@ -177,6 +203,7 @@ class BoltCalls:
         if not due:
             return
         self._fired += len(due)
+        self._joined += len(due)
         if self.context.notes_window_ends:
             self.router.ledger.note_window_ends(node, [window.end_timestamp for window in due])
         times = np.array([node.output_time(window) for window in due], np.int64)

@@ -14,6 +14,7 @@ from topologies.engine.ingest.staging import Staging
 from topologies.engine.ingest.windowed_inputs import WindowedInputs
 from topologies.engine.ledger.ledger import Ledger
 from topologies.engine.rows.routed_rows import Rows
+from topologies.engine.work.bolt_work import INPUT, BoltWork, WorkNotes
 from topologies.engine.work.output import Output
 from topologies.graph.nodes.plain import PlainNode
 from topologies.graph.streams import Stream, stream_label
@@ -25,6 +26,7 @@ class Router:
     def __init__(self, context: Context) -> None:
         self.context, self.topology = context, context.topology
         self.ledger = Ledger(context.topology, traced=context.traced, samples=context.samples_turned_away)
+        self.work = WorkNotes()
         self._staging, self._plain = Staging(context), PlainBolts(context)
         self._windowed = WindowedInputs(context, self.ledger, self._staging)
 
@@ -40,15 +42,19 @@ class Router:
             else:
                 self._run(self.topology.plain[name], input_index, rows)
 
-    def finish(self, spouts: Mapping[str, Mapping[str, int]] | None = None) -> Output:
-        """Write all routed rows and all records; return their references. ``spouts`` are counts of rows by spout."""
+    def finish(self, owner: str = INPUT, spouts: Mapping[str, Mapping[str, int]] | None = None) -> Output:
+        """Write all routed rows and all records; return their references. ``owner``: the windowed bolt whose task this
+        is, or the input. ``spouts`` are counts of rows by spout."""
         with self.context.store.writer(self.context.key) as writer:
-            return Output(self._staging.write(writer), self.ledger.write(writer), spouts or {})
+            staged, recorded = self._staging.write(writer), self.ledger.write(writer)
+        for bolt, sizes in self._staging.column_bytes.items():
+            self.work.add(bolt, BoltWork(column_bytes=sizes))
+        return Output(staged, recorded, spouts or {}, self.work.end(owner))
 
     def _run(self, node: PlainNode, input_index: int, rows: Rows) -> None:
         """Run a plain bolt on rows and route its output."""
         failures: Failures = []
-        for stream, out in self._plain.run(node, input_index, rows, failures):
+        for stream, out in self.work.timed(node.name, self._plain.run(node, input_index, rows, failures)):
             if stream == node.bolt.refused_stream:
                 count_refused(self.topology, node.name, out.table.num_rows, self.ledger)
             self.emit((node.name, stream), out)

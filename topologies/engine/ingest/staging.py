@@ -18,7 +18,7 @@ from manager.storage.segments.ref import Ref
 from manager.storage.segments.segments import SegmentWriter
 from topologies.engine.batch.context import Context
 from topologies.engine.failures.user_code import bolt_failure
-from topologies.engine.ingest.arriving import Arriving
+from topologies.engine.ingest.arriving import Arriving, column_bytes
 from topologies.engine.work.output import Staged
 from topologies.engine.work.sections import Sections
 from topologies.graph.groupings import AllGrouping
@@ -53,6 +53,8 @@ class Staging:
         self._queued: dict[str, _Queued] = {}
         self._arriving: dict[str, Arriving] = {}
         self._for_sinks: dict[str, list[pa.Table]] = {}
+        self.column_bytes: dict[str, tuple[int, ...]] = {}
+        """Per windowed bolt whose events are kept: see ``column_bytes``, once they are written."""
 
     def queue(
         self,
@@ -86,6 +88,7 @@ class Staging:
             streams, parts = len(node.inputs), self._by_task(node, of_bolt)
             queued[name] = Sections.of([(task, write_events(writer, events, streams)) for task, events in parts])
         deferred = {name: arriving.write(writer) for name, arriving in self._arriving.items()}
+        self.column_bytes |= {name: arriving.column_bytes for name, arriving in self._arriving.items()}
         files, for_sinks = list[tuple[str, str]](), list[tuple[str, Ref]]()
         for name, tables in self._for_sinks.items():
             match self._topology.sinks[name].sink:
@@ -103,6 +106,7 @@ class Staging:
         events = _in_one(queued, len(node.inputs))
         slicing = node.summed(self._context.traced)
         if slicing is None:
+            self.column_bytes[node.name] = column_bytes(node, events.payload.columns)
             yield from _split_by_task(events, queued.tasks, node.parallelism)
             return
         with bolt_failure(node.name, self._context.batch, "in adding up events"):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from manager.storage.segments.ref import Ref
+from topologies.engine.work.bolt_work import BoltWork
 from topologies.engine.work.deferred_events import DeferredEvents
 from topologies.engine.work.input_progress import InputProgress
 from topologies.engine.work.sections import Sections
@@ -70,3 +71,5 @@ class Output:
     recorded: Recorded
     spouts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Per spout: counts of rows, invalid rows and unreadable files."""
+    work: Mapping[str, BoltWork] = field(default_factory=dict)
+    """Per bolt, and for ``INPUT``: what it cost."""

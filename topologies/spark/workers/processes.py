@@ -20,6 +20,7 @@ from typing import Any, cast
 from manager.storage.file_systems.storage_errors import why_and_do
 from topologies.engine.batch.context import Context
 from topologies.engine.failures.task_failure import TaskFailure
+from topologies.engine.failures.user_code import FIX, SMALLER
 from topologies.engine.failures.whereabouts import SIZE, WorkerPosition
 from topologies.spark.workers.offspring import OFFSPRING
 from topologies.spark.workers.reaping import followers
@@ -159,7 +160,7 @@ class WorkerPool:
             status = worker.end(_GRACE_SECONDS)
             doing = None if index is None else f"in {_named(function, items[index])}{worker.where}"
             self._workers.remove(worker)
-            death = self._died(status, doing, context.batch)
+            death = self._died(status, doing, context.batch, on_window=bool(worker.where))
             if isinstance(death, WorkerDied) and index is not None:
                 death.item, death.context = items[index], context
             raise death from None
@@ -171,16 +172,17 @@ class WorkerPool:
         self._teach(worker)
         return None if index is None else (index, result)
 
-    def _died(self, status: int, doing: str | None, batch: int) -> WindboltError:
+    def _died(self, status: int, doing: str | None, batch: int, *, on_window: bool) -> WindboltError:
         if self._closed:
             return WindboltError("the run was aborted", do=f"rerun: batch {batch} was not committed")
         how, why = _end(status)
+        do = SMALLER if on_window and -status in _KILLED else FIX
         if doing is None and status >= 0:
             why = "it could not start; what Python said is on stderr"
         return WorkerDied(
             f"a worker process {how} {doing or 'at its start'}",
             why=why,
-            do=f"fix it and rerun: batch {batch} was not committed, and runs again",
+            do=f"{do}: batch {batch} was not committed, and runs again",
             how=how,
             transient=-status in _KILLED,
         )

@@ -1,10 +1,11 @@
-"""Whether the code of a bolt asks its windows for what has expired, as far as that can be read off it."""
+"""What can be read off the code of a bolt: whether it asks its windows for what has expired, and which names are in
+it."""
 
 from __future__ import annotations
 
 import dis
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from types import CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
@@ -12,28 +13,66 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from windowing.bolts.windowed_bolt import WindowedBolt
 
-_NAMES = {"expired", "get_expired"}
+_NAMES = {"expired", "get_expired", "select_expired"}
 _READS = {"LOAD_ATTR", "LOAD_METHOD"}
 _OURS = {"windowing", "policies", "manager", "topologies", "numpy", "pandas", "pyarrow"}
 
 
 def asks_for_expired(bolt: WindowedBolt) -> bool:
-    """Whether a method of the bolt, or a function that one of them names, reads ``.expired`` or ``.get_expired``.
+    """Whether a method of the bolt, or a function that one of them names, reads ``.expired``, ``.get_expired`` or
+    ``.select_expired``.
 
     An attribute of ``self`` is another one. What is not found: names that are put together while running.
     """
+    return any(_reads(found.__code__) for found in _reached(bolt) if isinstance(found, FunctionType))
+
+
+def names_in_code(bolt: WindowedBolt) -> frozenset[str]:
+    """The texts in a bolt's methods, in the functions that they name, and in what these and the bolt hold: among them
+    are the columns that it asks for by name, also where it has not come to that yet.
+
+    What is not found: names that are put together while running.
+    """
+    found: set[str] = set()
+    for each in _reached(bolt):
+        if isinstance(each, FunctionType):
+            for code in _codes(each.__code__):
+                found.update(_texts(code.co_consts))
+        else:
+            found.update(_texts(each))
+    return frozenset(found)
+
+
+def is_users_class(kind: type) -> bool:
+    """True for a class that is not windbolt's own."""
+    return _is_users(kind)
+
+
+def _reached(bolt: WindowedBolt) -> Iterator[Any]:
+    """The functions of the user's own that a bolt consists of or names, and the values that they name."""
     waiting: list[Any] = [*vars(bolt).values(), *_methods(type(bolt))]
     seen: set[int] = set()
     while waiting:
         found = waiting.pop()
+        yield from () if isinstance(found, FunctionType) else (found,)
         for function in _functions(found):
             if id(function) in seen:
                 continue
             seen.add(id(function))
-            if _reads(function.__code__):
-                return True
+            yield function
             waiting.extend(_named(function))
-    return False
+
+
+def _texts(value: Any, depth: int = 4) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case Mapping() if depth:
+            for each in (*value.keys(), *value.values()):
+                yield from _texts(each, depth - 1)
+        case list() | tuple() | set() | frozenset() if depth:
+            for each in value:
+                yield from _texts(each, depth - 1)
 
 
 def _methods(kind: type) -> Iterator[Any]:
