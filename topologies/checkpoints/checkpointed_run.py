@@ -286,9 +286,17 @@ class CheckpointedRun(ABC):
 
     def _remarks(self) -> list[str]:
         """What is to be said of files, each once: their names cannot be read, or they were changed after they were."""
-        changed = [text for watched in self.watched.values() for text in watched.take()]
-        self.summary.changed_files += len(changed)
-        return self._passed_over() + changed
+        told = self._passed_over()
+        for name, watched in self.watched.items():
+            changed = watched.take()
+            self.summary.changed_files += len(changed)
+            if changed:
+                self.observers.changed_files(name, changed)
+            told += [
+                f"{path}: changed after it was read, and not read again; write new rows to new files"
+                for path in changed
+            ]
+        return told
 
     def _passed_over(self) -> list[str]:
         """What is to be said of files that have come since and whose names cannot be read: each is named once."""

@@ -47,10 +47,10 @@ class WatchedFiles:
         self._compare(Entry(path, False, None) for path in self._newest() if "://" not in path)
 
     def take(self) -> list[str]:
-        """What is to be said of files that were changed, each once."""
+        """The files that were changed, each once."""
         new = list(self._changed)[self._told :]
         self._told += len(new)
-        return [f"{path}: changed after it was read, and not read again; write new rows to new files" for path in new]
+        return new
 
     def _newest(self) -> set[str]:
         return set(islice(reversed(self._read), _NEWEST))

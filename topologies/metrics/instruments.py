@@ -140,6 +140,13 @@ SPOUT = Instrument(
     "What a spout has read: rows, and rows and files that cannot be read.",
     ("topology", "spout", "what"),
 )
+CHANGED_FILES = Instrument(
+    "windbolt.files.changed",
+    InstrumentKind.COUNTER,
+    "{file}",
+    "Files that this process found to have been changed after they were read; they are not read again.",
+    ("topology", "spout"),
+)
 LAG = Instrument(
     "windbolt.source.lag",
     InstrumentKind.GAUGE,
@@ -174,5 +181,5 @@ RESTARTS = Instrument(
 
 INSTRUMENTS = (
     EVENTS, RECEIVED, PENDING, NOTED, WATERMARK, BOLT_WATERMARK, IDLE, DELAY, EMIT_DELAY, WINDOWS, OPEN, EMITTED,
-    ANSWERS, COUNTED, SPOUT, LAG, PHASE, BATCHES, COMMITTED, HEALTHY, RESTARTS,
+    ANSWERS, COUNTED, SPOUT, CHANGED_FILES, LAG, PHASE, BATCHES, COMMITTED, HEALTHY, RESTARTS,
 )  # fmt: skip

@@ -12,6 +12,7 @@ from topologies.engine.batch.report import BatchReport, BoltReport
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.phases import PHASES
 from topologies.engine.reporting import bolt_report
+from topologies.io.file_spout import FileSpout
 from topologies.metrics import instruments as of
 from topologies.metrics.distributions import Distribution, Distributions
 from topologies.metrics.health import Health, RunHealth
@@ -51,6 +52,9 @@ class RunMetrics(RunObserver):
         self._health = RunHealth()
         self._bolts: dict[str, BoltReport] = {}
         self._spouts: dict[str, dict[str, int]] = {}
+        self._changed_files = {
+            name: set[str]() for name, node in topology.spouts.items() if isinstance(node.spout, FileSpout)
+        }
         self._batches = 0
         self._committed: int | None = None
         self._delays, self._phases = Distributions(of.EMIT_DELAY), Distributions(of.PHASE)
@@ -104,6 +108,11 @@ class RunMetrics(RunObserver):
             if phase != "total":
                 self._observe(self._phases, (self._name, phase), [(seconds, 1)])
 
+    def changed_files(self, spout: str, paths: Sequence[str]) -> None:
+        """A file counts once, whatever restarts there were."""
+        with self._lock:
+            self._changed_files[spout].update(paths)
+
     def restarting(self, coming: ComingRestart) -> None:
         """It is well while it is being started again, and not ready."""
         with self._lock:
@@ -121,6 +130,7 @@ class RunMetrics(RunObserver):
         lags = self.lags()
         with self._lock:
             bolts, spouts = self._bolts, self._spouts
+            changed = {spout: len(paths) for spout, paths in self._changed_files.items()}
             batches, committed, health = self._batches, self._committed, self._health.now()
         name, nodes = self._name, self.topology.windowed
         found = [sample for bolt, report in bolts.items() for sample in of_bolt(name, nodes[bolt], report)]
@@ -129,6 +139,7 @@ class RunMetrics(RunObserver):
             for spout, counts in spouts.items()
             for what, count in counts.items()
         ]
+        found += [Sample(of.CHANGED_FILES, (name, spout), count) for spout, count in changed.items()]
         found += [Sample(of.LAG, (name, lag.spout, lag.unit, lag.partition), lag.behind) for lag in lags]
         found.append(Sample(of.BATCHES, (name,), batches))
         if committed is not None:

@@ -55,6 +55,10 @@ class RunObserver:
         """Called after the commit of a batch with some of the events that it did not admit, to those who want to
         see them."""
 
+    def changed_files(self, spout: str, paths: Sequence[str]) -> None:
+        """Called when files of a spout were found to have been changed after they were read; once each, and again after
+        a restart."""
+
     def report(self, report: BatchReport) -> None:
         """Called with the report of a batch that has been committed."""
 
@@ -104,6 +108,11 @@ class Observers(RunObserver):
         for observer in self.observers:
             if observer.wants_turned_away:
                 observer.turned_away(events)
+
+    def changed_files(self, spout: str, paths: Sequence[str]) -> None:
+        """Passed on."""
+        for observer in self.observers:
+            observer.changed_files(spout, paths)
 
     def report(self, report: BatchReport) -> None:
         """Passed on."""

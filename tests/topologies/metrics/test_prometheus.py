@@ -297,7 +297,14 @@ EXPECTED: dict[str, tuple[tuple[str, ...], Callable[[Watched], Values]]] = {
         of_bolts(lambda of: None if of.delay is None else of.delay / SECOND),
     ),
     "Events by account A": (("bolt", "account"), lambda watched: positive(totals(watched, ACCOUNTS))),
-    "Late, dropped, invalid A": (("bolt", "stream", "account"), lambda watched: totals(watched, LATE, stream=True)),
+    "Late, dropped, invalid; files changed after they were read A": (
+        ("bolt", "stream", "account"),
+        lambda watched: totals(watched, LATE, stream=True),
+    ),
+    "Late, dropped, invalid; files changed after they were read B": (
+        ("spout",),
+        lambda watched: {(spout,): 0 for reports in watched.reports.values() for spout in reports[-1].spouts},
+    ),
     "Windows fired A": (("bolt",), lambda watched: {(name,): of.fired for _, name, of in watched.bolts()}),
     "Windows fired B": (("topology", "bolt"), of_bolts(lambda of: of.open)),
     "Phases of a batch A": (("phase",), phases),

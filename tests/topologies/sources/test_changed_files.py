@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.scraping import free_port, scrape, value
 from topologies import RunOptions, Summary, TopologyBuilder, run_local, sinks, spouts
 from topologies.topology import Topology
 from windowing.errors import ConfigError, DataError
@@ -76,8 +77,10 @@ def test_what_changes_during_a_service_is_told_once(folder: Path) -> None:
         options.stop.set() if number == 4 else (folder / f"in/{number + 2}.jsonl").write_text('{"x": 3}\n')
 
     (folder / "in/0.jsonl").write_text('{"x": 0}\n')
-    options = RunOptions(str(folder / "ck"), every="1ms", on_report=look)
-    summary = run_local(topology(folder), options)
+    with free_port() as port:
+        options = RunOptions(str(folder / "ck"), every="1ms", on_report=look, serve_metrics=port)
+        summary = run_local(topology(folder), options)
+        assert value(scrape(port), "windbolt_files_changed_total", topology="changed", spout="in") == 2
     assert told == [["n/2.jsonl"], [], ["n/1.jsonl"], []]
     assert summary.changed_files == 2
 
