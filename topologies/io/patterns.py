@@ -17,21 +17,24 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import takewhile
+from functools import lru_cache, partial
+from itertools import chain, takewhile
 from typing import NamedTuple, Protocol
 
 import pyarrow.fs as pafs
 
 from manager.outside.place_names import place_name, root_and_path
-from manager.storage.file_systems.object_store import open_uri
+from manager.storage.file_systems.object_store import is_object_store, open_uri
 from topologies.io.formats.access import reached
 
 PASSED_OVER = ("._COPYING_", ".tmp", ".crc")
 """Ends of names that programs give to files which are not complete, or not input."""
 _ANY_FOLDERS = "**"
+_AT_ONCE = 16
+"""Number of folders of a store that are listed at the same time."""
 _MAGIC = re.compile(r"[*?\[{\\]")
 _WILD = re.compile(r"[*?]")
 _ESCAPED = re.compile(r"(?:[^*?\[{\\]|\\.|\[[^!^\]]\])*", re.DOTALL)
@@ -69,11 +72,12 @@ def find(paths: Iterable[str], here: str | None = None) -> Iterator[Entry]:
     for parsed in (_parsed(path, here) for path in paths):
         folders = _folders(parsed.root)
         for base, parts in parsed.ways:
-            for entry in _matches(folders, base, parts):
-                for each in _content(folders, entry.path) if entry.is_folder else [entry]:
-                    if each.path not in seen:
-                        seen.add(each.path)
-                        yield each
+            matched = _matches(folders, base, parts)
+            within = _content(folders, [entry.path for entry in matched if entry.is_folder])
+            for each in chain((entry for entry in matched if not entry.is_folder), within):
+                if each.path not in seen:
+                    seen.add(each.path)
+                    yield each
 
 
 def leading(path: str) -> tuple[str, bool]:
@@ -260,8 +264,11 @@ class _Folders(Protocol):
     def kind(self, path: str) -> Entry | None:
         """What is at a path; None where nothing is."""
 
-    def inside(self, folder: str) -> Iterator[Entry]:
+    def inside(self, folder: str) -> list[Entry]:
         """What a folder holds; nothing where it is gone, or is no folder."""
+
+    def asked(self, question: Callable[[str], list[Entry]], paths: Sequence[str]) -> Iterable[list[Entry]]:
+        """The answers to a question about each of several paths, in their order."""
 
 
 def _folders(root: str | None) -> _Folders:
@@ -279,13 +286,16 @@ class _Here:
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
-    def inside(self, folder: str) -> Iterator[Entry]:
+    def inside(self, folder: str) -> list[Entry]:
         with reached(folder):
             try:
                 with os.scandir(folder) as found:
-                    return iter([Entry(each.path, _is_folder(each), None) for each in found])
+                    return [Entry(each.path, _is_folder(each), None) for each in found]
             except (FileNotFoundError, NotADirectoryError):
-                return iter(())
+                return []
+
+    def asked(self, question: Callable[[str], list[Entry]], paths: Sequence[str]) -> Iterable[list[Entry]]:
+        return map(question, paths)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -299,7 +309,7 @@ class _There:
     """A store, or HDFS."""
 
     def __init__(self, root: str) -> None:
-        self._root = _plain(root)
+        self._root, self._is_store = _plain(root), is_object_store(root)
         with reached(root):
             self._filesystem, self._top = open_uri(root)
 
@@ -308,13 +318,21 @@ class _There:
             info = self._filesystem.get_file_info(self._inside(path))
         return None if info.type == pafs.FileType.NotFound else self._entry(info)
 
-    def inside(self, folder: str) -> Iterator[Entry]:
+    def inside(self, folder: str) -> list[Entry]:
         with reached(folder):
             try:
                 selector = pafs.FileSelector(self._inside(folder), allow_not_found=True)
-                return iter([self._entry(info) for info in self._filesystem.get_file_info(selector)])
+                return [self._entry(info) for info in self._filesystem.get_file_info(selector)]
             except (FileNotFoundError, NotADirectoryError):
-                return iter(())
+                return []
+
+    def asked(self, question: Callable[[str], list[Entry]], paths: Sequence[str]) -> Iterable[list[Entry]]:
+        # Several at a time, since each waits for the store. One request for all that is below a folder would list
+        # folders that nobody asked for, of any size.
+        if len(paths) < 2 or not self._is_store:
+            return map(question, paths)
+        with ThreadPoolExecutor(min(_AT_ONCE, len(paths))) as threads:
+            return list(threads.map(question, paths))
 
     def _inside(self, path: str) -> str:
         return (self._top.rstrip("/") + path.removeprefix(self._root)) or "/"
@@ -329,23 +347,36 @@ def _matches(folders: _Folders, base: str, parts: tuple[str, ...]) -> list[Entry
     entries = [Entry(base or "/", True, None)]
     for number, part in enumerate(parts):
         last = number == len(parts) - 1
+        within = [entry.path for entry in entries if entry.is_folder]
         if part == _ANY_FOLDERS:
-            entries = [below for entry in entries if entry.is_folder for below in _folders_below(folders, entry)]
-            continue
-        entries = [found for entry in entries if entry.is_folder for found in _matched(folders, entry.path, part, last)]
+            entries = list(chain.from_iterable(folders.asked(partial(_folders_below, folders), within)))
+        else:
+            entries = list(chain.from_iterable(folders.asked(partial(_matched, folders, part, last), within)))
     return entries
 
 
-def _folders_below(folders: _Folders, folder: Entry) -> Iterator[Entry]:
+def _folders_below(folders: _Folders, folder: str) -> list[Entry]:
     """A folder and all in it, at any depth. A link is not followed: what it leads to would be read a second time."""
-    yield folder
-    for entry in folders.inside(folder.path):
-        name = _name(entry.path)
-        if entry.is_folder and not _is_link(entry.path) and (is_partition(name) or not passed_over(name)):
-            yield from _folders_below(folders, entry)
+    found = [Entry(folder, True, None)]
+    level = [folder]
+    while level:
+        inside = chain.from_iterable(folders.asked(partial(_folders_in, folders), level))
+        level = [entry.path for entry in inside]
+        found += [Entry(path, True, None) for path in level]
+    return found
 
 
-def _matched(folders: _Folders, folder: str, part: str, last: bool) -> list[Entry]:
+def _folders_in(folders: _Folders, folder: str) -> list[Entry]:
+    return [
+        entry
+        for entry in folders.inside(folder)
+        if entry.is_folder
+        and not _is_link(entry.path)
+        and (is_partition(name := _name(entry.path)) or not passed_over(name))
+    ]
+
+
+def _matched(folders: _Folders, part: str, last: bool, folder: str) -> list[Entry]:
     """What matches a part in a folder; a folder that is named and not the last part is not looked at."""
     named = _named(folders, folder, part)
     if named is not None:
@@ -408,13 +439,16 @@ def _leading(folders: _Folders, base: str, parts: tuple[str, ...]) -> tuple[str,
     return path, False
 
 
-def _content(folders: _Folders, folder: str) -> Iterator[Entry]:
-    """The files in a folder, and those in its partition folders."""
-    for entry in folders.inside(folder):
-        if not entry.is_folder:
-            yield entry
-        elif is_partition(_name(entry.path)) and not _leads_up(entry.path):
-            yield from _content(folders, entry.path)
+def _content(folders: _Folders, paths: list[str]) -> Iterator[Entry]:
+    """The files in folders, and those in their partition folders."""
+    while paths:
+        below: list[str] = []
+        for entry in chain.from_iterable(folders.asked(folders.inside, paths)):
+            if not entry.is_folder:
+                yield entry
+            elif is_partition(_name(entry.path)) and not _leads_up(entry.path):
+                below.append(entry.path)
+        paths = below
 
 
 def _leads_up(folder: str) -> bool:

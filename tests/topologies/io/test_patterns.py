@@ -7,6 +7,7 @@ import re
 from fnmatch import translate
 from itertools import product
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pyarrow.fs as pafs
@@ -14,8 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from manager.storage.file_systems import object_store
 from tests.helpers.damage import SCHEMA, Ids
-from tests.helpers.s3 import ENVIRONMENT, s3_server
+from tests.helpers.s3 import ENVIRONMENT, S3
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.spark_half.source_log import SourceLog
 from topologies.io import patterns
@@ -147,17 +149,44 @@ def test_an_absolute_path_stands_for_the_same(project: Path, path: str, before: 
     assert sorted(shown(each, project) for each in spout.files()) == CASES[path]
 
 
-def test_a_store_is_listed_by_the_same_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    with s3_server() as store:
-        for name, value in (ENVIRONMENT | {"AWS_ENDPOINT_URL_S3": f"http://{store.address}"}).items():
-            monkeypatch.setenv(name, value)
-        for name in FILES:
-            if not name.startswith(".."):
-                store.put(name, b"{}\n")
-        found = {
-            path: [each.path.removeprefix("s3://bucket/") for each in _listed(f"s3a://bucket/{path}")] for path in BELOW
-        }
+@pytest.fixture
+def in_store(store: S3, monkeypatch: pytest.MonkeyPatch) -> S3:
+    """A store that is named by the environment, as it is for input."""
+    for name, value in (ENVIRONMENT | {"AWS_ENDPOINT_URL_S3": f"http://{store.address}"}).items():
+        monkeypatch.setenv(name, value)
+    object_store._opened.cache_clear()  # which does not know the environment
+    return store
+
+
+def test_a_store_is_listed_by_the_same_rule(in_store: S3) -> None:
+    for name in FILES:
+        if not name.startswith(".."):
+            in_store.put(name, b"{}\n")
+    found = {
+        path: [each.path.removeprefix("s3://bucket/") for each in _listed(f"s3a://bucket/{path}")] for path in BELOW
+    }
     assert {path: sorted(files) for path, files in found.items()} == {path: CASES[path] for path in found}
+
+
+@pytest.mark.parametrize("path", ["parts", "parts/*", "parts/*/*.jsonl"])
+def test_folders_of_a_store_are_listed_several_at_a_time(
+    in_store: S3, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    names = [f"parts/dt=2024-01-{day:02}/{file}.jsonl" for day in range(1, 9) for file in "ab"]
+    for name in [*names, "parts/old/deep/1.jsonl"]:
+        in_store.put(name, b"{}\n")
+    together, inside, asked = Barrier(8), patterns._There.inside, list[str]()
+
+    def listed(folders: Any, folder: str) -> list[patterns.Entry]:
+        asked.append(folder.rpartition("/")[2])
+        if "dt=" in folder:
+            together.wait(timeout=20)
+        return inside(folders, folder)
+
+    monkeypatch.setattr(patterns._There, "inside", listed)
+    found = {each.path.removeprefix("s3://bucket/") for each in _listed(f"s3://bucket/{path}")}
+    assert found == set(names)
+    assert "deep" not in asked
 
 
 def _listed(path: str) -> list[FoundFile]:
