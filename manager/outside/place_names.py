@@ -37,14 +37,17 @@ def has_query(path: str) -> bool:
     return "://" in path and _QUERY.search(path) is not None
 
 
-def root_and_path(place: str) -> tuple[str, str]:
+def root_and_path(place: str, *, options: bool = True) -> tuple[str, str]:
     """A place with a scheme as the URI of its file system, with its options, and the path below that, as it is written:
-    a name may hold spaces, percent signs and all else that URIs encode."""
+    a name may hold spaces, percent signs and all else that URIs encode.
+
+    ``options``: whether it may have some; what was listed has none, and may be called ``a?b=c``.
+    """
     scheme, _, rest = place.partition("://")
-    match = _QUERY.search(rest)
-    options = "" if match is None else rest[match.start() :]
-    authority, _, path = rest.removesuffix(options).partition("/")
-    return f"{scheme}://{authority}/{options}", path
+    match = _QUERY.search(rest) if options else None
+    query = "" if match is None else rest[match.start() :]
+    authority, _, path = rest.removesuffix(query).partition("/")
+    return f"{scheme}://{authority}/{query}", path
 
 
 def hadoop_name(path: str) -> str:

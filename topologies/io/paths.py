@@ -19,6 +19,13 @@ def locate(path: str) -> tuple[pafs.FileSystem, str, str | None]:
     return filesystem, inside, path
 
 
+def locate_file(path: str) -> tuple[pafs.FileSystem, str]:
+    """The file system of a file that was listed, and the path inside it. Its name may be anything: a question mark in
+    it begins no options."""
+    path = shown_path(path)
+    return open_uri(path, options=False) if "://" in path else (pafs.LocalFileSystem(), path)
+
+
 def shown_path(path: str) -> str:
     """A path as windbolt names it (``place_name``): absolute, and without the scheme that Spark puts before local
     paths."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 from topologies.graph.nodes.spout import SpoutNode
 from topologies.io.file_spout import FileSpout, FoundFile
 from topologies.io.formats.access import opened, reached
-from topologies.io.paths import locate
+from topologies.io.paths import locate_file
 from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.errors import ConfigError, WindboltError
 from windowing.suggestions import did_you_mean
@@ -68,7 +68,7 @@ def _not_in(path: str, columns: list[str]) -> list[str]:
     """The columns that no object of a file has. Only lines that may name one are parsed."""
     missing = {column: json.dumps(column, ensure_ascii=False).encode() for column in columns}
     with reached(path):
-        filesystem, inside, _ = locate(path)
+        filesystem, inside = locate_file(path)
     with opened(filesystem, inside, "JSON lines", streamed=True) as source:
         for block in _blocks(source):
             suspects = (*missing.values(), _ESCAPE)
@@ -88,7 +88,7 @@ _ESCAPE = b"\\u"
 def _objects(path: str) -> Iterator[dict[str, object]]:
     """The objects of a file's lines; lines that hold none are bad rows, and have their reason elsewhere."""
     with reached(path):
-        filesystem, inside, _ = locate(path)
+        filesystem, inside = locate_file(path)
     with opened(filesystem, inside, "JSON lines", streamed=True) as source:
         for block in _blocks(source):
             for line in block.split(b"\n"):

@@ -10,7 +10,7 @@ from topologies.graph.nodes.spout import SpoutNode
 from topologies.io.file_spout import FileSpout, FoundFile, chunks_of
 from topologies.io.formats import FileSplit
 from topologies.io.formats.access import reached
-from topologies.io.paths import locate
+from topologies.io.paths import locate_file
 from topologies.io.spouts import MemorySpout
 from windowing.data.returned_rows import DEFAULT_STREAM
 
@@ -42,7 +42,7 @@ def first_rows_of_files(node: SpoutNode, spout: FileSpout, files: list[FoundFile
     rows, reasons = schema.empty_table(), list[str]()
     for file in files[:MOST_FILES]:
         with reached(file.path):
-            filesystem, path, _ = locate(file.path)
+            filesystem, path = locate_file(file.path)
         for table, _, bad in chunks_of(spout, filesystem, FileSplit(path), schema, optional=defaults.columns.keys()):
             rows = pa.concat_tables([rows, defaults.filled(table.slice(0, MOST_ROWS))])
             reasons += bad.rows.column("reason").to_pylist()

@@ -26,7 +26,7 @@ from topologies.io.file_spout import FileSpout, chunks_of
 from topologies.io.formats import Chunk, FileSplit
 from topologies.io.formats.access import reached
 from topologies.io.formats.bad import BAD_SCHEMA
-from topologies.io.paths import locate, shown_path
+from topologies.io.paths import locate_file, shown_path
 from topologies.sources.deaths import (
     Deadly,
     Death,
@@ -102,7 +102,7 @@ class FileSource:
     def _whole(self, node: SpoutNode, spout: FileSpout) -> list[Chunk]:
         """Read the whole split before passing any of it on, because a file may turn out to be damaged in the middle."""
         with reached(self.split.path):
-            filesystem, path, _ = locate(self.split.path)
+            filesystem, path = locate_file(self.split.path)
         schema = spout.row_schema(node.outputs[DEFAULT_STREAM])
         chunks = self._chunks(node, spout, filesystem, path, schema)
         with reached(self.split.path):
@@ -183,7 +183,7 @@ def row_numbers(source: FileSource, context: Context) -> list[int]:
 
 def line_count(source: FileSource, context: Context) -> int:
     """A task: count the lines of a text file."""
-    filesystem, path, _ = locate(source.split.path)
+    filesystem, path = locate_file(source.split.path)
     return count_lines(filesystem, path)
 
 
@@ -212,7 +212,7 @@ def file_splits(
         if splits_per_file > 1:
             with suppress(DataError, UnreachableError):  # the task that reads it will report what is wrong with it
                 with reached(path):
-                    filesystem, inside, _ = locate(path)
+                    filesystem, inside = locate_file(path)
                 parts = [
                     FileSplit(path, part.part, part.parts)
                     for part in spout.format.split(filesystem, inside, splits_per_file)

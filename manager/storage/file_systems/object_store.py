@@ -29,8 +29,9 @@ _AT_ONCE = 16
 _RETRIES = {"max_retries": RETRIES, "retry_timeout": timedelta(seconds=60)}
 
 
-def open_uri(uri: str) -> tuple[pafs.FileSystem, str]:
+def open_uri(uri: str, *, options: bool = True) -> tuple[pafs.FileSystem, str]:
     """The file system of a URI, named as ``place_name`` does, opened once per process; and the path inside it.
+    ``options``: whether it may have some (``root_and_path``).
 
     Raises ConfigError for a scheme that is not known, EnvironmentMissing where the package that reaches HDFS is not
     there.
@@ -42,7 +43,7 @@ def open_uri(uri: str) -> tuple[pafs.FileSystem, str]:
             why=f"windbolt does not know {scheme}://",
             do="name a folder on this machine, or a place in s3://, gs://, abfss:// or hdfs://; or mount it here",
         )
-    root, inside = root_and_path(uri)
+    root, inside = root_and_path(uri, options=options)
     plain, path = (open_hdfs(root), "/") if is_hdfs(uri) else _opened(root, os.getpid())
     if inside:
         path = f"{path.removesuffix('/')}/{inside}"

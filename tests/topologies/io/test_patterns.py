@@ -23,8 +23,12 @@ from topologies.checkpoints.spark_half.source_log import SourceLog
 from topologies.io import patterns
 from topologies.io.file_spout import FoundFile
 from topologies.io.patterns import find, folders_before, leading, literal
+from topologies.io.file_spout import FileSpout, FoundFile
+from topologies.io.patterns import find, leading, literal
 from topologies.io.watched_files import WatchedFiles
+from topologies.preflight.first_rows import first_rows_of_files
 from topologies.preflight.look_at_spouts import find_sources
+from topologies.sources.splits import FileSource, file_splits, line_count
 from topologies.sources.unnameable import unnameable
 from topologies.topology import Topology
 from windowing.errors import ConfigError
@@ -166,6 +170,29 @@ def test_a_store_is_listed_by_the_same_rule(in_store: S3) -> None:
         path: [each.path.removeprefix("s3://bucket/") for each in _listed(f"s3a://bucket/{path}")] for path in BELOW
     }
     assert {path: sorted(files) for path, files in found.items()} == {path: CASES[path] for path in found}
+
+
+def test_an_object_whose_name_looks_like_options_is_read(in_store: S3) -> None:
+    """``?word=`` behind what a user writes are options of the place; in a name that was listed they are a name."""
+    names = ["odd/a?b=c.jsonl", "odd/day?dt=1/x.jsonl", "odd/dt=1/k?scheme=http&region=nowhere.jsonl"]
+    for name in names:
+        in_store.put(name, b'{"id": 1}\n{"id": 2}\n')
+    builder = TopologyBuilder("odd")
+    builder.set_spout("in", spouts.files("s3a://bucket/odd/{*.jsonl,*/*.jsonl}", "id long", format="jsonl"))
+    builder.set_sink("out", sinks.memory()).from_("in")
+    built = builder.build()
+    (spout,) = built.spouts.values()
+    assert isinstance(spout.spout, FileSpout)
+    files = spout.spout.listed()
+    assert sorted(each.path for each in files) == sorted(f"s3://bucket/{name}" for name in names)
+    splits = [
+        each for each in file_splits(built, [("in", each.path) for each in files], 8) if isinstance(each, FileSource)
+    ]
+    read = [table for split in splits for table in split.read(built)]
+    assert sum(each.table.num_rows for each in read) == 6
+    assert not any(each.bad is not None and len(each.bad) for each in read)
+    assert first_rows_of_files(spout, spout.spout, files).number == 6
+    assert {line_count(split, None) for split in splits} == {2}  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("path", ["parts", "parts/*", "parts/*/*.jsonl"])

@@ -15,7 +15,7 @@ from topologies.graph.nodes.spout import SpoutNode
 from topologies.io.file_spout import FileSpout, FoundFile, chunks_of
 from topologies.io.formats import FileSplit
 from topologies.io.formats.access import reached
-from topologies.io.paths import locate
+from topologies.io.paths import locate_file
 from topologies.io.spouts import MemorySpout, files
 from topologies.io.times import readable_time
 from topologies.scenarios.run.replay import replay_locally
@@ -134,7 +134,7 @@ def _of_files(node: SpoutNode, spout: FileSpout, batch: Sequence[FoundFile]) -> 
     schema = spout.row_schema(node.outputs[DEFAULT_STREAM])
     for file in batch:
         with reached(file.path):
-            filesystem, path, _ = locate(file.path)
+            filesystem, path = locate_file(file.path)
         for table, _, bad in chunks_of(
             spout, filesystem, FileSplit(path), schema, optional=node.defaults.columns.keys()
         ):
