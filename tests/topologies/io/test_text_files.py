@@ -284,6 +284,23 @@ def test_csv_comments_lines_to_skip_and_an_encoding(tmp_path: Path) -> None:
     assert (rows, [row["row"] for row in bad]) == ([{"a": "x", "b": 2}], [0])
 
 
+def test_what_is_wrong_with_a_row_in_another_encoding_is_shown_in_its_characters(tmp_path: Path) -> None:
+    """A byte that the encoding has no character for is shown as it is in the file, and the rest as people read it."""
+    path = tmp_path / "a.csv"
+    path.write_bytes("a,b\nx\x81é,1\né,zwölf\x8d\nä,\x81,ö\n".encode("latin-1"))
+    _, _, bad = read(path, "csv", "a string, b int", encoding="cp1252")
+    assert [(row["reason"], row["data"]) for row in bad] == [
+        (r"column 'a': 'x\x81é' is not valid cp1252", r'{"a": "x\\x81é", "b": "1"}'),
+        (r"column 'b': 'zwölf\x8d' is not valid cp1252", r'{"a": "é", "b": "zwölf\\x8d"}'),
+        ("3 values where the header has 2", r"ä,\x81,ö"),
+    ]
+    path.write_bytes(b'a,b\n"' + "é\x81".encode("latin-1") * 60)
+    for size in (7, 1 << 20):
+        with pytest.raises(DataError, match=r"begins with '\"(é\\\\x81){19}é") as caught:
+            read(path, "csv", "a string, b int", encoding="cp1252", longest_row=100, block_size=size)
+        assert "\\xed" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "options",
     [{}, {"quote": "'"}, {"escape": "\\"}, {"delimiter": "\t", "encoding": "cp1252"}, {"escape": "\\", "quote": "'"}],

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import codecs
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 BAD_SCHEMA = pa.schema([("row", pa.int64()), ("reason", pa.string()), ("data", pa.string())])
+UTF_8 = "utf-8"
+_NO_CHARACTER = re.compile("[\udc80-\udcff]")
 LONGEST_DATA = 10_000
 LONGEST_VALUE = 200
 
@@ -81,9 +86,21 @@ def python_columns(table: pa.Table) -> dict[str, list[Any]]:
     return {name: _python(column) for name, column in zip(table.column_names, table.columns, strict=True)}
 
 
-def row_as_json(columns: dict[str, list[Any]], index: int) -> str:
+def row_as_json(columns: dict[str, list[Any]], index: int, encoding: str = UTF_8) -> str:
     values = {name: column[index] for name, column in columns.items()}
-    return json.dumps(values, default=_text, ensure_ascii=False)
+    return json.dumps(values, default=partial(_text, encoding=encoding), ensure_ascii=False)
+
+
+def shown_bytes(value: bytes, encoding: str = UTF_8) -> str:
+    """Bytes of a text file as text, with what is not valid in its encoding as ``\\x81``.
+
+    ``encoding``: that of the file, by the name of its codec. In another one than UTF-8 the bytes are those of the
+    decoded file, where a byte that it has no character for became a surrogate (``surrogateescape``).
+    """
+    if encoding == UTF_8:
+        return value.decode(UTF_8, "backslashreplace")
+    text = codecs.getincrementaldecoder(UTF_8)("surrogatepass").decode(value)  # whose end may be cut
+    return _NO_CHARACTER.sub(lambda found: f"\\x{ord(found[0]) - 0xDC00:02x}", text)
 
 
 def _python(column: pa.ChunkedArray) -> list[Any]:
@@ -93,8 +110,8 @@ def _python(column: pa.ChunkedArray) -> list[Any]:
         return [plain(scalar) for scalar in column]
 
 
-def _text(value: Any) -> str:
-    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+def _text(value: Any, encoding: str) -> str:
+    return shown_bytes(value, encoding) if isinstance(value, bytes) else str(value)
 
 
 def _encodable(text: str) -> str:

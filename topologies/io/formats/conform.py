@@ -7,13 +7,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from topologies.io.formats.bad import BadRow, BadRows, python_columns, row_as_json, short_repr
+from topologies.io.formats.bad import (
+    LONGEST_VALUE,
+    UTF_8,
+    BadRow,
+    BadRows,
+    python_columns,
+    row_as_json,
+    short_repr,
+    shown_bytes,
+)
 from topologies.io.formats.convert import as_bytes, convert_column, convertible, is_bytes, is_number, is_text
 from topologies.io.formats.file_errors import type_name
 from topologies.io.formats.isolate import Mask
@@ -95,8 +103,9 @@ def parted(
     raw: pa.Table,
     masks: dict[str, Mask],
     numbers: npt.NDArray[np.int64],
+    encoding: str = UTF_8,
 ) -> tuple[pa.Table, npt.NDArray[np.int64], BadRows]:
-    """Separate the rows that are bad in some column from the good ones."""
+    """Separate the rows that are bad in some column from the good ones. ``encoding``: as for ``shown_bytes``."""
     if not masks:
         return table, numbers, BadRows.of(())
     any_bad = np.logical_or.reduce(list(masks.values()))
@@ -105,8 +114,12 @@ def parted(
     bad = [
         BadRow(
             int(numbers[at]),
-            "; ".join(_reason(table.schema.field(name), wrong, place) for name, mask in masks.items() if mask[at]),
-            row_as_json(wrong, place),
+            "; ".join(
+                _reason(table.schema.field(name), wrong[name][place], encoding)
+                for name, mask in masks.items()
+                if mask[at]
+            ),
+            row_as_json(wrong, place, encoding),
         )
         for place, at in enumerate(places)
     ]
@@ -160,11 +173,12 @@ def _with_bytes(raw: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, names=raw.column_names)
 
 
-def _reason(field: pa.Field, wrong: dict[str, list[Any]], index: int) -> str:
-    value = wrong[field.name][index]
+def _reason(field: pa.Field, value: object, encoding: str) -> str:
     if not isinstance(value, bytes):
         return misfit(field.name, value, field.type)
     try:
         return misfit(field.name, value.decode("utf-8"), field.type)
     except UnicodeDecodeError:
-        return f"column {field.name!r}: {short_repr(value)} is not valid UTF-8"
+        if encoding == UTF_8:
+            return f"column {field.name!r}: {short_repr(value)} is not valid UTF-8"
+        return f"column {field.name!r}: '{shown_bytes(value, encoding)[:LONGEST_VALUE]}' is not valid {encoding}"

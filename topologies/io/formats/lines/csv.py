@@ -26,7 +26,7 @@ import pyarrow.csv as pacsv
 import pyarrow.fs as pafs
 
 from topologies.io.formats.access import opened
-from topologies.io.formats.bad import BadRow
+from topologies.io.formats.bad import UTF_8, BadRow, shown_bytes
 from topologies.io.formats.conform import only_present, parted, with_absent
 from topologies.io.formats.file_errors import declared_once, reading, refuse_absent
 from topologies.io.formats.isolate import Mask, either, isolate
@@ -188,13 +188,13 @@ class CsvFormat:
         return DataError(
             f"{path!r} cannot be read as CSV",
             why=f"a row takes more than {self.longest_row:,} bytes, or a quote is not closed: it begins with "
-            f"{row[:100].decode('utf-8', 'backslashreplace')!r}",
+            f"{shown_bytes(row[:100], self._codec)!r}",
             do="correct the file, or give its spout a larger longest_row",
         )
 
     def _text(self, source: pa.NativeFile, path: str) -> Iterator[bytes]:
         """The file in UTF-8, without its byte order mark and the lines to skip."""
-        plain = codecs.lookup(self.encoding).name == "utf-8"
+        plain = self._codec == UTF_8
         decoder = codecs.getincrementaldecoder(self.encoding)("surrogateescape")
         before = re.compile(rb"(?:%s)?+(?:[^\r\n]*+(?:\r\n|\n|\r(?!\n|\Z))){%d}" % (BOM, self.skip_rows))
         head, begun, ended = b"", False, False
@@ -221,7 +221,7 @@ class CsvFormat:
                 why=f"its header is wrong: {rows.faults[index]}",
                 do="correct the file, or give its spout the quote and escape that it has",
             )
-        text = rows.data[rows.starts[index] : rows.stops[index]].decode("utf-8", "replace")
+        text = rows.bytes_of(index).decode("utf-8", "replace")
         dialect: dict[str, Any] = (
             {"quoting": stdlib_csv.QUOTE_NONE} if self.quote is None else {"quotechar": self.quote}
         )
@@ -245,7 +245,7 @@ class CsvFormat:
                 rows.faults.get(
                     place := int(kept[at]), f"{rows.widths[place]} values where the header has {len(header)}"
                 ),
-                rows.text(place),
+                shown_bytes(rows.bytes_of(place), self._codec),
             )
             for at in np.flatnonzero(wrong).tolist()
         ]
@@ -294,7 +294,12 @@ class CsvFormat:
             bad = [np.zeros(len(part), dtype=np.bool_) if mask is None else mask for part, mask in parts]
             if any(mask.any() for mask in bad):
                 masks[declared.name] = np.concatenate(bad)
-        return parted(pa.Table.from_arrays(columns, schema=schema), raw, masks, numbers)
+        return parted(pa.Table.from_arrays(columns, schema=schema), raw, masks, numbers, self._codec)
+
+    @property
+    def _codec(self) -> str:
+        """The encoding, by its name in Python."""
+        return codecs.lookup(self.encoding).name
 
     def _column(self, cells: pa.Array, target: pa.DataType) -> tuple[pa.Array, Mask | None]:
         texts, broken = isolate(cells, pa.string(), lambda some: some.cast(pa.string()))

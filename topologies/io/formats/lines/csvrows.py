@@ -40,8 +40,8 @@ class Rows:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def text(self, row: int) -> str:
-        return self.data[self.starts[row] : self.stops[row]].decode("utf-8", "backslashreplace")
+    def bytes_of(self, row: int) -> bytes:
+        return self.data[self.starts[row] : self.stops[row]]
 
     def since(self, first: int) -> Rows:
         """The rows from the one with this index on."""
