@@ -9,6 +9,10 @@ The one conversion of what users return, declare and give, whether as values of 
 - Texts and binaries become each other as UTF-8.
 - A struct has the fields that are declared: all of them, and no others.
 - All else is refused: ``True`` is no number, ``"12"`` neither, and ``12`` no text.
+
+What files hold is converted elsewhere, in ``topologies/io/formats/convert.py``, by rules that differ on purpose: there
+text may be read as a number, a whole number as a time counts milliseconds, as people write it, and a ``double`` that
+would be rounded to a ``float`` is bad. A value that cannot be kept fails the bolt here, and is a bad row there.
 """
 
 from __future__ import annotations

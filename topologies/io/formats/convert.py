@@ -3,6 +3,10 @@
 Text stays text and numbers stay numbers: a whole number does not become a string, nor a double a decimal, since each
 has many spellings. Everything else that can be converted exactly is; a value that cannot (3.7 as int, 300 as tinyint,
 0.1 as float) is bad. A whole number declared as timestamp is milliseconds since the epoch.
+
+What users return is converted elsewhere, in ``windowing/data/conversion.py``, by rules that differ on purpose: there a
+``double`` is rounded to a ``float``, a whole number as a time counts microseconds, the unit of the type, and text is
+never a number. A value that cannot be kept is a bad row here, and fails the bolt there.
 """
 
 from __future__ import annotations
