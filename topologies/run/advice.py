@@ -68,7 +68,7 @@ def advice_on(
     found = [*_busiest(topology, work, spent)]
     for name, node in topology.windowed.items():
         if name in work:
-            found += _columns(topology, node, work[name], limits, kept=kept)
+            found += _columns(topology, node, work, limits, kept=kept)
             found += _memory(node, work[name])
     return found
 
@@ -91,16 +91,13 @@ def _busiest(topology: Topology, work: Mapping[str, BoltWork], spent: float) -> 
 
 
 def _columns(
-    topology: Topology, node: WindowedNode, work: BoltWork, limits: AdviceLimits, *, kept: bool
+    topology: Topology, node: WindowedNode, work: Mapping[str, BoltWork], limits: AdviceLimits, *, kept: bool
 ) -> Iterator[Advice]:
     """What a bolt of the user's may declare that asks for few of its columns, by name, and has many."""
-    names, sizes = node.schema.names, work.column_bytes
-    if work.columns is None or not work.called or len(sizes) != len(names) or not is_users_class(type(node.bolt)):
-        return
-    # Code that this run has not come to may ask for more; rows that take others back, and traces, are known by theirs.
-    asked = {name for name in names if name in work.columns | names_in_code(node.bolt) | {RETRACT, TRACEPARENT}}
-    enough = enough_columns(topology, node, asked)
-    if enough is None or any(name != name.strip() or not name for name in asked):
+    names, sizes = node.schema.names, work[node.name].column_bytes
+    asked = _asked(topology, node, work)
+    enough = None if asked is None else enough_columns(topology, node, asked)
+    if asked is None or enough is None or len(sizes) != len(names):
         return
     left = [(name, size) for name, size in zip(names, sizes, strict=True) if name not in enough]
     spared, total = sum(size for _, size in left), sum(sizes)
@@ -126,6 +123,24 @@ def _columns(
         f"events in this run, and are then not kept for it.{start_over}",
         write,
     )
+
+
+def _asked(topology: Topology, node: WindowedNode, work: Mapping[str, BoltWork]) -> set[str] | None:
+    """The columns that a bolt of the user's has asked for, and those that its code names; with those of the other bolts
+    of its class, which would get what it declares. None where one of these has had all, or no window, or cannot have
+    all of them."""
+    kind, found = type(node.bolt), set[str]()
+    if not is_users_class(kind):
+        return None
+    alike = [each for each in topology.windowed.values() if isinstance(each.bolt, kind)]
+    for each in alike:
+        done = work.get(each.name, BoltWork())
+        if done.columns is None or not done.called:
+            return None
+        # Code that the run has not come to may ask for more; rows that take others back, and traces, have columns too.
+        found |= (done.columns | names_in_code(each.bolt) | {RETRACT, TRACEPARENT}) & {*each.schema.names}
+    known = all(name == name.strip() and name for name in found)  # others cannot be declared
+    return found if known and all(found <= {*each.schema.names} for each in alike) else None
 
 
 def _memory(node: WindowedNode, work: BoltWork) -> Iterator[Advice]:

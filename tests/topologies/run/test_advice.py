@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from manager.slices.slicing import Slicing
 from tests.helpers.examples import examples
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.cli.terminal.summary_display import print_summary
@@ -25,6 +26,7 @@ from topologies.run.advice import Advice, AdviceLimits, advice_on
 from topologies.run.summary import Summary
 from topologies.topology import Topology
 from windowing import (
+    AggregateBolt,
     BatchBolt,
     BatchWindowedBolt,
     Count,
@@ -33,6 +35,7 @@ from windowing import (
     Session,
     TupleWindow,
     WindowedBolt,
+    aggregates,
     panes,
     seconds,
 )
@@ -266,6 +269,63 @@ def test_bytes_are_those_of_the_columns_that_nobody_asked_for() -> None:
         assert (of_columns(topology, summary, limits) is not None) is told
 
 
+@pytest.mark.parametrize(
+    ("other", "write"),
+    [
+        (("select", ("more",)), 'reads = "fee, more"'),
+        (("table", ()), None),
+        (("select", ("else",)), None),
+    ],
+)
+def test_bolts_of_one_class_are_advised_what_is_enough_for_all_of_them(other: Any, write: str | None) -> None:
+    builder = TopologyBuilder("t")
+    table = events(20)
+    builder.set_spout("events", spouts.memory(COLUMNS, [table]))
+    builder.set_spout("others", spouts.memory(f"{COLUMNS}, else long", [table.append_column("else", table["more"])]))
+    for name, ways, source in (("first", ("column", ("fee",)), "events"), ("second", other, "others")):
+        bolt = KINDS["tumbling"](Asks(Hidden([ways]))).with_timestamp_field("ts")
+        builder.set_bolt(name, bolt).fields_grouping(source, "user")
+    builder.set_sink("out", sinks.memory()).from_("first")
+    topology = builder.build()
+    told = [each for each in advice_on(topology, run_local(topology).work, ALWAYS) if each.about == "columns"]
+    assert [each.write for each in told] == ([write] * 2 if write else [])
+
+
+class Growing(WindowedBolt):
+    outputs = "n long, left string, over string"
+
+    def execute(self, window: TupleWindow) -> Any:
+        return len(window), "x" * 50, "y"
+
+
+class Counted(WindowedBolt):
+    outputs = "total long"
+
+    def execute(self, window: TupleWindow) -> Any:
+        return (int(window.column("n").sum()),)
+
+
+def test_rows_that_take_others_back_keep_the_column_that_says_so() -> None:
+    def run(second: WindowedBolt) -> tuple[list[Any], list[str | None], list[str]]:
+        builder, out = TopologyBuilder("t"), sinks.memory()
+        builder.set_spout("events", spouts.memory(COLUMNS, [events(20).slice(at, 5) for at in range(0, 20, 5)]))
+        first = Growing().with_tumbling_window(seconds(2)).with_timestamp_field("ts")
+        first = first.with_trigger(Panes(early=panes.after_count(2), mode="retracting"))
+        builder.set_bolt("first", first).global_grouping("events")
+        builder.set_bolt("second", second.with_tumbling_window(seconds(2))).global_grouping("first")
+        builder.set_sink("out", out).from_("second")
+        topology = builder.build()
+        advice = advice_on(topology, run_local(topology).work, ALWAYS)
+        told = [each.write for each in advice if (each.about, each.bolt) == ("columns", "second")]
+        return out.rows, told, topology.windowed["second"].schema.names
+
+    rows, told, names = run(Counted())
+    assert (names, told) == (["n", "left", "over", "_retract"], ['reads = "n, _retract"'])
+    narrow, nothing, names = run(type("Declaring", (Counted,), {"reads": "n, _retract"})())
+    assert (names, nothing, narrow) == (["n", "_retract"], [], rows)
+    assert rows
+
+
 def helper(window: TupleWindow) -> Any:
     return window.column("note") if len(window) > 1000 else None
 
@@ -389,6 +449,21 @@ def test_the_bolt_that_took_the_most_time_is_named(tmp_path: Path, spins: float,
     assert summary.work[INPUT].seconds < 0.05
     (advice,) = (each for each in advice_on(topology, summary.work, ALWAYS) if each.about == "time")
     assert (advice.bolt, advice.write) == (busiest, None)
+
+
+def test_adding_up_events_as_they_come_is_the_time_of_its_bolt(monkeypatch: pytest.MonkeyPatch) -> None:
+    fold = Slicing.fold
+
+    def slow(slicing: Slicing, rows: Any) -> Any:
+        spin(0.05)
+        return fold(slicing, rows)
+
+    monkeypatch.setattr(Slicing, "fold", slow)
+    total = AggregateBolt(by=["user"], total=aggregates.sum("fee")).with_tumbling_window(seconds(2))
+    topology, _ = built(total, spouts.memory(COLUMNS, [events(20)]))
+    summary = run_local(topology)
+    assert summary.work["bolt"].seconds > 0.05 > summary.work[INPUT].seconds
+    assert (summary.work["bolt"].called, summary.work["bolt"].column_bytes) == (0, ())
 
 
 def test_shares_are_those_of_all_tasks() -> None:

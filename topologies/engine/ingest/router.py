@@ -14,7 +14,7 @@ from topologies.engine.ingest.staging import Staging
 from topologies.engine.ingest.windowed_inputs import WindowedInputs
 from topologies.engine.ledger.ledger import Ledger
 from topologies.engine.rows.routed_rows import Rows
-from topologies.engine.work.bolt_work import INPUT, BoltWork, WorkNotes
+from topologies.engine.work.bolt_work import INPUT, WorkNotes
 from topologies.engine.work.output import Output
 from topologies.graph.nodes.plain import PlainNode
 from topologies.graph.streams import Stream, stream_label
@@ -47,8 +47,8 @@ class Router:
         is, or the input. ``spouts`` are counts of rows by spout."""
         with self.context.store.writer(self.context.key) as writer:
             staged, recorded = self._staging.write(writer), self.ledger.write(writer)
-        for bolt, sizes in self._staging.column_bytes.items():
-            self.work.add(bolt, BoltWork(column_bytes=sizes))
+        for bolt, work in self._staging.work.items():
+            self.work.add(bolt, work)
         return Output(staged, recorded, spouts or {}, self.work.end(owner))
 
     def _run(self, node: PlainNode, input_index: int, rows: Rows) -> None:

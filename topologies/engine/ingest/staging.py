@@ -6,6 +6,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from manager.storage.segments.segments import SegmentWriter
 from topologies.engine.batch.context import Context
 from topologies.engine.failures.user_code import bolt_failure
 from topologies.engine.ingest.arriving import Arriving, column_bytes
+from topologies.engine.work.bolt_work import BoltWork
 from topologies.engine.work.output import Staged
 from topologies.engine.work.sections import Sections
 from topologies.graph.groupings import AllGrouping
@@ -53,8 +55,8 @@ class Staging:
         self._queued: dict[str, _Queued] = {}
         self._arriving: dict[str, Arriving] = {}
         self._for_sinks: dict[str, list[pa.Table]] = {}
-        self.column_bytes: dict[str, tuple[int, ...]] = {}
-        """Per windowed bolt whose events are kept: see ``column_bytes``, once they are written."""
+        self.work: dict[str, BoltWork] = {}
+        """Per windowed bolt, once all is written: the bytes of its events, or the time that it took to add them up."""
 
     def queue(
         self,
@@ -88,7 +90,7 @@ class Staging:
             streams, parts = len(node.inputs), self._by_task(node, of_bolt)
             queued[name] = Sections.of([(task, write_events(writer, events, streams)) for task, events in parts])
         deferred = {name: arriving.write(writer) for name, arriving in self._arriving.items()}
-        self.column_bytes |= {name: arriving.column_bytes for name, arriving in self._arriving.items()}
+        self.work |= {name: BoltWork(column_bytes=arriving.column_bytes) for name, arriving in self._arriving.items()}
         files, for_sinks = list[tuple[str, str]](), list[tuple[str, Ref]]()
         for name, tables in self._for_sinks.items():
             match self._topology.sinks[name].sink:
@@ -106,11 +108,13 @@ class Staging:
         events = _in_one(queued, len(node.inputs))
         slicing = node.summed(self._context.traced)
         if slicing is None:
-            self.column_bytes[node.name] = column_bytes(node, events.payload.columns)
+            self.work[node.name] = BoltWork(column_bytes=column_bytes(node, events.payload.columns))
             yield from _split_by_task(events, queued.tasks, node.parallelism)
             return
+        began = perf_counter()
         with bolt_failure(node.name, self._context.batch, "in adding up events"):
             folded = slicing.fold(events)
+        self.work[node.name] = BoltWork(perf_counter() - began)
         grouping = node.inputs[0].grouping
         tasks = np.zeros(len(folded), np.int64)
         if node.parallelism > 1 and not isinstance(grouping, AllGrouping):

@@ -25,7 +25,7 @@ class BoltWork:
 
     seconds: float = 0.0
     """Wall time of its tasks: of a windowed bolt with admitting, reading and firing, and with the writing of what it
-    emits; without the plain bolts behind it."""
+    emits, without the plain bolts behind it; of aggregates also the adding up of events as they come."""
     columns: frozenset[str] | None = frozenset()
     """The columns that a windowed bolt has asked its windows for; None for all."""
     called: int = 0
