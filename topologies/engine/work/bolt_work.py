@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TypeVar
 
-_Item = TypeVar("_Item")
+Item = TypeVar("Item")
 INPUT = ""
 """Stands for no bolt, but for the reading of input: of it the time of tasks is noted too, without that of bolts."""
 _MOST_NAMES = 64
@@ -62,7 +62,7 @@ class WorkNotes:
         """Add to what is noted of a bolt."""
         self._of[bolt] = self._of.get(bolt, _NOTHING).plus(work)
 
-    def timed(self, bolt: str, items: Iterator[_Item]) -> Iterator[_Item]:
+    def timed(self, bolt: str, items: Iterator[Item]) -> Iterator[Item]:
         """The items; the time that they take to be made, and not that of whoever takes them, is noted of a bolt."""
         seconds = 0.0
         try:
