@@ -21,10 +21,8 @@ from tests.helpers.s3 import ENVIRONMENT, S3
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.spark_half.source_log import SourceLog
 from topologies.io import patterns
-from topologies.io.file_spout import FoundFile
-from topologies.io.patterns import find, folders_before, leading, literal
 from topologies.io.file_spout import FileSpout, FoundFile
-from topologies.io.patterns import find, leading, literal
+from topologies.io.patterns import find, folders_before, leading, literal
 from topologies.io.watched_files import WatchedFiles
 from topologies.preflight.first_rows import first_rows_of_files
 from topologies.preflight.look_at_spouts import find_sources
