@@ -41,7 +41,7 @@ class Held:
     """Windows that end up to this time were closed when the event arrived."""
     gaps: NDArray[np.int64] | None = None
     edges: NDArray[np.int64] | None = None
-    """Hash that the start and the end of an edge share."""
+    """The start that an event came with, which its end edge names too, in microseconds (SI-3)."""
     evaluation: NDArray[np.int64] | None = None
     """Number of the evaluation before which each event was admitted, where windows fire more than once."""
     seen: NDArray[np.bool_] | None = None

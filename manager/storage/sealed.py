@@ -8,7 +8,7 @@ import zlib
 
 from windowing.errors import CheckpointError, DamagedCheckpoint
 
-FORMAT = 11
+FORMAT = 12
 """The format of a checkpoint. Raise it with every change of what the files hold; other formats are refused."""
 
 _HEADER = re.compile(rb'\{"windbolt": (\d{1,9}), "crc32": "[0-9a-f]{8}"\}')

@@ -42,6 +42,8 @@ class AssignedState:
     """The end edges that wait for their starts."""
     listed: str | None = None
     """With which list of keys the task was evaluated last (``ListedKeys.digest``); None where none was listed."""
+    codes: Ref | None = None
+    """The codes of keys that share a hash."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class TriggeredState:
     """Number of windows that hold events."""
     keys: Ref | None = None
     """The records of keys."""
+    codes: Ref | None = None
+    """The codes of keys that share a hash."""
 
 
 WindowsState: TypeAlias = QueueState | AssignedState | TriggeredState
@@ -194,8 +198,8 @@ def _windows(state: type[WindowsState], values: Mapping[str, Any]) -> WindowsSta
     if state is QueueState:
         return QueueState(**values)
     if state is TriggeredState:
-        return TriggeredState(**{**values, "keys": _ref(values["keys"])})
-    refs = {name: _ref(values[name]) for name in ("keys", "known", "panes", "released", "end_edges")}
+        return TriggeredState(**{**values, "keys": _ref(values["keys"]), "codes": _ref(values["codes"])})
+    refs = {name: _ref(values[name]) for name in ("keys", "known", "panes", "released", "end_edges", "codes")}
     lists = {name: tuple(values[name]) for name in ("open_ends", "waiting_by_stream")}
     return AssignedState(**{**values, **refs, **lists})
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -15,8 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topologies.graph.fields_hash import hash_rows, tell_apart
+from manager.keyed.held import Held
+from manager.keyed.held_segments import KEY_COLUMN
+from tests.helpers.examples import examples
+from topologies.graph.fields_hash import hash_rows
 from topologies.graph.groupings import FieldsGrouping
+from topologies.graph.key_codes import KeyCodes
 
 MASK = (1 << 64) - 1
 
@@ -179,30 +184,55 @@ COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
 }
 
 
+Rows = list[tuple[Any, ...]]
+
+
+def held_of(kinds: list[str], rows: Rows, hashes: list[int]) -> Held:
+    columns = {f"k{at}": pa.array([row[at] for row in rows], COLUMNS[kind][0]) for at, kind in enumerate(kinds)}
+    none = np.zeros(len(rows), np.int64)
+    return Held(times=none, payload=pa.table(columns), keys=np.array(hashes, np.int64))
+
+
+@examples(40)
 @given(st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=2), st.data())
-def test_different_keys_have_different_hashes_and_equal_ones_the_same(kinds: list[str], data: st.DataObject) -> None:
-    """Every key is given one of two hashes: the first of each keeps it."""
-    count = data.draw(st.integers(0, 8))
-    columns = [
-        pa.chunked_array([pa.array([data.draw(COLUMNS[kind][1]) for _ in range(count)], COLUMNS[kind][0])])
-        for kind in kinds
-    ]
-    keys = [str([None if each is None else each + 0.0 if isinstance(each, float) else each for each in row])
-            for row in zip(*(column.to_pylist() for column in columns), strict=True)]  # fmt: skip
-    given_hashes = {key: data.draw(st.sampled_from([7, LIKE_NULL])) for key in dict.fromkeys(keys)}
-    if len(kinds) == 1 and kinds[0] not in ("texts", "dictionaries", "decimals", "lists"):
-        given_hashes = dict(zip(keys, hash_rows(pa.table(columns, ["k"]), ["k"]).view(np.int64).tolist(), strict=True))
-    before = np.array([given_hashes[key] for key in keys], np.int64)
-    after = tell_apart(before, columns).tolist()
-    assert len(set(zip(keys, after, strict=True))) == len(set(keys)) == len(set(after))
-    first = dict[int, int]()
-    for hashed, told in zip(before.tolist(), after, strict=True):
-        assert first.setdefault(hashed, told) == hashed
+def test_codes_tell_keys_apart_whatever_their_hashes_are_and_stay(kinds: list[str], data: st.DataObject) -> None:
+    """Batch by batch, every key has one of few hashes. A key that is still there has the code that it had, no other key
+    has that, and what has gone is forgotten."""
+    names = [[f"k{at}" for at in range(len(kinds))]]
+    stored: pa.Table | None = None
+    alive: dict[str, tuple[tuple[Any, ...], int]] = {}
+    hashes: dict[str, int] = {}
+    for _ in range(data.draw(st.integers(1, 4))):
+        rows: Rows = [row for row, _ in alive.values()]
+        rows += data.draw(st.lists(st.tuples(*(COLUMNS[kind][1] for kind in kinds)), max_size=5))
+        keys = [str([each + 0.0 if isinstance(each, float) else each for each in row]) for row in rows]
+        for key in keys:
+            hashes.setdefault(key, data.draw(st.sampled_from([7, LIKE_NULL])))
+        held = held_of(kinds, rows, [hashes[key] for key in keys])
+        if len(kinds) == 1 and kinds[0] not in ("texts", "dictionaries", "decimals", "lists"):
+            held = replace(held, keys=hash_rows(held.payload, names[0]).view(np.int64))
+        codes = KeyCodes(names, stored)
+        found = codes.apply(held).keys
+        assert found is not None
+        of_key = dict(zip(keys, found.tolist(), strict=True))
+        assert len(set(zip(keys, found.tolist(), strict=True))) == len(set(keys)) == len(set(of_key.values()))
+        assert {key: of_key[key] for key in alive} == {key: code for key, (_, code) in alive.items()}
+        left = data.draw(st.sets(st.sampled_from(sorted(set(keys))))) if keys else set()
+        alive = {key: (row, of_key[key]) for key, row in zip(keys, rows, strict=True) if key in left}
+        codes.keep(np.array([code for _, code in alive.values()], np.int64))
+        stored = codes.table()
+        assert stored is None or stored.num_rows <= len(alive)
 
 
-def test_the_hash_of_a_key_with_that_of_another_follows_from_its_values() -> None:
-    def apart(values: list[str]) -> dict[str, int]:
-        found = tell_apart(np.full(len(values), 7), [pa.chunked_array([pa.array(values)])])
-        return dict(zip(values, found.tolist(), strict=True))
+def test_a_key_of_which_something_is_kept_keeps_its_code() -> None:
+    kept = pa.table({KEY_COLUMN: pa.array([7], pa.int64()), "k0": ["mine"]})
+    assert KeyCodes([["k0"]]).apply(held_of(["texts"], [("other",), ("mine",)], [7, 7]), [kept]).keys[1] == 7  # type: ignore[index]
 
-    assert apart(["x", "a", "b"])["b"] == apart(["x", "b"])["b"] == apart(["a", "b"])["b"]
+
+def test_a_code_is_never_the_hash_of_another_key() -> None:
+    """Not even of one that was made to be."""
+    first = KeyCodes([["k0"]]).apply(held_of(["texts"], [("a",), ("b",)], [7, 7])).keys
+    assert first is not None
+    made = KeyCodes([["k0"]]).apply(held_of(["texts"], [("a",), ("b",), ("c",)], [7, 7, int(first[1])])).keys
+    assert made is not None
+    assert len(set(made.tolist())) == 3

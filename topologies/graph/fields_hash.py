@@ -16,8 +16,6 @@ left, by ``mix(h * 31 + next)``. The task is the hash modulo the parallelism.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,8 +26,6 @@ from windowing.data.hashing import hash_bytes, mix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from manager.keyed.held import Held
 
 _NULL = np.uint64(0x9E3779B97F4A7C15)
 
@@ -43,61 +39,17 @@ def hash_rows(table: pa.Table, fields: Sequence[str]) -> NDArray[np.uint64]:
     return hashes
 
 
-def keys_told_apart(held: Held, keys: Sequence[Sequence[str]]) -> Held:
-    """Events by key, where different keys have different hashes; ``keys`` are the columns of the key of each input."""
-    if held.keys is None or not any(keys):
-        return held
-    if len({tuple(names) for names in keys}) == 1:
-        columns = [held.payload.column(name) for name in keys[0]]
-    else:
-        assert held.streams is not None
-        rows = [np.flatnonzero(held.streams == code) for code in range(len(keys))]
-        places = np.argsort(np.concatenate(rows))
-        columns = [_of_inputs(held, names, rows).take(places) for names in zip(*keys, strict=True)]
-    return replace(held, keys=tell_apart(held.keys, columns))
-
-
-def _of_inputs(held: Held, names: Sequence[str], rows: Sequence[NDArray[np.int64]]) -> pa.ChunkedArray:
-    """The values of a column that inputs name differently, input by input."""
-    parts = [comparable(held.payload.column(name).take(of_input)) for name, of_input in zip(names, rows, strict=True)]
-    same = len({part.type for part in parts}) == 1
-    return pa.chunked_array(parts if same else [_as_text(part) for part in parts])
-
-
-def tell_apart(hashes: NDArray[np.int64], columns: Sequence[pa.ChunkedArray]) -> NDArray[np.int64]:
-    """The hashes of rows, where rows that differ in these columns never have the same one.
-
-    Of keys that share a hash the first row's keeps it, and others get one that follows from the hash and their values.
-    Values are equal as they are for the hash: ``1`` of any width, 0.0 and -0.0, NaN and NaN.
-    """
-    if not len(hashes) or (len(columns) == 1 and _is_one_to_one(columns[0].type) and not columns[0].null_count):
-        return hashes
-    compared = [comparable(column) for column in columns]
-    codes, count = _codes(compared)
-    if count == pc.count_distinct(pa.array(hashes)).as_py():  # as many keys as hashes
-        return hashes
-    _, codes = np.unique(codes, return_inverse=True)
-    firsts = np.empty(count, np.int64)
-    firsts[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
-    own = hashes[firsts]
-    order = np.lexsort((firsts, own))
-    for code in order[1:][own[order[1:]] == own[order[:-1]]].tolist():
-        key = [int(hashes[firsts[code]]), *(column[int(firsts[code])].as_py() for column in compared)]
-        own[code] = int.from_bytes(blake2b(repr(key).encode(), digest_size=8).digest(), "little", signed=True)
-    return own[codes]
-
-
 def comparable(column: pa.ChunkedArray) -> pa.Array:
     """Numbers or bytes that are equal just where the values of a column are equal for the hash."""
     array = _combined(column)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    if _is_one_to_one(array.type):
+    if is_one_to_one(array.type):
         return pa.array(_values(array), mask=pc.is_null(array).to_numpy(zero_copy_only=False))
     return (array if _is_bytes(array.type) else _as_text(array)).cast(pa.large_binary())
 
 
-def _codes(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], int]:
+def value_codes(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], int]:
     """A number for each row, equal where all columns are; and how many different ones there are."""
     codes, below = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
@@ -110,7 +62,7 @@ def _codes(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], int]:
     return codes, below if len(columns) == 1 else pc.count_distinct(pa.array(codes)).as_py()
 
 
-def _is_one_to_one(kind: pa.DataType) -> bool:
+def is_one_to_one(kind: pa.DataType) -> bool:
     """Whether different values of a type have different hashes."""
     numbers = pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_floating(kind)
     return bool(numbers or pa.types.is_timestamp(kind) or pa.types.is_date(kind))

@@ -24,4 +24,4 @@ def live_events_of(task: TaskReader) -> tuple[Held | None, NDArray[np.int64]]:
             parts.append(held.take(live))
             places.append(first + live)
         first += len(held)
-    return (Held.concat(parts) if parts else None), np.concatenate(places)
+    return (task.coded(Held.concat(parts)) if parts else None), np.concatenate(places)

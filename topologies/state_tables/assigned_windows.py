@@ -8,10 +8,9 @@ import numpy as np
 
 from manager.keyed.assigned import AssignedWindows, Span
 from manager.keyed.held import Held
+from manager.keyed.substreams import Substreams
 from manager.storage.task_state import AssignedState
-from manager.watermarks.substreams import Substreams
 from policies.marks import NONE
-from topologies.graph.fields_hash import keys_told_apart
 from topologies.state_tables.task_reader import TaskReader
 
 if TYPE_CHECKING:
@@ -19,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def windows_of(task: TaskReader, live: Held) -> AssignedWindows:
-    """The windows of these events."""
+    """The windows of these events, which have the codes of their keys."""
     assigners = task.timing.formed_by(task.bolt.anchor)
     keys = [tuple(key) for key in task.timing.keys]
-    return AssignedWindows(assigners, keys_told_apart(live, keys), task.bolt.accounts.streams, keys=keys)
+    return AssignedWindows(assigners, live, task.bolt.accounts.streams, keys=keys)
 
 
 def reached_span(task: TaskReader, state: AssignedState, live: Held, windows: AssignedWindows) -> Span:

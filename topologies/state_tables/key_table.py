@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from manager.keyed.held_segments import END_COLUMN, KEY_COLUMN
 from manager.keyed.key_states import RECORD_COLUMNS
+from manager.keyed.substreams import MARK_COLUMN, PREVIOUS_COLUMN
 from manager.storage.task_state import AssignedState, TriggeredState
 from topologies.state_tables.state_columns import TIME, beside, beside_none, joined, time_column
-from topologies.state_tables.task_reader import TaskReader, key_columns
+from topologies.state_tables.task_reader import TaskReader
 from windowing.time.timestamps import show
 
 _OWN = pa.schema(
@@ -34,8 +35,7 @@ def key_table(tasks: Sequence[TaskReader], keys: pa.Schema) -> pa.Table:
     """A row for each key and kind of record; ``keys`` are the columns of the key.
 
     ``watermark`` where each key has one; ``last_end``, the end of the last window that held an event, where windows
-    without events fire; ``timer``, ``empty``, ``time_of_day`` and ``cache`` (JSON) of triggers and rules of steps. Of
-    some keys only the hash is kept; their columns are null where no event has them.
+    without events fire; ``timer``, ``empty``, ``time_of_day`` and ``cache`` (JSON) of triggers and rules of steps.
     """
     found = [part for task in tasks for part in _parts(task)]
     return joined(found, beside_none(_OWN, keys, "key."))
@@ -55,9 +55,9 @@ def _parts(task: TaskReader) -> list[pa.Table]:
 def _marks(task: TaskReader, table: pa.Table | None) -> pa.Table | None:
     if table is None:
         return None
-    hashes = table.column("key").to_numpy()
-    marks = {"watermark": time_column(table.column("mark").to_numpy())}
-    return beside(_own(task, hashes, marks), _keys_of(task, hashes), "key.")
+    marks = {"watermark": time_column(table.column(MARK_COLUMN).to_numpy())}
+    keys = table.drop_columns([KEY_COLUMN, MARK_COLUMN, PREVIOUS_COLUMN])
+    return beside(_own(task, table.column(KEY_COLUMN).to_numpy(), marks), keys, "key.")
 
 
 def _known(task: TaskReader, table: pa.Table | None) -> pa.Table | None:
@@ -93,16 +93,3 @@ def _day(micros: int | None, zone: str | None) -> str | None:
     if micros is None:
         return None
     return f"{show(micros % _DAY).partition('T')[2].removesuffix('Z')} {zone or 'UTC'}"
-
-
-def _keys_of(task: TaskReader, hashes: Any) -> pa.Table:
-    """The columns of keys, by the events that have them; null where none has."""
-    names = [name for name in key_columns(task.timing) if any(task.timing.keys)]
-    live = task.live
-    if not names or live is None or live.keys is None or not set(names) <= set(live.payload.column_names):
-        return pa.table({})
-    distinct, firsts = np.unique(live.keys, return_index=True)
-    places = np.minimum(np.searchsorted(distinct, hashes), len(distinct) - 1)
-    known = distinct[places] == hashes
-    rows = pa.array(firsts[places], pa.int64(), mask=~known)
-    return live.payload.select(names).take(rows)

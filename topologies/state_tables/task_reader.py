@@ -19,6 +19,7 @@ from manager.storage.segments.ref import Ref
 from manager.storage.segments.segments import SegmentStore
 from manager.storage.task_state import AssignedState, TaskState
 from topologies.checkpoints.notes.timing_note import BoltTiming
+from topologies.graph.key_codes import KeyCodes
 from windowing.data.events import Events
 
 if TYPE_CHECKING:
@@ -75,10 +76,20 @@ class TaskReader:
 
     @cached_property
     def live(self) -> Held | None:
-        """The events that a window may still need, where tasks hold events; None where there are none."""
+        """The events that a window may still need, where tasks hold events, with the codes of their keys; None where
+        there are none."""
         parts = [live_rows(*read_held(self.store, ref)) for ref in self.state.refs]
         parts = [part for part in parts if len(part)]
-        return Held.concat(parts) if parts else None
+        return self.coded(Held.concat(parts)) if parts else None
+
+    def coded(self, events: Held) -> Held:
+        """Live events of the task with the codes of their keys, which tell apart those that share a hash."""
+        state = self.state.windows
+        if isinstance(state, QueueState):
+            return events
+        kept = [self.table(state.keys), self.table(state.known) if isinstance(state, AssignedState) else None]
+        codes = KeyCodes(self.timing.keys, self.table(state.codes))
+        return codes.apply(events, [table for table in kept if table is not None])
 
     def table(self, ref: Ref | None) -> pa.Table | None:
         """A stored table."""

@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import json
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.helpers.drawn_bolts import GRIDS, Case, played
+from tests.helpers.examples import sampled, share
+from tests.helpers.recut import crashing, run_cut
+from tests.helpers.scenario_files import scenarios_in
+from tests.simulation.world.kinds import JOINS
+from tests.simulation.world.kinds import KINDS as KINDS_OF_WINDOWS
 from topologies import TopologyBuilder, sinks, spouts
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.rescaling.movable import movable
+from topologies.checkpoints.rescaling.rescale import move_tasks
+from topologies.checkpoints.topology_fit.topology_note import noted_tasks
+from topologies.engine.ingest import arriving
+from topologies.graph import groupings, key_codes
 from topologies.graph.fields_hash import hash_rows
+from topologies.graph.nodes import listed_rows
 from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.schema.scenario_files import read_scenario
+from topologies.scenarios.schema.scenario_files import Loaded, read_scenario
+from topologies.scenarios.schema.scenario_model import Scenario
+from topologies.state_tables.read_state import read
+from topologies.topology import Topology
 from windowing import Count, Session, TemporalJoin, TupleWindow, WindowedBolt, seconds
+from windowing.errors import ConfigError, TopologyError
 from windowing.settings.panes import Panes
 from windowing.settings.triggers import CountTrigger
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 LIKE_NULL = -7046029254386353131
 """The number whose hash is that of null."""
@@ -95,3 +120,118 @@ def test_the_sides_of_a_join_are_compared_with_each_other() -> None:
     scenario = read_scenario({"name": "keys", "topology": "x.py:y", "steps": [*steps, {"close": True}]})
     rows = replay_locally(scenario, builder.build()).outputs["out"]
     assert sorted((row["left_id"], row["right_id"]) for row in rows) == [("a", "c"), ("d", "b")]
+
+
+def windows_of(scenario: Scenario) -> list[Any]:
+    return list(replay_locally(scenario).windows)
+
+
+def test_an_end_edge_ends_the_event_of_its_own_key() -> None:
+    """The edges of keys that share a hash, in whichever order they come (SI-3, SI-19)."""
+    one, other = of_equal_hash()
+    bolt = {
+        "preset": {"streaminsight": {"every": None, "field": "cti"}}, "snapshot": True, "timestamp_field": "start",
+        "end_field": "end", "shape_field": "shape", "edge_key": ["k"],
+    }  # fmt: skip
+    starts: list[dict[str, Any]] = [{"id": k, "start": 8, "shape": "start_edge", "k": k} for k in (one, other)]
+    ends = [{"id": f"{k}.", "start": 8, "end": end, "shape": "end_edge", "k": k} for k, end in ((other, 10), (one, 20))]
+    for edges in (starts + ends, ends + starts, [*starts[::-1], *ends], [ends[0], *starts, ends[1]]):
+        steps: list[Any] = []
+        for edge in edges:
+            steps += [{"event": dict(edge)}, {"tick": "watermark"}]
+        scenario = read_scenario({"name": "edges", "bolt": bolt, "steps": [*steps, {"event": {"cti": 30}}]})
+        found = [(each["start"], each["end"], sorted(map(str, each["events"] or ()))) for each in windows_of(scenario)]
+        assert found == [(8_000, 10_000, sorted([one, other])), (10_000, 20_000, [one])]
+
+
+# ---- everything that is known of a key
+
+
+@contextmanager
+def crowded(hashes: int) -> Iterator[None]:
+    """All keys share so few hashes, in whatever way these are asked for."""
+
+    def few(table: pa.Table, fields: Sequence[str]) -> NDArray[np.uint64]:
+        return hash_rows(table, fields) % np.uint64(hashes)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (arriving, listed_rows, groupings):
+            patch.setattr(module, "hash_rows", few)
+        patch.setattr(key_codes, "_is_exact", lambda column: False)
+        yield
+
+
+def answered(scenario: Scenario, cut: int | None) -> Any:
+    """What a scenario answers, but for the order of windows and rows; ``cut`` is the seed of a cut into batches."""
+    answer = replay_locally(scenario) if cut is None else run_cut(scenario, random.Random(cut))
+    windows = sorted(json.dumps({**window, "task": 0}, sort_keys=True, default=str) for window in answer.windows)
+    outputs = {name: sorted(map(str, rows)) for name, rows in answer.outputs.items()}
+    return windows, outputs, sorted(map(str, answer.late)), sorted(map(str, answer.pending)), answer.counts
+
+
+def has_key(scenario: Scenario) -> bool:
+    bolt = scenario.bolt
+    return scenario.step is not None or (bolt is not None and bool(bolt.key or bolt.substreams))
+
+
+KEYED = [loaded for loaded in scenarios_in("**/*.yaml") if has_key(loaded.scenario)]
+
+
+@pytest.mark.parametrize("loaded", sampled(KEYED, 12, lambda loaded: loaded.scenario.name))
+def test_scenarios_answer_the_same_where_all_keys_share_a_hash(loaded: Loaded) -> None:
+    scenario = loaded.scenario
+    for given, cut in ((scenario, None), (scenario, 1), (crashing(scenario), None)):
+        expected = answered(given, cut)
+        with crowded(1):
+            assert answered(given, cut) == expected
+
+
+def rescaling(path: str, topology: Topology, tasks: int) -> None:
+    halves = PairedCheckpoint(path)
+    halves.lock.take()
+    if noted_tasks(halves) and noted_tasks(halves) != {"b": tasks}:
+        move_tasks(halves, {"b": tasks}, topology)
+    halves.lock.release()
+
+
+def tables(path: str) -> list[dict[str, Any]]:
+    """What a checkpoint shows of the keys and of the windows, but for tasks and hashes."""
+    shown = read(path, "b").tables  # none before the first batch
+    rows = [row for name in ("windows", "keys") if name in shown for row in shown[name].to_pylist()]
+    return sorted(({**row, "task": 0, "key_hash": 0} for row in rows), key=str)
+
+
+KINDS_BY_KEY = [
+    kind for kind in sorted({*KINDS_OF_WINDOWS, *GRIDS, *JOINS}) if kind not in {"count by time", "time by count"}
+]
+
+
+@pytest.mark.parametrize("kind", sampled(KINDS_BY_KEY, 3))
+def test_runs_are_the_same_where_keys_share_a_hash(kind: str, tmp_path: Path) -> None:
+    """With other numbers of tasks in between, where they can be changed, and with what is shown of the state."""
+    for seed in range(share(4)):
+        case = Case(kind, "Shown", seed, tmp_path / str(seed))
+        case.by_key = True
+        try:
+            fixed = movable(case.topology(case.folder / "look", 2, {}))["b"].fixed
+        except (ConfigError, TopologyError):
+            continue  # such a bolt cannot be built
+        for hashes, tasks in ((1, [1, 1, 1]), (3, [2, 2, 2] if fixed else case.tasks)):
+            rows, seen, accounts = run(case, f"apart {hashes}", tasks, None)
+            told, seen_then, accounts_then = run(case, f"together {hashes}", tasks, hashes)
+            assert (told, accounts_then) == (rows, accounts), (kind, seed, hashes)
+            assert seen_then == seen or hashes == 3, (kind, seed)  # windows without a key are those of tasks
+
+
+def run(case: Case, name: str, tasks: list[int], hashes: int | None) -> Any:
+    """What comes out, what is shown of the state in between, and the accounts."""
+    seen: list[Any] = []
+
+    def between(path: str, topology: Topology, tasks: int) -> None:
+        seen.append(tables(path))
+        rescaling(path, topology, tasks)
+
+    with nullcontext() if hashes is None else crowded(hashes):
+        rows, parts = played(case, case.folder / name, tasks, between)
+    last = parts[-1].last
+    return rows, seen, None if last is None else last.bolts["b"].accounts

@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from manager.keyed.held import GONE, LAST, SEEN, Held, is_needed
 from manager.keyed.held_segments import KEY_COLUMN, read_held, write_held
+from manager.keyed.substreams import MARK_COLUMN, PREVIOUS_COLUMN
+from manager.queue.queue_state import QueueState
 from manager.storage.segments.ref import Ref
 from manager.storage.segments.refs import Refs
 from manager.storage.segments.segments import SegmentStore, SegmentWriter
@@ -19,6 +21,7 @@ from policies.marks import NONE
 from topologies.checkpoints.rescaling.move_queues import MovedTasks
 from topologies.checkpoints.rescaling.routes import Route
 from topologies.graph.inner_columns import RETRACTED
+from topologies.graph.key_codes import CODE_COLUMN, HASH_COLUMN, KeyCodes, key_rows
 from windowing.data.events import count_by_stream
 
 if TYPE_CHECKING:
@@ -38,6 +41,8 @@ class HeldMove:
         """Per new task, the old ones of which it has something."""
         numbers = [state.evaluations for state in (each.windows for each in before) if isinstance(state, AssignedState)]
         self._evaluations = max(numbers, default=0)
+        self._codes = [self._codes_of(state) for state in before]
+        self._learn_kept()
         """These numbers are compared within a key only, and those to come are greater than those of any task."""
         self._parts = self._divided([state.refs for state in before])
         self._edges = self._divided([self._edges_of(state) for state in before])
@@ -58,7 +63,7 @@ class HeldMove:
         found: list[dict[str, Ref]] = [{} for _ in range(self.route.parallelism)]
         for stream in sorted({name for state in self.before for name in state.bolt.shown}):
             stored = [state.bolt.shown.get(stream) for state in self.before]
-            tables = self._tables(stored, lambda rows: self._by_hash(rows, _WINDOW_KEY))
+            tables = self._tables(stored, lambda rows: self._by_code(rows, _WINDOW_KEY))
             for task, table in enumerate(tables):
                 if table is not None:
                     found[task][stream] = self.writer.add(table)
@@ -68,8 +73,9 @@ class HeldMove:
         old = [state.windows for state in self.before]
         assert all(isinstance(state, AssignedState) for state in old)
         states = [state for state in old if isinstance(state, AssignedState)]
-        panes = self._tables([state.panes for state in states], lambda rows: self._by_hash(rows, "key"))
-        released = self._tables([state.released for state in states], lambda rows: self._by_hash(rows, "key"))
+        panes = self._tables([state.panes for state in states], lambda rows: self._by_code(rows, "key"))
+        released = self._tables([state.released for state in states], lambda rows: self._by_code(rows, "key"))
+        codes = self._tables([state.codes for state in states], lambda rows: self._by_code(rows, CODE_COLUMN))
         known = self._tables([state.known for state in states], self.route.of_keys)
         floors, marks = self._marks(states)
         ends = [state.last_end for state in states if state.last_end is not None]
@@ -93,6 +99,7 @@ class HeldMove:
                     panes=self._add(panes[task]),
                     released=self._add(released[task]),
                     end_edges=stored,
+                    codes=self._add(codes[task]),
                 )
             )
         return moved
@@ -100,6 +107,7 @@ class HeldMove:
     def _triggered(self) -> list[TriggeredState]:
         states = [state.windows for state in self.before if isinstance(state.windows, TriggeredState)]
         records = self._tables([state.keys for state in states], self.route.of_keys)
+        codes = self._tables([state.codes for state in states], lambda rows: self._by_code(rows, CODE_COLUMN))
         moved = []
         for task in range(self.route.parallelism):
             due = [states[number].next_due for number in self._feeds[task]]
@@ -107,11 +115,40 @@ class HeldMove:
             moved.append(
                 TriggeredState(
                     next_due=min((time for time in due if time is not None), default=None),
-                    open_windows=_open_windows(self._parts[task]),
+                    open_windows=self._open_windows(task, codes[task]),
                     keys=self._add(None if of_keys is None else _sorted(of_keys, KEY_COLUMN)),
+                    codes=self._add(codes[task]),
                 )
             )
         return moved
+
+    def _open_windows(self, task: int, codes: pa.Table | None) -> int:
+        """Number of keys of a new task that have live events."""
+        if not self._parts[task]:
+            return 0
+        held = KeyCodes(self.route.movable.keys, codes).apply(Held.concat(self._parts[task]))
+        assert held.keys is not None
+        return len(np.unique(held.keys if held.gone is None else held.keys[~held.gone]))
+
+    def _codes_of(self, state: TaskState) -> KeyCodes:
+        """The codes of the keys of an old task, of which the route learns the hashes of those that share one."""
+        stored = None if isinstance(state.windows, QueueState) else state.windows.codes
+        table = None if stored is None else self.store.read(stored)
+        if table is not None:
+            columns = (table.column(name).to_pylist() for name in (CODE_COLUMN, HASH_COLUMN))
+            self.route.shared |= dict(zip(*columns, strict=True))
+        return KeyCodes(self.route.movable.keys, table)
+
+    def _learn_kept(self) -> None:
+        """Learn the tasks of the keys that may have no events any more."""
+        for state in (each.windows for each in self.before):
+            of_keys = [] if isinstance(state, QueueState) else [state.keys]
+            if isinstance(state, AssignedState):
+                of_keys.append(state.known)
+            for ref in of_keys:
+                if ref is not None:
+                    table = self.store.read(ref)
+                    self.route.learn(table.column(KEY_COLUMN).to_numpy(), self.route.of_keys(table))
 
     def _edges_of(self, state: TaskState) -> list[Ref]:
         waiting = state.windows.end_edges if isinstance(state.windows, AssignedState) else None
@@ -130,6 +167,9 @@ class HeldMove:
                 tasks = self.route.of_rows(held.payload, held.streams)
                 if held.keys is not None:
                     self.route.learn(held.keys, tasks)
+                    codes = self._codes[number].apply(held).keys
+                    if codes is not None and codes is not held.keys:
+                        self.route.learn(codes, tasks)
                 for task in np.unique(tasks).tolist():
                     parts[task].append(held.take(np.flatnonzero(tasks == task)))
                     self._feeds[task].add(number)
@@ -153,8 +193,8 @@ class HeldMove:
                 self._feeds[task].add(number)
         return [pa.concat_tables(tables) if tables else None for tables in parts]
 
-    def _by_hash(self, table: pa.Table, column: str) -> NDArray[np.int64]:
-        return self.route.of_hashes(table.column(column).to_numpy())
+    def _by_code(self, table: pa.Table, column: str) -> NDArray[np.int64]:
+        return self.route.of_codes(table.column(column).to_numpy())
 
     def _marks(self, states: Sequence[AssignedState]) -> tuple[list[int | None], list[pa.Table | None]]:
         """Per new task, the floor of the watermarks of its keys, and the watermarks above it.
@@ -162,9 +202,7 @@ class HeldMove:
         A task that has keys of several has the least of their floors; the keys that had a higher one have it as a mark
         of their own, so that no window of theirs is evaluated again.
         """
-        tables = self._tables(
-            [state.keys for state in states], lambda rows: self._by_hash(rows, "key"), self._above(states)
-        )
+        tables = self._tables([state.keys for state in states], self.route.of_keys, self._above(states))
         floors: list[int | None] = []
         highest = max((state.floor for state in states if state.floor is not None), default=None)
         for task in range(self.route.parallelism):
@@ -174,41 +212,47 @@ class HeldMove:
             floors.append(None if least == NONE else least)
             if len(known) > 1:
                 tables[task] = self._with_floors(task, tables[task], states, least)
-        return floors, [None if table is None else _sorted(table, "key") for table in tables]
+        return floors, [None if table is None else _sorted(table, KEY_COLUMN) for table in tables]
 
     def _above(self, states: Sequence[AssignedState]) -> Callable[[pa.Table, int], pa.Table]:
         """Raises the marks in a table to the floor of their task."""
 
-        def raised(table: pa.Table, number: int) -> pa.Table:
+        def change(table: pa.Table, number: int) -> pa.Table:
             floor = states[number].floor
             if floor is None:
                 return table
-            columns = {name: np.maximum(table.column(name).to_numpy(), floor) for name in ("mark", "previous")}
-            return pa.table({"key": table.column("key"), **columns})
+            for name in (MARK_COLUMN, PREVIOUS_COLUMN):
+                place = table.column_names.index(name)
+                raised = np.maximum(table.column(name).to_numpy(), floor)
+                table = table.set_column(place, name, pa.array(raised))
+            return table
 
-        return raised
+        return change
 
     def _with_floors(
         self, task: int, table: pa.Table | None, states: Sequence[AssignedState], least: int
     ) -> pa.Table | None:
         """The marks of a task, with one for each key that has events and had a higher floor than the task now has."""
-        known = set() if table is None else set(table.column("key").to_pylist())
-        added: dict[int, int] = {}
+        known = set() if table is None else set(table.column(KEY_COLUMN).to_pylist())
+        parts = [] if table is None else [table]
         for number in self._feeds[task]:
             floor = states[number].floor
             if floor is None or floor <= least:
                 continue
             for ref in self.before[number].refs:
-                held, _ = read_held(self.store, ref)
+                held = self._codes[number].apply(read_held(self.store, ref)[0])
                 assert held.keys is not None
-                keys = np.unique(held.keys)
-                chosen = keys[self.route.of_hashes(keys) == task]
-                added |= {key: floor for key in chosen.tolist() if key not in known}
-        if not added:
-            return table
-        marks = pa.array(list(added.values()), pa.int64())
-        more = pa.table({"key": pa.array(list(added), pa.int64()), "mark": marks, "previous": marks})
-        return more if table is None else pa.concat_tables([table, more])
+                keys, firsts = np.unique(held.keys, return_index=True)
+                here = self.route.of_rows(held.payload, held.streams)[firsts] == task
+                new = here & np.array([key not in known for key in keys.tolist()], np.bool_)
+                if not new.any():
+                    continue
+                known |= set(keys[new].tolist())
+                marks = pa.array(np.full(np.count_nonzero(new), floor))
+                own = pa.table({KEY_COLUMN: keys[new], MARK_COLUMN: marks, PREVIOUS_COLUMN: marks})
+                values = key_rows(held.payload, held.streams, self.route.movable.keys).take(pa.array(firsts[new]))
+                parts.append(pa.table({**_columns(own), **_columns(values)}))
+        return pa.concat_tables(parts, promote_options="permissive") if parts else None
 
     def _accounted(self, held: Held | None) -> list[int]:
         if held is None:
@@ -222,10 +266,9 @@ class HeldMove:
         return None if table is None else self.writer.add(table)
 
 
+def _columns(table: pa.Table) -> dict[str, pa.ChunkedArray]:
+    return dict(zip(table.column_names, table.columns, strict=True))
+
+
 def _sorted(table: pa.Table, column: str) -> pa.Table:
     return table.take(pa.array(np.argsort(table.column(column).to_numpy(), kind="stable")))
-
-
-def _open_windows(parts: Sequence[Held]) -> int:
-    live = [held.keys if held.gone is None else held.keys[~held.gone] for held in parts if held.keys is not None]
-    return len(np.unique(np.concatenate(live))) if live else 0

@@ -27,7 +27,9 @@ class Route:
     movable: Movable
     parallelism: int
     _known: dict[int, int] = field(default_factory=dict)
-    """The task of each key whose events have been seen, by the hash of the key."""
+    """The task of each key whose events have been seen, by the code of the key."""
+    shared: dict[int, int] = field(default_factory=dict)
+    """The hash of each key that shares it with another, by the code of the key."""
 
     def of_rows(self, table: pa.Table, streams: NDArray[np.int8] | None) -> NDArray[np.int64]:
         """The task of each row; ``streams`` is the input that each came by, None for the first."""
@@ -82,18 +84,19 @@ class Route:
         arrays = [of_values([value], column.type) for value, column in zip(values, schema, strict=True)]
         return int(self._tasks(pa.table(arrays, names=schema.names), schema.names)[0])
 
-    def learn(self, hashes: NDArray[np.int64], tasks: NDArray[np.int64]) -> None:
+    def learn(self, codes: NDArray[np.int64], tasks: NDArray[np.int64]) -> None:
         """Note the tasks of keys whose events are known."""
-        distinct, firsts = np.unique(hashes, return_index=True)
+        distinct, firsts = np.unique(codes, return_index=True)
         self._known.update(zip(distinct.tolist(), tasks[firsts].tolist(), strict=True))
 
-    def of_hashes(self, hashes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The task of each key, by its hash. CheckpointError where only an event could tell, and there is none."""
+    def of_codes(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The task of each key, by its code. CheckpointError where only an event could tell, and there is none."""
         if self.movable.in_one_task:
-            return np.zeros(len(hashes), np.int64)
+            return np.zeros(len(codes), np.int64)
         if self.movable.fields[0] == self.movable.keys[0]:
+            hashes = np.array([self.shared.get(code, code) for code in codes.tolist()], np.int64)
             return (hashes.view(np.uint64) % np.uint64(self.parallelism)).astype(np.int64)
-        unknown = sum(each not in self._known for each in hashes.tolist())
+        unknown = sum(each not in self._known for each in codes.tolist())
         if unknown:
             raise CheckpointError(
                 f"bolt {self.bolt!r} cannot have {self.parallelism} tasks",
@@ -101,7 +104,7 @@ class Route:
                 f"their {', '.join(self.movable.fields[0])}, and with it their new task, is unknown",
                 do="try again when these keys have been forgotten, or group its inputs by the whole key from the start",
             )
-        return np.array([self._known[each] for each in hashes.tolist()], np.int64)
+        return np.array([self._known[each] for each in codes.tolist()], np.int64)
 
     def _tasks(self, table: pa.Table, fields: Iterable[str]) -> NDArray[np.int64]:
         return FieldsGrouping(tuple(fields)).tasks(table, None, self.parallelism)

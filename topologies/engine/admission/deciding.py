@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from manager.keyed.held import Held
 from manager.keyed.open_logs import without_open_window
@@ -61,7 +62,7 @@ class Incoming:
     closed_until: int = NONE
     """Windows that end up to this time are closed, whatever the watermark is: the idle timeout closed them (AT-17)."""
     keys: NDArray[np.int64] | None = None
-    """Hash of the key of each."""
+    """Code of the key of each (``KeyCodes``)."""
     ends: NDArray[np.int64] | None = None
     """End of the lifetime of each."""
     end_edges: NDArray[np.bool_] | None = None
@@ -73,9 +74,20 @@ class Incoming:
 class KeyMarks(Protocol):
     """Advances the watermark of each key."""
 
-    def __call__(self, keys: NDArray[np.int64], times: NDArray[np.int64], advancing: NDArray[np.bool_]) -> Marks:
+    def __call__(
+        self, keys: NDArray[np.int64], times: NDArray[np.int64], advancing: NDArray[np.bool_], values: pa.Table
+    ) -> Marks:
         """Called once with the events of a batch in order of arrival; ``advancing`` are those that advance the
-        watermark."""
+        watermark, ``keys`` and ``values`` the codes and the columns of their keys."""
+        ...
+
+
+class KeyCoder(Protocol):
+    """Tells the keys of arriving events apart from each other, and from those of the events of earlier batches."""
+
+    def __call__(self, arriving: Held, *, among_old: bool) -> NDArray[np.int64]:
+        """The codes of the keys of arriving events, in order of arrival. ``among_old``: these codes are compared with
+        those of earlier batches; otherwise events of earlier batches need not be read."""
         ...
 
 
@@ -88,6 +100,8 @@ class AdmissionContext:
     is no need for them."""
     key_marks: KeyMarks | None = None
     """Returns the watermarks of the keys around each event; None where keys have none of their own."""
+    codes: KeyCoder | None = None
+    """Returns the codes of keys; None where their hashes will do, since nothing is decided by key."""
     repeats: Repeats | None = None
     """Finds repeated message ids; None where the bolt does not ask for that."""
     shut: ShutWindows | None = None

@@ -21,6 +21,7 @@ from topologies.engine.ingest.router import Router
 from topologies.engine.rows.routed_rows import Rows
 from topologies.engine.work.items import FireItem
 from topologies.graph.inner_columns import DECISION_COLUMN, END_EDGE_COLUMN, READ, SEQ_COLUMN
+from topologies.graph.key_codes import key_rows
 from topologies.graph.nodes.windowed import WindowedNode
 
 if TYPE_CHECKING:
@@ -71,22 +72,40 @@ def _incoming(
     item: FireItem, node: WindowedNode, router: Router, admission_context: AdmissionContext, rows: Rows
 ) -> Incoming:
     times, codes = _column(rows, TIME_COLUMN), _column(rows, DECISION_COLUMN)
-    keys = _column(rows, KEY_COLUMN)
-    marks = (
-        _marks(item, router, rows)
-        if admission_context.key_marks is None
-        else admission_context.key_marks(keys, times, timely(codes))
-    )
+    keys, streams = _column(rows, KEY_COLUMN), _column(rows, STREAM_COLUMN)
+    arriving = Held(times=times, payload=rows.table, streams=streams, keys=keys)
+    if admission_context.key_marks is None:
+        marks = _marks(item, router, rows)
+        if admission_context.codes is not None:
+            among_old = _decided_by_key(item, node, admission_context, times, marks)
+            keys = admission_context.codes(arriving, among_old=among_old)
+    else:
+        assert admission_context.codes is not None
+        keys = admission_context.codes(arriving, among_old=True)
+        values = key_rows(rows.table, streams, node.keys)
+        marks = admission_context.key_marks(keys, times, timely(codes), values)
     if any(node.clocked):  # at the end of a run windows fire early; with a shorter timeout they may be overdue
         times = np.clip(times, NONE if item.frontiers.previous is None else item.frontiers.previous, item.end.clock)
     return Incoming(
-        rows, _column(rows, STREAM_COLUMN), times, codes, marks,
+        rows, streams, times, codes, marks,
         closed_until=item.admit.closed_until,
         keys=keys,
         ends=_column(rows, END_COLUMN),
         end_edges=_column(rows, END_EDGE_COLUMN),
         gaps=_column(rows, GAP_COLUMN),
     )  # fmt: skip
+
+
+def _decided_by_key(
+    item: FireItem, node: WindowedNode, admission_context: AdmissionContext, times: NDArray[np.int64], marks: Marks
+) -> bool:
+    """Whether it may depend on the events that a task has of a key which of these are admitted."""
+    if admission_context.shut is not None or node.bolt.settings.message_id_field is not None:
+        return True
+    if not node.event_time or (node.session is None and node.sliding_log is None):
+        return False
+    closed_until = max(int(node.closes_until(marks.bolt).max(initial=NONE)), item.admit.closed_until)
+    return bool((times <= closed_until).any())
 
 
 def _marks(item: FireItem, router: Router, rows: Rows) -> Marks:
@@ -106,7 +125,7 @@ def _admitted(
         times=decisions.times,
         payload=table.drop_columns([name for name in READ if name in table.column_names]),
         streams=_column(events.rows, STREAM_COLUMN) if len(node.inputs) > 1 else None,
-        keys=events.keys,
+        keys=_column(events.rows, KEY_COLUMN),
         ends=events.ends,
         closed_until=decisions.closed_until if node.assigners else None,
         gaps=events.gaps,

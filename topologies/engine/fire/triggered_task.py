@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from manager.keyed.held import Held
+from manager.keyed.held import Held, is_needed
+from manager.keyed.held_segments import KEY_COLUMN
 from manager.keyed.key_states import KeyStates
 from manager.storage.segments.segments import SegmentWriter
 from manager.storage.task_state import TriggeredState
@@ -18,7 +19,7 @@ from topologies.engine.fire.task_windows import Firing, TaskSnapshot
 from topologies.engine.ingest.refusing import refuse_by_rule
 from topologies.engine.ingest.router import Router
 from topologies.engine.work.items import FireItem
-from topologies.graph.fields_hash import keys_told_apart
+from topologies.graph.key_codes import KeyCodes
 from topologies.graph.nodes.windowed import WindowedNode
 from windowing.time.timestamps import FOREVER
 
@@ -36,7 +37,10 @@ class TriggeredTask:
         self._item, self._node, self._router, self._before = item, node, router, item.state.windows
         store, keys = router.context.store, item.state.windows.keys
         self._events = TaskEvents(store, item.state, len(node.inputs))
-        self._key_states = KeyStates(None if keys is None else store.read(keys), node.bolt.settings.key)
+        self._records = [] if keys is None else [store.read(keys)]
+        self._key_states = KeyStates(self._records[0] if self._records else None, node.bolt.settings.key)
+        codes = item.state.windows.codes
+        self._codes = KeyCodes(node.keys, None if codes is None else store.read(codes))
         self._evaluated: tuple[Held, TriggeredWindows] | None = None
         """The events of this batch, old ones first, and their windows."""
 
@@ -54,7 +58,7 @@ class TriggeredTask:
         node, old, trigger = self._node, self._events.old.live(), self._node.bolt.settings.key_trigger
         assert trigger is not None
         parts = [part for part in (old, self._events.new) if part is not None]
-        events = keys_told_apart(Held.concat(parts or [no_events(node)]), node.keys)
+        events = self._codes.apply(Held.concat(parts or [no_events(node)]), self._records)
         windows = TriggeredWindows(
             trigger, events, 0 if old is None else len(old), self._key_states, node.streams,
             key=node.bolt.settings.key, task=self._item.task, capacity=node.bolt.settings.capacity,
@@ -74,9 +78,17 @@ class TriggeredTask:
         if self._key_states.changed:
             table = self._key_states.table(events.payload)
             keys = None if table is None else writer.add(table)
+            self._records = [] if table is None else [table]
+        if len(self._codes):
+            assert events.keys is not None
+            kept = [table.column(KEY_COLUMN).to_numpy() for table in self._records]
+            self._codes.keep(np.concatenate([events.keys[is_needed(flags)], *kept]))
+        codes = self._codes.table()
         counted = {UNKNOWN: windows.unknown_answers, FULL: windows.full}
         return TaskSnapshot(
-            TriggeredState(windows.next_due, windows.still_open, keys),
+            TriggeredState(
+                windows.next_due, windows.still_open, keys, codes=None if codes is None else writer.add(codes)
+            ),
             refs,
             self._events.accounted_by_stream(flags),
             {name: np.array(windows.accounts.by_stream(name)) for name in ("windowed", "purged")},

@@ -79,8 +79,7 @@ class Arriving:
             inner[END_COLUMN] = timed_rows.ends
         if timed_rows.end_edges is not None:
             inner[END_EDGE_COLUMN] = timed_rows.end_edges
-            assert settings.lifetime is not None
-            inner[EDGE_COLUMN] = _edges(columns, settings.lifetime.edge_key, timed_rows.started, input_index)
+            inner[EDGE_COLUMN] = timed_rows.started
         if timed_rows.gaps is not None:
             inner[GAP_COLUMN] = timed_rows.gaps
         if settings.key:
@@ -201,12 +200,3 @@ def column_bytes(node: WindowedNode, columns: Sequence[pa.Array | pa.ChunkedArra
     """Bytes of events by column of a bolt's windows; empty for a bolt of windbolt's own, which has no use for advice on
     columns: to count them takes some microseconds a column."""
     return tuple(column.nbytes for column in columns) if is_users_class(type(node.bolt)) else ()
-
-
-def _edges(table: pa.Table, key: tuple[str, ...], started: NDArray[np.int64], input_index: int) -> NDArray[np.int64]:
-    """A hash that the start and the end of an edge share: of its start time, its input and its key."""
-    starts = pa.table({"start": started, "input": np.full(len(started), input_index, np.int8)})
-    hashes = hash_rows(starts, ("start", "input"))
-    if key:
-        hashes = hashes * np.uint64(0x9E3779B97F4A7C15) ^ hash_rows(table, key)
-    return hashes.view(np.int64)

@@ -6,9 +6,12 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
-from manager.keyed.held import GONE, LAST, SEEN, Held
+from manager.keyed.held import GONE, LAST, SEEN, Held, is_needed
+from manager.keyed.held_segments import KEY_COLUMN
 from manager.keyed.last_fired import LastFired
+from manager.storage.segments.ref import Ref
 from manager.storage.segments.segments import SegmentWriter
 from manager.storage.task_state import AssignedState
 from policies.marks import NONE
@@ -22,6 +25,7 @@ from topologies.engine.fire.held_events import TaskEvents, no_events
 from topologies.engine.fire.task_windows import Firing, StillOpen, TaskSnapshot
 from topologies.engine.ingest.router import Router
 from topologies.engine.work.items import FireItem
+from topologies.graph.key_codes import KeyCodes, key_rows
 from topologies.graph.nodes.windowed import WindowedNode
 from windowing.time.timestamps import FOREVER
 
@@ -41,22 +45,26 @@ class AssignedTask:
         """As in ``Admitted``."""
         self._edges = WaitingEdges(node, router, before.end_edges)
         self._keys = KeyWatermarks.restored(node, before, store)
-        self._evaluations = Evaluations(item, node, before, store, self._keys)
+        self._codes = KeyCodes(node.keys, None if before.codes is None else store.read(before.codes))
+        self._evaluations = Evaluations(item, node, before, store, self._keys, self._codes)
         self._flags: NDArray[np.uint8] | None = None
         """The flags of each event after the evaluation, old ones first; None where there was none."""
+        self._coded: NDArray[np.int64] | None = None
+        """The codes of the keys of these events; None where they have no key."""
         self._listed = before.listed
 
     @property
     def admission_context(self) -> AdmissionContext:
         """The live events, for sessions and message ids, the watermarks of the keys, and what firings have closed."""
         key_marks = None if self._keys is None else self._keys.advance
-        return AdmissionContext(self._events.old.live, key_marks, shut=self._evaluations.shut)
+        codes = self._code if any(self._node.keys) else None
+        return AdmissionContext(self._live, key_marks, codes, shut=self._evaluations.shut)
 
     def accept(self, admitted: Admitted) -> None:
         """Take the admitted events of the batch."""
         versions, new = self._node.versions, admitted.events
         if versions is not None and new.streams is not None and (new.streams == versions).any():
-            self._events.replace_all(end_versions(self._still_needed(), new, versions))
+            self._events.replace_all(end_versions(self._still_needed(), new, versions, self._codes))
         elif self._edges.concern(admitted):  # all events are then written again
             events = self._edges.match(self._still_needed(), admitted)
             self._events.replace_all(events if len(events) else None)
@@ -74,7 +82,7 @@ class AssignedTask:
         old = self._still_needed()
         parts = [part for part in (old, self._events.new) if part is not None]
         if self._evaluations.needs_no_events or any(part.has_live for part in parts):
-            events = Held.concat(parts or [no_events(self._node)])
+            events = self._codes.apply(Held.concat(parts or [no_events(self._node)]), self._kept_by_key())
             self._flags = yield from self._evaluate(events, 0 if old is None else len(old))
         else:
             self._evaluations.forget()
@@ -103,9 +111,42 @@ class AssignedTask:
             panes=evaluations.write_panes(writer),
             released=evaluations.write_released(writer),
             end_edges=None if edges is None else edges.ref,
+            codes=self._write_codes(writer),
         )
         accounted = self._events.accounted_by_stream(self._flags)
         return TaskSnapshot(windows, refs, accounted, evaluations.counts)
+
+    def _code(self, arriving: Held, *, among_old: bool) -> NDArray[np.int64]:
+        """As in ``KeyCoder``."""
+        old = self._events.old.live(*self._columns_of_keys) if among_old else None
+        parts = [arriving] if old is None else [_of_keys(old, self._node), _of_keys(arriving, self._node)]
+        keys = self._codes.apply(Held.concat(parts), self._kept_by_key()).keys
+        assert keys is not None
+        return keys[len(keys) - len(arriving) :]
+
+    def _live(self, *columns: str) -> Held | None:
+        """The live events of earlier batches, by the codes of their keys."""
+        old = self._events.old.live(*dict.fromkeys([*columns, *self._columns_of_keys]) if columns else ())
+        return None if old is None else self._codes.apply(old, self._kept_by_key())
+
+    @property
+    def _columns_of_keys(self) -> list[str]:
+        return list(dict.fromkeys(name for names in self._node.keys for name in names))
+
+    def _kept_by_key(self) -> list[pa.Table]:
+        """What is kept of keys that may have no events: their codes and values."""
+        marks = None if self._keys is None else self._keys.substreams.all()
+        return [table for table in (marks, self._evaluations.known_keys) if table is not None]
+
+    def _write_codes(self, writer: SegmentWriter) -> Ref | None:
+        """Write the codes of keys that share a hash, as far as there is still something of these keys; None where there
+        are none."""
+        if len(self._codes) and self._coded is not None:
+            left = [table.column(KEY_COLUMN).to_numpy() for table in self._kept_by_key()]
+            assert self._flags is not None
+            self._codes.keep(np.concatenate([self._coded[is_needed(self._flags)], *left]))
+        table = self._codes.table()
+        return None if table is None else writer.add(table)
 
     def _may_be_due(self) -> bool:
         """Whether a window may be due. If not, the events of earlier batches are not read."""
@@ -126,6 +167,7 @@ class AssignedTask:
         """Yield the due windows of these events, the first ``old`` of which are of earlier batches; returns their
         flags."""
         frontiers, run = self._item.frontiers, self._evaluations.run
+        self._coded = events.keys
         flags = events.flags() & np.uint8(SEEN | GONE)
         last = LastFired(events, self._node.streams) if self._node.remembers else None
         after: int = NONE if frontiers.previous is None else frontiers.previous
@@ -149,3 +191,9 @@ class AssignedTask:
     def _raise_floor(self, floor: int) -> None:
         if self._keys is not None:
             self._keys.substreams.raise_floor(floor)
+
+
+def _of_keys(held: Held, node: WindowedNode) -> Held:
+    """Events with no more than their keys."""
+    values = key_rows(held.payload, held.streams, node.keys)
+    return Held(times=held.times, payload=values, keys=held.keys)

@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from manager.keyed.held import Held
 from manager.storage.segments.take_rows import take_rows
 from policies.marks import NONE
 from topologies.engine.ingest.refusing import refuse_end_edges
+from topologies.graph.fields_hash import comparable, value_codes
 from windowing.settings.rules import LateAction
 from windowing.time.timestamps import FOREVER
 
@@ -31,13 +33,16 @@ class Matched:
     waiting: Held
 
 
-def concerned(new: Admitted, waiting: Held | None) -> bool:
+def concerned(node: WindowedNode, new: Admitted, waiting: Held | None) -> bool:
     """Whether there may be edges to match: an end edge arrived, or a start whose end edge waits for it."""
     if new.end_edges is not None and new.end_edges.any():
         return True
     if waiting is None or waiting.edges is None or new.events.edges is None:
         return False
-    return bool(np.isin(new.events.edges, waiting.edges).any())
+    if not np.isin(new.events.edges, waiting.edges).any():
+        return False
+    edges = _edges(node, Held.concat([waiting, new.events]))
+    return bool(np.isin(edges[len(waiting) :], edges[: len(waiting)]).any())
 
 
 def match_edges(node: WindowedNode, router: Router, old: Held | None, waiting: Held | None, new: Admitted) -> Matched:
@@ -48,7 +53,6 @@ def match_edges(node: WindowedNode, router: Router, old: Held | None, waiting: H
     """
     assert new.end_edges is not None
     events = Held.concat([held for held in (old, waiting, new.events) if held is not None])
-    assert events.edges is not None
     assert events.ends is not None
     first = len(events) - len(new.events)
     ending = np.zeros(len(events), np.bool_)
@@ -59,10 +63,11 @@ def match_edges(node: WindowedNode, router: Router, old: Held | None, waiting: H
     passed = _unreachable(node, closed)
     ends = events.ends.copy()
     matched = np.zeros(len(events), np.bool_)
+    edges = _edges(node, events)
     opened: dict[int, deque[int]] = defaultdict(deque)
     early: dict[int, deque[int]] = defaultdict(deque)
-    for row in np.flatnonzero(np.isin(events.edges, events.edges[ending])).tolist():
-        edge = int(events.edges[row])
+    for row in np.flatnonzero(np.isin(edges, edges[ending])).tolist():
+        edge = int(edges[row])
         if ending[row]:
             if opened[edge]:
                 ends[opened[edge].popleft()] = events.ends[row]
@@ -95,6 +100,15 @@ def expired(node: WindowedNode, router: Router, waiting: Held, limit: int | None
         unmatched, inputs = take_rows(waiting.payload, places), _streams(waiting)[places]
         refuse_end_edges(node, unmatched, inputs, router.context.clock, router.ledger, router.emit)
     return waiting.take(np.flatnonzero(~ended))
+
+
+def _edges(node: WindowedNode, events: Held) -> NDArray[np.int64]:
+    """A number for each event that its start and its end edge share: they have one start time, input and key."""
+    assert events.edges is not None
+    lifetime = node.bolt.settings.lifetime
+    assert lifetime is not None
+    numbers = [pa.array(events.edges), pa.array(_streams(events))]
+    return value_codes([*numbers, *(comparable(events.payload.column(name)) for name in lifetime.edge_key)])[0]
 
 
 def _unreachable(node: WindowedNode, closed_until: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from manager.keyed.assigned import AssignedWindows, Span
 from manager.keyed.held import GONE, SEEN, Held
@@ -22,7 +23,7 @@ from topologies.engine.fire.assigned.key_watermarks import KeyWatermarks
 from topologies.engine.fire.assigned.task_known_keys import TaskKnownKeys
 from topologies.engine.fire.assigned.task_panes import TaskPanes
 from topologies.engine.work.items import FireItem
-from topologies.graph.fields_hash import keys_told_apart
+from topologies.graph.key_codes import KeyCodes
 from topologies.graph.nodes.windowed import WindowedNode
 from windowing.window import TupleWindow
 
@@ -52,13 +53,19 @@ class Evaluations:
     """Evaluates the windows of a task, and keeps what is known of them from one evaluation to the next."""
 
     def __init__(
-        self, item: FireItem, node: WindowedNode, before: AssignedState, store: SegmentStore, keys: KeyWatermarks | None
+        self,
+        item: FireItem,
+        node: WindowedNode,
+        before: AssignedState,
+        store: SegmentStore,
+        keys: KeyWatermarks | None,
+        codes: KeyCodes,
     ) -> None:
         settings = node.bolt.settings
         self._node, self._task, self._keys = node, item.task, keys
         self._panes = None if settings.panes is None else TaskPanes(settings.panes, node, before, item.end, store)
         until = settings.empty_windows_until
-        self._known = None if until is None else TaskKnownKeys(until, node, before, item, store)
+        self._known = None if until is None else TaskKnownKeys(until, node, before, item, store, codes)
         self._released = ReleasedEnds.of(None if before.released is None else store.read(before.released))
         self.next_end = before.next_end
         """A time, in microseconds, before which no further window ends; None where none is open."""
@@ -80,6 +87,11 @@ class Evaluations:
         return None if self._panes is None else self._panes.states
 
     @property
+    def known_keys(self) -> pa.Table | None:
+        """The keys whose windows fire without events; None where there are none."""
+        return None if self._known is None else self._known.table
+
+    @property
     def needs_no_events(self) -> bool:
         """Whether windows may fire although there are no live events."""
         return self._known is not None and len(self._known) > 0
@@ -91,7 +103,7 @@ class Evaluations:
         whole = len(chosen) == len(given.events)
         held = replace(given.events if whole else given.events.take(chosen), seen=(flags[chosen] & SEEN) != 0)
         windows = AssignedWindows(
-            self._node.assigners, keys_told_apart(held, self._node.keys), self._node.streams, keys=self._node.keys,
+            self._node.assigners, held, self._node.streams, keys=self._node.keys,
             task=self._task, released=self._released, last=None if given.last is None else (given.last, chosen),
         )  # fmt: skip
         span = self._span(windows, held, given)

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
+from manager.keyed.substreams import Substreams
 from manager.storage.segments.ref import Ref
 from manager.storage.segments.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState
-from manager.watermarks.substreams import Substreams
 from policies.marks import NONE
 from topologies.engine.admission.deciding import Marks
 from topologies.graph.nodes.windowed import WindowedNode
@@ -43,14 +44,16 @@ class KeyWatermarks:
         """Lower bound on the watermarks of all keys, in microseconds."""
         return self.substreams.floor
 
-    def advance(self, keys: NDArray[np.int64], times: NDArray[np.int64], advancing: NDArray[np.bool_]) -> Marks:
+    def advance(
+        self, keys: NDArray[np.int64], times: NDArray[np.int64], advancing: NDArray[np.bool_], values: pa.Table
+    ) -> Marks:
         """Called once with the events of a batch in order of arrival, as ``KeyMarks`` is."""
-        own, after = self.substreams.advance(keys, times, advancing)
+        own, after = self.substreams.advance(keys, times, advancing, values)
         own = np.maximum(own, self.substreams.floor)
         return Marks(own, own, after)
 
     def span(self, keys: NDArray[np.int64], upto: int | None) -> tuple[Limit, Limit]:
-        """For each event, by the hash of its key: the windows to evaluate end after the first time, and up to the
+        """For each event, by the code of its key: the windows to evaluate end after the first time, and up to the
         second. ``upto`` is the current frontier."""
         previous, current = self.substreams.limits(keys)
         return self.node.closes_until(previous), FOREVER if upto == FOREVER else self.node.closes_until(current)

@@ -15,6 +15,7 @@ from manager.storage.task_state import AssignedState
 from policies.assigners import GridWindows
 from policies.marks import NONE
 from topologies.engine.work.items import FireItem
+from topologies.graph.key_codes import KeyCodes
 from topologies.graph.nodes.listed_rows import ListedRows
 from topologies.graph.nodes.windowed import WindowedNode
 from windowing.data.schema import value_type
@@ -29,7 +30,13 @@ class TaskKnownKeys:
     """The known keys of a task, and up to when their windows without events are due."""
 
     def __init__(
-        self, until: Duration, node: WindowedNode, before: AssignedState, item: FireItem, store: SegmentStore
+        self,
+        until: Duration,
+        node: WindowedNode,
+        before: AssignedState,
+        item: FireItem,
+        store: SegmentStore,
+        codes: KeyCodes,
     ) -> None:
         """``until``: how long after the last window with events a key is known."""
         self._until, self._node, self._end, self._stored = until, node, item.end, before.known
@@ -38,13 +45,18 @@ class TaskKnownKeys:
         )
         self._listed: NDArray[np.int64] | None = None
         if node.listed is not None:
-            self._add_listed(node.listed[item.task])
+            self._add_listed(node.listed[item.task], codes)
 
-    def _add_listed(self, rows: ListedRows) -> None:
+    def _add_listed(self, rows: ListedRows, codes: KeyCodes) -> None:
         """Those of the listed keys that are not known are known from a moment on."""
-        self._listed = rows.hashes
+        self._listed = codes.of_rows(rows.table, rows.hashes, [self.table])
         new = self._known.unknown(self._listed)
         self._known.add(self._listed[new], rows.table.take(pa.array(new)), rows.since)
+
+    @property
+    def table(self) -> pa.Table:
+        """The known keys, with their codes."""
+        return self._known.table()
 
     def __len__(self) -> int:
         """Number of known keys."""

@@ -32,7 +32,7 @@ class WaitingEdges:
 
     def concern(self, admitted: Admitted) -> bool:
         """Whether some of the admitted events may match, so that all live events must be looked at."""
-        return concerned(admitted, self._edges)
+        return concerned(self._node, admitted, self._edges)
 
     def match(self, live: Held | None, admitted: Admitted) -> Held:
         """Match live and admitted events with the end edges; returns them without end edges."""

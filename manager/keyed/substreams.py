@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from manager.keyed.held_segments import KEY_COLUMN
+from manager.storage.segments.take_rows import take_rows
 from policies.marks import NONE, advance_keys
 from windowing.data.order import hash_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+MARK_COLUMN, PREVIOUS_COLUMN = "_mark", "_previous"
+"""Columns that are stored beside those of the key."""
 
 
 class Substreams:
@@ -24,22 +30,23 @@ class Substreams:
     def __init__(self, table: pa.Table | None, delay: int, floor: int) -> None:
         self.delay, self.floor, self._before = delay, floor, floor
         empty = np.zeros(0, np.int64)
-        self.keys = empty if table is None else table.column("key").to_numpy()
-        """The hashes of the keys, in ascending order."""
-        self.marks = empty if table is None else table.column("mark").to_numpy()
-        self.previous = empty if table is None else table.column("previous").to_numpy()
+        self.keys = empty if table is None else table.column(KEY_COLUMN).to_numpy()
+        """The codes of the keys, in ascending order."""
+        self.marks = empty if table is None else table.column(MARK_COLUMN).to_numpy()
+        self.previous = empty if table is None else table.column(PREVIOUS_COLUMN).to_numpy()
         """Up to which time the windows of each key have been evaluated."""
+        self._values = None if table is None else table.drop_columns([KEY_COLUMN, MARK_COLUMN, PREVIOUS_COLUMN])
 
     def advance(
-        self, keys: NDArray[np.int64], times: NDArray[np.int64], advancing: NDArray[np.bool_]
+        self, keys: NDArray[np.int64], times: NDArray[np.int64], advancing: NDArray[np.bool_], values: pa.Table
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Advance the marks of keys by events in order of arrival; returns the mark of each event's key before and
-        after it."""
+        after it. ``values`` has the columns of the key of each event."""
         order = hash_order(keys)
         ordered = keys[order]
         heads = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(ordered) else np.zeros(0, np.bool_)
         distinct = ordered[heads]
-        self._add(distinct)
+        self._add(distinct, values, order[heads])
         places = np.searchsorted(self.keys, distinct)
         codes = np.cumsum(heads) - 1
         start = self.marks[places]
@@ -54,7 +61,7 @@ class Substreams:
         return back_before, back_after
 
     def limits(self, keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Per live event, by the hash of its key: up to which time the key has been evaluated, and its mark."""
+        """Per live event, by the code of its key: up to which time the key has been evaluated, and its mark."""
         places = np.minimum(np.searchsorted(self.keys, keys), max(len(self.keys) - 1, 0))
         if not len(self.keys):
             return np.full(len(keys), self._before, np.int64), np.full(len(keys), self.floor, np.int64)
@@ -79,16 +86,31 @@ class Substreams:
         kept = self.marks > max(self.floor, NONE + self.delay + 1) - self.delay - 1
         if not kept.any():
             return None
-        return pa.table({"key": self.keys[kept], "mark": self.marks[kept], "previous": self.previous[kept]})
+        return self._table(np.flatnonzero(kept))
 
-    def _add(self, distinct: NDArray[np.int64]) -> None:
-        new = distinct[~np.isin(distinct, self.keys)]
+    def all(self) -> pa.Table | None:
+        """All marks, also those that need not be stored; None where there are none."""
+        return None if self._values is None else self._table(np.arange(len(self.keys)))
+
+    def _table(self, rows: NDArray[np.int64]) -> pa.Table:
+        assert self._values is not None
+        values = take_rows(self._values, rows)
+        own = {KEY_COLUMN: self.keys[rows], MARK_COLUMN: self.marks[rows], PREVIOUS_COLUMN: self.previous[rows]}
+        return pa.table({**own, **dict(zip(values.column_names, values.columns, strict=True))})
+
+    def _add(self, distinct: NDArray[np.int64], values: pa.Table, firsts: NDArray[np.int64]) -> None:
+        """Add the keys that are not known yet; ``firsts`` are rows of ``values`` that have them."""
+        unknown = ~np.isin(distinct, self.keys)
+        new = distinct[unknown]
         if not len(new):
             self.marks = self.marks.copy()
             return
+        added = take_rows(values, firsts[unknown])
+        if self._values is not None:
+            added = pa.concat_tables([self._values, added.cast(self._values.schema)])
         keys = np.concatenate([self.keys, new])
         order = np.argsort(keys, kind="stable")
-        self.keys = keys[order]
+        self.keys, self._values = keys[order], take_rows(added, order)
         nothing = np.full(len(new), NONE, np.int64)
         self.marks = np.concatenate([self.marks, nothing])[order]
         self.previous = np.concatenate([self.previous, nothing])[order]
