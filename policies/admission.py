@@ -120,11 +120,11 @@ class Admission:
 
     def closes_until(self, watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
         """The time up to which windows are closed at each watermark; both in microseconds."""
-        back = self.allowed + self.closes_after_end
-        if not back:
-            return watermarks
-        known = (watermarks > NONE) & (watermarks < FOREVER)
-        return np.where(known, watermarks - back, watermarks)
+        return _less(watermarks, self.allowed + self.closes_after_end)
+
+    def less_allowed(self, watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Watermarks less the allowed lateness, in microseconds."""
+        return _less(watermarks, self.allowed)
 
     def missed(
         self, times: NDArray[np.int64], last: NDArray[np.int64], closed_until: NDArray[np.int64]
@@ -216,6 +216,11 @@ class Admission:
         if self.overtakes:
             return own
         return np.maximum(own, bolt) if self.per_input else bolt
+
+
+def _less(watermarks: NDArray[np.int64], back: int) -> NDArray[np.int64]:
+    known = (watermarks > NONE) & (watermarks < FOREVER)
+    return np.where(known, watermarks - back, watermarks) if back else watermarks
 
 
 def _outlasting(

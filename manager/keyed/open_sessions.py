@@ -28,18 +28,17 @@ def turned_away(
     gaps: NDArray[np.int64],
     held: Callable[[], Held | None],
     kind: SessionWindows,
-    *,
-    by_end: bool = False,
+    reference: NDArray[np.int64],
 ) -> tuple[NDArray[np.bool_], list[int]]:
     """Which events, in order of arrival, are late, and the indices of the events before which windows must be
     evaluated.
 
-    Sessions that end up to ``closed_until`` have closed when the event comes. An event is late if it is before that
-    time and no open session takes it; with ``by_end``, if in addition the session that it would open ends up to there.
-    Where sessions have a maximum duration, an event is also late if the clock has closed the session that would hold
-    it. Before an event is admitted next to a session that closed in this same batch, that session must be released, or
-    the two would merge. Only keys with an event up to ``closed_until`` are examined event by event. ``held`` returns
-    the live events of earlier batches, and is called only if there are such keys.
+    Sessions that end up to ``closed_until`` have closed when the event comes. An event is late if no open session takes
+    it, and it is before ``reference``, or the session that it would open ends up to ``closed_until``. Where sessions
+    have a maximum duration, an event is also late if the clock has closed the session that would hold it. Before an
+    event is admitted next to a session that closed in this same batch, that session must be released, or the two would
+    merge. Only keys with an event up to ``closed_until`` are examined event by event. ``held`` returns the live events
+    of earlier batches, and is called only if there are such keys.
     """
     behind = candidates & (times <= closed_until)
     late = np.zeros(len(times), np.bool_)
@@ -54,7 +53,7 @@ def turned_away(
         of_key, time, end = sessions[int(codes[row])], int(times[row]), int(times[row] + gaps[row])
         of_key.close(int(closed_until[row]))
         low, first, high = of_key.met(time, end)
-        if of_key.is_late(time, end, first, high, by_end=by_end):
+        if of_key.is_late(time, end, first, high, int(reference[row])):
             late[row] = True
             continue
         if first > low:
@@ -85,10 +84,10 @@ class _Sessions:
             first += 1
         return low, first, high
 
-    def is_late(self, time: int, end: int, first: int, high: int, *, by_end: bool) -> bool:
+    def is_late(self, time: int, end: int, first: int, high: int, reference: int) -> bool:
         """Whether an event is late that meets the open sessions from ``first`` to before ``high``; ``end`` is that of
         the session that it would open."""
-        return first == high and (end <= self.limit if by_end else time < self.limit)
+        return first == high and (time < reference or end <= self.limit)
 
     def release(self, stop: int) -> None:
         """Forget the sessions before an index: they end first, and have closed."""
@@ -132,13 +131,13 @@ class _CheckedSessions(_Sessions):
             else:
                 place += 1
 
-    def is_late(self, time: int, end: int, first: int, high: int, *, by_end: bool) -> bool:
+    def is_late(self, time: int, end: int, first: int, high: int, reference: int) -> bool:
         if time > self.limit:
             return False
         if time <= self._cut and self._goes_on:
             return True
-        if first == high and not by_end:
-            return time < self.limit
+        if super().is_late(time, end, first, high, reference):
+            return True
         return self._end_with(time, *self._merged(time, end, first, high)) <= self.limit
 
     def join(self, time: int, end: int) -> None:

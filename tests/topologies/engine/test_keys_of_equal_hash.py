@@ -129,17 +129,20 @@ def windows_of(scenario: Scenario) -> list[Any]:
 def test_an_end_edge_ends_the_event_of_its_own_key() -> None:
     """The edges of keys that share a hash, in whichever order they come (SI-3, SI-19)."""
     one, other = of_equal_hash()
-    bolt = {
+    bolt: dict[str, Any] = {
         "preset": {"streaminsight": {"every": None, "field": "cti"}}, "snapshot": True, "timestamp_field": "start",
         "end_field": "end", "shape_field": "shape", "edge_key": ["k"],
     }  # fmt: skip
     starts: list[dict[str, Any]] = [{"id": k, "start": 8, "shape": "start_edge", "k": k} for k in (one, other)]
-    ends = [{"id": f"{k}.", "start": 8, "end": end, "shape": "end_edge", "k": k} for k, end in ((other, 10), (one, 20))]
+    ends: list[dict[str, Any]] = [
+        {"id": f"{k}.", "start": 8, "end": end, "shape": "end_edge", "k": k} for k, end in ((other, 10), (one, 20))
+    ]
     for edges in (starts + ends, ends + starts, [*starts[::-1], *ends], [ends[0], *starts, ends[1]]):
         steps: list[Any] = []
         for edge in edges:
             steps += [{"event": dict(edge)}, {"tick": "watermark"}]
-        scenario = read_scenario({"name": "edges", "bolt": bolt, "steps": [*steps, {"event": {"cti": 30}}]})
+        steps.append({"event": {"cti": 30}})
+        scenario = read_scenario({"name": "edges", "bolt": bolt, "steps": steps})
         found = [(each["start"], each["end"], sorted(map(str, each["events"] or ()))) for each in windows_of(scenario)]
         assert found == [(8_000, 10_000, sorted([one, other])), (10_000, 20_000, [one])]
 

@@ -312,7 +312,7 @@ class Windows:
         self.open.append(event)
         joins = len(self._of_key(event.key)) <= before
         self.open.pop()
-        return not joins and (last <= limit if self.case.by_session else event.start < limit)
+        return not joins and (last <= limit if self.case.by_session else event.start < watermark - self.case.allowed)
 
     def last(self) -> set[Row]:
         """Every window, with the events that it holds in the end."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+from datetime import timedelta
 from typing import Any
 
 from hypothesis import HealthCheck, assume, event, given
@@ -12,6 +14,7 @@ from tests.helpers.examples import examples
 from tests.helpers.recut import run_cut
 from tests.oracles import time_oracle
 from tests.oracles.units import duration
+from tests.oracles.window_oracle import EPOCH
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.run.scenario_answer import Replayed
 from topologies.scenarios.schema.scenario_files import read_scenario
@@ -386,6 +389,30 @@ def long_sessions(draw: st.DrawFn) -> Json:
 @given(long_sessions() | scenarios(("atlas",), sessions().map(lambda session: {"session": session})))
 def test_sessions_that_the_clock_cuts_are_those_of_the_oracle(scenario: Json) -> None:
     assert_same(scenario, built(scenario))
+
+
+SESSIONS = scenarios(("rules", "atlas"), sessions().map(lambda session: {"session": session}))
+
+
+@EXAMPLES
+@given(SESSIONS, st.integers(0, 1 << 30))
+def test_sessions_are_those_of_the_oracle_to_the_microsecond(scenario: Json, seed: int) -> None:
+    """What lasted a millisecond lasts a microsecond: whether a time is before another one or at it is all that there
+    is."""
+    scenario = in_microseconds(scenario)
+    assert_same(scenario, built(scenario))
+    calm = {**scenario, "steps": [step for step in scenario["steps"] if "crash" not in step]}
+    assert_same(scenario, run_cut(read(calm), random.Random(seed)))
+
+
+def in_microseconds(value: Any, name: str = "") -> Any:
+    if isinstance(value, dict):
+        return {key: in_microseconds(each, key) for key, each in value.items()}
+    if isinstance(value, list):
+        return [in_microseconds(each) for each in value]
+    if name in ("ts", "at", "clock", "arrival") and isinstance(value, int):
+        return (EPOCH + timedelta(microseconds=value)).isoformat()
+    return re.sub(r"^(\d+)ms$", r"\1us", value) if isinstance(value, str) else value
 
 
 @EXAMPLES

@@ -222,8 +222,14 @@ def _late_for_windows(
     return turned_away(
         events.times, keys=events.keys, candidates=accepted(events.codes), closed_until=closed_until,
         gaps=gaps_of_sessions(node, events), held=admission_context.live, kind=session,
-        by_end=node.bolt.settings.late_by_session,
+        reference=_reference(node, events),
     )  # fmt: skip
+
+
+def _reference(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
+    """The watermark at each event, less the allowed lateness (AT-7); NONE where the session alone decides."""
+    marks = np.full(len(events.times), NONE) if node.bolt.settings.late_by_session else events.marks.bolt
+    return node.admission.less_allowed(marks)
 
 
 def gaps_of_sessions(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
