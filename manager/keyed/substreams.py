@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from manager.keyed.held_segments import KEY_COLUMN
+from manager.keyed.held_segments import KEY_COLUMN, STORED_AS
+from manager.storage.segments.event_segments import TIME_COLUMN
 from manager.storage.segments.take_rows import take_rows
 from policies.marks import NONE, advance_keys
 from windowing.data.order import hash_order
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-MARK_COLUMN, PREVIOUS_COLUMN = "_mark", "_previous"
-"""Columns that are stored beside those of the key."""
+MARK_COLUMN, PREVIOUS_COLUMN = TIME_COLUMN, STORED_AS["closed_until"]
+"""Columns that are stored beside those of the key, by names that no column of events has."""
 
 
 class Substreams:

@@ -39,6 +39,18 @@ def hash_rows(table: pa.Table, fields: Sequence[str]) -> NDArray[np.uint64]:
     return hashes
 
 
+def hashed_as(kind: pa.DataType) -> Any:
+    """A value for a type, equal for two types where equal values of the two have the same hash."""
+    if pa.types.is_dictionary(kind):
+        return hashed_as(kind.value_type)
+    if pa.types.is_struct(kind):
+        return tuple(hashed_as(field.type) for field in kind)
+    for name, belongs in _HASHED_ALIKE.items():
+        if any(of_kind(kind) for of_kind in belongs):
+            return name
+    return kind
+
+
 def comparable(column: pa.ChunkedArray) -> pa.Array:
     """Numbers or bytes that are equal just where the values of a column are equal for the hash."""
     array = _combined(column)
@@ -71,6 +83,16 @@ def is_one_to_one(kind: pa.DataType) -> bool:
 def _is_bytes(kind: pa.DataType) -> bool:
     small = pa.types.is_binary(kind) or pa.types.is_string(kind)
     return bool(small or pa.types.is_large_binary(kind) or pa.types.is_large_string(kind))
+
+
+_types = pa.types
+_HASHED_ALIKE = {
+    "whole numbers": (_types.is_integer, _types.is_boolean),
+    "floating point": (_types.is_floating,),
+    "times": (_types.is_timestamp,),
+    "dates": (_types.is_date,),
+    "texts": (_is_bytes, _types.is_string_view),
+}
 
 
 def _combined(column: pa.ChunkedArray) -> pa.Array:

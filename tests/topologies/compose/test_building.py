@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pyarrow as pa
 import pytest
 
 from policies import CountTriggerPolicy, WatermarkCountTriggerPolicy
 from topologies import TopologyBuilder, sinks, spouts
+from topologies.graph.fields_hash import hash_rows, hashed_as
 from topologies.graph.groupings import FieldsGrouping
 from topologies.graph.streams import Input
 from topologies.topology import Topology
@@ -527,3 +531,53 @@ def test_two_sinks_on_one_folder_under_two_names_are_refused(tmp_path: Path) -> 
         builder.set_sink(name, sinks.files(tmp_path / name)).from_("events")
     with pytest.raises(TopologyError, match="write to"):
         builder.build()
+
+
+# ---- types of the fields by which inputs are grouped
+
+TYPES: dict[str, pa.DataType] = {
+    "int": pa.int32(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64(), "string": pa.string(),
+    "decimal(5,2)": pa.decimal128(5, 2), "decimal(10,4)": pa.decimal128(10, 4), "decimal(5,0)": pa.decimal128(5, 0),
+    "timestamp": pa.timestamp("us", "UTC"), "date": pa.date32(), "boolean": pa.bool_(), "binary": pa.binary(),
+}  # fmt: skip
+FITTING = [{"int", "long", "boolean"}, {"float", "double"}, {"string", "binary"}]
+
+
+def reading_two(one: str, other: str, tasks: int = 3) -> TopologyBuilder:
+    builder = TopologyBuilder("two")
+    builder.set_spout("left", spouts.memory(f"a {one}, ts timestamp"))
+    builder.set_spout("right", spouts.memory(f"b {other}, ts timestamp"))
+    builder.set_bolt("t", timed(), tasks).fields_grouping("left", "a").fields_grouping("right", "b")
+    builder.set_sink("out", sinks.memory()).from_("t")
+    return builder
+
+
+def test_equal_values_of_the_fields_of_two_inputs_come_to_one_task_or_are_refused() -> None:
+    for one, other in itertools.product(TYPES, TYPES):
+        fits = one == other or any({one, other} <= kinds for kinds in FITTING)
+        if fits:
+            reading_two(one, other).build()
+            continue
+        reading_two(one, other, tasks=1).build()
+        with pytest.raises(TopologyError) as caught:
+            reading_two(one, other).build()
+        assert "events with equal values would go to several tasks" in str(caught.value)
+        assert "cast one in a bolt before it" in str(caught.value)
+
+
+def test_what_is_not_refused_meets() -> None:
+    """Also a column that is encoded as a dictionary, as files may have it."""
+    values: list[Any] = [0, 1, True, 2.5, -0.0, float("nan"), "x", b"x", datetime(2024, 1, 1, tzinfo=UTC), None]
+    types = [*TYPES.values(), pa.int8(), pa.uint64(), pa.large_string(), pa.string_view(), pa.timestamp("ms", "UTC")]
+    types += [pa.dictionary(pa.int8(), pa.string()), pa.dictionary(pa.int32(), pa.int64())]
+    tried = 0
+    for one, other, value in itertools.product(types, types, values):
+        if hashed_as(one) != hashed_as(other) or (pa.types.is_timestamp(one) and isinstance(value, int)):
+            continue
+        try:
+            left, right = (pa.table({"k": pa.array([value], kind)}) for kind in (one, other))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError):
+            continue
+        tried += 1
+        assert hash_rows(left, ["k"]).tolist() == hash_rows(right, ["k"]).tolist(), (one, other, value)
+    assert tried > 100

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from topologies.compose.checks.checked_bolt import CheckedBolt
 from topologies.compose.checks.empty_window_rules import empty_windows
 from topologies.compose.checks.firing_rules import expired, key_trigger, panes, parallel_windows, policies
-from topologies.compose.checks.in_one_task import joins, key, sums
+from topologies.compose.checks.in_one_task import fields, joins, key, sums
 from topologies.compose.checks.lateness import keys_watermark, late_stream, lateness
 from topologies.compose.checks.named_columns import columns, imports, message_ids, partitions, retractions
 from topologies.compose.checks.window_kinds import windows
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from windowing.settings import WindowSettings
 
 CHECKS = (
-    columns, retractions, imports, partitions, key, sums, joins, keys_watermark, lateness, late_stream, windows, panes,
-    empty_windows, expired, message_ids, parallel_windows, policies, key_trigger,
+    columns, retractions, imports, partitions, key, fields, sums, joins, keys_watermark, lateness, late_stream, windows,
+    panes, empty_windows, expired, message_ids, parallel_windows, policies, key_trigger,
 )  # fmt: skip
 """In the order in which their mistakes are reported."""
 

@@ -4,27 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import pyarrow as pa
+
 from topologies.compose.checks.checked_bolt import CheckedBolt
+from topologies.graph.fields_hash import hashed_as
 from topologies.graph.groupings import FieldsGrouping, GlobalGrouping, Grouping
-from topologies.graph.streams import stream_label
+from topologies.graph.streams import Input, stream_label
 from windowing.errors import ConfigError
 
 
 def key(bolt: CheckedBolt) -> Iterator[ConfigError]:
     """All events of a key come to one task."""
-    fields = bolt.settings.key
-    if bolt.settings.watermark_per_key and not fields:
+    columns = bolt.settings.key
+    if bolt.settings.watermark_per_key and not columns:
         yield bolt.fault(
             "has a watermark for each key, but no key",
             "the key says which events share a watermark",
             "call with_key",
         )
-    for label, grouping in _apart(bolt, fields) if fields and not bolt.temporal else ():
+    for label, grouping in _apart(bolt, columns) if columns and not bolt.temporal else ():
         yield bolt.fault(
-            f"has the key {', '.join(fields)}, {bolt.parallelism} tasks, and reads {label!r} by {grouping}",
+            f"has the key {', '.join(columns)}, {bolt.parallelism} tasks, and reads {label!r} by {grouping}",
             "events of one key would go to several tasks",
-            f"use {grouping_call(label, fields)}",
+            f"use {grouping_call(label, columns)}",
         )
+
+
+def fields(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Equal values of the fields by which inputs are grouped come to one task, by whichever input."""
+    grouped = [(each, schema) for each, schema in bolt.inputs if isinstance(each.grouping, FieldsGrouping)]
+    if bolt.parallelism == 1 or bolt.joined is not None or len(grouped) < 2:  # a join compares the types of its keys
+        return
+    (first, wanted), *others = ((each, _types_of(each, schema)) for each, schema in grouped)
+    for each, types in others:
+        if len(types) != len(wanted):
+            continue
+        for (name, kind), (other, other_kind) in zip(wanted, types, strict=True):
+            if hashed_as(kind) != hashed_as(other_kind):
+                yield bolt.fault(
+                    f"has {bolt.parallelism} tasks, and reads {stream_label(first.stream)!r} by {name!r}, "
+                    f"which is {kind}, and {stream_label(each.stream)!r} by {other!r}, which is {other_kind}",
+                    "events with equal values would go to several tasks",
+                    "declare both columns with one type, or cast one in a bolt before it",
+                )
+
+
+def _types_of(each: Input, schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
+    """The fields by which an input is grouped, with their types; none where it lacks one, which is told elsewhere."""
+    assert isinstance(each.grouping, FieldsGrouping)
+    names = each.grouping.fields
+    return [(name, schema.field(name).type) for name in names] if set(names) <= set(schema.names) else []
 
 
 def sums(bolt: CheckedBolt) -> Iterator[ConfigError]:
