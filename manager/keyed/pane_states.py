@@ -39,6 +39,8 @@ class PaneStates:
     """The watermark in microseconds at that moment."""
     shut: NDArray[np.int64]
     """1 if a firing has closed it before its end, else 0: it takes no events any more (``Panes(closes=True)``)."""
+    repaired: NDArray[np.int64]
+    """1 if its events have been repaired since it last fired, else 0: what that firing showed does not hold."""
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -123,6 +125,7 @@ class PaneDecisions:
             clock=np.full(count, self.moment.clock, np.int64),
             mark=np.full(count, self.moment.watermark, np.int64),
             shut=np.zeros(count, np.int64),
+            repaired=np.zeros(count, np.int64),
         )
         split, changed, owners = np.zeros(count, np.bool_), np.zeros(count, np.bool_), np.full(len(self.before), -1)
         if not len(before) or not count:
@@ -137,6 +140,7 @@ class PaneDecisions:
         np.maximum.at(states.shown, owner, remembered.shown)
         np.maximum.at(states.on_time, owner, remembered.on_time)
         np.maximum.at(states.shut, owner, remembered.shut)
+        np.maximum.at(states.repaired, owner, remembered.repaired)
         np.minimum.at(states.clock, owner, remembered.clock)
         np.minimum.at(states.mark, owner, remembered.mark)
         other = (starts[owner] != remembered.start) | (ends[owner] != remembered.end)
@@ -175,6 +179,7 @@ class PaneDecisions:
         ]
         states.index[firing] += 1
         states.shown[firing] = moment.number
+        states.repaired[firing] = 0
         states.on_time[on_time] = 1
         states.clock[firing] = moment.clock
         states.mark[firing] = moment.watermark
@@ -188,11 +193,13 @@ class PaneDecisions:
         """Which windows fire because what has fired of their events does not hold any more, although no trigger asks.
 
         All parts of a window that has been split fire together. A window that has new events and covers what has fired
-        of it waits for its trigger.
+        of it waits for its trigger. One whose events have been repaired does not wait.
         """
         if self.panes.mode is PaneMode.DISCARDING:
             return np.zeros(len(fresh), np.bool_)
-        revised: NDArray[np.bool_] = windows.split | (windows.changed & (fresh == 0))
+        states = windows.states
+        repaired = (states.repaired > 0) & (states.index > 0) & (states.shut == 0)
+        revised: NDArray[np.bool_] = windows.split | (windows.changed & (fresh == 0)) | repaired
         return revised
 
     def _at_end(

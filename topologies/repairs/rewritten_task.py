@@ -16,6 +16,7 @@ from manager.storage.segments.ref import Ref
 from manager.storage.segments.refs import Refs
 from manager.storage.segments.segments import SegmentWriter
 from manager.storage.task_state import AssignedState, TaskState, TriggeredState
+from topologies.repairs.fired_windows import with_repaired
 from topologies.repairs.live_events_of import live_events_of
 from topologies.repairs.task_correction import TaskCorrection, parts_of
 from topologies.state_tables.assigned_windows import reached_span, windows_of
@@ -66,6 +67,8 @@ class _HeldRewrite:
         windows = state.windows
         if isinstance(windows, AssignedState) and windows.end_edges is not None:
             windows = self._with_edges(windows, windows.end_edges, parts[-1])
+        if isinstance(windows, AssignedState) and windows.panes is not None:
+            windows = self._with_panes(windows)
         after = TaskState(windows, Refs(left), self.accounted.tolist(), state.bolt)
         return after if self.correction.kept.all() else self._with_fewer(after)
 
@@ -91,6 +94,15 @@ class _HeldRewrite:
             return replace(windows, end_edges=None, waiting_by_stream=())
         written = write_held(self.writer, held, self.streams)
         return replace(windows, end_edges=written, waiting_by_stream=written.by_stream)
+
+    def _with_panes(self, windows: AssignedState) -> AssignedState:
+        """The windows that have fired and whose events are different are to fire again."""
+        live, places = live_events_of(self.task)
+        if live is None:
+            return windows
+        different = (self.correction.touched | ~self.correction.kept)[places]
+        panes = with_repaired(self.task, windows, live, different)
+        return replace(windows, panes=self.writer.add(panes.table()))
 
     def _different(self, held: Held, rows: slice) -> Held:
         columns = {name: column[rows] for name, column in self.correction.columns.items()}

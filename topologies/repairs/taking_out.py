@@ -11,6 +11,7 @@ from manager.keyed.held_segments import KEY_COLUMN
 from manager.queue.queue_state import QueueState
 from manager.storage.task_state import AssignedState, TriggeredState
 from policies.assigners.assigner import limit_at
+from topologies.repairs.fired_windows import last_of_fired
 from topologies.repairs.live_events_of import live_events_of
 from topologies.state_tables.assigned_windows import reached_span, windows_of
 from topologies.state_tables.task_reader import TaskReader
@@ -65,9 +66,10 @@ def _of_assigned(
         return found
 
     seen = np.zeros(len(live), np.bool_) if live.seen is None else live.seen
-    if live.evaluation is not None:
-        yield rows(gone), "its windows may fire more than once, and it is not known since when without it"
     windows = windows_of(task, live)
+    if state.panes is not None:
+        why = "it is the last one of a window that has fired and may fire again: what was shown could not be taken back"
+        yield rows(gone & last_of_fired(task, state, live, gone)), why
     if not all(each.ends_by_time for each in windows.assigners):
         reached = live.times <= limit_at(reached_span(task, state, live, windows).upto, np.arange(len(live)))
         yield rows(gone & reached), "its windows count events, and time has reached it"
