@@ -159,6 +159,10 @@ def _windowed(node: WindowedNode) -> dict[str, Any]:
         described["sums"] = node.slicing.described
     if node.assigners:
         described["windows"] = [repr(each) for each in node.assigners]
+    if len(set(node.keys)) > 1:
+        described["key"] = [f"{name}: {', '.join(key)}" for name, key in zip(node.streams, node.keys, strict=True)]
+    if node.versions is not None:
+        described["versions"] = node.streams[node.versions]
     for each in node.inputs:
         described[f"grouping of {stream_label(each.stream)!r}"] = str(each.grouping)
     if isinstance(node.bolt, StatefulWindowedBolt):
