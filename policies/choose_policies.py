@@ -197,7 +197,7 @@ def _assigner(settings: WindowSettings, kind: WindowKind) -> WindowAssigner:  # 
         case CountByStart(count):
             return CountByStartWindows(count)
         case Calendar(unit, zone):
-            return CalendarWindows(unit, zone, settings.bounds, kind.begins, kind.shift)
+            return CalendarWindows(unit, zone, settings.bounds, kind.begins, kind.shift, kind.last)
         case Onset():
             return OnsetWindows()
         case Lull(length):

@@ -44,6 +44,7 @@ _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 class CalendarWindows(GridWindows):
     """The hours, days, weeks, months, quarters or years of an IANA time zone, adjacent and without gaps.
 
+    With ``last``, a window holds so many of them, and one ends at the end of each: the last seven days, every day.
     ``shift``: weeks begin this many days after Monday, quarters and years this many months after January.
 
     A window starts when the clocks of the zone first show its first moment or, where they skip it, at the skip: at the
@@ -53,7 +54,7 @@ class CalendarWindows(GridWindows):
     hour that the clocks show twice is two windows. An event with a lifetime is in every window that shares an instant
     with it (SI-27); at the end of the streams an endless one lasts as long as the latest known event of its key.
 
-    Raises ConfigError for an unknown unit or zone.
+    Raises ConfigError for an unknown unit or zone, and for windows of no unit.
     """
 
     unit: Unit
@@ -61,15 +62,20 @@ class CalendarWindows(GridWindows):
     bounds: Bounds = Bounds.START
     at: tuple[int, ...] = ()
     shift: int = 0
+    last: int = 1
 
     def __repr__(self) -> str:
-        """As of any dataclass, but without a shift where there is none: checkpoints know that from before."""
-        names = ("unit", "zone", "bounds", "at", *(("shift",) if self.shift else ()))
+        """As of any dataclass, but without what is as usual: checkpoints know that from before."""
+        names = ["unit", "zone", "bounds", "at"]
+        names += ["shift"] if self.shift else []
+        names += ["last"] if self.last != 1 else []
         return f"CalendarWindows({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
     def __post_init__(self) -> None:
         if self.unit not in get_args(Unit):
             raise ConfigError(f"{self.unit!r} is not a unit of the calendar", do=f"use one of {get_args(Unit)}")
+        if self.last < 1:
+            raise ConfigError(f"windows of the last {self.last} units", do="let them hold one unit or more")
         try:
             ZoneInfo(self.zone)
         except (KeyError, ValueError, OSError, TypeError, AttributeError) as error:
@@ -80,19 +86,22 @@ class CalendarWindows(GridWindows):
                 "or install tzdata if all are unknown",
             ) from error
 
+    @property
+    def windows_per_event(self) -> int:
+        return self.last
+
     def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
         if not len(live):
             return iter(())
         low = after if live.closed_until is None else np.maximum(after, live.closed_until)
         first, last = self._inside(live.starts), self._inside(last_instants(live, upto))
-        # Only the due part of a long lifetime.
+        # Only the due part of a long lifetime. Windows go by the places of their ends.
         begin, finish = np.clip(low, first, last), np.clip(upto, first, last)
         edges = self._edges(begin, finish)
-        begin, finish = _places(edges, begin), _places(edges, finish)
-        begin += edges[begin + 1] <= low
-        finish -= edges[finish + 1] > upto
+        begin = np.maximum(_places(edges, begin), _places(edges, low)) + 1
+        finish = np.minimum(_places(edges, finish) + self.last, _places(edges, upto))
         finish[last < first] = -1
-        return spread(live, begin, finish, 1, lambda places: (edges[places], edges[places + 1]))
+        return spread(live, begin, finish, 1, lambda places: (edges[places - self.last], edges[places]))
 
     def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
         if not len(live):
@@ -100,7 +109,7 @@ class CalendarWindows(GridWindows):
         first, last = self._inside(live.starts), self._inside(last_instants(live))
         edges = self._edges(last, last)
         closed_until = upto if live.closed_until is None else np.maximum(upto, live.closed_until)
-        return (edges[_places(edges, last) + 1] <= closed_until) | (last < first)
+        return (edges[_places(edges, last) + self.last] <= closed_until) | (last < first)
 
     def next_end(self, live: Live, after: Limit) -> int | None:
         if not len(live):
@@ -109,14 +118,15 @@ class CalendarWindows(GridWindows):
         first, last = self._inside(live.starts), self._inside(last_instants(live))
         begin = np.clip(low, first, last)
         edges = self._edges(begin, begin)
-        ends = edges[_places(edges, begin) + 1]
-        ends = ends[(ends > low) & (first <= last)]
-        return int(ends.min()) if len(ends) else None
+        places = _places(edges, begin)
+        ends = np.maximum(places, _places(edges, low)) + 1
+        ends = ends[(first <= last) & (ends <= places + self.last)]
+        return int(edges[ends].min()) if len(ends) else None
 
     def earliest_start(self, upto: int, held: int | None) -> int:
         moment = np.array([upto])
         edges = self._edges(moment, moment)
-        return int(edges[_places(edges, moment)[0]])
+        return int(edges[_places(edges, moment)[0] + 1 - self.last])
 
     def following(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         if not len(times):
@@ -132,11 +142,11 @@ class CalendarWindows(GridWindows):
         if not len(ends):
             return ends
         edges = self._edges(ends - 1, ends - 1)
-        return edges[_places(edges, ends - 1)]
+        return edges[_places(edges, ends - 1) + 1 - self.last]
 
     @property
     def looks_back(self) -> int:
-        return _LONGEST_UNIT[self.unit]
+        return self.last * _LONGEST_UNIT[self.unit]
 
     @property
     def last_end(self) -> LastEnd:
@@ -145,7 +155,7 @@ class CalendarWindows(GridWindows):
             if not len(last):
                 return last
             edges = self._edges(last, last)
-            return edges[_places(edges, last) + 1]
+            return edges[_places(edges, last) + self.last]
 
         return last_ends
 
@@ -154,10 +164,13 @@ class CalendarWindows(GridWindows):
         return self.bounds.first_end(times, 1, 0) - 1
 
     def _edges(self, begins: NDArray[np.int64], finishes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """All window boundaries around and within the spans begin..finish, in order; others may be omitted."""
+        """All boundaries within the spans begin..finish and, on either side, as many as windows that share an instant
+        with them have, in order; others may be omitted."""
         # The clocks of a zone differ from UTC by less than a day, and a window ends at the next start.
         # That of the first time of day is one of the day before, or after.
         margin = 1 if self.at else 0
+        if self.last > 1:  # zones have skipped days, and hours
+            margin += -(-self.last // self._edges_of_period) + 2
         lows, highs = self._periods(begins) - 1 - margin, self._periods(finishes) + 2 + margin
         order = np.argsort(lows, kind="stable")
         lows, highs = lows[order], np.maximum.accumulate(highs[order])
@@ -168,6 +181,11 @@ class CalendarWindows(GridWindows):
         edges = (_begins(self.zone, self.unit, period, self.at, self.shift) for period in periods)
         return np.unique(np.array([edge for of_period in edges for edge in of_period]))
 
+    @property
+    def _edges_of_period(self) -> int:
+        """How many boundaries a period has, at least."""
+        return 22 if self.unit == "hour" else max(len(self.at), 1)
+
     def _periods(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         """The number of the period of each time if the zone were UTC; hours are handled a day at a time."""
         if self.unit in _MONTHS:
@@ -177,8 +195,10 @@ class CalendarWindows(GridWindows):
         return times // _DAY if self.unit != "week" else (times // _DAY + 3 - self.shift) // 7
 
 
-def _places(edges: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.searchsorted(edges, times, side="right") - 1
+def _places(edges: NDArray[np.int64], times: Limit) -> NDArray[np.int64]:
+    """The last boundary at or before each time; -1 where there is none."""
+    places: NDArray[np.int64] = np.searchsorted(edges, np.asarray(times), side="right") - 1
+    return places
 
 
 @lru_cache(maxsize=1 << 14)

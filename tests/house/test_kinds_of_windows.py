@@ -34,7 +34,7 @@ KINDS = {
 
 EXAMPLES = (
     Hopping("5m", "1m"), Session("5m"), Session("5m", max_duration="1h"), Snapshot(), SlidingLog("5m"), CountByStart(3),
-    Calendar("day", "Europe/Berlin"), Onset(), Lull(seconds(3)),
+    Calendar("day", "Europe/Berlin"), Calendar("day", "Europe/Berlin", last=7), Onset(), Lull(seconds(3)),
     *(Meeting(how, 0) for how in get_args(How) if how != "inner"),
 )  # fmt: skip
 

@@ -5,7 +5,7 @@ Times are small whole numbers, for they are looked at one by one; ``BEGIN`` to `
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
@@ -51,7 +51,8 @@ def windows_of_key(kind: WindowAssigner, events: list[Happening]) -> list[Window
         case AlignedWindows():
             found: Iterable[Window] = _on_grid(_aligned_grid(kind), kind.bounds, events)
         case CalendarWindows():
-            found = _on_grid(calendar_grid(kind.unit, kind.zone, kind.at, kind.shift), kind.bounds, events)
+            units = calendar_grid(kind.unit, kind.zone, kind.at, kind.shift)
+            found = _on_grid(rolling(units, kind.last), kind.bounds, events)
         case SessionWindows(max_duration=None):
             found = _sessions(kind, events)
         case SessionWindows():
@@ -186,7 +187,7 @@ def calendar_grid(unit: str, zone: str, at: tuple[int, ...] = (), shift: int = 0
         if at:
             grid.update(pairwise(_shifts(at, zone, to_datetime(switch).date())))
             continue
-        days = 220 if unit == "quarter" else 90
+        days = {"quarter": 330, "month": 220}.get(unit, 90)
         for moment in range(switch - days * 48 * STEP, switch + days * 48 * STEP, STEP):
             showing = _showing(unit, to_datetime(moment).astimezone(ZoneInfo(zone)), shift)
             if shown not in (None, showing):
@@ -194,6 +195,18 @@ def calendar_grid(unit: str, zone: str, at: tuple[int, ...] = (), shift: int = 0
             shown = showing
         grid.update(pairwise(edges))
     return tuple(sorted(grid))
+
+
+def rolling(units: Sequence[tuple[int, int]], last: int) -> list[tuple[int, int]]:
+    """Windows of so many successive units each, where all of them are in the grid."""
+    starts = {end: start for start, end in units}
+    found = []
+    for end in starts:
+        start = end
+        for _ in range(last):
+            start = starts.get(start, NOT_CLOSED)
+        found += [] if start == NOT_CLOSED else [(start, end)]
+    return sorted(found)
 
 
 def _shifts(at: tuple[int, ...], zone: str, around: date) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from unittest import mock
 from zoneinfo import ZoneInfo
 
@@ -339,6 +339,30 @@ def test_the_hour_that_the_clocks_show_twice_is_two_windows() -> None:
     zone = "Europe/Berlin"
     twice = [local(zone, "2024-10-27T02:30"), local(zone, "2024-10-27T02:30", fold=1)]
     assert [end - start for start, end, _ in formed(CalendarWindows("hour", zone), live(twice))] == [3600 * SECOND] * 2
+
+
+@pytest.mark.parametrize(("day", "hours"), [("2025-03-30", 167), ("2025-10-26", 169), ("2025-06-01", 168)])
+def test_the_last_seven_days_end_at_each_midnight_whatever_the_clocks_do(day: str, hours: int) -> None:
+    """167 or 169 hours where they change, and an event is in seven of them."""
+    zone, kind = "Europe/Berlin", CalendarWindows("day", "Europe/Berlin", last=7)
+    found = formed(kind, live([local(zone, f"{day}T12:00")]))
+    midnights = [(datetime.fromisoformat(day) + timedelta(days=days)).date().isoformat() for days in range(-6, 8)]
+    assert [(start, end) for start, end, _ in found] == [
+        (local(zone, f"{one}T00:00"), local(zone, f"{other}T00:00"))
+        for one, other in zip(midnights, midnights[7:], strict=False)
+    ]
+    assert {end - start for start, end, _ in found} == {hours * 3600 * SECOND}
+    ends = np.array([end for _, end, _ in found])
+    assert kind.starts_of(ends).tolist() == [start for start, _, _ in found]
+    assert kind.ends_between(int(ends[0]) - 1, int(ends[-1])).tolist() == ends.tolist()
+    assert kind.earliest_start(int(ends[0]) - 1, None) == found[0][0]
+
+
+def test_the_last_three_months_end_with_each_month() -> None:
+    found = formed(CalendarWindows("month", "UTC", last=3), live([local("UTC", "2024-02-29T12:00")]))
+    months = [local("UTC", f"{month}-01T00:00") for month in
+              ("2023-12", "2024-01", "2024-02", "2024-03", "2024-04", "2024-05")]  # fmt: skip
+    assert [(start, end) for start, end, _ in found] == list(zip(months, months[3:], strict=False))
 
 
 def test_a_month_of_a_place_begins_there() -> None:
@@ -743,5 +767,7 @@ def test_calendar_windows_are_those_of_the_oracle(
     stream = data.draw(
         streams(lifetimes=True, late=True, times=near, longest=3 * DAY, endless_until=switch + (reach + 5) * DAY)
     )
-    kind = CalendarWindows(unit, zone, bounds, at, shift)  # type: ignore[arg-type]
-    check(kind, stream, switch + 80 * DAY)
+    most = {"hour": 30, "day": 20 * max(len(at), 1), "week": 5, "month": 5, "quarter": 2}[unit]
+    last = data.draw(st.just(1) | st.integers(1, most))
+    kind = CalendarWindows(unit, zone, bounds, at, shift, last)  # type: ignore[arg-type]
+    check(kind, stream, switch + 300 * DAY)

@@ -54,7 +54,10 @@ def _daily(chance: random.Random) -> DailyTrigger:
 
 
 _BERLIN = "Europe/Berlin"
-_CALENDARS = [Calendar("hour", _BERLIN), Calendar("day", _BERLIN), Calendar("day", _BERLIN, at=["07:00", "07:30"])]
+_CALENDARS = [
+    Calendar("hour", _BERLIN), Calendar("day", _BERLIN), Calendar("day", _BERLIN, at=["07:00", "07:30"]),
+    Calendar("hour", _BERLIN, last=3), Calendar("day", _BERLIN, last=2),
+]  # fmt: skip
 
 KINDS: dict[str, Chooser] = {
     "count": lambda b, c: b.with_window(c.randint(1, 9), c.randint(1, 9)),

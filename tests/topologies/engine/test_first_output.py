@@ -120,6 +120,7 @@ def test_by_arrival_where_the_bolt_knows_it() -> None:
         (Ids().with_window(Session("5m", max_duration="10m")).with_timestamp_field("ts"), 20),
         (Ids().with_window(kinds.SlidingLog(minutes(7))).with_timestamp_field("ts"), 7),
         (Ids().with_window(kinds.Calendar("day", "Europe/Berlin")).with_timestamp_field("ts"), 25 * 60),
+        (Ids().with_window(kinds.Calendar("day", "UTC", last=7)).with_timestamp_field("ts"), 7 * 25 * 60),
         (Ids().with_window(5).with_timestamp_field("ts"), None),
         (Ids().with_window(Session("5m")).with_timestamp_field("ts"), None),
         (Ids().with_tumbling_window("5m").with_timestamp_field("ts").with_lifetime("at"), None),

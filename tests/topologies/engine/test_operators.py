@@ -572,6 +572,7 @@ SHAPES = {
     "sliding": lambda bolt: bolt.with_window(SlidingLog(millis(10))),
     "counts": lambda bolt: bolt.with_window(CountByStart(Count(3))),
     "calendar": lambda bolt: bolt.with_window(Calendar("hour", "UTC")),
+    "rolling": lambda bolt: bolt.with_window(Calendar("hour", "UTC", last=3)),
     "several": lambda bolt: bolt.with_window(SlidingLog(millis(7)), Hopping(millis(5), millis(5))),
 }
 

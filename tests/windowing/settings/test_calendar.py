@@ -62,6 +62,9 @@ def test_what_is_no_time_of_day_is_refused(unit: Any, at: Any, problem: str) -> 
         ("week", {"first_day": "sun"}, "first_day='sun'.*sunday"),
         ("year", {"first_month": 0}, "first_month=0.*from 1 to 12"),
         ("year", {"first_month": 13}, "first_month=13"),
+        ("day", {"last": 0}, "last=0.*one unit or more.*from 1 to 1000"),
+        ("day", {"last": True}, "last=True"),
+        ("day", {"last": 1001}, "last=1001"),
         ("month", {"first_day": "sunday"}, "first_day=.*where a week begins"),
         ("month", {"first_month": 4}, r"where a quarter or a year begins.*Calendar\('year', 'UTC', first_month=...\)"),
     ],
@@ -72,8 +75,33 @@ def test_what_cannot_begin_so_is_refused(unit: Any, given: Any, problem: str) ->
 
 
 @pytest.mark.parametrize(
-    "kind", [Calendar("week", "UTC", first_day="sunday"), Calendar("quarter", "UTC", first_month=4)], ids=repr
+    "kind",
+    [
+        Calendar("week", "UTC", first_day="sunday"),
+        Calendar("quarter", "UTC", first_month=4),
+        Calendar("year", "UTC", first_month=4, last=2),
+    ],
+    ids=repr,
 )
 def test_what_begins_elsewhere_can_be_pasted_and_is_said(kind: Calendar) -> None:
     assert eval(repr(kind)) == kind
     assert "from Sunday on" in kind.in_words() or "from month 4 on" in kind.in_words()
+
+
+@pytest.mark.parametrize(
+    ("kind", "hours"),
+    [
+        (Calendar("day", "UTC", last=7), 7 * 24),
+        (Calendar("day", "UTC", at=["05:00", "22:30"], last=1), 17.5),
+        (Calendar("day", "UTC", at=["05:00", "22:30"], last=3), 24 + 17.5),
+        (Calendar("month", "UTC", last=3), 3 * 31 * 24),
+        (Calendar("hour", "UTC", last=5), 5),
+    ],
+    ids=repr,
+)
+def test_rolling_windows_are_as_long_as_their_units(kind: Calendar, hours: float) -> None:
+    assert kind.declared_length.micros == hours * HOUR
+    assert kind.period.micros <= 31 * 24 * HOUR
+    assert kind.reach > kind.declared_length.micros
+    assert eval(repr(kind)) == kind
+    assert kind.last == 1 or f"the last {kind.last} {kind.unit}s" in kind.in_words()

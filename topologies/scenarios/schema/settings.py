@@ -147,6 +147,7 @@ class CalendarSetting(Listed):
     at: TimesOfDay = ()
     first_day: TextValue = "monday"
     first_month: CountValue = Count(1)
+    last: CountValue = Count(1)
 
     @field_validator("unit", mode="before")
     @classmethod
@@ -189,7 +190,12 @@ _MAKERS: dict[str, Callable[[Any], WindowKind]] = {
     "sliding_log": SlidingLog,
     "count_by_start": CountByStart,
     "calendar": lambda setting: Calendar(
-        setting.unit, setting.zone, at=setting.at, first_day=setting.first_day, first_month=setting.first_month.value
+        setting.unit,
+        setting.zone,
+        at=setting.at,
+        first_day=setting.first_day,
+        first_month=setting.first_month.value,
+        last=setting.last.value,
     ),
 }
 

@@ -29,6 +29,10 @@ _REACH = {"hour": 3, "day": 3 * 24, "week": 9 * 24, "month": 33 * 24, "quarter":
 """In hours, with a margin for clocks that change."""
 
 
+_MOST = 1000
+"""The most units of a window: each boundary around an event is worked out."""
+
+
 @dataclass(frozen=True, init=False, repr=False)
 class Calendar(WindowKind):
     """Hours, days, weeks, months, quarters or years by the clocks of a zone: ``Calendar("day", "Europe/Berlin")``.
@@ -36,6 +40,10 @@ class Calendar(WindowKind):
     Weeks begin on Monday, or on another ``first_day``: ``Calendar("week", "America/New_York", first_day="sunday")``.
     Quarters and years begin in January, or in another ``first_month``, as fiscal years do: ``Calendar("year",
     "Asia/Tokyo", first_month=4)``.
+
+    ``last`` makes windows overlap: ``Calendar("day", "Europe/Berlin", last=7)`` are the last seven days, of which one
+    ends at each midnight; ``Calendar("month", "UTC", last=3)`` the last three months, every month. They hold so many
+    days and months by the clocks and the calendar, not so many hours.
 
     A day has 23 or 25 hours where clocks change. ``at`` divides days into shifts that begin at local times:
     ``Calendar("day", "Europe/Berlin", at=["06:00", "14:00", "22:00"])``, of which the one of the night has 7 or 9 hours
@@ -59,6 +67,9 @@ class Calendar(WindowKind):
     """The day on which weeks begin."""
     first_month: int
     """The number of the month in which years and their quarters begin."""
+    last: int
+    """How many units a window holds: ``7`` with ``day`` are the last seven days, and one such window ends with each
+    day. With ``at``: so many of the windows between these times."""
 
     @checked_value
     def __init__(
@@ -69,9 +80,10 @@ class Calendar(WindowKind):
         at: Sequence[str] = (),
         first_day: Weekday = "monday",
         first_month: int = 1,
+        last: int = 1,
     ) -> None:
-        """ConfigError for other units, for times of other units than days, for texts that are no time of day, and for a
-        first day or month that there is not, or that the unit does not have."""
+        """ConfigError for other units, for times of other units than days, for texts that are no time of day, for a
+        first day or month that there is not, or that the unit does not have, and for windows of less than a unit."""
         if unit not in get_args(CalendarUnit):
             raise ConfigError(f"Calendar({unit!r})", do=f"use one of {', '.join(get_args(CalendarUnit))}")
         if at and unit != "day":
@@ -97,6 +109,13 @@ class Calendar(WindowKind):
                     why=f"it says where a {' or a '.join(units)} begins",
                     do=f"write Calendar({units[-1]!r}, {zone!r}, {name}=...), or leave {name} out",
                 )
+        if not isinstance(last, int) or isinstance(last, bool) or not 1 <= last <= _MOST:
+            raise ConfigError(
+                f"Calendar({unit!r}, last={last!r})",
+                why="a window holds one unit or more, of which one ends with each",
+                do=f"give a whole number from 1 to {_MOST}, such as last=7 for the last seven of them",
+            )
+        object.__setattr__(self, "last", last)
         object.__setattr__(self, "first_day", first_day)
         object.__setattr__(self, "first_month", first_month)
 
@@ -105,6 +124,7 @@ class Calendar(WindowKind):
         names = ["unit", "zone", "at"]
         names += ["first_day"] if self.first_day != "monday" else []
         names += ["first_month"] if self.first_month != 1 else []
+        names += ["last"] if self.last != 1 else []
         return f"Calendar({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
     @property
@@ -128,15 +148,21 @@ class Calendar(WindowKind):
         begin = f", from {' and from '.join(self.at)} on" if self.at else ""
         begin += f", from {self.first_day.capitalize()} on" if self.first_day != "monday" else ""
         begin += f", from month {self.first_month} on" if self.first_month != 1 else ""
+        if self.last > 1:
+            return f"the last {self.last} {self.unit}s of the calendar in {self.zone}, at the end of each{begin}"
         return f"each {self.unit} of the calendar in {self.zone}{begin}"
 
     @property
     def reach(self) -> int:
-        return _REACH[self.unit] * _HOUR
+        return self.last * _REACH[self.unit] * _HOUR
 
     @property
     def declared_length(self) -> Duration:
-        return Duration(max(self.shift_lengths) if self.unit == "day" else _LONGEST_UNIT[self.unit] * _HOUR)
+        if self.unit != "day":
+            return Duration(self.last * _LONGEST_UNIT[self.unit] * _HOUR)
+        parts = self.shift_lengths
+        days, rest = divmod(self.last, len(parts))
+        return Duration(days * _DAY + max(sum([*parts, *parts][at : at + rest]) for at in range(len(parts))))
 
     @property
     def period(self) -> Duration:
