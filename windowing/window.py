@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Ident = tuple[int, int, int, int]
-"""Which window it is: kind, hash of the key, start and end in microseconds."""
+"""Which window it is: kind, code of the key, start and end in microseconds."""
 
 Members = range | np.ndarray
 """Positions in the source of a window: a range, or an array of positions where its events do not follow each other

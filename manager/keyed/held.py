@@ -34,7 +34,7 @@ class Held:
     payload: pa.Table
     streams: NDArray[np.int8] | None = None
     keys: NDArray[np.int64] | None = None
-    """Hash of the key of each event."""
+    """Hash of the key of each event, as stored; its code where windows are formed (decision 100)."""
     ends: NDArray[np.int64] | None = None
     """End of the lifetime of each event."""
     closed_until: NDArray[np.int64] | None = None

@@ -24,7 +24,7 @@ class PaneStates:
 
     kind: NDArray[np.int64]
     key: NDArray[np.int64]
-    """Hash of the window's key; 0 without keys."""
+    """Code of the window's key; 0 without keys."""
     start: NDArray[np.int64]
     end: NDArray[np.int64]
     index: NDArray[np.int64]

@@ -20,7 +20,7 @@ _TYPE = np.dtype([("kind", np.int64), ("key", np.int64), ("end", np.int64)])
 
 @dataclass
 class ReleasedEnds:
-    """(kind of window, hash of the key, end in microseconds) of such windows; at most one per kind and key."""
+    """(kind of window, code of the key, end in microseconds) of such windows; at most one per kind and key."""
 
     rows: NDArray[np.void]
 

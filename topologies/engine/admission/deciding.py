@@ -62,7 +62,7 @@ class Incoming:
     closed_until: int = NONE
     """Windows that end up to this time are closed, whatever the watermark is: the idle timeout closed them (AT-17)."""
     keys: NDArray[np.int64] | None = None
-    """Code of the key of each (``KeyCodes``)."""
+    """Code of the key of each (``KeyCodes``); its hash where nothing is decided by key."""
     ends: NDArray[np.int64] | None = None
     """End of the lifetime of each."""
     end_edges: NDArray[np.bool_] | None = None
@@ -85,9 +85,8 @@ class KeyMarks(Protocol):
 class KeyCoder(Protocol):
     """Tells the keys of arriving events apart from each other, and from those of the events of earlier batches."""
 
-    def __call__(self, arriving: Held, *, among_old: bool) -> NDArray[np.int64]:
-        """The codes of the keys of arriving events, in order of arrival. ``among_old``: these codes are compared with
-        those of earlier batches; otherwise events of earlier batches need not be read."""
+    def __call__(self, arriving: Held) -> NDArray[np.int64]:
+        """The codes of the keys of arriving events, in order of arrival. Reads the events of earlier batches."""
         ...
 
 
@@ -101,7 +100,7 @@ class AdmissionContext:
     key_marks: KeyMarks | None = None
     """Returns the watermarks of the keys around each event; None where keys have none of their own."""
     codes: KeyCoder | None = None
-    """Returns the codes of keys; None where their hashes will do, since nothing is decided by key."""
+    """Returns the codes of keys; None where events have none."""
     repeats: Repeats | None = None
     """Finds repeated message ids; None where the bolt does not ask for that."""
     shut: ShutWindows | None = None

@@ -76,12 +76,11 @@ def _incoming(
     arriving = Held(times=times, payload=rows.table, streams=streams, keys=keys)
     if admission_context.key_marks is None:
         marks = _marks(item, router, rows)
-        if admission_context.codes is not None:
-            among_old = _decided_by_key(item, node, admission_context, times, marks)
-            keys = admission_context.codes(arriving, among_old=among_old)
+        if admission_context.codes is not None and _decided_by_key(item, node, admission_context, times, marks):
+            keys = admission_context.codes(arriving)
     else:
         assert admission_context.codes is not None
-        keys = admission_context.codes(arriving, among_old=True)
+        keys = admission_context.codes(arriving)
         values = key_rows(rows.table, streams, node.keys)
         marks = admission_context.key_marks(keys, times, timely(codes), values)
     if any(node.clocked):  # at the end of a run windows fire early; with a shorter timeout they may be overdue

@@ -116,9 +116,9 @@ class AssignedTask:
         accounted = self._events.accounted_by_stream(self._flags)
         return TaskSnapshot(windows, refs, accounted, evaluations.counts)
 
-    def _code(self, arriving: Held, *, among_old: bool) -> NDArray[np.int64]:
+    def _code(self, arriving: Held) -> NDArray[np.int64]:
         """As in ``KeyCoder``."""
-        old = self._events.old.live(*self._columns_of_keys) if among_old else None
+        old = self._events.old.live(*self._columns_of_keys)
         parts = [arriving] if old is None else [_of_keys(old, self._node), _of_keys(arriving, self._node)]
         keys = self._codes.apply(Held.concat(parts), self._kept_by_key()).keys
         assert keys is not None
