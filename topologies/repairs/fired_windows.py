@@ -42,7 +42,8 @@ def with_repaired(task: TaskReader, state: AssignedState, live: Held, different:
 
 
 def last_of_fired(task: TaskReader, state: AssignedState, live: Held, gone: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which of these events are in a window that has fired and, without those that are gone, would be none."""
+    """Which of these events are in a window that has fired and, without those that are gone, would hold too few to fire
+    again."""
     panes, last = _fired_panes(task, state), np.zeros(len(live), np.bool_)
     merging = [each.merges for each in task.timing.formed_by(task.bolt.anchor)]
     fired: dict[_Of, list[_Span]] = defaultdict(list)
@@ -50,8 +51,9 @@ def last_of_fired(task: TaskReader, state: AssignedState, live: Held, gone: NDAr
         fired[int(panes.kind[row]), int(panes.key[row])].append((int(panes.start[row]), int(panes.end[row])))
     left: dict[_Of, list[_Span]] = defaultdict(list)
     still = live.take(np.flatnonzero(~gone))
-    for of, span, _ in _windows_with(task, state, still, np.ones(len(still), np.bool_)):
-        left[of].append(span)
+    for of, span, members in _windows_with(task, state, still, np.ones(len(still), np.bool_)):
+        if len(members) >= task.timing.least_at_end:
+            left[of].append(span)
     for of, span, members in _windows_with(task, state, live, gone):
         shown = [each for each in fired[of] if _same(each, span, merging=merging[of[0]])]
         if any(not any(_same(each, other, merging=merging[of[0]]) for other in left[of]) for each in shown):

@@ -68,7 +68,8 @@ def _of_assigned(
     seen = np.zeros(len(live), np.bool_) if live.seen is None else live.seen
     windows = windows_of(task, live)
     if state.panes is not None:
-        why = "it is the last one of a window that has fired and may fire again: what was shown could not be taken back"
+        why = "without it too few are left in a window that has fired and may fire again: what was shown could not be "
+        why += "taken back"
         yield rows(gone & last_of_fired(task, state, live, gone)), why
     if not all(each.ends_by_time for each in windows.assigners):
         reached = live.times <= limit_at(reached_span(task, state, live, windows).upto, np.arange(len(live)))

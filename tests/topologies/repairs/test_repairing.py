@@ -312,6 +312,10 @@ NOT_TAKEN_OUT: dict[str, tuple[WindowedBolt, list[dict[str, Any]], int, str]] = 
         in_windows(Total()).with_trigger(Panes(early=after_count(1))), [order("ann", 1.0, 3), order("bob", 1.0, 4)], 0,
         "what was shown could not be taken back",
     ),
+    "panes that need so many events": (
+        in_windows(Total()).with_trigger(Panes(early=after_count(1), at_end=2)),
+        [order("ann", 1.0, 3), order("ann", 1.0, 4), order("bob", 1.0, 4)], 0, "too few are left in a window",
+    ),
 }  # fmt: skip
 
 

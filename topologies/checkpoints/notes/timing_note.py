@@ -95,6 +95,8 @@ class BoltTiming:
     """Whether an event may be early or late by its arrival, and then does not move the watermark as its time says."""
     by_place: bool = False
     """Whether its windows hold or count events by their places among all those of a task, and not by their times."""
+    least_at_end: int = 1
+    """How many events a window needs to fire at its end, where it may fire more than once."""
 
     @property
     def bounds(self) -> Bounds:
@@ -171,6 +173,7 @@ class BoltTiming:
             marks={name: _marks(node, name) for name in node.streams},
             by_arrival=arrival is not None,
             by_place=not node.holds_events and not has_windows_of_time(node),
+            least_at_end=1 if settings.panes is None or settings.panes.at_end is None else settings.panes.at_end.value,
         )
 
 
