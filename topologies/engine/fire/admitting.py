@@ -14,7 +14,7 @@ from manager.storage.segments.event_segments import STREAM_COLUMN, TIME_COLUMN
 from manager.storage.task_state import AssignedState
 from policies.admission import accepted, timely
 from policies.marks import NONE
-from topologies.engine.admission.deciding import AdmissionContext, Decisions, Incoming, Marks, decide
+from topologies.engine.admission.deciding import AdmissionContext, Decisions, Incoming, Marks, decide, joins_windows
 from topologies.engine.admission.recording import record
 from topologies.engine.admission.repeats import Repeats
 from topologies.engine.ingest.router import Router
@@ -101,7 +101,8 @@ def _decided_by_key(
     """Whether it may depend on the events that a task has of a key which of these are admitted."""
     if admission_context.shut is not None or node.bolt.settings.message_id_field is not None:
         return True
-    if not node.event_time or (node.session is None and node.sliding_log is None):
+    by_timeout = node.session is not None and item.admit.closed_until > NONE
+    if not node.event_time or not (joins_windows(node) or by_timeout):
         return False
     closed_until = max(int(node.closes_until(marks.bolt).max(initial=NONE)), item.admit.closed_until)
     return bool((times <= closed_until).any())
