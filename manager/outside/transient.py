@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import re
 
-from windowing.errors import WindboltError
+from windowing.errors import BoltError, CheckpointError, StorageError, WindboltError
 
 _NUMBERS = frozenset(
     {
@@ -59,6 +59,37 @@ def is_transient(error: BaseException | None) -> bool:
             return True
         error = error.__cause__
     return False
+
+
+_OF_VALUES = frozenset({errno.EINVAL, errno.EDOM, errno.ERANGE, errno.EOVERFLOW, errno.EILSEQ})
+"""The system's numbers of errors about what it was given: ``datetime.fromtimestamp(2**56)`` raises the fourth."""
+
+
+def is_of_events(error: BaseException | None) -> bool:
+    """Whether events may have caused an error of users' code, so that another try would raise it again for them alone.
+
+    Not what may pass, a lack of memory, what the system says of files, networks and processes, and what is wrong with
+    the code whatever the events are: a module or a name that there is not. The same holds for what it was raised from.
+    An OSError without a number is what decompressors raise about bytes, unless it is of a library's own class.
+    """
+    if is_transient(error):
+        return False
+    while error is not None:
+        if isinstance(error, WindboltError):  # it has judged already what it was raised from
+            return not isinstance(error, BoltError | CheckpointError | StorageError)
+        if not _of_events(error):
+            return False
+        error = error.__cause__
+    return True
+
+
+def _of_events(error: BaseException) -> bool:
+    if isinstance(error, OSError):
+        own = type(error).__module__ not in ("builtins", "gzip")
+        return error.errno in _OF_VALUES or (error.errno is None and not own)
+    if isinstance(error, NameError):
+        return isinstance(error, UnboundLocalError)  # after a loop over a list that is empty in this event
+    return isinstance(error, Exception) and not isinstance(error, MemoryError | ImportError)
 
 
 def passes_in_java(text: str) -> bool:

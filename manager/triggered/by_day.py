@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from manager.outside.transient import is_of_events
 from manager.triggered.daily_timer import DailyTimer
 from manager.triggered.evaluation import Evaluation
 from policies.firing import fire_daily
@@ -48,6 +49,8 @@ def fire_by_day_rule(evaluation: Evaluation, trigger: DailyByRule) -> None:
                 raise TypeError(f"it returned {day!r:.60}, which is no DayTime")
             return day, day.next(now)
         except Exception as error:
+            if not is_of_events(error):
+                raise
             evaluation.refusals.refuse(event, trigger.rule, error)
             return None
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from manager.keyed.key_states import KeyRecord
 from manager.keyed.rule_cache import RuleCache
+from manager.outside.transient import is_of_events
 from manager.triggered.evaluation import Evaluation
 from policies.firing import CLOSE, FULL, RULE, TIMEOUT, Timeout, fire_open
 from windowing.settings.triggers import FireResult, RuleTrigger, TriggerCall, asking
@@ -108,6 +109,8 @@ class RuleWindow:
             answer = _known(self._ask(row, call))
             cache = stored.keep(call.cache)
         except Exception as error:
+            if not is_of_events(error):
+                raise
             self._evaluation.refusals.refuse(event, self._rule, error)
             self._cache = self._stored.restored()
             return

@@ -7,6 +7,7 @@ from contextlib import redirect_stdout
 
 import pyarrow as pa
 
+from manager.outside.transient import is_of_events
 from topologies.engine.failures.user_code import failed
 from topologies.engine.time.epoch_seconds import epoch_seconds
 from topologies.engine.time.read_times import read_times
@@ -66,7 +67,8 @@ def _raised(node: WindowedNode, row: pa.Table) -> Exception | None:
 
 def _fails(node: WindowedNode, spout: str, error: Exception, rows: pa.Table, which: str) -> ConfigError:
     settings = node.bolt.settings
-    stops = (settings.extractor_on_error or ("stop" if settings.extractor_on_columns else "errors")) == "stop"
+    on_error = settings.extractor_on_error or ("stop" if settings.extractor_on_columns else "errors")
+    stops = on_error == "stop" or not is_of_events(error)
     return ConfigError(
         f"the timestamp extractor of bolt {node.name!r} fails on {which} of {spout!r}",
         why=failed(node.name, 0, which, error, columns=rows.column_names).why,

@@ -21,8 +21,9 @@ class PlainBolt(Component):
 
     ``"stop"``: the run ends, and says where. ``"errors"``: the event goes to the stream ``errors`` of the bolt with the
     exception as its reason, nothing is emitted for it, and it is ``invalid`` at the windowed bolts that the bolt feeds;
-    a BatchBolt is called again with fewer events, to find those that it fails on. Failures that may pass, such as a
-    connection that is lost, end the run in either case.
+    a BatchBolt is called again with fewer events, to find those that it fails on. What is not about the event ends the
+    run in either case: what may pass (a connection that is lost), what the system says of files, networks and
+    processes, a lack of memory, and a module or a name that there is not.
     """
     time_shift: int = 0
     """Microseconds by which it moves the time of what passes through it, and the watermark with it (SI-25)."""

@@ -193,6 +193,8 @@ class WindowedBolt(ConfiguredBolt):
         ``on_error``: ``"errors"`` sends an event on which the function fails to the stream ``errors``, with the
         exception as its reason; ``"stop"`` ends the run. By default ``"errors"``; with ``columns=True`` it is
         ``"stop"``, and with ``"errors"`` the function is called again with fewer rows, to find those on which it fails.
+        What is not about the event ends the run in either case: what may pass (a connection that is lost), what the
+        system says of files, networks and processes, a lack of memory, and a module or a name that there is not.
         """
         if on_error not in (None, "stop", "errors"):
             raise ConfigError(

@@ -127,7 +127,8 @@ class CountTrigger:
 class RuleTrigger:
     """Fires by what a rule says of each event (UH-16 to UH-19), or when the timeout has passed (UH-15).
 
-    An event on which the rule fails is refused, and not in the window.
+    An event on which the rule fails is refused, and not in the window; what is not about the event ends the run, as
+    with timestamp extractors.
     """
 
     rule: TriggerRule
@@ -172,7 +173,8 @@ class DailyByRule:
     """Fires and purges once a day at the time that a rule takes from the events (UH-23).
 
     A time that has passed today is meant for tomorrow. The latest event decides; until another says otherwise its time
-    holds for the following days. An event on which the rule fails is refused, and not in the window.
+    holds for the following days. An event on which the rule fails is refused, and not in the window; what is not about
+    the event ends the run, as with timestamp extractors.
     """
 
     rule: TimeRule

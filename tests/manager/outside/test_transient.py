@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import bz2
 import errno
+import gzip
+import json
 import os
 import socket
+import urllib.error
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow.fs as pafs
 import pytest
 
-from manager.outside.transient import is_transient, passes_in_java
+from manager.outside.transient import is_of_events, is_transient, passes_in_java
 from manager.storage.file_systems import object_store
 from manager.storage.file_systems.storage_errors import as_storage_error
 from windowing.errors import BoltError, CheckpointError, DataError, StorageError, TakenOver, UnreachableError
@@ -135,3 +142,67 @@ def test_what_obstore_really_says_of_a_store_that_is_away_passes(nobody: str, mo
 def test_an_error_keeps_that_it_passes_where_it_is_said_whose_it_is() -> None:
     error = StorageError("x cannot be read", transient=True)
     assert error.about("sink 'out'").during("committing batch 7", "nothing is lost").transient
+
+
+def _empty(items: tuple[int, ...] = ()) -> int:
+    for item in items:
+        last = item
+    return last
+
+
+@pytest.mark.parametrize(
+    "raising",
+    [
+        lambda: int("two"),
+        lambda: {"present": 1}["absent"],
+        lambda: dict(None),  # type: ignore[call-overload]
+        lambda: datetime.fromtimestamp(2**56, UTC),
+        lambda: datetime.fromtimestamp(2**80, UTC),
+        lambda: gzip.decompress(b"no gzip"),
+        lambda: bz2.decompress(b"this is no bz2"),
+        lambda: json.loads("{"),
+        b"\xff".decode,
+        _empty,
+    ],
+)
+def test_what_the_value_of_an_event_does_is_of_the_event(raising: Callable[[], Any]) -> None:
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - any
+        raising()
+    assert isinstance(raised.value, Exception)
+    assert is_of_events(raised.value)
+    assert is_of_events(caused(ValueError("a bad event"), raised.value))
+    assert is_of_events(caused(DataError("a rule failed"), ConnectionError()))
+
+
+class OfALibrary(OSError):
+    """As ``requests`` has them, without a number."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionError("no route"),
+        TimeoutError(),
+        socket.gaierror(-2, "Name or service not known"),
+        urllib.error.URLError("no answer"),
+        OfALibrary("no answer"),
+        PermissionError(errno.EACCES, "Permission denied"),
+        FileNotFoundError(errno.ENOENT, "No such file"),
+        OSError(errno.ENOSPC, "No space left on device"),
+        OSError(errno.EMFILE, "Too many open files"),
+        OSError(S3_503),
+        MemoryError(),
+        ModuleNotFoundError("No module named 'absent'"),
+        NameError("name 'absent' is not defined"),
+        KeyboardInterrupt(),
+        SystemExit(3),
+        StorageError("it cannot be written"),
+        BoltError("bolt 'a' failed"),
+    ],
+    ids=repr,
+)
+def test_what_is_of_the_machine_or_of_the_code_is_not(error: BaseException) -> None:
+    assert not is_of_events(error)
+    wrapped = ValueError("a bad event")
+    wrapped.__cause__ = error
+    assert not is_of_events(wrapped)

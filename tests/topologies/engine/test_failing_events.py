@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -289,6 +290,47 @@ def test_an_event_on_which_an_extractor_fails_is_invalid(extractor: Any, how: An
 def test_an_extractor_that_fails_ends_the_run_where_that_is_said(extractor: Any, how: Any) -> None:
     with pytest.raises(BoltError, match=r"bolt 'n' failed.*ValueError: invalid literal"):
         by_extractor(extractor, **how)
+
+
+def asks_a_service(event: Any) -> int:
+    """Milliseconds, from a service that is away for one event."""
+    if event["text"] == "five":
+        raise ConnectionError("no route to the service")
+    return 1000
+
+
+def asks_for_all(table: pa.Table) -> pa.Array:
+    """Milliseconds of a table, from a service that is away."""
+    raise ConnectionError("no route to the service")
+
+
+def lacks_a_name(event: Any) -> int:
+    """Milliseconds, by a name that there is not."""
+    return int(absent)  # type: ignore[name-defined]  # noqa: F821
+
+
+@pytest.mark.parametrize(
+    ("extractor", "how", "said", "passes"),
+    [
+        (asks_a_service, {}, "ConnectionError: no route to the service", True),
+        (asks_a_service, {"on_error": "errors"}, "ConnectionError: no route to the service", True),
+        (asks_for_all, {"columns": True, "on_error": "errors"}, "ConnectionError: no route to the service", True),
+        (lacks_a_name, {}, "NameError: name 'absent' is not defined", False),
+    ],
+)
+def test_a_failure_of_an_extractor_that_is_not_about_the_event_ends_the_run(
+    extractor: Any, how: Any, said: str, passes: bool
+) -> None:
+    with pytest.raises(BoltError, match=rf"bolt 'n' failed.*{said} at .*{Path(__file__).name}:\d+") as raised:
+        by_extractor(extractor, **how)
+    assert raised.value.transient is passes
+
+
+def test_a_number_that_is_no_time_to_the_system_is_about_the_event() -> None:
+    found, errors = by_extractor(lambda event: datetime.fromtimestamp(2**56 if event["id"] == 1 else 5, UTC))
+    assert found == [{"n": 6, "ids": [0, 2, 3, 4, 5, 6]}]
+    assert [row["_row"] for row in errors] == [1]
+    assert "OSError: [Errno 75]" in errors[0]["_reason"]
 
 
 @pytest.mark.parametrize(

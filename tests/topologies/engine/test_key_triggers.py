@@ -35,7 +35,7 @@ from windowing import (
     triggers,
 )
 from windowing.data.returned_rows import EmittedRows
-from windowing.errors import ConfigError, TopologyError
+from windowing.errors import BoltError, ConfigError, TopologyError
 from windowing.settings.kinds import Session
 from windowing.settings.panes import Panes
 from windowing.settings.triggers import (
@@ -202,6 +202,18 @@ def test_an_event_on_which_a_rule_fails_is_refused(refused: str | None) -> None:
         assert (row["key"], row["id"]) == ("a", "bad")
     accounts = step.manifest.bolts["windows"].accounts
     assert (accounts["received"], accounts["windowed"], accounts["invalid"]) == (3, 2, 1)
+
+
+def test_a_rule_that_finds_its_service_away_ends_the_run_with_its_line() -> None:
+    def rule(event: Tuple, call: Any = None) -> Any:
+        raise ConnectionError("no route to the service")
+
+    for trigger in (RuleTrigger(rule), DailyByRule(rule)):
+        topology, _, wrong = a_topology(Shown().with_key("key").with_trigger(trigger))
+        with pytest.raises(BoltError, match=r"bolt 'windows' failed.*no route to the service at .*test_key") as raised:
+            run(topology, Events(0, (("a", "1"),)))
+        assert raised.value.transient
+        assert not wrong.rows
 
 
 @pytest.mark.feature("UH-22")

@@ -71,11 +71,6 @@ def cause(error: BaseException, columns: Sequence[str]) -> str:
     return f"{error_text(error)}{_meant(error, columns)}{line_of(error)}"
 
 
-def is_of_events(error: BaseException) -> bool:
-    """True for an exception that events may have caused, and that another try would raise again for them."""
-    return not isinstance(error, (BoltError, MemoryError, *UNREADABLE)) and not is_transient(error)
-
-
 def line_of(error: BaseException) -> str:
     """Where in the user's code an exception was raised, as `` at FILE:LINE, in FUNCTION``: the innermost frame outside
     windbolt and its libraries. Empty where there is none."""

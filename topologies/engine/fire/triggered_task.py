@@ -13,6 +13,7 @@ from manager.storage.segments.segments import SegmentWriter
 from manager.storage.task_state import TriggeredState
 from manager.triggered.triggered_windows import TriggeredWindows
 from topologies.engine.admission.deciding import AdmissionContext
+from topologies.engine.failures.user_code import bolt_failure
 from topologies.engine.fire.admitting import Admitted
 from topologies.engine.fire.held_events import TaskEvents, no_events
 from topologies.engine.fire.task_windows import Firing, TaskSnapshot
@@ -63,7 +64,9 @@ class TriggeredTask:
             trigger, events, 0 if old is None else len(old), self._key_states, node.streams,
             key=node.bolt.settings.key, task=self._item.task, capacity=node.bolt.settings.capacity,
         )  # fmt: skip
-        yield from windows.windows(self._item.end.clock, close=self._item.frontiers.current == FOREVER)
+        batch, task = self._router.context.batch, self._item.task
+        with bolt_failure(node.name, batch, f"in task {task} in asking its trigger", task=task):
+            yield from windows.windows(self._item.end.clock, close=self._item.frontiers.current == FOREVER)
         self._evaluated = events, windows
         if windows.refused:
             router = self._router

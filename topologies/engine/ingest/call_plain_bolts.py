@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from manager.outside.transient import is_of_events
 from topologies.engine.batch.context import Context
-from topologies.engine.failures.user_code import bolt_failure, cause, is_of_events
+from topologies.engine.failures.user_code import bolt_failure, cause
 from topologies.engine.rows.routed_rows import Rows
 from topologies.graph.nodes.plain import PlainNode
 from topologies.graph.streams import stream_label

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from topologies.engine.failures.user_code import is_of_events
+from manager.outside.transient import is_of_events
 from topologies.engine.time.reasons import Reasons, first_reasons, reasons_of
 from topologies.graph.nodes.windowed import WindowedNode
 from windowing.data.tuples import Tuple
@@ -115,7 +115,7 @@ def _each_time(node: WindowedNode, extractor: Any, table: pa.Table) -> tuple[NDA
         except _WrongType:
             raise
         except Exception as error:
-            if stop:
+            if stop or not is_of_events(error):
                 raise
             failures[index] = _failure(error)
             values.append(None)
