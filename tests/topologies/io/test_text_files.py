@@ -24,7 +24,7 @@ from topologies.io.formats import FileSplit, file_format, write_table
 from topologies.io.formats.lines.csvrows import RowFinder
 from topologies.sources.deaths import without_lines
 from windowing import Bolt
-from windowing.data.schema import parse_schema
+from windowing.data.schema import SchemaLike, parse_schema
 from windowing.errors import ConfigError, DataError, SchemaError
 
 FS = pafs.LocalFileSystem()
@@ -33,7 +33,7 @@ _WIDE = Context(prec=200)
 
 
 def read(
-    path: Path, kind: str, schema: str, **options: Any
+    path: Path, kind: str, schema: SchemaLike, **options: Any
 ) -> tuple[list[dict[str, Any]], list[int], list[dict[str, Any]]]:
     rows: list[dict[str, Any]] = []
     numbers: list[int] = []
@@ -596,6 +596,7 @@ def _json_number(text: str) -> str:
         ("2024-01-01T06:00:03,5Z", "2024-01-01T06:00:03.500000"),
         ("2024-01-01 06:00", "2024-01-01T06:00:00"),
         ("20240101T06", "2024-01-01T06:00:00"),
+        ("2024-01-01T06:00:00.123456789012Z", "2024-01-01T06:00:00.123456"),
     ],
 )
 def test_times_may_be_spelled_as_iso_8601_and_rfc_3339_allow(tmp_path: Path, text: str, moment: str) -> None:
@@ -623,3 +624,42 @@ def test_what_is_no_time_says_what_it_looks_like(tmp_path: Path, text: str, hint
     _, _, bad = read(tmp_path / "a.csv", "csv", "t timestamp")
     assert hint in bad[0]["reason"]
     assert "extractor" in bad[0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "hint"),
+    [
+        ("9999-12-31 23:00", "America/New_York", "in UTC it is after the year 9999; write null"),
+        ("9999-12-31T23:00:00-05:00", None, "in UTC it is after the year 9999"),
+        ("0001-01-01 03:00", "Asia/Tokyo", "in UTC it is before the year 1"),
+        ("0000-01-01", None, "its year is none of 1 to 9999"),
+        ("10000-01-01T00:00:00Z", None, "its year is none of 1 to 9999"),
+        ("0000-02-30", None, "there is no such day or time"),
+        ("9999-02-29", None, "there is no such day or time"),
+        ("2024-01-01T06:00:00+25:00", None, "there is no such offset"),
+    ],
+)
+def test_a_time_beyond_the_calendar_says_so(tmp_path: Path, text: str, zone: str | None, hint: str) -> None:
+    (tmp_path / "a.csv").write_text(f"t,x\n{text},1\n", encoding="utf-8")
+    schema = pa.schema([("t", pa.timestamp("us", zone or "UTC"))])
+    _, _, bad = read(tmp_path / "a.csv", "csv", schema)
+    assert hint in bad[0]["reason"]
+    assert "declare a string" in bad[0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"), [("2024-05-01T06:00", "a time of day, which a date has not"), ("2024-02-30", "no such day")]
+)
+def test_a_date_says_what_is_wrong_with_it(tmp_path: Path, text: str, hint: str) -> None:
+    (tmp_path / "a.csv").write_text(f"t,x\n{text},1\n", encoding="utf-8")
+    _, _, bad = read(tmp_path / "a.csv", "csv", "t date")
+    assert hint in bad[0]["reason"]
+
+
+@pytest.mark.parametrize(
+    "times", [pa.array([253_402_318_800_000_000], pa.timestamp("us")), pa.array([3_000_000], pa.date32())]
+)
+def test_a_time_of_a_binary_file_beyond_the_calendar_says_so_too(tmp_path: Path, times: pa.Array) -> None:
+    pq.write_table(pa.table({"t": times}), tmp_path / "a.parquet")
+    _, _, bad = read(tmp_path / "a.parquet", "parquet", "t timestamp")
+    assert "is outside the years 1 to 9999 in UTC" in bad[0]["reason"]

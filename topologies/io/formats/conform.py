@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -115,7 +117,7 @@ def parted(
         BadRow(
             int(numbers[at]),
             "; ".join(
-                _reason(table.schema.field(name), wrong[name][place], encoding)
+                _reason(table.schema.field(name), raw.schema.field(name).type, wrong, place, encoding)
                 for name, mask in masks.items()
                 if mask[at]
             ),
@@ -128,7 +130,7 @@ def parted(
 
 def misfit(name: str, value: object, kind: pa.DataType) -> str:
     """The reason why a value does not fit its declared type."""
-    hint = _time_hint(str(value).strip()) if _kinds.is_temporal(kind) else None
+    hint = _time_hint(str(value).strip(), kind) if _kinds.is_temporal(kind) else None
     if hint is not None:
         return f"column {name!r}: {short_repr(value)} is no {type_name(kind)}: {hint}"
     return f"column {name!r}: {short_repr(value)} cannot be read as {type_name(kind)} without changing it"
@@ -139,20 +141,52 @@ _TIMES: tuple[tuple[str, str], ...] = (
     (r"-?\d+\.\d+", "whole numbers are milliseconds since 1970, and this one looks like seconds with a fraction"),
     (r".*\d\s?[AaPp]\.?[Mm]\.?", "it looks like a clock of twelve hours"),
     (r".*:60(\D.*)?", "it looks like a leap second, which timestamps do not have"),
-    (r"\d{4}-?\d\d-?\d\d([Tt ][\d:.,]*([Zz]|[+-]\d\d(:?\d\d)?)?)?", "there is no such day or time"),
     (r".*\d\s?\[?[A-Za-z_]{2,}(/[A-Za-z_]+)*\]?", "its zone is a name, not Z or an offset like +01:00"),
     (r".*\d [+-]\d\d:?\d\d", "there is a space before its offset"),
     (r"\d{1,4}[/.]\d{1,2}[/.]\d{1,4}.*", "which number is the day and which the month cannot be told"),
     (r"\d{1,2}-\d{1,2}-\d{2,4}.*", "which number is the day and which the month cannot be told"),
     (r"\d{4}-?W\d\d.*", "it looks like a week of the year"),
 )
+_MOMENT = re.compile(
+    r"([+-]?\d{4,})-?(\d\d)-?(\d\d)"
+    r"([Tt ](\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,]\d+)?)?)?(?:[Zz]|([+-]\d\d)(?::?(\d\d))?)?)?"
+)
+_BEYOND = "write null for an end that is not known, or declare a string"
 
 
-def _time_hint(text: str) -> str | None:
-    found = next((hint for pattern, hint in _TIMES if re.fullmatch(pattern, text)), None)
-    if found is None:
-        return None
-    return f"{found}; write it like 2024-05-01T06:00:00Z, or declare a string and read it in an extractor"
+def _time_hint(text: str, kind: pa.DataType) -> str | None:
+    """What a text looks like that is no time, and what to do about it; None where it looks like nothing known."""
+    advice = "write it like 2024-05-01T06:00:00Z, or declare a string and read it in an extractor"
+    if _kinds.is_date(kind):
+        advice = "write it like 2024-05-01, or declare a string"
+    for pattern, hint in _TIMES[:4]:
+        if re.fullmatch(pattern, text):
+            return f"{hint}; {advice}"
+    found = _MOMENT.fullmatch(text)
+    if found is not None:
+        hint, beyond = _of_moment(found, kind)
+        return f"{hint}; {_BEYOND if beyond else advice}"
+    hint = next((hint for pattern, hint in _TIMES[4:] if re.fullmatch(pattern, text)), "")
+    return f"{hint}; {advice}" if hint else None
+
+
+def _of_moment(found: re.Match[str], kind: pa.DataType) -> tuple[str, bool]:
+    """What is wrong with a day and a time of day, and whether that is its year."""
+    year, month, day, hour, minute, second = (int(part or 0) for part in found.group(1, 2, 3, 5, 6, 7))
+    try:
+        datetime(2000 + year % 400, month, day, hour, minute, second, tzinfo=UTC)  # the calendar repeats itself
+    except ValueError:
+        return "there is no such day or time", False
+    if not 1 <= year <= 9999:
+        return "its year is none of 1 to 9999", True
+    if _kinds.is_date(kind):
+        return ("it has a time of day, which a date has not" if found[4] else "there is no such day"), False
+    hours, minutes = (abs(int(part or 0)) for part in found.group(8, 9))
+    if hours > 23 or minutes > 59:
+        return "there is no such offset", False
+    if year in (1, 9999):
+        return f"in UTC it is {'before the year 1' if year == 1 else 'after the year 9999'}", True
+    return "there is no such day or time", False
 
 
 def _takeable(raw: pa.Table) -> pa.Table:
@@ -173,7 +207,11 @@ def _with_bytes(raw: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, names=raw.column_names)
 
 
-def _reason(field: pa.Field, value: object, encoding: str) -> str:
+def _reason(field: pa.Field, given: pa.DataType, wrong: dict[str, list[Any]], index: int, encoding: str) -> str:
+    """Why a value, which was ``given`` as this type, is bad."""
+    value = wrong[field.name][index]
+    if _kinds.is_timestamp(given) or _kinds.is_date(given):
+        return f"column {field.name!r}: {value!s} as {given} is outside the years 1 to 9999 in UTC; {_BEYOND}"
     if not isinstance(value, bytes):
         return misfit(field.name, value, field.type)
     try:

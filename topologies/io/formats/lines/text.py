@@ -5,9 +5,8 @@
 - Doubles: the nearest double; ``nan``, ``inf``, ``Infinity``. A number too large for the type is bad, not infinite.
 - Decimals: exact, or bad. Booleans: true, false, 1, 0. Dates: ``2024-05-01``, of the years 1 to 9999.
 - Timestamps: ISO 8601 and RFC 3339, a date and a time with a ``T`` or a space between them (``2024-05-01T06:00:00.5``,
-  ``20240501T060000``), with or without a zone (``Z``, ``+02``, ``+0200``, ``+02:00``; none = that of the type, UTC). Up
-  to three digits beyond the microsecond are truncated, towards minus infinity. A whole number is milliseconds since
-  the epoch.
+  ``20240501T060000``), with or without a zone (``Z``, ``+02``, ``+0200``, ``+02:00``; none = that of the type, UTC).
+  Digits beyond the microsecond are truncated, towards minus infinity. A whole number is milliseconds since the epoch.
 - White space around any of these is ignored.
 """
 
@@ -190,7 +189,7 @@ def _milliseconds(values: pa.Array, target: pa.DataType) -> Converted:
 def _cut_fractions(values: pa.Array, digits: int) -> pa.Array:
     if not digits:
         return pc.replace_substring_regex(values, r"\.\d+", "")
-    return pc.replace_substring_regex(values, rf"(\.\d{{{digits}}})\d{{1,3}}(Z|[+-]|$)", r"\1\2")
+    return pc.replace_substring_regex(values, rf"(\.\d{{{digits}}})\d+(Z|[+-]|$)", r"\1\2")
 
 
 def with_full_stop(values: pa.Array, target: pa.DataType) -> pa.Array:
