@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import random
+import re
 from decimal import Context, Decimal
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,10 @@ from tests.helpers.examples import examples
 from tests.oracles import csv_rows
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.io.formats import FileSplit, file_format, write_table
+from topologies.io.formats import isolate as isolating
+from topologies.io.formats.lines import text as text_module
 from topologies.io.formats.lines.csvrows import RowFinder
+from topologies.io.formats.lines.text import parse_text
 from topologies.sources.deaths import without_lines
 from windowing import Bolt
 from windowing.data.schema import SchemaLike, parse_schema
@@ -663,3 +667,58 @@ def test_a_time_of_a_binary_file_beyond_the_calendar_says_so_too(tmp_path: Path,
     pq.write_table(pa.table({"t": times}), tmp_path / "a.parquet")
     _, _, bad = read(tmp_path / "a.parquet", "parquet", "t timestamp")
     assert "is outside the years 1 to 9999 in UTC" in bad[0]["reason"]
+
+
+# many bad values
+
+
+NUMBERS = st.from_regex(
+    r"\A[+-]?(\d{0,5}0{0,3}\.?\d{0,5}0{0,3}|\.|\d{17,21}|0x[0-9a-f]{1,3}|1\.2\.3)([eE][+-]?\d{1,3})?\Z", fullmatch=True
+)
+
+
+@examples(60)
+@given(st.lists(NUMBERS, min_size=1, max_size=20), st.integers(1, 38), st.integers(0, 38))
+def test_each_number_among_bad_ones_is_what_it_is_alone(texts: list[str], precision: int, scale: int) -> None:
+    for kind in (pa.decimal128(precision, min(scale, precision)), pa.int64(), pa.uint64(), pa.int8()):
+        column, bad = parse_text(pa.array([*texts, None, "x"]), kind)
+        expected = [exactly(text, kind) for text in texts]
+        assert column.to_pylist() == [*expected, None, None]
+        assert bad is not None
+        assert bad.tolist() == [*(value is None for value in expected), False, True]
+
+
+def exactly(text: str, kind: pa.DataType) -> Decimal | int | None:
+    """The number that a text is, if the type has it."""
+    flags = re.IGNORECASE | re.ASCII
+    if re.fullmatch(r"-?0x[0-9a-f]+", text, flags):
+        number = Decimal(int(text, 16)) if pa.types.is_integer(kind) else None
+    else:
+        number = Decimal(text) if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", text, flags) else None
+    if number is None:
+        return None
+    if pa.types.is_decimal(kind):
+        places = number.scaleb(kind.scale, _WIDE)
+        return number if places == places.to_integral_value() and abs(places) < 10**kind.precision else None
+    bits = kind.bit_width
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if pa.types.is_signed_integer(kind) else (0, 2**bits - 1)
+    return int(number) if abs(number) < 10**38 and number == int(number) and low <= number <= high else None
+
+
+@pytest.mark.parametrize("kind", [pa.decimal128(5, 2), pa.int64(), pa.float64()])
+def test_a_column_of_bad_numbers_is_converted_at_once(kind: pa.DataType, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    plain = isolating.attempt
+
+    def counted(values: pa.Array, kernels: Any) -> pa.Array | None:
+        calls.append(len(values))
+        return plain(values, kernels)
+
+    for module in (text_module, isolating):
+        monkeypatch.setattr(module, "attempt", counted)
+    wrong = "1.2.3" if pa.types.is_floating(kind) else "99999999999999999999.5"
+    column, bad = parse_text(pa.array([f"{wrong}{at}" for at in range(5000)]), kind)
+    assert bad is not None
+    assert bad.all()
+    assert column.null_count == 5000
+    assert len(calls) <= 4

@@ -12,6 +12,7 @@ never a number. A value that cannot be kept is a bad row here, and fails the bol
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from topologies.io.formats.isolate import Converted, Kernel, Mask, blank, either, isolate, valid, whole_numbers
+from topologies.io.formats.isolate import Converted, Mask, attempt, blank, either, isolate, valid, whole_numbers
 from topologies.io.formats.lines.arrow_times import from_dates, from_milliseconds, from_timestamps, within_calendar
-from topologies.io.formats.lines.text import convertible_text, parse_text
-from windowing.data.decimals import rescaled, to_decimal
+from topologies.io.formats.lines.text import convertible_text, decimals, parse_text
+from windowing.data.decimals import rescaled
 
 _kinds = pa.types
 _POWERS = 38
@@ -135,13 +136,10 @@ def _plain(values: pa.Array, target: pa.DataType) -> Converted:
         return _kept_if_equal(values, target)
     if _kinds.is_decimal(source) and _kinds.is_floating(target):
         return parse_text(values.cast(pa.string()), target)  # Arrow's own cast is not always the nearest
-    return isolate(values, target, _to_decimal(target) if _kinds.is_decimal(target) else lambda some: some.cast(target))
-
-
-def _to_decimal(target: pa.DataType) -> Kernel:
-    return lambda some: (
-        rescaled(some, target) if _kinds.is_decimal(some.type) else to_decimal(some.cast(pa.string()), target)
-    )
+    if _kinds.is_decimal(target):
+        whole = attempt(values, (partial(rescaled, target=target),)) if _kinds.is_decimal(source) else None
+        return decimals(values.cast(pa.string()), target) if whole is None else (whole, None)
+    return isolate(values, target, lambda some: some.cast(target))
 
 
 def _moments(values: pa.Array, target: pa.DataType) -> Converted:
