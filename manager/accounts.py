@@ -12,8 +12,12 @@ from windowing.errors import WindboltError
 ACCOUNTS = ("windowed", "late", "early", "dropped", "duplicate", "invalid", "unwindowed", "purged")
 """Every received event is in exactly one of these accounts, or pending."""
 
-BESIDE = ("adjusted", "early_input", "late_input", "out_of_order")
-"""Counted in addition to the accounts: what the time rules found, whatever happened to the event (AZ-24)."""
+BESIDE = ("adjusted", "early_input", "late_input", "out_of_order", "truncated")
+"""Counted in addition to the accounts: what the time rules found, whatever happened to the event (AZ-24); and events of
+which a time was finer than microseconds, and was cut."""
+
+SHOWN = ("adjusted", "truncated")
+"""Those of ``BESIDE`` that are shown with the accounts: the events whose times are not those that they came with."""
 
 SKIPPED = "skipped"
 """Count of events that were not received because they are older than the first output of the run needs (AZ-13)."""
@@ -62,11 +66,11 @@ class Accounts:
             )
 
     def totals(self, pending: int) -> dict[str, int]:
-        """The totals of all accounts over all streams, with ``received``, ``adjusted`` and ``pending``."""
-        return {name: self[name] for name in ("received", *ACCOUNTS, "adjusted")} | {"pending": pending}
+        """The totals of all accounts over all streams, with ``received``, those of ``SHOWN`` and ``pending``."""
+        return {name: self[name] for name in ("received", *ACCOUNTS, *SHOWN)} | {"pending": pending}
 
     def metrics(self) -> dict[str, int]:
-        """Totals of what the time rules found (AZ-24): early, late, out-of-order and adjusted events."""
+        """Totals of what the time rules found (AZ-24): early, late, out-of-order, adjusted and truncated events."""
         return {name: self[name] for name in BESIDE}
 
     def of_streams(self, pending: Sequence[int]) -> dict[str, dict[str, int]]:

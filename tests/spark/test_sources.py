@@ -101,9 +101,9 @@ def test_what_cannot_be_read_is_accounted_for_and_the_query_goes_on(tmp_path: Pa
     assert local is not None
     assert last.bolts == local.bolts
     assert last.spouts == local.spouts
-    assert last.spouts["csv"] == {"rows": 2, "invalid": 2, "unreadable_files": 0}
-    assert last.spouts["jsonl"] == {"rows": 2, "invalid": 2, "unreadable_files": 0}
-    assert last.spouts["parquet"] == {"rows": ROWS, "invalid": 1, "unreadable_files": 1}
+    assert last.spouts["csv"] == {"rows": 2, "invalid": 2, "unreadable_files": 0, "truncated": 0}
+    assert last.spouts["jsonl"] == {"rows": 2, "invalid": 2, "unreadable_files": 0, "truncated": 0}
+    assert last.spouts["parquet"] == {"rows": ROWS, "invalid": 1, "unreadable_files": 1, "truncated": 0}
     accounts = last.bolts["counted"].accounts
     assert accounts["received"] == 4 + 4 + ROWS + 1
     without = {name: sorted(_bare(row) for row in sink.rows) for name, sink in expected.items()}

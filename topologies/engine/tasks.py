@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 
 from manager.storage.file_systems.storage_errors import naming_owner
@@ -36,13 +37,18 @@ from topologies.graph.side_streams import ERROR_SCHEMA
 from topologies.io.file_spout import FileSpout
 from windowing.data.returned_rows import DEFAULT_STREAM
 
+_COUNTED = ("rows", "invalid", "unreadable_files", "truncated")
+"""What is counted of a spout."""
+
 
 def ingest(split: SourceSplit, context: Context) -> Output:
     """Read a split of a source and route its events to the bolts and sinks that read them."""
     spouts, router = dict[str, dict[str, int]](), Router(context)
     for source_batch in split.read(context.topology):
-        spout = spouts.setdefault(source_batch.component, {"rows": 0, "invalid": 0, "unreadable_files": 0})
+        spout = spouts.setdefault(source_batch.component, dict.fromkeys(_COUNTED, 0))
         spout["rows"] += source_batch.table.num_rows
+        if source_batch.truncated is not None:
+            spout["truncated"] += int(np.count_nonzero(source_batch.truncated))
         component, origin = source_batch.component, source_batch.partition
         partition = partition_name(component, origin) if isinstance(origin, str) else origin.of_spout(component)
         clock = context.clock if source_batch.clock is None else source_batch.clock
@@ -54,6 +60,7 @@ def ingest(split: SourceSplit, context: Context) -> Output:
             turns=source_batch.turn,
             partition=partition,
             file=source_batch.source if _of_files(context, component) else "",
+            truncated=source_batch.truncated,
         )
         router.emit((source_batch.component, source_batch.stream), rows)
         if source_batch.bad is not None and len(source_batch.bad):

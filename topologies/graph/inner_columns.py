@@ -15,10 +15,10 @@ from manager.storage.segments.event_segments import WEIGHT_COLUMN
 SEQ_COLUMN, DECISION_COLUMN, END_EDGE_COLUMN = "_seq", "_decision", "_end_edge"
 """What an event is given on its way to the task of its bolt."""
 
-MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN = "_merge_key", "_merge_place"
-"""Where a row of a part that is merged with others belongs."""
+MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN, TRUNCATED_COLUMN = "_merge_key", "_merge_place", "_truncated"
+"""Where a row of a part that is merged with others belongs, and whether a time of it was cut."""
 
-MERGED = (MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN)
+MERGED = (MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN, TRUNCATED_COLUMN)
 """Beside what a spout reads."""
 
 READ = (*INNER, SEQ_COLUMN, DECISION_COLUMN, END_EDGE_COLUMN)

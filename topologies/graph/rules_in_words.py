@@ -22,6 +22,7 @@ from windowing.time.durations import Count, Duration
 
 _BESIDE_RULES = {
     "length", "slide", "timestamp_extractor", "extractor_on_columns", "extractor_on_error",
+    "extractor_on_truncation",
     *(name for name, declared in DECLARED.items() if declared.has_own_place),
 }  # fmt: skip
 """What the JSON of a topology has a place for, beside the rules."""

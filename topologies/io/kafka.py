@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 
 from topologies.io.dead_letters import Undeliverable
+from topologies.io.formats.split import OnTruncation
 from windowing.data.reprs import of_fields
 from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.data.schema import format_schema, parse_schema
@@ -69,6 +70,8 @@ class KafkaSpout:
     options: Mapping[str, str] = field(default_factory=dict, repr=False)  # they may contain passwords
     timezone: str | None = None
     """The zone of times that are written without one; None: UTC."""
+    on_truncation: OnTruncation = "cut"
+    """What happens to times that are finer than microseconds."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """What its rows have in columns where they have no value."""
 

@@ -16,6 +16,7 @@ from topologies.io.formats import FormatName, file_format
 from topologies.io.formats.access import COMPRESSIONS, unread_compression
 from topologies.io.formats.choose_format import format_of
 from topologies.io.formats.lines.textlines import LINE
+from topologies.io.formats.split import OnTruncation, check_truncation
 from topologies.io.kafka import (
     Form,
     KafkaSpout,
@@ -81,6 +82,13 @@ class MemorySpout:
 Spout = FileSpout | FrameSpout | KafkaSpout | MemorySpout
 
 
+def on_truncation_of(spout: object) -> OnTruncation:
+    """What a spout does with times that are finer than microseconds; spouts of rows in Python have none."""
+    if isinstance(spout, FileSpout):
+        return getattr(spout.format, "on_truncation", "cut")
+    return spout.on_truncation if isinstance(spout, KafkaSpout) else "cut"
+
+
 @checked_value
 def files(
     path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
@@ -96,6 +104,7 @@ def files(
     timezone: str | None = None,
     on_missing: Literal["stop", "invalid"] = "stop",
     on_change: Literal["warn", "error", "ignore"] = "warn",
+    on_truncation: OnTruncation = "cut",
     **options: Any,
 ) -> FileSpout:
     """Events from Parquet, CSV, JSON, Arrow, ORC or text files, in the order in which they were last changed.
@@ -127,6 +136,9 @@ def files(
     ``timezone="America/New_York"``: the zone of times that have none, text and other; UTC without it. A local time that
     is there twice is the first of the two; one that is skipped counts from before the clocks were changed.
 
+    Times have microseconds: what is finer, in texts or in columns of nanoseconds, is cut off towards the past, and such
+    rows are counted as ``truncated``; with ``on_truncation="error"`` they are invalid.
+
     Further options are the format's. Of CSV: ``delimiter=";"``; ``decimal_point=","`` for numbers such as ``1,5``;
     ``null_values=["-", "n/a"]``, unquoted spellings of null beside the empty one; ``quote="'"``, or None;
     ``escape="\\\\"`` for files in which a quote within a value has a backslash before it, as in those of Spark, and is
@@ -150,11 +162,13 @@ def files(
     _check_limits(text, files_per_batch, bytes_per_batch)
     _check_choices(text, on_missing, on_change, options)
     _check_merged(merge_by, defaults)
+    # Lines have no times: the format "text" knows no such option, and refuses one.
+    cut = {} if name == "text" and on_truncation == "cut" else {"on_truncation": on_truncation}
     return _checked(
         FileSpout(
             paths,
             declared=_checked_lines(schema, options) if name == "text" else schema,
-            format=file_format(name, "reading", **options),
+            format=file_format(name, "reading", **cut, **options),
             files_per_batch=files_per_batch,
             bytes_per_batch=bytes_per_batch,
             metadata=checked_file_metadata(metadata),
@@ -338,6 +352,7 @@ def kafka(
     value: Form = "binary",
     metadata: bool | str | Iterable[str] = False,
     timezone: str | None = None,
+    on_truncation: OnTruncation = "cut",
     options: Mapping[str, Any] | None = None,
 ) -> KafkaSpout:
     """Events from Kafka, by Spark's connector; ``servers`` is ``"host:9092,host:9092"``.
@@ -351,7 +366,8 @@ def kafka(
     ``defaults={"currency": "EUR"}``: what rows have in a column where they have no value, because it is null or the
     JSON object lacks the name.
 
-    ``timezone``: the zone of times that are written without one, as for ``files``; it needs a ``schema``.
+    ``timezone``: the zone of times that are written without one; ``on_truncation``: what happens to those that are
+    finer than microseconds, as for ``files``. Both need a ``schema``.
 
     ``starting`` is where a run with a new checkpoint begins: ``"earliest"``, ``"latest"``, a datetime (with the first
     record of that time), or ``{topic: {partition: offset}}``. ``records_per_batch`` bounds a micro-batch (500,000).
@@ -362,7 +378,7 @@ def kafka(
     checked_form("value", value)
     columns = checked_metadata(metadata)
     _check_records(schema, key, value, columns, records_per_batch)
-    _check_zone(schema, timezone)
+    _check_times(schema, timezone, on_truncation)
     return _checked(
         KafkaSpout(
             checked_servers(servers),
@@ -376,6 +392,7 @@ def kafka(
             records_per_batch=records_per_batch,
             options=checked_options(options),
             timezone=checked_zone(timezone),
+            on_truncation=on_truncation,
             defaults=dict(defaults or {}),
         )
     )
@@ -403,8 +420,15 @@ def _check_records(
         )
 
 
-def _check_zone(schema: SchemaLike | None, timezone: str | None) -> None:
-    """Raise ConfigError for a zone of texts where no text is read."""
+def _check_times(schema: SchemaLike | None, timezone: str | None, on_truncation: OnTruncation) -> None:
+    """Raise ConfigError for a zone of texts, or what happens to their nanoseconds, where no text is read."""
+    check_truncation(on_truncation)
+    if schema is None and on_truncation != "cut":
+        raise ConfigError(
+            f"kafka() with on_truncation={on_truncation!r} and without a schema",
+            why="without a schema the rows are the records, whose timestamps have milliseconds",
+            do="leave on_truncation out, or give a schema",
+        )
     if schema is None and timezone is not None:
         raise ConfigError(
             f"kafka() with timezone={timezone!r} and without a schema",

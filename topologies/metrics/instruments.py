@@ -67,7 +67,7 @@ NOTED = Instrument(
     InstrumentKind.COUNTER,
     "{event}",
     "What the time rules found of events, whatever happened to them: adjusted, early_input, late_input, out_of_order; "
-    "and skipped, older than the first output needs.",
+    "truncated, finer than microseconds and cut; and skipped, older than the first output needs.",
     (*_BOLT, "stream", "finding"),
 )
 WATERMARK = Instrument(
@@ -137,7 +137,7 @@ SPOUT = Instrument(
     "windbolt.spout",
     InstrumentKind.COUNTER,
     "{item}",
-    "What a spout has read: rows, and rows and files that cannot be read.",
+    "What a spout has read: rows, those of which a time was truncated, and rows and files that cannot be read.",
     ("topology", "spout", "what"),
 )
 CHANGED_FILES = Instrument(

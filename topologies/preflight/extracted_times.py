@@ -28,7 +28,7 @@ def extracted_times(node: WindowedNode, spout: str, rows: pa.Table) -> Findings:
         return Findings()
     with redirect_stdout(sys.stderr):
         try:
-            times, reasons = read_times(node, rows)
+            times, reasons, _ = read_times(node, rows)
         except WindboltError as error:
             return Findings(problems=(error,))
         except Exception as error:

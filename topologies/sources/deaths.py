@@ -113,7 +113,7 @@ def without_marked_lines(chunks: list[Chunk], doomed: Sequence[Death], raw: dict
             if left and row.data.strip() == _MARK:
                 death = left.pop(0)
                 rows[index] = BadRow(row.row, death.reason, raw.get(death.at, ""))
-        result.append((table, numbers, BadRows.of(rows)))
+        result.append((table, numbers, BadRows.of(rows).with_truncated(bad.truncated)))
     return None if left else result
 
 
@@ -145,7 +145,8 @@ def without_rows(chunks: list[Chunk], doomed: Sequence[Death]) -> list[Chunk]:
             for index, number in enumerate(numbers[gone].tolist())
         ]
         more = pa.concat_tables([bad.rows, BadRows.of(rows).rows])
-        result.append((table.filter(pa.array(~dead)), numbers[~dead], BadRows(more.cast(BAD_SCHEMA))))
+        left = BadRows(more.cast(BAD_SCHEMA), bad.truncated)
+        result.append((table.filter(pa.array(~dead)), numbers[~dead], left))
     return result
 
 

@@ -63,9 +63,10 @@ class Records:
         topic, partition, _ = self.place
         timed = [_Timed.of(table.combine_chunks()) for table in self.parts]
         chunks = [_chunk(spout, schema, part) for part in timed]
+        truncated = [bad.truncated for _, _, bad in chunks]
         times = np.concatenate([part.merge_keys() for part in timed])
         offsets = np.concatenate([offsets for _, offsets, _ in chunks])
-        bad = pa.concat_tables([bad for _, _, bad in chunks])
+        bad = pa.concat_tables([bad.rows for _, _, bad in chunks])
         yield SourceBatch(
             self.component,
             DEFAULT_STREAM,
@@ -77,6 +78,7 @@ class Records:
             partition=f"{topic}/{partition}",
             keys=self._at(offsets, times),
             bad_keys=self._at(bad.column("row").to_numpy(), times),
+            truncated=BadRows(bad, np.concatenate(truncated)).truncated_among(offsets),
         )
 
     def _at(self, offsets: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -134,38 +136,40 @@ def _untimed(table: pa.Table, milliseconds: NDArray[np.int64]) -> pa.Table:
     ).rows
 
 
-def _chunk(spout: KafkaSpout, schema: pa.Schema, timed: _Timed) -> tuple[pa.Table, NDArray[np.int64], pa.Table]:
+def _chunk(spout: KafkaSpout, schema: pa.Schema, timed: _Timed) -> Chunk:
     """The good rows, their offsets, and the bad rows."""
     if timed.strange is None:
         return _parsed(spout, schema, timed.table)
     rows, offsets, bad = _parsed(spout, schema, timed.table.filter(pa.array(~timed.strange)))
-    return rows, offsets, pa.concat_tables([bad, timed.bad]).sort_by("row")
+    return rows, offsets, BadRows(pa.concat_tables([bad.rows, timed.bad]).sort_by("row"), bad.truncated)
 
 
-def _parsed(spout: KafkaSpout, schema: pa.Schema, table: pa.Table) -> tuple[pa.Table, NDArray[np.int64], pa.Table]:
+def _parsed(spout: KafkaSpout, schema: pa.Schema, table: pa.Table) -> Chunk:
     """The good rows, their offsets, and the bad rows, of records whose timestamps fit."""
     offsets = table.column("offset").to_numpy()
     if spout.declared is None:
-        rows, numbers, bad = settle(table, schema, offsets)
-        return rows, numbers, bad.rows
+        return settle(table, schema, offsets, spout.on_truncation)
     declared = parse_schema(spout.declared)
-    rows, places, bad = parse_values(_whole(table.column("value")), in_zone(declared, spout.timezone))
+    values, zoned = _whole(table.column("value")), in_zone(declared, spout.timezone)
+    rows, places, bad = parse_values(values, zoned, spout.on_truncation)
     rows = in_utc(rows, declared)
-    unreadable = _placed(bad.rows, offsets)
+    unreadable, truncated = _placed(bad.rows, offsets), offsets[bad.truncated]
     if not spout.metadata:
-        return rows, offsets[places], unreadable
+        return rows, offsets[places], BadRows(unreadable, truncated)
     known = table if len(places) == table.num_rows else table.take(pa.array(places))
     about, kept, bad = _metadata(spout, known)
     if len(kept) < len(places):
         unreadable = pa.concat_tables([unreadable, _placed(bad.rows, offsets[places])]).sort_by("row")
         rows, places = rows.take(pa.array(kept)), places[kept]
-    return pa.Table.from_arrays([*rows.columns, *about.columns], schema=schema), offsets[places], unreadable
+    table = pa.Table.from_arrays([*rows.columns, *about.columns], schema=schema)
+    return table, offsets[places], BadRows(unreadable, truncated)
 
 
 def _metadata(spout: KafkaSpout, table: pa.Table) -> Chunk:
     """The metadata columns of rows; a row whose key is not text is bad."""
     named = {name: table.column(METADATA[name]) for name in spout.metadata}
-    return settle(pa.table(named | {"value": table["value"]}), spout.metadata_schema, np.arange(table.num_rows))
+    columns = pa.table(named | {"value": table["value"]})
+    return settle(columns, spout.metadata_schema, np.arange(table.num_rows), spout.on_truncation)
 
 
 def _placed(bad: pa.Table, offsets: NDArray[np.int64]) -> pa.Table:

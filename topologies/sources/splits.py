@@ -85,8 +85,9 @@ class FileSource:
         for table, numbers, bad_rows in read:
             keys = None if spout.merge_by is None else keys_of(table.column(spout.merge_by))
             yield SourceBatch(
-                self.component, DEFAULT_STREAM, table, numbers, bad_rows.rows, self._shown, turn=turn, keys=keys
-            )
+                self.component, DEFAULT_STREAM, table, numbers, bad_rows.rows, self._shown, turn=turn, keys=keys,
+                truncated=bad_rows.truncated_among(numbers),
+            )  # fmt: skip
 
     def _tried(self, node: SpoutNode, spout: FileSpout) -> list[Chunk]:
         """Read the whole split, retrying what is unreachable, since disks, networks and stores recover."""

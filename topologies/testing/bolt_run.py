@@ -50,7 +50,7 @@ class BoltRun:
     errors: list[dict[str, Any]] = field(default_factory=list)
     """What could not be used, with the reason in ``_reason``: events without a time, and what the bolt refused."""
     accounts: dict[str, int] = field(default_factory=dict)
-    """Where its events are: ``received`` is the sum of the others, except for ``adjusted``."""
+    """Where its events are: ``received`` is the sum of the others; ``adjusted`` and ``truncated`` are beside."""
     counters: dict[str, int] = field(default_factory=dict)
     """What it counted by itself."""
 

@@ -214,7 +214,8 @@ class TopologyDriver:
 
     @checked_value
     def accounts(self, bolt: str) -> dict[str, int]:
-        """Where the events of a bolt are: ``received`` is the sum of the others, except for ``adjusted``."""
+        """Where the events of a bolt are: ``received`` is the sum of the others; ``adjusted`` and ``truncated`` are
+        counted beside them."""
         self._node(bolt)
         state = self._run.micro_batch.manifest.bolts[bolt]
         return state.accounts.totals(sum(state.pending))

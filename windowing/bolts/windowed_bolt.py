@@ -185,6 +185,7 @@ class WindowedBolt(ConfiguredBolt):
         *,
         columns: bool = False,
         on_error: Literal["stop", "errors"] | None = None,
+        on_truncation: Literal["cut", "error"] = "cut",
     ) -> Self:
         """Event time from a function of the tuple: whole milliseconds since the epoch, or a datetime (ST-9).
 
@@ -195,7 +196,16 @@ class WindowedBolt(ConfiguredBolt):
         ``"stop"``, and with ``"errors"`` the function is called again with fewer rows, to find those on which it fails.
         What is not about the event ends the run in either case: what may pass (a connection that is lost), what the
         system says of files, networks and processes, a lack of memory, and a module or a name that there is not.
+
+        ``on_truncation``: a time that is finer than microseconds, such as a Timestamp of pandas, is cut off towards the
+        past and its event counted as ``truncated``; with ``"error"`` the event is invalid.
         """
+        if on_truncation not in ("cut", "error"):
+            raise ConfigError(
+                f"with_timestamp_extractor(on_truncation={on_truncation!r:.60})",
+                why="times have microseconds: what is finer is cut off and counted, or such an event is invalid",
+                do="use 'cut' or 'error'",
+            )
         if on_error not in (None, "stop", "errors"):
             raise ConfigError(
                 f"with_timestamp_extractor(on_error={on_error!r:.60})",
@@ -208,7 +218,7 @@ class WindowedBolt(ConfiguredBolt):
             )
         self._one_time_source("with_timestamp_extractor")
         return self._with(timestamp_extractor=extractor, extractor_on_columns=flag("columns", columns),
-                          extractor_on_error=on_error)  # fmt: skip
+                          extractor_on_error=on_error, extractor_on_truncation=on_truncation)  # fmt: skip
 
     @checked_value
     def with_lag(self, lag: Time) -> Self:

@@ -95,6 +95,8 @@ class WindowSettings:
     extractor_on_columns: bool = False
     extractor_on_error: str | None = None
     """What happens to an event on which the extractor fails, where that was said: ``"stop"`` or ``"errors"``."""
+    extractor_on_truncation: str = "cut"
+    """What happens to an event whose extracted time is finer than microseconds: ``"cut"`` or ``"error"``."""
     processing_time: bool = setting(
         False,
         FLAG,

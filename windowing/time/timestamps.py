@@ -81,6 +81,14 @@ def from_column(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], 
     return _scaled(np.where(good, values, 0), scale, shrink), reasons
 
 
+def finer(column: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_] | None:
+    """Which times of a column are finer than microseconds, so that ``from_column`` cuts them; None where none is."""
+    if not (pa.types.is_timestamp(column.type) and column.type.unit == "ns"):
+        return None
+    cut: NDArray[np.bool_] = integers(column)[0] % 1000 != 0
+    return cut if cut.any() else None
+
+
 def to_column(timestamps: NDArray[np.int64]) -> pa.Array:
     """Event times as an Arrow column of ``timestamp('us', 'UTC')``; null for FOREVER, an end that is not known."""
     endless = timestamps == FOREVER

@@ -214,7 +214,7 @@ def test_what_cannot_be_read_is_accounted_for_by_topic_partition_and_offset(kafk
     row = out["rows"].rows[0]
     assert (row["user"], row["ts"], row["kafka_topic"], row["kafka_key"]) == ("ann", at(1), topic, "k")
     assert abs(row["kafka_timestamp"] - datetime.now(UTC)) < timedelta(minutes=5)
-    assert last.spouts["in"] == {"rows": 4, "invalid": 6, "unreadable_files": 0}
+    assert last.spouts["in"] == {"rows": 4, "invalid": 6, "unreadable_files": 0, "truncated": 0}
     accounts = last.bolts["spans"].accounts
     assert (accounts["received"], accounts["windowed"], accounts["invalid"]) == (10, 3, 7)  # and one without a time
     assert len(out["errors"].rows) == 7

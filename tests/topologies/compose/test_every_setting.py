@@ -258,6 +258,7 @@ NOT_WALKED = {
     "timestamp_extractor": "in place of the field",
     "extractor_on_columns": "how the extractor is called",
     "extractor_on_error": "what happens where the extractor fails",
+    "extractor_on_truncation": "what happens to an extracted time in nanoseconds",
     "processing_time": "the other half of the bases",
     "expired": "refused where windows do not follow each other; what it keeps is shown by whoever asks for it",
     "given": "what was called",

@@ -345,7 +345,7 @@ def test_a_file_that_cannot_be_read_is_one_bad_row_before_all_others(tmp_path: P
     assert last is not None
     assert [row["at"] for row in rows.rows] == [0, 1, 2, 3]
     assert [(Path(row["_source"]).name, row["_row"]) for row in bad.rows] == [("2.parquet", None)]
-    assert last.spouts["in"] == {"rows": 4, "invalid": 1, "unreadable_files": 1}
+    assert last.spouts["in"] == {"rows": 4, "invalid": 1, "unreadable_files": 1, "truncated": 0}
 
 
 def test_counts_over_merged_files_hold_rows_that_follow_each_other(tmp_path: Path) -> None:

@@ -262,11 +262,12 @@ class TestScenario:
             (
                 {"expect": {"counts": {"recieved": 1}}},
                 "expect.counts: expected some of received, windowed, late, early, dropped, duplicate, invalid, "
-                "unwindowed, purged, pending, adjusted, found 'recieved'; did you mean 'received'?",
+                "unwindowed, purged, pending, adjusted, truncated, found 'recieved'; did you mean 'received'?",
             ),
             (
                 {"expect": {"metrics": {"late": 1}}},
-                "expect.metrics: expected some of adjusted, early_input, late_input, out_of_order, watermark_delay, ",
+                "expect.metrics: expected some of adjusted, early_input, late_input, out_of_order, truncated, "
+                "watermark_delay, ",
             ),
             (
                 {"expect": {"windows": [{"new": None}]}},

@@ -244,7 +244,7 @@ def test_a_local_run_stops_at_a_file_that_is_gone_and_tries_some_times_before(
         last = run_local(topology).last
     assert out.rows == [{"n": 4}]
     assert last is not None
-    assert last.spouts["in"] == {"rows": 4, "invalid": 1, "unreadable_files": 1}
+    assert last.spouts["in"] == {"rows": 4, "invalid": 1, "unreadable_files": 1, "truncated": 0}
     assert "1.csv' does not exist" in bad.rows[0]["_reason"]
 
 

@@ -298,6 +298,7 @@ def test_a_preset_decides_every_rule_of_time_and_nothing_else() -> None:
     }
     of_the_events = {
         *("timestamp_field", "timestamp_extractor", "extractor_on_columns", "extractor_on_error"),
+        "extractor_on_truncation",
         *("processing_time", "lifetime"),
         "watermark_per_key",
     }

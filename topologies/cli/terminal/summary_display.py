@@ -10,6 +10,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from manager.accounts import SHOWN
 from topologies.cli.terminal.consoles import say
 from topologies.cli.terminal.time_table import counter_words, start_words, time_table
 from topologies.engine.batch.report import BoltReport
@@ -85,15 +86,16 @@ def accounts_table(bolts: dict[str, BoltReport], of_all: str = "") -> Group:
     """
     table = _table(bolts)
     accounts = [bolt.accounts for bolt in bolts.values()]
-    names = [name for name in accounts[0] if name not in ("received", "adjusted")] if accounts else []
+    names = [name for name in accounts[0] if name not in ("received", *SHOWN)] if accounts else []
     for index, name in enumerate(names):
         last = index == len(names) - 1
         style = "" if any(account.get(name) for account in accounts) else "dim"
         row = [f"{'+' if index else ' '} {name}", *(number(account.get(name, 0)) for account in accounts)]
         table.add_row(*row, style=style, end_section=last)
     table.add_row("= received", *(_sum(account, names) for account in accounts), style="bold")
-    if any(account.get("adjusted") for account in accounts):
-        table.add_row("(adjusted)", *(number(account.get("adjusted", 0)) for account in accounts))
+    for name in SHOWN:
+        if any(account.get(name) for account in accounts):
+            table.add_row(f"({name})", *(number(account.get(name, 0)) for account in accounts))
     _add_output(table, [(bolt.fired, bolt.emitted) for bolt in bolts.values()])
     return _titled(f"where the events are{of_all}", table)
 
@@ -150,7 +152,11 @@ def _sum(account: dict[str, int], names: list[str]) -> Text:
 def _spouts_table(spouts: dict[str, dict[str, int]], of_all: str) -> Group:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("", style="bold", overflow="fold")
-    titles = list(dict.fromkeys(what for counts in spouts.values() for what in counts))
+    titles = list(
+        dict.fromkeys(
+            what for counts in spouts.values() for what, count in counts.items() if count or what != "truncated"
+        )
+    )
     for what in titles:
         table.add_column(what.replace("_", " "), justify="right")
     for name, counts in spouts.items():

@@ -17,6 +17,7 @@ FOUND = {
     "late_input": "late arrival",
     "out_of_order": "out of order",
     "adjusted": "adjusted",
+    "truncated": "truncated",
     "dropped": "dropped",
 }
 """The counters and their titles."""

@@ -23,7 +23,7 @@ from topologies.engine.batch.context import Context
 from topologies.engine.batch.executor import Executor
 from topologies.engine.rows.source_batch import RowPartitions, SourceBatch
 from topologies.engine.work.source_splits import MergedSplits, SourceSplit
-from topologies.graph.inner_columns import MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN
+from topologies.graph.inner_columns import MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN, MERGED, TRUNCATED_COLUMN
 from topologies.io.formats.bad import BAD_SCHEMA
 from windowing.data.order import merged_order
 from windowing.time.timestamps import integers
@@ -94,9 +94,10 @@ class MergedRange:
         yield SourceBatch(
             first.component,
             first.stream,
-            table.drop_columns([MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN]),
+            table.drop_columns([*MERGED]),
             table.column(MERGE_PLACE_COLUMN).to_numpy(),
             self._bad(),
+            truncated=_any(table.column(TRUNCATED_COLUMN)),
             turn=turns,
             partition=origins if any(names) else "",
         )
@@ -240,6 +241,8 @@ def _part(source_batches: list[SourceBatch], writer: SegmentWriter) -> MergeInpu
         table = batch.table
         for name, values in columns.items():
             table = table.append_column(name, pa.array(values, pa.int64()))
+        truncated = np.zeros(count, np.bool_) if batch.truncated is None else batch.truncated
+        table = table.append_column(TRUNCATED_COLUMN, pa.array(truncated))
         rows.extend(writer.add(table.slice(at, _SECTION)) for at in range(0, count, _SECTION))
         if wrong.any():
             assert batch.bad is not None
@@ -250,9 +253,9 @@ def _part(source_batches: list[SourceBatch], writer: SegmentWriter) -> MergeInpu
             )
     if not rows:  # an empty section, so that the columns are known
         empty = first.table.slice(0, 0)
-        rows.append(
-            writer.add(empty.append_column(MERGE_KEY_COLUMN, _NO_KEYS).append_column(MERGE_PLACE_COLUMN, _NO_KEYS))
-        )
+        for name in MERGED:
+            empty = empty.append_column(name, pa.array([], pa.bool_() if name == TRUNCATED_COLUMN else pa.int64()))
+        rows.append(writer.add(empty))
     columns = {MERGE_KEY_COLUMN: np.concatenate(keys)}
     if bad:
         columns["bad"] = np.concatenate(bad_flags)
@@ -266,9 +269,6 @@ def _part(source_batches: list[SourceBatch], writer: SegmentWriter) -> MergeInpu
         bad=writer.add(pa.concat_tables(bad)) if bad else None,
         keys=writer.add(pa.table(columns)),
     )
-
-
-_NO_KEYS = pa.array([], pa.int64())
 
 
 def _in_order(source_batch: SourceBatch, reached: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -304,6 +304,12 @@ def _good_rows(store: SegmentStore, piece: InputRange) -> Iterator[pa.Table]:
 
 def _section_rows(store: SegmentStore, ref: Ref, wanted: range) -> pa.Table:
     return store.read(ref).slice(wanted.start, len(wanted))
+
+
+def _any(column: pa.ChunkedArray) -> NDArray[np.bool_] | None:
+    """A mask, or None where it marks nothing."""
+    found: NDArray[np.bool_] = column.to_numpy()
+    return found if found.any() else None
 
 
 def _per_row(slices: Iterable[InputRange], kind: str, values: list[int]) -> NDArray[Any]:

@@ -45,6 +45,10 @@ class WindowedInputs:
             return
         with bolt_failure(node.name, self._context.batch, "in giving events their times"):
             timed_rows = timed(node, input_index, rows.table, rows.times, rows.clock)
+        truncated = [mask for mask in (rows.truncated, timed_rows.truncated) if mask is not None]
+        if truncated:
+            cut = np.logical_or.reduce(truncated)
+            self._ledger.count_chosen(node, "truncated", input_index, cut, node.copies(input_index))
         self._refuse(node, input_index, rows, timed_rows, emit)
         self._see(node, input_index, rows, timed_rows)
         if node.deferred:

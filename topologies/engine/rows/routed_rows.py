@@ -34,6 +34,8 @@ class Rows:
     """The partition of the rows with its spout, or one per row; "" where it is unknown."""
     file: str = ""
     """The file that their positions are in; "" where they are from no file of a user's."""
+    truncated: NDArray[np.bool_] | None = None
+    """Which rows had a time that was cut to microseconds in reading; None where none had, and behind a BatchBolt."""
 
     @staticmethod
     def made(table: pa.Table, clock: int, times: NDArray[np.int64] | None = None) -> Rows:
@@ -49,7 +51,10 @@ class Rows:
         """Other rows, each derived from the row at its index here."""
         turns = self.turns if isinstance(self.turns, int) else self.turns[indices]
         partition = self.partition if isinstance(self.partition, str) else self.partition.take(indices)
-        return Rows(table, times, self.positions[indices], self.clock, self.placed, turns, partition, self.file)
+        truncated = None if self.truncated is None else self.truncated[indices]
+        return Rows(
+            table, times, self.positions[indices], self.clock, self.placed, turns, partition, self.file, truncated
+        )
 
     def shifted(self, micros: int) -> Rows:
         """The rows with their times shifted by some microseconds; FOREVER stays (SI-25)."""

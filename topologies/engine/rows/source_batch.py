@@ -56,5 +56,7 @@ class SourceBatch:
     """Merge keys, one per row, of a source that is merged with others; ``NONE`` where a row has no key."""
     bad_keys: NDArray[np.int64] | None = None
     """Merge keys of the unreadable rows, where they are known."""
+    truncated: NDArray[np.bool_] | None = None
+    """Which rows had a time that was finer than microseconds, and was cut; None where none had."""
     partition: str | RowPartitions = ""
     """The partition of the source (``orders/3``): one for all rows, or one per row; "" where the source has none."""

@@ -87,7 +87,7 @@ class FirstOutput:
         if field is not None and field in table.column_names:
             times, wrong = from_column(table.column(field))
         else:
-            times, wrong = read_times(node, table)
+            times, wrong, _ = read_times(node, table)
         older: NDArray[np.bool_] = times < limit
         if wrong is not None:
             older &= wrong == ""

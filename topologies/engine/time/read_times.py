@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from topologies.graph.nodes.windowed import WindowedNode
 from windowing.data.tuples import Tuple
 from windowing.errors import ConfigError
 from windowing.time.durations import Duration
-from windowing.time.timestamps import EARLIEST, LATEST, from_column, from_datetime, is_time
+from windowing.time.timestamps import EARLIEST, LATEST, finer, from_column, from_datetime, is_time
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,19 +23,38 @@ if TYPE_CHECKING:
 
 _NO_TIMES = (bool, np.bool_, float, np.floating, Decimal)
 """Numbers that are no milliseconds: as whole ones, seconds with a fraction would be times of January 1970."""
+_TOO_FINE = "its time is finer than a microsecond, and on_truncation='error' cuts nothing"
 _FAR = 1 << 62
 """A time in microseconds later than any event time; out of range, but it fits into 64 bits."""
 
 
-def read_times(node: WindowedNode, table: pa.Table) -> tuple[NDArray[np.int64], Reasons]:
-    """The time of each row in microseconds, by the bolt's field or extractor, and why a row has none."""
-    return _inside(node, *_times(node, table))
+class Read(NamedTuple):
+    """The times of rows, in microseconds."""
+
+    times: NDArray[np.int64]
+    reasons: Reasons
+    """Why a row has no time."""
+    cut: NDArray[np.bool_] | None = None
+    """Which times were finer than microseconds; None where none was."""
 
 
-def _times(node: WindowedNode, table: pa.Table) -> tuple[NDArray[np.int64], Reasons]:
+def read_times(node: WindowedNode, table: pa.Table) -> Read:
+    """The time of each row, by the bolt's field or extractor."""
+    read = _times(node, table)
+    if read.cut is not None and node.bolt.settings.extractor_on_truncation == "error":
+        reasons = first_reasons(read.reasons, reasons_of(read.cut, _TOO_FINE))
+        read = Read(np.where(read.cut, 0, read.times), reasons)
+    return Read(*_inside(node, read.times, read.reasons), read.cut)
+
+
+def _of_column(column: pa.Array | pa.ChunkedArray) -> Read:
+    return Read(*from_column(column), finer(column))
+
+
+def _times(node: WindowedNode, table: pa.Table) -> Read:
     settings = node.bolt.settings
     if settings.timestamp_field is not None:
-        return from_column(table.column(settings.timestamp_field))
+        return _of_column(table.column(settings.timestamp_field))
     extractor = settings.timestamp_extractor
     assert extractor is not None
     if settings.extractor_on_columns:
@@ -43,7 +62,7 @@ def _times(node: WindowedNode, table: pa.Table) -> tuple[NDArray[np.int64], Reas
     return _each_time(node, extractor, table)
 
 
-def _of_columns(node: WindowedNode, extractor: Any, table: pa.Table) -> tuple[NDArray[np.int64], Reasons]:
+def _of_columns(node: WindowedNode, extractor: Any, table: pa.Table) -> Read:
     """Call the extractor for the table; if it fails, and its errors go to their stream, for each half of it."""
     try:
         column = extractor(table)
@@ -53,11 +72,12 @@ def _of_columns(node: WindowedNode, extractor: Any, table: pa.Table) -> tuple[ND
         if node.bolt.settings.extractor_on_error != "errors" or not is_of_events(error):
             raise
         if table.num_rows == 1:
-            return np.zeros(1, np.int64), np.array([_failure(error)], dtype=object)
+            return Read(np.zeros(1, np.int64), np.array([_failure(error)], dtype=object))
         middle = table.num_rows // 2
         halves = [_of_columns(node, extractor, half) for half in (table.slice(0, middle), table.slice(middle))]
-        reasons = [np.full(len(times), "", dtype=object) if why is None else why for times, why in halves]
-        return np.concatenate([times for times, _ in halves]), np.concatenate(reasons)
+        reasons = [np.full(len(times), "", dtype=object) if why is None else why for times, why, _ in halves]
+        cut = [np.zeros(len(times), np.bool_) if fine is None else fine for times, _, fine in halves]
+        return Read(np.concatenate([half.times for half in halves]), np.concatenate(reasons), np.concatenate(cut))
     if not is_time(column.type):
         raise _wrong_type(node, f"a column of {column.type}")
     if len(column) != table.num_rows:
@@ -65,7 +85,7 @@ def _of_columns(node: WindowedNode, extractor: Any, table: pa.Table) -> tuple[ND
             f"the timestamp extractor of bolt {node.name!r} returned {len(column)} times for {table.num_rows} rows",
             do="return one time per row",
         )
-    return from_column(column)
+    return _of_column(column)
 
 
 class _WrongType(ConfigError):
@@ -96,17 +116,21 @@ def _inside(node: WindowedNode, times: NDArray[np.int64], reasons: Reasons) -> t
     return np.where(outside, 0, times), first_reasons(reasons, beyond)
 
 
-def _each_time(node: WindowedNode, extractor: Any, table: pa.Table) -> tuple[NDArray[np.int64], Reasons]:
+def _each_time(node: WindowedNode, extractor: Any, table: pa.Table) -> Read:
     """Call the extractor for each row. A row on which it fails is invalid, with the exception as the reason."""
     stop = node.bolt.settings.extractor_on_error == "stop"
     values: list[int | None] = []
     failures: dict[int, str] = {}
+    cut = np.zeros(table.num_rows, np.bool_)
     for index, row in enumerate(table.to_pylist()):
         value: int | None = None
         try:
             extracted = extractor(Tuple(row, 0, ""))
             if isinstance(extracted, datetime):
                 value = from_datetime(extracted)
+                cut[index] = bool(getattr(extracted, "nanosecond", 0))  # of pandas
+            elif isinstance(extracted, np.datetime64):
+                value, cut[index] = _of_numpy(extracted)
             elif isinstance(extracted, _NO_TIMES):
                 raise _wrong_type(node, f"{extracted!r:.60}, which is {type(extracted).__name__}")
             elif extracted is not None:
@@ -124,4 +148,13 @@ def _each_time(node: WindowedNode, extractor: Any, table: pa.Table) -> tuple[NDA
         assert reasons is not None
         for index, failure in failures.items():
             reasons[index] = failure
-    return times, reasons
+    return Read(times, reasons, cut if cut.any() else None)
+
+
+def _of_numpy(moment: np.datetime64) -> tuple[int | None, bool]:
+    """A time of NumPy in microseconds, None for NaT, and whether it was finer. As a whole number it would count its own
+    unit."""
+    if np.isnat(moment):
+        return None, False
+    micros = moment.astype("datetime64[us]")
+    return int(micros.astype(np.int64)), bool(micros != moment)

@@ -11,11 +11,11 @@ import pyarrow as pa
 from policies.admission import Decision, by_arrival
 from policies.marks import NONE
 from topologies.engine.time.lifetimes import lifetimes
-from topologies.engine.time.read_times import read_times
+from topologies.engine.time.read_times import Read, read_times
 from topologies.engine.time.reasons import Reasons, first_reasons, reasons_of
 from topologies.engine.time.session_gaps import session_gaps
 from topologies.graph.nodes.windowed import WindowedNode
-from windowing.time.timestamps import FOREVER, from_column
+from windowing.time.timestamps import FOREVER, finer, from_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,6 +41,8 @@ class Timed:
     """The session gap of each event; None where all events share one gap."""
     arrived: int | None = None
     """The latest arrival time; None where there is none."""
+    truncated: NDArray[np.bool_] | None = None
+    """Of which rows a time was finer than microseconds, and was cut here; None where none was."""
     arrivals: NDArray[np.int64] | None = None
     """When each row arrived; NONE where that is unreadable, and for watermarks."""
 
@@ -59,7 +61,7 @@ def timed(
     their arrival; both are in microseconds.
     """
     settings = node.bolt.settings
-    times, wrong_times = _times(node, input_index, table, brought, clock)
+    times, wrong_times, cut = _times(node, input_index, table, brought, clock)
     given, wrong_given = _given(settings.watermark_field if node.event_time else None, table)
     if given is not None:
         times = np.where(given > NONE, given, times)
@@ -97,18 +99,34 @@ def timed(
         gaps=gaps,
         arrived=arrived,
         arrivals=arrived_at,
+        truncated=_truncated(node, table, cut),
     )
+
+
+def _truncated(node: WindowedNode, table: pa.Table, cut: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+    """Of which rows a time was cut: that of the event, or one of its other times in a column of nanoseconds."""
+    settings = node.bolt.settings
+    others = (
+        settings.watermark_field,
+        None if settings.arrival is None else settings.arrival.field,
+        None if settings.lifetime is None else settings.lifetime.end_field,
+    )
+    for name in others:
+        fine = finer(table.column(name)) if name is not None and name in table.column_names else None
+        if fine is not None:
+            cut = fine if cut is None else cut | fine
+    return cut
 
 
 def _times(
     node: WindowedNode, input_index: int, table: pa.Table, brought: NDArray[np.int64] | None, clock: int
-) -> tuple[NDArray[np.int64], Reasons]:
+) -> Read:
     """The time of each row: the one that it brings along, that of its field, or the clock."""
     if not node.event_time:
         kept = brought if node.clocked and node.clocked[input_index] else None
-        return np.full(table.num_rows, clock, np.int64) if kept is None else kept, None
+        return Read(np.full(table.num_rows, clock, np.int64) if kept is None else kept, None)
     if node.carries_time[input_index] and brought is not None:
-        return brought, None
+        return Read(brought, None)
     return read_times(node, table)
 
 

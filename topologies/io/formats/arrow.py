@@ -16,7 +16,7 @@ from topologies.io.formats.access import opened
 from topologies.io.formats.conform import only_present, refuse_impossible, settle, with_absent, without_unneeded
 from topologies.io.formats.convert import as_bytes, is_text
 from topologies.io.formats.file_errors import declared_once, reading, refuse_absent, refuse_empty
-from topologies.io.formats.split import Chunk, FileSplit
+from topologies.io.formats.split import Chunk, FileSplit, OnTruncation, check_truncation
 from windowing.errors import DataError
 
 _MAGIC = b"ARROW1"
@@ -31,7 +31,11 @@ class ArrowFormat:
     A saved stream without its end mark is refused: it cannot be distinguished from one cut off between two batches.
     """
 
+    on_truncation: OnTruncation = "cut"
     name: ClassVar[str] = "arrow"
+
+    def __post_init__(self) -> None:
+        check_truncation(self.on_truncation)
 
     def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
         """One split."""
@@ -59,7 +63,8 @@ class ArrowFormat:
                 raw = pa.Table.from_batches([batch]).select(schema.names)
                 with reading(split.path, "Arrow IPC"):
                     _validate(raw)
-                    chunk = settle(raw, schema, np.arange(row, row + raw.num_rows, dtype=np.int64))
+                    numbers = np.arange(row, row + raw.num_rows, dtype=np.int64)
+                    chunk = settle(raw, schema, numbers, self.on_truncation)
                 yield with_absent(chunk, declared, present.names)
                 row += raw.num_rows
 

@@ -6,10 +6,12 @@ import codecs
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 BAD_SCHEMA = pa.schema([("row", pa.int64()), ("reason", pa.string()), ("data", pa.string())])
@@ -17,6 +19,7 @@ UTF_8 = "utf-8"
 _NO_CHARACTER = re.compile("[\udc80-\udcff]")
 LONGEST_DATA = 10_000
 LONGEST_VALUE = 200
+_NONE: npt.NDArray[np.int64] = np.zeros(0, np.int64)
 
 
 class BadRow(NamedTuple):
@@ -27,13 +30,15 @@ class BadRow(NamedTuple):
 
 @dataclass(frozen=True)
 class BadRows:
-    """Unreadable rows, as columns.
+    """Unreadable rows, as columns; and which of the others were changed in reading.
 
     ``rows`` has the columns row (int64, counted from 0 in the file, null if unknown), reason (string) and data (string:
     the raw line, or the declared columns of the row as JSON; truncated to 10,000 characters).
     """
 
     rows: pa.Table
+    truncated: npt.NDArray[np.int64] = field(default_factory=lambda: _NONE)
+    """The numbers of the good rows in which a time was cut, once each, in no order."""
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)
@@ -51,7 +56,18 @@ class BadRows:
         return BadRows(pa.Table.from_arrays(columns, schema=BAD_SCHEMA))
 
     def with_others(self, others: list[BadRow]) -> BadRows:
-        return BadRows.of([*others, *(BadRow(**row) for row in self.rows.to_pylist())]) if others else self
+        if not others:
+            return self
+        return BadRows.of([*others, *(BadRow(**row) for row in self.rows.to_pylist())]).with_truncated(self.truncated)
+
+    def truncated_among(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_] | None:
+        """Which of the good rows, given by their numbers, were truncated; None where none was."""
+        found = np.isin(numbers, self.truncated) if len(self.truncated) else None
+        return found if found is not None and found.any() else None
+
+    def with_truncated(self, numbers: npt.NDArray[np.int64]) -> BadRows:
+        """These bad rows beside good ones of which some were truncated."""
+        return replace(self, truncated=numbers) if len(numbers) else self
 
 
 NO_BAD_ROWS = BadRows(BAD_SCHEMA.empty_table())

@@ -6,8 +6,9 @@ Values are converted by ``convert.py``.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import pyarrow as pa
 
 from topologies.io.formats.bad import (
     LONGEST_VALUE,
+    NO_BAD_ROWS,
     UTF_8,
     BadRow,
     BadRows,
@@ -26,8 +28,8 @@ from topologies.io.formats.bad import (
 )
 from topologies.io.formats.convert import as_bytes, convert_column, convertible, is_bytes, is_number, is_text
 from topologies.io.formats.file_errors import type_name
-from topologies.io.formats.isolate import Mask
-from topologies.io.formats.split import Chunk
+from topologies.io.formats.isolate import CUT, Flags, Mask, bad_of, cut_of, either
+from topologies.io.formats.split import Chunk, OnTruncation
 from windowing.data.schema import narrowest
 from windowing.errors import DataError
 
@@ -86,38 +88,55 @@ def _any_value_fits(kind: pa.DataType) -> bool:
 
 
 def settle(
-    raw: pa.Table, schema: pa.Schema, numbers: npt.NDArray[np.int64]
-) -> tuple[pa.Table, npt.NDArray[np.int64], BadRows]:
-    """Convert rows as read into (good rows with exactly ``schema``, their row numbers, bad rows)."""
+    raw: pa.Table,
+    schema: pa.Schema,
+    numbers: npt.NDArray[np.int64],
+    on_truncation: OnTruncation,
+    found: Mapping[str, Flags] = MappingProxyType({}),
+) -> Chunk:
+    """Convert rows as read into (good rows with exactly ``schema``, their row numbers, bad rows).
+
+    ``found``: flags of columns that were known before.
+    """
     columns: list[pa.ChunkedArray] = []
-    masks: dict[str, Mask] = {}
+    flags: dict[str, Flags] = {}
     for field in schema:
-        column, bad = convert_column(raw.column(field.name), field.type)
+        column, of_column = convert_column(raw.column(field.name), field.type)
         columns.append(column)
-        if bad is not None and bad.any():
-            masks[field.name] = bad
+        of_column = either(of_column, found.get(field.name))
+        if of_column is not None and of_column.any():
+            flags[field.name] = of_column
     table = pa.Table.from_arrays(columns, schema=schema)
-    return parted(table, raw, masks, numbers)
+    return parted(table, raw, flags, numbers, on_truncation)
 
 
 def parted(
     table: pa.Table,
     raw: pa.Table,
-    masks: dict[str, Mask],
+    flags: dict[str, Flags],
     numbers: npt.NDArray[np.int64],
+    on_truncation: OnTruncation,
     encoding: str = UTF_8,
-) -> tuple[pa.Table, npt.NDArray[np.int64], BadRows]:
-    """Separate the rows that are bad in some column from the good ones. ``encoding``: as for ``shown_bytes``."""
-    if not masks:
-        return table, numbers, BadRows.of(())
+) -> Chunk:
+    """Separate the rows that are bad in some column from the good ones, and tell those that were truncated.
+
+    ``encoding``: as for ``shown_bytes``.
+    """
+    if not flags:
+        return table, numbers, NO_BAD_ROWS
+    masks = {name: refused(of_column, on_truncation) for name, of_column in flags.items()}
     any_bad = np.logical_or.reduce(list(masks.values()))
+    cut = [each for each in map(cut_of, flags.values()) if each is not None]
+    truncated = numbers[np.logical_or.reduce(cut) & ~any_bad] if cut else numbers[:0]
+    if not any_bad.any():
+        return table, numbers, NO_BAD_ROWS.with_truncated(truncated)
     places = np.flatnonzero(any_bad)
     wrong = python_columns(_with_bytes(_takeable(raw).take(pa.array(places))))
     bad = [
         BadRow(
             int(numbers[at]),
             "; ".join(
-                _reason(table.schema.field(name), raw.schema.field(name).type, wrong, place, encoding)
+                _reason(table.schema.field(name), raw.schema.field(name).type, wrong, place, flags[name][at], encoding)
                 for name, mask in masks.items()
                 if mask[at]
             ),
@@ -125,7 +144,20 @@ def parted(
         )
         for place, at in enumerate(places)
     ]
-    return table.filter(pa.array(~any_bad)), numbers[~any_bad], BadRows.of(bad)
+    return table.filter(pa.array(~any_bad)), numbers[~any_bad], BadRows.of(bad).with_truncated(truncated)
+
+
+def refused(flags: Flags, on_truncation: OnTruncation) -> Mask:
+    """The values that make their rows bad."""
+    return flags != 0 if on_truncation == "error" else bad_of(flags)
+
+
+def too_fine(name: str, value: object) -> str:
+    """The reason why a time that would be cut is bad."""
+    return (
+        f"column {name!r}: {short_repr(value)} is finer than a microsecond, and on_truncation='error' cuts nothing; "
+        "round it before, or leave on_truncation out"
+    )
 
 
 def misfit(name: str, value: object, kind: pa.DataType) -> str:
@@ -207,9 +239,18 @@ def _with_bytes(raw: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, names=raw.column_names)
 
 
-def _reason(field: pa.Field, given: pa.DataType, wrong: dict[str, list[Any]], index: int, encoding: str) -> str:
+def _reason(
+    field: pa.Field,
+    given: pa.DataType,
+    wrong: dict[str, list[Any]],
+    index: int,
+    flag: np.bool_ | np.uint8,
+    encoding: str,
+) -> str:
     """Why a value, which was ``given`` as this type, is bad."""
     value = wrong[field.name][index]
+    if flag == CUT:
+        return too_fine(field.name, value.decode() if isinstance(value, bytes) else str(value))
     if _kinds.is_timestamp(given) or _kinds.is_date(given):
         return f"column {field.name!r}: {value!s} as {given} is outside the years 1 to 9999 in UTC; {_BEYOND}"
     if not isinstance(value, bytes):

@@ -20,7 +20,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from topologies.io.formats.isolate import Converted, Mask, attempt, blank, either, isolate, valid, whole_numbers
+from topologies.io.formats.isolate import (
+    Converted,
+    Flags,
+    Mask,
+    attempt,
+    blank,
+    concatenated,
+    either,
+    isolate,
+    of_lists,
+    valid,
+    where,
+    whole_numbers,
+)
 from topologies.io.formats.lines.arrow_times import from_dates, from_milliseconds, from_timestamps, within_calendar
 from topologies.io.formats.lines.text import convertible_text, decimals, parse_text
 from windowing.data.decimals import rescaled
@@ -42,14 +55,14 @@ def convertible(source: pa.DataType, target: pa.DataType) -> bool:
     return any(is_source(source) and any(is_kind(target) for is_kind in targets) for is_source, targets in _ALLOWED)
 
 
-def convert_column(column: pa.ChunkedArray, target: pa.DataType) -> tuple[pa.ChunkedArray, Mask | None]:
-    """A column converted to ``target``, and a mask of the values that could not be converted."""
+def convert_column(column: pa.ChunkedArray, target: pa.DataType) -> tuple[pa.ChunkedArray, Flags | None]:
+    """A column converted to ``target``, and the flags of its values: which could not be converted, which were cut."""
     done = [_checked(chunk, target) if chunk.type == target else convert(chunk, target) for chunk in column.chunks]
     if all(bad is None for _, bad in done):
         same = all(new is old for (new, _), old in zip(done, column.chunks, strict=True))
         return column if same and column.type == target else pa.chunked_array([new for new, _ in done], target), None
-    masks = [np.zeros(len(new), dtype=np.bool_) if bad is None else bad for new, bad in done]
-    return pa.chunked_array([new for new, _ in done], target), np.concatenate(masks)
+    masks: list[Flags] = [np.zeros(len(new), dtype=np.bool_) if bad is None else bad for new, bad in done]
+    return pa.chunked_array([new for new, _ in done], target), concatenated(masks)
 
 
 def convert(values: pa.Array, target: pa.DataType) -> Converted:
@@ -237,17 +250,16 @@ def _offsets(values: pa.Array) -> npt.NDArray[np.int64]:
     return offsets
 
 
-def _bad_lists(built: pa.Array, inner: Mask | None, offsets: npt.NDArray[np.int64]) -> Converted:
-    """Mask of the lists that are bad because an element is."""
+def _bad_lists(built: pa.Array, inner: Flags | None, offsets: npt.NDArray[np.int64]) -> Converted:
+    """The lists, which are bad where an element is."""
     if inner is None:
         return built, None
-    before = np.concatenate([[0], np.cumsum(inner)])
-    bad: Mask = (before[offsets[1:]] > before[offsets[:-1]]) & valid(built)
-    return (blank(built, bad), bad) if bad.any() else (built, None)
+    flags = where(of_lists(inner, offsets), valid(built))
+    return (blank(built, flags), flags) if flags.any() else (built, None)
 
 
 def _structs(values: pa.Array, target: pa.DataType) -> Converted:
-    bad: Mask | None = None
+    bad: Flags | None = None
     children: list[pa.Array] = []
     for field in target:
         child, spoiled = convert(values.field(values.type.get_field_index(field.name)), field.type)
@@ -257,5 +269,5 @@ def _structs(values: pa.Array, target: pa.DataType) -> Converted:
     built = pa.StructArray.from_arrays(children, fields=list(target), mask=absent)
     if bad is None:
         return built, None
-    bad = bad & valid(values)
+    bad = where(bad, valid(values))
     return blank(built, bad), bad

@@ -11,7 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
-Converted: TypeAlias = tuple[pa.Array, "Mask | None"]  # (values with null where bad, mask of bad values or None)
+Flags: TypeAlias = "Mask | npt.NDArray[np.uint8]"
+"""Per value: whether it is bad; or, where times are finer than their type, BAD and CUT as bits."""
+Converted: TypeAlias = tuple[pa.Array, "Flags | None"]
+"""Values with null where they are bad, and their flags, or None where none has any."""
+BAD, CUT = np.uint8(1), np.uint8(2)
 Kernel: TypeAlias = Callable[[pa.Array], pa.Array]
 
 _FAILURES = (pa.ArrowInvalid, ValueError, OverflowError)
@@ -36,12 +40,52 @@ def isolate(values: pa.Array, target: pa.DataType, *kernels: Kernel) -> Converte
     if bad is None:
         return converted, None
     chosen = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
-    return converted, bad[chosen] & valid(values)
+    return converted, where(bad[chosen], valid(values))
 
 
-def blank(values: pa.Array, bad: Mask) -> pa.Array:
+def bad_of(flags: Flags) -> Mask:
+    """Which values are bad."""
+    return flags if flags.dtype == np.bool_ else (flags & BAD).astype(np.bool_)  # type: ignore[return-value]
+
+
+def cut_of(flags: Flags) -> Mask | None:
+    """Which values are times that were cut to the unit of their type; None where none is."""
+    if flags.dtype == np.bool_:
+        return None
+    cut: Mask = (flags & CUT).astype(np.bool_)
+    return cut if cut.any() else None
+
+
+def flagged(cut: Mask) -> Flags | None:
+    """The flags of values of which some were cut, and none is bad."""
+    return cut * CUT if cut.any() else None
+
+
+def where(flags: Flags, chosen: Mask) -> Flags:
+    """The flags of chosen values; others have none."""
+    return flags & chosen if flags.dtype == np.bool_ else np.where(chosen, flags, np.uint8(0))
+
+
+def of_lists(flags: Flags, offsets: npt.NDArray[np.int64]) -> Flags:
+    """The flags of lists: what any element of them has."""
+    found = None
+    for bit, chosen in ((BAD, bad_of(flags)), (CUT, cut_of(flags))):
+        if chosen is not None:
+            before = np.concatenate([[0], np.cumsum(chosen)])
+            any_of: Flags = before[offsets[1:]] > before[offsets[:-1]]
+            found = either(found, any_of if bit == BAD else any_of * CUT)
+    assert found is not None
+    return found
+
+
+def concatenated(parts: list[Flags]) -> Flags:
+    """The flags of one part after another."""
+    return np.concatenate(parts)  # type: ignore[return-value]
+
+
+def blank(values: pa.Array, bad: Flags) -> pa.Array:
     """The values, with null where they are bad."""
-    return pc.if_else(pa.array(bad), pa.scalar(None, values.type), values)
+    return pc.if_else(pa.array(bad_of(bad)), pa.scalar(None, values.type), values)
 
 
 def valid(values: pa.Array) -> Mask:
@@ -49,7 +93,7 @@ def valid(values: pa.Array) -> Mask:
     return mask
 
 
-def either(left: Mask | None, right: Mask | None) -> Mask | None:
+def either(left: Flags | None, right: Flags | None) -> Flags | None:
     if left is None or right is None:
         return right if left is None else left
     return left | right
@@ -91,11 +135,11 @@ def _by_parts(values: pa.Array, target: pa.DataType, kernels: tuple[Kernel, ...]
         return pa.nulls(1, target), np.ones(1, dtype=np.bool_)
     size = max(1, -(-len(values) // _PARTS))
     good: list[pa.Array] = []
-    masks: list[Mask] = []
+    masks: list[Flags] = []
     for start in range(0, len(values), size):
         part = values.slice(start, size)
         whole = attempt(part, kernels)
         converted, bad = (whole, None) if whole is not None else _by_parts(part, target, kernels)
         good.append(converted)
         masks.append(np.zeros(len(part), dtype=np.bool_) if bad is None else bad)
-    return joined(good, target), np.concatenate(masks) if masks else None
+    return joined(good, target), concatenated(masks) if masks else None

@@ -19,7 +19,7 @@ import pyarrow.fs as pafs
 from topologies.io.formats.access import opened
 from topologies.io.formats.conform import only_present, refuse_impossible, settle, with_absent, without_unneeded
 from topologies.io.formats.file_errors import declared_once, reading, refuse_absent, refuse_empty, refuse_invalid
-from topologies.io.formats.split import Chunk, FileSplit
+from topologies.io.formats.split import Chunk, FileSplit, OnTruncation, check_truncation
 from windowing.errors import ConfigError, DataError
 
 _BEYOND = "out of range for nanosecond"
@@ -32,7 +32,10 @@ class OrcFormat:
 
     name: ClassVar[str] = "orc"
 
+    on_truncation: OnTruncation = "cut"
+
     def __post_init__(self) -> None:
+        check_truncation(self.on_truncation)
         _orc()
 
     def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
@@ -62,7 +65,7 @@ class OrcFormat:
                 with reading(split.path, "ORC"):
                     raw = _stripe(file, split.path, stripe, schema)
                     refuse_invalid(split.path, raw, raw.num_rows)
-                    chunk = settle(raw, schema, np.arange(row, row + raw.num_rows, dtype=np.int64))
+                    chunk = settle(raw, schema, np.arange(row, row + raw.num_rows, dtype=np.int64), self.on_truncation)
                 yield with_absent(chunk, declared, present.names)
                 row += raw.num_rows
             if row != file.nrows:

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 from topologies.io.formats.access import opened
 from topologies.io.formats.conform import only_present, refuse_impossible, settle, with_absent, without_unneeded
 from topologies.io.formats.file_errors import declared_once, reading, refuse_absent, refuse_empty, refuse_invalid
-from topologies.io.formats.split import Chunk, FileSplit
+from topologies.io.formats.isolate import Flags, Mask, flagged
+from topologies.io.formats.split import Chunk, FileSplit, OnTruncation, check_truncation
 from windowing.errors import DataError
 
 
@@ -26,7 +27,11 @@ class ParquetFormat:
     columns in parallel, for a reader that has the machine to itself."""
 
     use_threads: bool = False
+    on_truncation: OnTruncation = "cut"
     name: ClassVar[str] = "parquet"
+
+    def __post_init__(self) -> None:
+        check_truncation(self.on_truncation)
 
     def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
         """Splits of whole row groups, in order and evenly."""
@@ -44,7 +49,7 @@ class ParquetFormat:
     ) -> Iterator[Chunk]:
         """A chunk per row group."""
         declared_once(schema)
-        with self._opened(fs, split.path) as (file, millis):
+        with self._opened(fs, split.path) as (file, int96):
             with reading(split.path, "Parquet"):
                 present = file.schema_arrow
                 refuse_absent(split.path, present.names, schema, optional)
@@ -54,9 +59,10 @@ class ParquetFormat:
             groups = split.share(file.num_row_groups)
             row = sum(file.metadata.row_group(group).num_rows for group in range(groups.start))
             for group in groups:
-                raw = self._group(file, millis, split.path, group, schema)
+                raw, cut = self._group(file, int96, split.path, group, schema)
                 with reading(split.path, "Parquet"):
-                    chunk = settle(raw, schema, np.arange(row, row + raw.num_rows, dtype=np.int64))
+                    numbers = np.arange(row, row + raw.num_rows, dtype=np.int64)
+                    chunk = settle(raw, schema, numbers, self.on_truncation, cut)
                 yield with_absent(chunk, declared, present.names)
                 row += raw.num_rows
 
@@ -67,27 +73,64 @@ class ParquetFormat:
             return file.schema_arrow.remove_metadata()
 
     def _group(
-        self, file: pq.ParquetFile, millis: pq.ParquetFile | None, path: str, group: int, schema: pa.Schema
-    ) -> pa.Table:
+        self, file: pq.ParquetFile, int96: _Int96 | None, path: str, group: int, schema: pa.Schema
+    ) -> tuple[pa.Table, dict[str, Flags]]:
+        """A row group as the file has it, and which of its INT96 times were cut in that."""
+        cut: dict[str, Flags] = {}
         with reading(path, "Parquet"):
             raw = file.read_row_group(group, columns=schema.names, use_threads=self.use_threads).select(schema.names)
-            for name in _int96(file, schema.names) if millis is not None else ():
-                coarse = millis.read_row_group(group, columns=[name])[name]  # type: ignore[union-attr]
-                raw = raw.set_column(raw.column_names.index(name), name, _unwrapped(path, raw[name], coarse))
+            for name in _int96(file, schema.names) if int96 is not None else ():
+                column, flags = int96.column(path, group, name, raw[name])  # type: ignore[union-attr]
+                raw = raw.set_column(raw.column_names.index(name), name, column)
+                if flags is not None:
+                    cut[name] = flags
         expected = file.metadata.row_group(group).num_rows
         refuse_invalid(path, raw, expected)
-        return raw
+        return raw, cut
 
     @contextmanager
-    def _opened(self, fs: pafs.FileSystem, path: str) -> Iterator[tuple[pq.ParquetFile, pq.ParquetFile | None]]:
-        """The file; and if it has times in INT96, which Arrow reads as nanoseconds and wraps, the file with these in
-        milliseconds."""
+    def _opened(self, fs: pafs.FileSystem, path: str) -> Iterator[tuple[pq.ParquetFile, _Int96 | None]]:
+        """The file, and what reads its times in INT96, if it has some."""
         with opened(fs, path, "Parquet") as source:
             with reading(path, "Parquet"):
                 refuse_empty(source, path, "Parquet")
                 file = _file(source, "us")
-                millis = _file(source, "ms") if _int96(file, file.schema_arrow.names) else None
-            yield file, millis
+                has_int96 = _int96(file, file.schema_arrow.names)
+                int96 = _Int96(_file(source, "ns"), _file(source, "ms")) if has_int96 else None
+            yield file, int96
+
+
+@dataclass(frozen=True)
+class _Int96:
+    """Times in INT96, which are nanoseconds of any year: in 64 bits Arrow wraps them, in other years in each unit."""
+
+    nanos: pq.ParquetFile
+    millis: pq.ParquetFile
+
+    def column(self, path: str, group: int, name: str, micros: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Flags | None]:
+        """The times of a row group: in nanoseconds where these hold them all, else in microseconds, and which of them
+        were cut in that."""
+        fine, coarse = (each.read_row_group(group, columns=[name])[name] for each in (self.nanos, self.millis))
+        if not _wrapped(fine, coarse, 1_000_000).any():
+            return fine, None
+        column = _unwrapped(path, micros, coarse)
+        if pa.types.is_nested(column.type):
+            return column, None  # of lists with times beyond 2262 it is not told that they were cut
+        ticks, given = (each.combine_chunks().cast(pa.int64()).fill_null(0).to_numpy() for each in (fine, micros))
+        with np.errstate(over="ignore"):
+            rest = ticks - given * 1000  # both have wrapped alike
+        return column, flagged(rest != 0)
+
+
+def _wrapped(fine: pa.ChunkedArray, millis: pa.ChunkedArray, factor: int) -> Mask:
+    """Which times of a finer unit have wrapped; of nested ones, those of the first timestamps among which some have."""
+    wrapped: Mask = np.zeros(0, np.bool_)
+    for some, coarse in zip(_times_in(fine.combine_chunks()), _times_in(millis.combine_chunks()), strict=True):
+        ticks, thousands = (each.cast(pa.int64()).fill_null(0).to_numpy() for each in (some, coarse))
+        wrapped = ticks // factor != thousands
+        if wrapped.any():
+            break
+    return wrapped
 
 
 def _times_in(values: pa.Array) -> list[pa.Array]:
@@ -119,13 +162,7 @@ def _unwrapped(path: str, micros: pa.ChunkedArray, millis: pa.ChunkedArray) -> p
 
     Raises DataError where one within a list, a map or a struct has.
     """
-    given = micros.combine_chunks()
-    wrapped = np.zeros(0, np.bool_)
-    for fine, coarse in zip(_times_in(given), _times_in(millis.combine_chunks()), strict=True):
-        ticks, thousands = (each.cast(pa.int64()).fill_null(0).to_numpy() for each in (fine, coarse))
-        wrapped = ticks // 1000 != thousands
-        if wrapped.any():
-            break
+    given, wrapped = micros.combine_chunks(), _wrapped(micros, millis, 1000)
     if not wrapped.any():
         return micros
     if pa.types.is_nested(given.type):

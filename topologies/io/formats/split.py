@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ from topologies.io.formats.bad import BadRows
 from windowing.errors import ConfigError
 
 Chunk: TypeAlias = tuple[pa.Table, npt.NDArray[np.int64], BadRows]
+OnTruncation: TypeAlias = Literal["cut", "error"]
+"""What happens to times that are finer than microseconds: ``cut`` leaves the rest out and counts the row as truncated,
+``error`` makes the row a bad one."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,16 @@ class FileSplit:
         return range(self.part * count // self.parts, (self.part + 1) * count // self.parts)
 
 
+def check_truncation(given: str) -> None:
+    """Raise ConfigError for what is no ``OnTruncation``."""
+    if given not in ("cut", "error"):
+        raise ConfigError(
+            f"on_truncation={given!r:.60}",
+            why="times have microseconds: what is finer is cut off and counted, or such a row is invalid",
+            do="use 'cut' or 'error'",
+        )
+
+
 class FileFormat(Protocol):
     """A kind of file: a frozen dataclass of its options, and picklable."""
 
@@ -56,7 +69,7 @@ class FileFormat(Protocol):
         needed: Collection[str] | None = None,
         optional: Collection[str] = (),
     ) -> Iterator[Chunk]:
-        """Yield the split in chunks of (good rows, their row numbers, bad rows).
+        """Yield the split in chunks of (good rows, their row numbers, bad rows and the numbers of truncated ones).
 
         Good rows have exactly ``schema``; a format that keeps columns apart may leave out those that are not in
         ``needed`` (None: all are). Columns in ``optional`` are null where the file lacks them, unless it lacks all.

@@ -15,6 +15,8 @@ import pyarrow.fs as pafs
 from topologies.engine.batch.plan import TimeAdvance
 from topologies.engine.rows.source_batch import SourceBatch
 from topologies.io.formats import BadRows, FileSplit, JsonlFormat
+from topologies.io.formats.split import OnTruncation
+from topologies.io.spouts import on_truncation_of
 from topologies.scenarios.schema.bare_columns import cell, columns_of
 from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.scenarios.schema.step_messages import message
@@ -159,10 +161,13 @@ class ScriptSplit:
         for line in self._lines():
             component, stream, clock, first, rows = json.loads(line)
             schema = topology.spouts[component].outputs[stream]
-            table, numbers, bad = parse_rows(rows, schema)
+            table, numbers, bad = parse_rows(rows, schema, on_truncation_of(topology.spouts[component].spout))
             positions = np.asarray(numbers) + first
             unreadable = bad.rows.set_column(0, "row", pc.add(bad.rows.column("row"), first))
-            yield SourceBatch(component, stream, table, positions, unreadable, "the scenario", clock)
+            truncated = bad.truncated_among(np.asarray(numbers))
+            yield SourceBatch(
+                component, stream, table, positions, unreadable, "the scenario", clock, truncated=truncated
+            )
 
     def _lines(self) -> Iterable[str]:
         if self.path is None:
@@ -171,10 +176,13 @@ class ScriptSplit:
             return source.read().splitlines()[1:]
 
 
-def parse_rows(rows: list[dict[str, Any]], schema: pa.Schema) -> tuple[pa.Table, Any, BadRows]:
+def parse_rows(
+    rows: list[dict[str, Any]], schema: pa.Schema, on_truncation: OnTruncation = "cut"
+) -> tuple[pa.Table, Any, BadRows]:
     """JSON objects as events of declared columns, by the rules of JSON lines."""
     text = "".join(json.dumps(row) + "\n" for row in rows).encode()
-    (chunk,) = JsonlFormat(block_size=len(text) + 1).read(_InMemory(text), FileSplit("scenario"), schema)
+    lines = JsonlFormat(block_size=len(text) + 1, on_truncation=on_truncation)
+    (chunk,) = lines.read(_InMemory(text), FileSplit("scenario"), schema)
     return chunk
 
 

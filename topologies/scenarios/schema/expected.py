@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from manager.accounts import ACCOUNTS, BESIDE
+from manager.accounts import ACCOUNTS, BESIDE, SHOWN
 from topologies.scenarios.schema.scenario_values import EndValue, EventId, Strict, TimeValue
 from windowing.errors import ScenarioError
 from windowing.suggestions import did_you_mean
 
 WHEREABOUTS = (*ACCOUNTS, "pending")
-"""Where a received event can be; the counts of an answer name these, ``received`` and ``adjusted``."""
+"""Where a received event can be; the counts of an answer name these, ``received``, ``adjusted`` and ``truncated``."""
 
 METRICS = (*BESIDE, "watermark_delay")
 """What an answer counts beside the accounts."""
@@ -30,7 +30,7 @@ def _only(value: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]
 Counts = Annotated[
     dict[str, Annotated[int, Field(ge=0)]],
     Field(min_length=1),
-    AfterValidator(lambda value: _only(value, ("received", *WHEREABOUTS, "adjusted"))),
+    AfterValidator(lambda value: _only(value, ("received", *WHEREABOUTS, *SHOWN))),
 ]
 Metrics = Annotated[dict[str, int | float], Field(min_length=1), AfterValidator(lambda value: _only(value, METRICS))]
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from topologies.io.formats.isolate import Converted, Mask, blank, either, valid
+from topologies.io.formats.isolate import Converted, Flags, Mask, blank, either, flagged, valid
 from windowing.time.zones import offsets_of_wall_times
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -21,8 +21,8 @@ _FIRST_DAY, _AFTER_DAY = -719_162, 2_932_897
 def from_timestamps(values: pa.Array, target: pa.DataType) -> Converted:
     """A timestamp column in another unit or zone; one without a zone is of the zone of ``target``.
 
-    A coarser unit truncates towards minus infinity (1.5 us -> 1 us, -0.5 us -> -1 us). A time that the finer unit
-    cannot represent is bad.
+    A coarser unit truncates towards minus infinity (1.5 us -> 1 us, -0.5 us -> -1 us), and the time is flagged as cut.
+    A time that the finer unit cannot represent is bad.
     """
     if values.type.tz is None and target.tz not in (None, "UTC"):
         moments, bad = from_timestamps(values, pa.timestamp(target.unit))
@@ -32,7 +32,9 @@ def from_timestamps(values: pa.Array, target: pa.DataType) -> Converted:
     if have == want:
         return ticks.view(target), None
     if have > want:
-        return _typed(_numpy(ticks) // (have // want), ticks, target), None
+        raw, factor = _numpy(ticks), have // want
+        coarse = raw // factor
+        return _typed(coarse, ticks, target), flagged(coarse * factor != raw)
     return _multiplied(ticks, want // have, target)
 
 
@@ -63,7 +65,7 @@ def from_dates(values: pa.Array, target: pa.DataType) -> Converted:
     return from_wall_times(midnights, target), bad
 
 
-def within_calendar(values: pa.Array, bad: Mask | None = None) -> Converted:
+def within_calendar(values: pa.Array, bad: Flags | None = None) -> Converted:
     """The values and a mask in which dates and timestamps outside the years 1 to 9999 are bad, because Python, SQL and
     ISO 8601 cannot represent them."""
     kind = values.type

@@ -29,13 +29,13 @@ from topologies.io.formats.access import opened
 from topologies.io.formats.bad import UTF_8, BadRow, shown_bytes
 from topologies.io.formats.conform import only_present, parted, with_absent
 from topologies.io.formats.file_errors import declared_once, reading, refuse_absent
-from topologies.io.formats.isolate import Mask, either, isolate
+from topologies.io.formats.isolate import Converted, Flags, concatenated, either, isolate
 from topologies.io.formats.lines.csvrows import RowFinder, Rows
 from topologies.io.formats.lines.jsonvalue import parse_cells
 from topologies.io.formats.lines.long_lines import BOM, LONGEST_ROW
 from topologies.io.formats.lines.text import empty_is_null, parse_base64, parse_text, with_full_stop
 from topologies.io.formats.lines.textlines import check_encoding
-from topologies.io.formats.split import Chunk, FileSplit
+from topologies.io.formats.split import Chunk, FileSplit, OnTruncation, check_truncation
 from windowing.errors import ConfigError, DataError
 
 _BLOCK = 4 << 20
@@ -71,10 +71,12 @@ class CsvFormat:
     longest_row: int = LONGEST_ROW
     escape_formulas: bool = False
     decimal_point: str = "."
+    on_truncation: OnTruncation = "cut"
     name: ClassVar[str] = "csv"
 
     def __post_init__(self) -> None:
         self._check_characters()
+        check_truncation(self.on_truncation)
         if isinstance(self.null_values, str):
             raise ConfigError(
                 f"null_values {self.null_values!r} is one text",
@@ -287,21 +289,23 @@ class CsvFormat:
 
     def _typed(self, raw: pa.Table, schema: pa.Schema, numbers: npt.NDArray[np.int64]) -> Chunk:
         columns: list[pa.ChunkedArray] = []
-        masks: dict[str, Mask] = {}
+        flags: dict[str, Flags] = {}
         for declared in schema:
             parts = [self._column(chunk, declared.type) for chunk in raw.column(declared.name).chunks]
             columns.append(pa.chunked_array([part for part, _ in parts], declared.type))
-            bad = [np.zeros(len(part), dtype=np.bool_) if mask is None else mask for part, mask in parts]
-            if any(mask.any() for mask in bad):
-                masks[declared.name] = np.concatenate(bad)
-        return parted(pa.Table.from_arrays(columns, schema=schema), raw, masks, numbers, self._codec)
+            found: list[Flags] = [np.zeros(len(part), dtype=np.bool_) if each is None else each for part, each in parts]
+            if any(each.any() for each in found):
+                flags[declared.name] = concatenated(found)
+        return parted(
+            pa.Table.from_arrays(columns, schema=schema), raw, flags, numbers, self.on_truncation, self._codec
+        )
 
     @property
     def _codec(self) -> str:
         """The encoding, by its name in Python."""
         return codecs.lookup(self.encoding).name
 
-    def _column(self, cells: pa.Array, target: pa.DataType) -> tuple[pa.Array, Mask | None]:
+    def _column(self, cells: pa.Array, target: pa.DataType) -> Converted:
         texts, broken = isolate(cells, pa.string(), lambda some: some.cast(pa.string()))
         comma = self.decimal_point == ","
         values, bad = typed_cells(with_full_stop(texts, target) if comma else texts, target)
@@ -320,7 +324,7 @@ def _without_delimiter_line(text: Iterator[bytes]) -> tuple[Iterator[bytes], str
     return chain([rest] if rest else [], text), None if found is None else found["sign"].decode("utf-8", "replace")
 
 
-def typed_cells(texts: pa.Array, target: pa.DataType) -> tuple[pa.Array, Mask | None]:
+def typed_cells(texts: pa.Array, target: pa.DataType) -> Converted:
     """Text cells converted to the declared type."""
     if target == pa.string():
         return texts, None

@@ -17,7 +17,7 @@ from topologies.io.formats.file_errors import declared_once, reading
 from topologies.io.formats.lines.jsonl import JsonlFormat
 from topologies.io.formats.lines.jsonrows import JsonRows
 from topologies.io.formats.lines.long_lines import BOM
-from topologies.io.formats.split import Chunk, FileSplit
+from topologies.io.formats.split import Chunk, FileSplit, OnTruncation
 
 _CLOSING = ord("]")
 _REST = "the rest of the file cannot be read"
@@ -47,7 +47,7 @@ class JsonFormat(JsonlFormat):
         with opened(fs, split.path, "JSON", streamed=True) as source:
             array = _Array(source, split.path, self.block_size, self.longest_row)
             if array.begins():
-                yield from array.chunks(schema)
+                yield from array.chunks(schema, self.on_truncation)
                 return
         yield from super().read(fs, split, schema, needed, optional)
 
@@ -67,13 +67,13 @@ class _Array:
         self.place = int(begins)
         return begins
 
-    def chunks(self, schema: pa.Schema) -> Iterator[Chunk]:
+    def chunks(self, schema: pa.Schema, on_truncation: OnTruncation) -> Iterator[Chunk]:
         row, broken = 0, None
         while broken is None:
             values, broken = self._values(first=row == 0)
             numbers = np.arange(row, row + len(values))
             if values:
-                yield JsonRows(values, schema, numbers).chunk()
+                yield JsonRows(values, schema, numbers, on_truncation).chunk()
             row += len(values)
         if broken:
             rest = self.data[self.place :][:LONGEST_DATA].decode("utf-8", "backslashreplace")

@@ -20,9 +20,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from topologies.io.formats.bad import BadRow, BadRows
-from topologies.io.formats.conform import misfit
+from topologies.io.formats.conform import misfit, refused, too_fine
 from topologies.io.formats.convert import convert
-from topologies.io.formats.isolate import Converted, Mask, either
+from topologies.io.formats.isolate import CUT, Converted, Flags, Mask, cut_of, either
 from topologies.io.formats.lines.arrow_times import from_milliseconds, within_calendar
 from topologies.io.formats.lines.jsonvalue import (
     Number,
@@ -36,7 +36,7 @@ from topologies.io.formats.lines.jsonvalue import (
     struct_array,
 )
 from topologies.io.formats.lines.text import parse_base64, parse_text
-from topologies.io.formats.split import Chunk
+from topologies.io.formats.split import Chunk, OnTruncation
 
 _kinds = pa.types
 _REFUSED = (msgspec.MsgspecError, ValueError, RecursionError)
@@ -47,24 +47,35 @@ _MINUS_ZERO = re.compile(rb"-0[\s,}\]]")
 class JsonRows:
     """Some rows, and what has been read of them."""
 
-    def __init__(self, rows: list[bytes], schema: pa.Schema, numbers: npt.NDArray[np.int64]) -> None:
+    def __init__(
+        self,
+        rows: list[bytes],
+        schema: pa.Schema,
+        numbers: npt.NDArray[np.int64],
+        on_truncation: OnTruncation = "cut",
+    ) -> None:
         """``numbers``: those of the rows in their file."""
-        self.rows, self.schema, self.numbers = rows, schema, numbers
+        self.rows, self.schema, self.numbers, self.on_truncation = rows, schema, numbers, on_truncation
         self.whole = b"\n".join(rows)
         self.parts: list[tuple[npt.NDArray[np.int64], pa.Table]] = []
         self.bad: list[BadRow] = []
+        self.truncated: list[npt.NDArray[np.int64]] = []
+        """The places of good rows in which a time was cut."""
 
     def chunk(self) -> Chunk:
         """All rows, good and bad; called once."""
         self._one_by_one(self._decode())
         if not self.parts:
             return self.schema.empty_table(), np.empty(0, np.int64), BadRows.of(self.bad)
+        bad = BadRows.of(self.bad)
+        if self.truncated:
+            bad = bad.with_truncated(self.numbers[np.concatenate(self.truncated)])
         places = np.concatenate([some for some, _ in self.parts])
         table = pa.concat_tables([table for _, table in self.parts])
         if (np.diff(places) < 0).any():
             order = np.argsort(places, kind="stable")
             places, table = places[order], table.take(pa.array(order))
-        return table, self.numbers[places], BadRows.of(self.bad)
+        return table, self.numbers[places], bad
 
     def _decode(self) -> list[int]:
         """Read what msgspec can; the places of the other rows."""
@@ -72,15 +83,23 @@ class JsonRows:
         if not made:
             return aside
         columns = _Columns()
-        table, doubtful = columns.table(made, self.schema)
+        table, flags = columns.table(made, self.schema)
+        doubtful = None if flags is None else refused(flags, self.on_truncation)
         rows, whole = self.rows, self.whole
         if aside:
             rows = [rows[place] for place in places]
             whole = b"\n".join(rows)
-        doubtful = either(doubtful, _named_twice(rows, whole, columns.given))
-        if _MINUS_ZERO.search(whole) and _holds(self.schema, _kinds.is_float64):
-            doubtful = either(doubtful, np.array([_MINUS_ZERO.search(row) is not None for row in rows]))
+        for more in (
+            _named_twice(rows, whole, columns.given),
+            np.array([_MINUS_ZERO.search(row) is not None for row in rows])
+            if _MINUS_ZERO.search(whole) and _holds(self.schema, _kinds.is_float64)
+            else None,
+        ):
+            doubtful = more if doubtful is None else doubtful if more is None else doubtful | more
         found = np.array(places, np.int64)
+        cut = None if flags is None else cut_of(flags)
+        if cut is not None:
+            self.truncated.append(found[cut if doubtful is None else cut & ~doubtful])
         if doubtful is None or not doubtful.any():
             self.parts.append((found, table))
             return aside
@@ -125,16 +144,22 @@ class JsonRows:
     def _objects(self, places: npt.NDArray[np.int64], objects: list[Object]) -> None:
         columns: list[pa.Array] = []
         reasons: dict[int, list[str]] = {}
+        cut = np.zeros(len(objects), np.bool_)
         for field in self.schema:
-            values, bad = column_of([declared_value(made, field.name) for made in objects], field.type)
+            values, flags = column_of([declared_value(made, field.name) for made in objects], field.type)
             columns.append(values)
-            for index in np.flatnonzero(bad).tolist() if bad is not None else ():
-                reasons.setdefault(index, []).append(_reason(objects[index], field))
+            if flags is None:
+                continue
+            for index in np.flatnonzero(refused(flags, self.on_truncation)).tolist():
+                reasons.setdefault(index, []).append(_reason(objects[index], field, flags[index]))
+            cut = cut | (flags & CUT).astype(np.bool_)
         for index, row_reasons in reasons.items():
             self._turn_away(int(places[index]), "; ".join(row_reasons))
         good = np.array([index not in reasons for index in range(len(objects))], dtype=np.bool_)
         table = pa.Table.from_arrays(columns, schema=self.schema)
         self.parts.append((places[good], table.filter(pa.array(good)) if reasons else table))
+        if cut.any():
+            self.truncated.append(places[cut & good])
 
     def _turn_away(self, place: int, reason: str) -> None:
         self.bad.append(BadRow(int(self.numbers[place]), reason, self.rows[place].decode("utf-8", "backslashreplace")))
@@ -146,14 +171,15 @@ class _Columns:
     def __init__(self) -> None:
         self.given: dict[str, int] = {}
 
-    def table(self, made: list[Any], schema: pa.Schema) -> tuple[pa.Table, Mask | None]:
-        doubtful: Mask | None = None
+    def table(self, made: list[Any], schema: pa.Schema) -> tuple[pa.Table, Flags | None]:
+        """The rows, and their flags."""
+        flags: Flags | None = None
         columns: list[pa.Array] = []
         for index, field in enumerate(schema):
-            values, bad = self._named(list(map(_attribute(index), made)), field)
+            values, of_column = self._named(list(map(_attribute(index), made)), field)
             columns.append(values)
-            doubtful = either(doubtful, bad)
-        return pa.Table.from_arrays(columns, schema=schema), doubtful
+            flags = either(flags, of_column)
+        return pa.Table.from_arrays(columns, schema=schema), flags
 
     def _named(self, values: list[Any], field: pa.Field) -> Converted:
         absent = values.count(msgspec.UNSET)
@@ -317,7 +343,9 @@ def _object(row: bytes) -> Object:
     return value
 
 
-def _reason(made: Object, field: pa.Field) -> str:
+def _reason(made: Object, field: pa.Field, flag: np.bool_ | np.uint8) -> str:
+    if flag == CUT:
+        return too_fine(field.name, jsonable(made.get(field.name)))
     if field.name in made.twice:
         return f"column {field.name!r}: the name is given more than once"
     return misfit(field.name, _python(jsonable(made.get(field.name))), field.type)

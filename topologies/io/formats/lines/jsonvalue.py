@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from topologies.io.formats.isolate import Converted, Mask, blank
+from topologies.io.formats.isolate import Converted, Flags, Mask, bad_of, blank, of_lists
 from topologies.io.formats.lines.text import parse_base64, parse_text
 
 _kinds = pa.types
@@ -159,13 +159,13 @@ def _structs(values: list[Any], target: pa.DataType) -> Converted:
 
 def struct_array(values: list[Any], children: list[Converted], target: pa.DataType) -> Converted:
     """Structs of these children; null where ``values`` is, bad where it is wrong or a child is bad."""
-    bad = _is_wrong(values)
+    flags: Flags = _is_wrong(values)
     for _, spoiled in children:
-        bad = bad if spoiled is None else bad | spoiled
-    absent = bad | np.fromiter((value is None for value in values), np.bool_, len(values))
+        flags = flags if spoiled is None else flags | spoiled
+    absent = bad_of(flags) | np.fromiter((value is None for value in values), np.bool_, len(values))
     arrays = [child for child, _ in children]
     built = pa.StructArray.from_arrays(arrays, fields=list(target), mask=pa.array(absent))
-    return built, bad if bad.any() else None
+    return built, flags if flags.any() else None
 
 
 def _lists(values: list[Any], target: pa.DataType) -> Converted:
@@ -174,7 +174,7 @@ def _lists(values: list[Any], target: pa.DataType) -> Converted:
     return list_array(shaped, inside, inner, target)
 
 
-def list_array(values: list[Any], inside: pa.Array, inner: Mask | None, target: pa.DataType) -> Converted:
+def list_array(values: list[Any], inside: pa.Array, inner: Flags | None, target: pa.DataType) -> Converted:
     """Lists of what is ``inside``, cut as the ``values`` are; null where these are, bad where they are wrong or an
     element is bad."""
     offsets = _offsets(values)
@@ -190,7 +190,7 @@ def _maps(values: list[Any], target: pa.DataType) -> Converted:
     flat = [pair for value in shaped if isinstance(value, list) for pair in value]
     keys, bad_keys = column_of([key for key, _ in flat], target.key_type)
     items, bad_items = column_of([item for _, item in flat], target.item_type)
-    inner = np.zeros(len(flat), dtype=np.bool_)
+    inner: Flags = np.zeros(len(flat), dtype=np.bool_)
     for some in (bad_keys, bad_items, keys.is_null().to_numpy(zero_copy_only=False)):
         inner = inner if some is None else inner | some
     keys = keys.fill_null(_filler(keys)) if keys.null_count else keys
@@ -222,14 +222,11 @@ def _offsets(shaped: list[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
 
 
-def _bad_lists(shaped: list[Any], inner: Mask | None, offsets: np.ndarray[Any, np.dtype[np.int64]]) -> Mask:
-    """Mask of the values that are not a list, or a list with a bad element."""
+def _bad_lists(shaped: list[Any], inner: Flags | None, offsets: np.ndarray[Any, np.dtype[np.int64]]) -> Flags:
+    """Flags of the values, bad where they are not a list, or a list with a bad element."""
     bad = _is_wrong(shaped)
-    if inner is None:
-        return bad
-    before = np.concatenate([[0], np.cumsum(inner)])
-    return np.asarray(bad | (before[offsets[1:]] > before[offsets[:-1]]))
+    return bad if inner is None else bad | of_lists(inner, offsets)
 
 
-def _blanked(built: pa.Array, bad: Mask) -> Converted:
+def _blanked(built: pa.Array, bad: Flags) -> Converted:
     return (blank(built, bad), bad) if bad.any() else (built, None)

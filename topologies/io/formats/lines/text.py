@@ -21,7 +21,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from topologies.io.formats.isolate import Converted, Kernel, Mask, attempt, blank, either, isolate, valid, whole_numbers
+from topologies.io.formats.isolate import (
+    Converted,
+    Kernel,
+    Mask,
+    attempt,
+    blank,
+    either,
+    flagged,
+    isolate,
+    valid,
+    where,
+    whole_numbers,
+)
 from topologies.io.formats.lines.arrow_times import from_milliseconds, from_wall_times, within_calendar
 from windowing.data.decimals import in_scale, to_decimal
 
@@ -203,7 +215,9 @@ def _timestamps(values: pa.Array, target: pa.DataType) -> Converted:
     numeric = pc.match_substring_regex(values, _NUMBER).fill_null(False)
     with_zone = pc.match_substring_regex(values, _ZONED).fill_null(False)
     neither = pc.invert(pc.or_(numeric, with_zone))
-    cut = _cut_fractions(values, _DIGITS[target.unit])
+    digits = _DIGITS[target.unit]
+    finer = pc.match_substring_regex(values, rf"\.[0-9]{{{digits}}}[0-9]*[1-9]").fill_null(False)
+    cut = _cut_fractions(values, digits)
     spelled = [
         _milliseconds(_only(values, numeric), target),
         _spelled(_only(cut, with_zone), zoned, target),
@@ -211,7 +225,8 @@ def _timestamps(values: pa.Array, target: pa.DataType) -> Converted:
     ]
     moments = pc.coalesce(*[some for some, _ in spelled])
     bad = either(either(spelled[0][1], spelled[1][1]), spelled[2][1])
-    return moments, None if bad is None else bad & valid(values)
+    flags = either(bad, flagged(pc.and_not(finer, numeric).to_numpy(zero_copy_only=False)))
+    return moments, None if flags is None else where(flags, valid(values))
 
 
 def _extended(values: pa.Array) -> pa.Array:
