@@ -1,0 +1,621 @@
+"""One windowed bolt with one task, an event at a time: times, lateness, windows, firings, accounts.
+
+``answer(scenario)`` reads a scenario of a bare bolt and gives what ``windbolt replay --json`` must print. The settings
+are those of the product (``WindowSettings``); every rule is said here again, from docs/semantics.md, whose section each
+function names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tests.oracles.interpreter import panes
+from tests.oracles.interpreter.kinds import (
+    Counted,
+    Fixed,
+    Kind,
+    Sessions,
+    Unsaid,
+    kinds_of,
+    waits_past_the_end,
+    windows_of,
+)
+from tests.oracles.interpreter.times import Times
+from tests.oracles.interpreter.values import (
+    FOREVER,
+    Event,
+    Json,
+    Key,
+    Over,
+    Window,
+    duration,
+    ids,
+    in_order,
+    milliseconds,
+    moment,
+)
+from windowing.settings import WindowSettings
+from windowing.settings.kinds import Calendar, Hopping
+from windowing.settings.rules import LateAction, LateBy, WatermarkCombiner
+from windowing.time.durations import Duration
+
+
+def resolved(rules: WindowSettings) -> WindowSettings:
+    """The rules of a bolt that goes by arrival: its policies are off ("Which time", decision 27)."""
+    if not rules.arrival_is_time:
+        return rules
+    assert rules.arrival is not None
+    by_count = not rules.kinds and not (isinstance(rules.length, Duration) and isinstance(rules.slide, Duration))
+    counts = by_count or any(kind.counts for kind in rules.kinds)
+    return replace(
+        rules,
+        timestamp_field=rules.arrival.field,
+        late_by=LateBy.WATERMARK if counts else LateBy.WINDOW,
+        late_per_input=False,
+        late_action=LateAction.DIVERT,
+        lag=Duration(0),
+        estimate_arrival=True,
+        arrival=replace_arrival(rules.arrival),
+    )
+
+
+def replace_arrival(arrival: Any) -> Any:
+    return type(arrival)(arrival.field, None, Duration(0), "divert")
+
+
+@dataclass
+class Bolt:
+    """Everything that a bolt remembers."""
+
+    rules: WindowSettings
+    streams: tuple[str, ...] = ("s1",)
+    partitions: Any = None
+    began: int = 0
+    times: Times = field(init=False)
+    number: int = 0
+    closed: bool = False
+    now: int = -FOREVER
+    """In processing time: the clock."""
+    by_idleness: int | None = None
+    """The end of the last window that the idle timeout closed."""
+    last_arrival: int | None = None
+    rows_in_batch: int = 0
+    formed: dict[tuple[Key, int], Kind] = field(default_factory=dict)
+    accepted: list[Event] = field(default_factory=list)
+    gone: set[Event] = field(default_factory=set)
+    """Accepted, and in a gap between windows."""
+    ends_before: dict[tuple[Key, int], list[int]] = field(default_factory=dict)
+    """The ends of the windows that were open when the last batch ended."""
+    windowed: set[Event] = field(default_factory=set)
+    accounts: dict[str, list[str]] = field(default_factory=dict)
+    due: list[Window] = field(default_factory=list)
+    """What has closed in this batch."""
+    seen: list[Window] = field(default_factory=list)
+    last: dict[Key, list[Event]] = field(default_factory=dict)
+    fired: list[Json] = field(default_factory=list)
+    events: list[Json] = field(default_factory=list)
+    ticks: list[int | None] = field(default_factory=list)
+    clocks: list[int | None] = field(default_factory=list)
+    metrics: dict[str, int] = field(default_factory=dict)
+    known: dict[Key, int] = field(default_factory=dict)
+    """The end of the last window of each key that held an event, where windows without events fire."""
+    latest_event: int | None = None
+
+    def __post_init__(self) -> None:
+        self.times = Times(self.rules, self.streams, self.began, clock=self.began, looked_at=self.began)
+        self.times.exist(self.partitions)
+        self.kinds = kinds_of(self.rules)
+        self.waits = waits_past_the_end(self.rules, self.kinds)
+        if self.rules.listed_keys is not None:
+            for value in self.rules.listed_keys.values:
+                key = value if isinstance(value, tuple) else (value,)
+                self.known[tuple(None if each is None else str(each) for each in key)] = self.rules.listed_keys.since
+
+    @property
+    def event_time(self) -> bool:
+        return self.rules.reads_timestamps
+
+    # ---- closing
+
+    def over(self, key: Key) -> Over:
+        """ "Closing": when a window with this end closes; "Idleness": what the clock has closed stays closed."""
+
+        def is_over(end: int) -> bool:
+            if not self.event_time:  # "In processing time ..."
+                return self.now > end if self.waits_for_clock else self.now >= end
+            if self.by_idleness is not None and end <= self.by_idleness:
+                return True
+            watermark = self.times.watermark(key)
+            if watermark is None:
+                return False
+            reached = watermark - (self.rules.allowed_lateness.micros if watermark < FOREVER else 0)
+            return reached > end if self.waits else reached >= end
+
+        return is_over
+
+    @property
+    def waits_for_clock(self) -> bool:
+        fixed = [self.of(None, place) for place, kind in enumerate(self.kinds) if isinstance(kind, Hopping | Calendar)]
+        counted = self.kinds == [None] and self.formed_counts.holds_end
+        return self.waits or counted or any(isinstance(each, Fixed) and each.holds_end for each in fixed)
+
+    @property
+    def formed_counts(self) -> Counted:
+        made = windows_of(self.rules, None, None, 0, self.began)
+        assert isinstance(made, Counted)
+        return made
+
+    def of(self, key: Key, place: int) -> Kind:
+        """The windows of a key and a kind; asking leaves nothing behind."""
+        found = self.formed.get((key, place))
+        return found or windows_of(self.rules, self.kinds[place], key, place, self.began)
+
+    # ---- an event
+
+    def receive(self, fields: Json, stream: str, own: int | None, arrived: int | None = None) -> None:
+        """An event arrives at the clock. ``own`` is the time that it says."""
+        rules, times = self.rules, self.times
+        key = tuple(_text(fields.get(name)) for name in rules.key) if rules.key else None
+        where: Any = key if times.per_key else (stream, self.partition(fields))
+        self.rows_in_batch += 1
+        if rules.watermark_field is not None and fields.get(rules.watermark_field) is not None:
+            times.sent(where, moment(fields[rules.watermark_field]))
+            self.advance(key)
+            self.note(fields["id"], None, "watermark", where)
+            return
+        self.number += 1
+        self.account("received", fields["id"])
+        self.last_arrival = times.clock
+        if not self.event_time:
+            own = times.clock
+        event = Event(fields["id"], own or 0, self.number, key)
+        self.extras(event, fields)
+        if own is None or (event.until is not None and event.until <= own):
+            self.account("invalid", fields["id"])
+            times.touch(where)
+            self.advance(key)
+            self.note(fields["id"], None, "invalid", where)
+            return
+        arrived = times.clock if arrived is None else arrived
+        if times.per_key and rules.arrival is not None and rules.arrival.late is not None:
+            raise Unsaid("the floor of keys follows the arrivals of a batch (decision 16)")
+        latest = arrived if times.latest_arrival is None else max(arrived, times.latest_arrival[0])
+        if rules.estimate_arrival and arrived < latest and (len(self.streams) > 1 or times.by_partition):
+            raise Unsaid("arrivals that go back within a batch (decision 25)")
+        times.latest_arrival = latest, times.clock
+        event.message = _text(fields.get(rules.message_id_field)) if rules.message_id_field else None
+        action = self.judge(event, own, arrived, where)
+        times.pass_arrivals(where)
+        if self.event_time:
+            turned_away = action in ("early", "dropped_late", "late_arrival")
+            if turned_away:
+                times.touch(where)
+            else:
+                moved = self.overtakes and action == "adjusted_out_of_order"
+                times.count(where, own if moved else event.time)
+                self.latest_event = own if self.latest_event is None else max(own, self.latest_event)
+        action = "late" if action == "late_arrival" else action
+        if action in ("accepted", "adjusted_late", "adjusted_out_of_order"):
+            if action != "accepted":
+                self.account("adjusted", event.id)
+            if not self.let_in(event):
+                action = "unwindowed"
+        else:
+            account = {"dropped_late": "dropped", "dropped_out_of_order": "dropped"}.get(action, action)
+            self.account(account, event.id)
+        self.advance(key)
+        time = None if action in ("late", "early", "duplicate") or action.startswith("dropped") else event.time
+        self.note(event.id, time, action, where)
+
+    def extras(self, event: Event, fields: Json) -> None:
+        """What lasts, and gaps of events."""
+        if self.rules.lifetime is not None:
+            end = fields.get(self.rules.lifetime.end_field)
+            event.until = FOREVER if end is None else moment(end)
+        for kind in self.kinds:
+            name = getattr(kind, "gap_field", None)
+            if name is not None and fields.get(name) is not None:
+                event.gap = duration(fields[name])
+
+    def partition(self, fields: Json) -> str | None:
+        column = self.rules.watermark_partition
+        return f"={_text(fields.get(column))}" if isinstance(column, str) else None
+
+    def account(self, name: str, event: str) -> None:
+        self.accounts.setdefault(name, []).append(event)
+
+    def count_metric(self, name: str) -> None:
+        self.metrics[name] = self.metrics.get(name, 0) + 1
+
+    # ---- lateness
+
+    def judge(self, event: Event, own: int, arrived: int, where: Any) -> str:
+        """ "Lateness": early, then late by arrival, then out of order (AZ-14). May move the event's time."""
+        rules = self.rules
+        if not self.event_time:
+            return "duplicate" if self.is_repeated(event) else "accepted"
+        arrival, action = rules.arrival, "accepted"
+        if arrival is not None and arrival.early is not None and own - arrived > arrival.early.micros:
+            return "early"
+        if arrival is not None and arrival.late is not None and arrived - own > arrival.late.micros:
+            match arrival.action:
+                case LateAction.ADJUST:
+                    event.time, action = arrived - arrival.late.micros, "adjusted_late"
+                case LateAction.DROP:
+                    return "dropped_late"
+                case LateAction.DIVERT:
+                    return "late_arrival"
+                case LateAction.ERROR:
+                    raise Unsaid("the run stops")
+        if self.is_repeated(event):  # found before lateness is judged (decision 29)
+            return "duplicate"
+        if not self.is_late(event, where):
+            return action
+        match rules.late_action:
+            case LateAction.DIVERT:
+                return "late"
+            case LateAction.DROP:
+                return "dropped_out_of_order"
+            case LateAction.CUT:  # SI-13
+                reference = self.reference(event.key, where)
+                if event.until is None or reference is None or event.until <= reference:
+                    return "dropped_out_of_order"
+                event.time = reference
+                return "adjusted_out_of_order"
+            case LateAction.ADJUST:
+                self.move(event, where)
+                return "adjusted_out_of_order"
+        raise Unsaid("the run stops")
+
+    def move(self, event: Event, where: Any) -> None:
+        """ "A late event is moved to that mark", and to one microsecond after it where its window has closed there."""
+        reference, watermark = self.reference(event.key, where), self.times.watermark(event.key)
+        if self.overtakes:
+            event.time = reference if reference is not None else event.time
+            if reference is None or self.has_no_place(event):
+                assert watermark is not None
+                reference = watermark if reference is None else max(reference, watermark)
+        assert reference is not None
+        event.time = reference
+        if self.is_late(event, where):
+            event.time += 1
+
+    def reference(self, key: Key, where: Any) -> int | None:
+        """What an event is late against: the watermark, or the mark of its own input or partition (SI-2, AZ-4)."""
+        watermark = self.times.watermark(key)
+        if not self.rules.late_per_input or self.times.per_key:
+            return watermark
+        mark = self.times.before(where)
+        if self.overtakes:
+            return mark
+        return mark if watermark is None else watermark if mark is None else max(mark, watermark)
+
+    @property
+    def overtakes(self) -> bool:
+        """ "Partitions": whether an event behind the watermark, in order in its own partition, is in open windows."""
+        rules = self.rules
+        unknown = self.times.by_partition or rules.partition_idle_timeout is not None
+        one_by_one = rules.late_per_input and rules.late_by is LateBy.WATERMARK and not self.times.per_key
+        aligned = all(isinstance(kind, Hopping | Calendar) for kind in self.kinds)
+        return one_by_one and unknown and rules.watermark_combine is WatermarkCombiner.MIN and aligned
+
+    def is_late(self, event: Event, where: Any) -> bool:
+        """ "Lateness", an event is late; "Ties", at exactly the watermark."""
+        if self.rules.late_by is LateBy.WATERMARK:
+            reference = self.reference(event.key, where)
+            if reference is not None and event.time < reference:
+                return True
+        return self.has_no_place(event)
+
+    def has_no_place(self, event: Event) -> bool:
+        """ "When all windows that could hold it have closed"; what is in a gap is never late for that."""
+        held = [self.of(event.key, place) for place in range(len(self.kinds))]
+        held = [each for each in held if not each.in_gap(event)]
+        return bool(held) and not any(self.has_place(each, event) for each in held)
+
+    def has_place(self, windows: Kind, event: Event) -> bool:
+        over = self.over(event.key)
+        if isinstance(windows, Sessions):
+            return self.late_for_sessions(windows, event, over)
+        return windows.takes(event, over)
+
+    def late_for_sessions(self, windows: Sessions, event: Event, over: Over) -> bool:
+        """ "Lateness": behind W - allowed lateness, and no open session of its key takes it; or ``by_session``."""
+        if windows.cut_before(event, over):
+            return False
+        if any(windows.joins(window, event) for window in windows.open):
+            return True
+        opens = event.time + windows.gap(event)
+        if self.rules.late_by_session:
+            return not over(opens)
+        if self.by_idleness is not None and opens <= self.by_idleness:
+            return False
+        watermark = self.times.watermark(event.key)
+        return watermark is None or event.time >= watermark - self.rules.allowed_lateness.micros
+
+    def is_repeated(self, event: Event) -> bool:
+        """guide, "Messages that come again": its id is that of an event that a window may still need."""
+        if event.message is None:
+            return False
+        same = [
+            e for e in self.accepted if e.message == event.message and (not self.times.per_key or e.key == event.key)
+        ]
+        return any(self.needs(each) for each in same)
+
+    def needs(self, event: Event) -> bool:
+        over = self.over(event.key)
+        return any(self.of(event.key, place).needs(event, over) for place in range(len(self.kinds)))
+
+    def let_in(self, event: Event) -> bool:
+        """Put an event into the windows that are open for it; whether there are any."""
+        self.accepted.append(event)
+        over, found = self.over(event.key), False
+        for place, kind in enumerate(self.kinds):
+            windows = self.formed.setdefault(
+                (event.key, place), windows_of(self.rules, kind, event.key, place, self.began)
+            )
+            if windows.in_gap(event):
+                continue
+            before = set(map(id, windows.open))
+            if isinstance(windows, Sessions) or windows.takes(event, over):
+                windows.put(event, over)
+                found = True
+            for window in windows.open:
+                if id(window) not in before and window.opened is None:
+                    watermark = self.times.watermark(event.key)
+                    window.opened = -FOREVER if watermark is None else watermark
+        if not found:
+            self.gone.add(event)
+        return found
+
+    # ---- time advances
+
+    def advance(self, key: Key = None) -> None:
+        """The watermark follows the marks, and what it has reached closes."""
+        if self.event_time:
+            self.times.follow(key)
+        self.close_windows()
+
+    def close_windows(self) -> None:
+        """Take out what time has closed: its content is final."""
+        for (key, _), windows in list(self.formed.items()):
+            if isinstance(windows, Counted):
+                watermark = self.times.watermark(key) if self.event_time else self.now
+                windows.now = watermark
+                windows.last_time = self.last_time
+            self.due += windows.close(self.over(key))
+
+    last_time: int | None = None
+    told: int | None = None
+    """The watermark at the end of the last batch."""
+
+    def move_clock(self, clock: int) -> None:
+        self.times.clock = max(self.times.clock, clock)
+        if not self.event_time and not self.closed:
+            self.now = max(self.now, self.times.clock)
+            self.close_windows()
+
+    def end_batch(self, *, tick: bool = False, close: bool = False) -> int | None:
+        """A micro-batch ends; it may be one in which nothing came, and only the clock has moved.
+
+        Returns the watermark, if it has moved in this batch.
+        """
+        times = self.times
+        times.looked_at = times.clock
+        before = self.told
+        if self.event_time:
+            if times.at_ticks and (tick or close) and times.is_due():
+                times.tick()
+            if not times.per_key:
+                times.follow()
+            self.nothing_came()
+            self.close_idle()
+            self.close_windows()
+            self.ends_before = {at: windows.ends() for at, windows in self.formed.items()}
+        else:
+            self.close_windows()
+        self.rows_in_batch = 0
+        self.told = times.watermark()
+        if close:
+            self.end_streams()
+        self.emit()
+        return self.told if self.told != before else None
+
+    def nothing_came(self) -> None:
+        """ "Idleness": a batch without input uses the estimate, once the clock has moved."""
+        estimate = self.times.estimate()
+        if estimate is not None:
+            for key in list(self.times.marks) if self.times.per_key else [None]:
+                self.times.lift(key, estimate)
+            if not self.times.per_key:
+                for mark in (*self.times.marks.values(), *self.times.awaited.values()):
+                    mark.lift(estimate)
+            self.close_windows()
+
+    def close_idle(self) -> None:
+        """ "Idleness": a batch that brings an event closes nothing by it, unless the timeout is zero: then those whose
+        events came with earlier batches."""
+        timeout = self.rules.idle_timeout
+        if timeout is None or self.last_arrival is None or (self.rows_in_batch and timeout.micros):
+            return
+        due = []
+        for (key, place), windows in self.formed.items():
+            earlier = self.ends_before.get((key, place), []) if self.rows_in_batch else windows.ends()
+            for end in earlier:
+                when = max(end, self.last_arrival) + timeout.micros
+                if self.rules.idle_rule.value == "max_remaining":
+                    when = max(end, self.last_arrival + timeout.micros)
+                if when <= self.times.clock:
+                    due.append(end)
+        if due:
+            self.by_idleness = max(due) if self.by_idleness is None else max(self.by_idleness, *due)
+            self.times.lift(None, max(due))
+
+    def end_streams(self) -> None:
+        """ "The end of the streams closes all open windows", unless ``close_fires=False`` (decision 4)."""
+        self.closed = True
+        now = self.times.watermark(None) if self.event_time else self.now
+        self.reached = now
+        known = [each for each in (now, self.latest_event) if each is not None]
+        self.last_time = max(known, default=None)
+        if not self.rules.close_fires:
+            return
+        for key in {None, *(key for key, _ in self.formed)}:
+            self.times.watermarks[key] = FOREVER
+        self.now = FOREVER
+        self.close_windows()
+
+    reached: int | None = None
+
+    # ---- firing
+
+    def emit(self) -> None:
+        """What has closed fires at the end of the batch, in order of its ends ("Closing")."""
+        if self.rules.panes is not None:
+            found = panes.fire(self)
+            self.due = []
+            for window, shown, pane in found:
+                self.show(window, shown, pane)
+            return
+        due, self.due = self.due, []
+        if not any(kind is None for kind in self.kinds):
+            due.sort(key=lambda window: (window.end, window.start or 0, window.place))
+        if self.rules.empty_windows_until is not None:
+            due = self.with_empty(due)
+        for window in due:
+            self.show(window, in_order(window.events), None)
+
+    def with_empty(self, due: list[Window]) -> list[Window]:
+        """guide, "Windows in which nothing happened": those that end at most so long after the last with an event."""
+        assert self.rules.empty_windows_until is not None
+        until, keys = self.rules.empty_windows_until.micros, {*self.known, *(window.key for window in due)}
+        found = []
+        for key in keys:
+            grid = self.of(key, 0)
+            assert isinstance(grid, Fixed)
+            held = sorted((window for window in due if window.key == key), key=lambda window: window.end)
+            last = self.known.get(key)
+            done = self.passed_of.get(key, last)
+            while True:
+                ahead = held[0] if held else None
+                if last is None or done is None:
+                    if ahead is None:
+                        break
+                    nxt = None
+                else:
+                    nxt = grid.next_edges(done)
+                if ahead is not None and (nxt is None or nxt[1] >= ahead.end):
+                    found.append(ahead)
+                    held.pop(0)
+                    last = ahead.end if last is None else max(last, ahead.end)
+                    last = max(last, self.since(key))
+                    done = max(ahead.end, self.since(key))
+                    continue
+                assert nxt is not None
+                assert last is not None
+                if nxt[1] - last > until:
+                    if ahead is None:
+                        break
+                    done = None
+                    last = None
+                    continue
+                if not self.empty_is_over(nxt, key):
+                    break
+                found.append(grid.window(*nxt, []))
+                done = nxt[1]
+            if last is not None:
+                self.known[key] = last
+                self.passed_of[key] = done if done is not None else last
+        return sorted(found, key=lambda window: (window.end, window.start or 0))
+
+    def since(self, key: Key) -> int:
+        """From when on a listed key is there."""
+        listed = self.rules.listed_keys
+        names = [] if listed is None else [v if isinstance(v, tuple) else (v,) for v in listed.values]
+        return listed.since if listed is not None and key in names else -FOREVER
+
+    passed_of: dict[Key, int] = field(default_factory=dict)
+
+    def empty_is_over(self, span: tuple[int, int], key: Key) -> bool:
+        """At the end of the streams only those that do not begin after the latest event of the bolt (decision 46)."""
+        if not self.closed or not self.rules.close_fires:
+            return self.over(key)(span[1])
+        if self.event_time and self.reached is not None and span[1] <= self.reached:
+            return True
+        latest = self.latest_event if self.event_time else self.reached  # by the clock: after the last clock
+        if latest is None:
+            return False
+        grid = self.of(key, 0)
+        assert isinstance(grid, Fixed)
+        return span[0] < latest if grid.holds_end else span[0] <= latest
+
+    def show(self, window: Window, content: list[Event], pane: Json | None) -> None:
+        """A window as an answer has it."""
+        last = self.last.get(window.key, [])
+        shown: Json = {
+            "start": milliseconds(window.start),
+            "end": None if window.end == -FOREVER else milliseconds(window.end),
+            "events": ids(content),
+            "key": None if window.key is None else window.key[0] if len(window.key) == 1 else list(window.key),
+        }
+        if pane is None:
+            shown["new"] = ids(event for event in content if event not in last)
+            shown["expired"] = ids(event for event in last if event not in content)
+        else:
+            shown["pane"] = pane
+            shown["new"] = ids(event for event in content if event not in self.windowed)
+        if len(self.kinds) > 1:
+            shown["kind"] = window.place
+            shown.pop("new", None)
+            shown.pop("expired", None)
+        self.last[window.key] = content
+        self.windowed.update(content)
+        self.fired.append(shown)
+
+    # ---- the answer
+
+    def note(self, name: str, time: int | None, action: str, where: Any) -> None:
+        mark = self.times.marks[where].mark if where in self.times.marks else None
+        watermark = self.times.watermark(None)
+        self.events.append(
+            {
+                "id": name,
+                "time": milliseconds(time),
+                "action": action,
+                "watermark": milliseconds(watermark),
+                "mark": milliseconds(mark),
+            }
+        )
+
+    def unwindowed(self) -> list[Event]:
+        """guide, "The accounts": no window can hold them; or, at the end, none of those that are left did."""
+        return [e for e in self.accepted if e not in self.windowed and (e in self.gone or not self.needs(e))]
+
+    def pending(self) -> list[str]:
+        out = set(self.unwindowed())
+        return ids(event for event in self.accepted if event not in self.windowed and event not in out)
+
+    def counts(self) -> dict[str, int]:
+        names = ("received", "late", "early", "dropped", "duplicate", "invalid", "adjusted")
+        counts = {name: len(self.accounts.get(name, [])) for name in names}
+        counts |= {"windowed": len(self.windowed), "unwindowed": len(self.unwindowed()), "pending": len(self.pending())}
+        out = counts["received"] + counts["adjusted"] + counts["received"]
+        assert sum(counts.values()) == out, counts  # each event is in exactly one account
+        return counts
+
+    def answer(self) -> Json:
+        return {
+            "windows": self.fired,
+            "late": self.accounts.get("late", []),
+            "pending": self.pending(),
+            "counts": self.counts(),
+            "events": self.events,
+            "clocks": [milliseconds(at) for at in self.clocks],
+            "watermarks": [milliseconds(at) for at in self.ticks],
+            "gaps": ids(self.gone),
+        }
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,272 @@
+"""Bolts and streams that are drawn: every pair of settings by construction, values at their bounds, awkward streams.
+
+The settings are those that ``WindowSettings`` declares with a key for scenario files, the kinds of windows, the key and
+the presets. A declared setting that ``VALUES`` lacks fails ``test_every_setting_is_drawn``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from tests.oracles.interpreter.values import Json
+from windowing.settings import WindowSettings
+
+WINDOWS: list[Json] = [
+    {"length": "10ms", "tumbling": True},
+    {"length": "1us", "tumbling": True},
+    {"length": "10ms", "sliding": "5ms"},
+    {"length": "7ms", "sliding": "3ms"},
+    {"length": "3ms", "sliding": "5ms"},
+    {"session": {"gap": "4ms"}},
+    {"session": {"gap": "4ms", "touching": True}},
+    {"session": {"gap": "0s", "touching": True}},
+    {"session": {"gap": "3ms", "max_duration": "5ms"}},
+    {"session": {"gap": "5ms", "max_duration": "4ms", "touching": True}},
+    {"session": {"gap": "4ms", "gap_field": "gap"}},
+    {"snapshot": True},
+    {"sliding_log": "5ms"},
+    {"sliding_log": "1us"},
+    {"count_by_start": 1},
+    {"count_by_start": 3},
+    {"length": 3, "tumbling": True},
+    {"length": 3, "sliding": 2},
+    {"length": 2, "sliding": 3},
+    {"length": 1, "sliding": 1},
+    {"length": "6ms", "sliding": 2},
+    {"length": 3, "sliding": "5ms"},
+    {"calendar": {"unit": "day", "zone": "Europe/Berlin"}},
+    {"calendar": {"unit": "day", "zone": "Europe/Berlin", "at": ["02:30", "14:00"]}},
+    {"calendar": {"unit": "week", "zone": "America/New_York", "first_day": "sunday"}},
+    {"calendar": {"unit": "quarter", "zone": "Asia/Tokyo", "first_month": 2}},
+    {"windows": [{"tumbling": "4ms"}, {"hopping": {"length": "6ms", "slide": "3ms"}}]},
+    {"windows": [{"tumbling": "5ms"}, {"session": {"gap": "3ms"}}]},
+    {"windows": [{"sliding_log": "4ms"}, {"count_by_start": 2}]},
+]
+"""Every kind, with lengths that are multiples of the slide and that are none, with gaps, and at the least values."""
+
+VALUES: dict[str, list[Any]] = {
+    "key": [["k"], ["k", "q"]],
+    "substreams": [["k"]],
+    "preset": [
+        "storm",
+        {"atlas": {"allowed_lateness": "0s"}},
+        {"atlas": {"allowed_lateness": "4ms"}},
+        {"streaminsight": {}},
+        {"streaminsight": {"every": 2, "delay": "2ms", "policy": "adjust", "to_infinity": True}},
+        "strictly_increasing_start_time",
+        {"azure": {"late": "6ms", "out_of_order": "2ms", "early": "5ms", "arrival_field": "at"}},
+        {"azure": {"late": None, "out_of_order": "0s", "action": "drop", "arrival_field": "at"}},
+    ],
+    "processing_time": [True],
+    "lag": ["0s", "1us", "3ms", "20ms"],
+    "watermark_interval": ["1us", "1s"],
+    "watermark_every": [1, 2, "1us", "4ms"],
+    "watermark_field": ["cti"],
+    "watermark_partition": ["p"],
+    "watermark_combine": ["max"],
+    "imports": [{"s2": "s1"}],
+    "imports_beside": [True],
+    "estimate_arrival": [True],
+    "idle_timeout": ["0s", "3ms", "1s"],
+    "idle_rule": ["max_remaining"],
+    "partition_idle_timeout": ["1us", "2500us", "1s"],
+    "arrival": [
+        {"field": "at", "early": "4ms"},
+        {"field": "at", "late": "0s", "action": "adjust"},
+        {"field": "at", "early": "0s", "late": "5ms", "action": "drop"},
+        {"late": "5ms", "action": "divert"},
+    ],
+    "late_by": ["window"],
+    "allowed_lateness": ["1us", "3ms", "1d"],
+    "late_by_session": [True],
+    "late_per_input": [True],
+    "late": ["drop", "adjust", "cut"],
+    "late_stream": ["late"],
+    "message_id_field": ["m"],
+    "panes": [
+        {"early": 1},
+        {"early": 2, "late": True},
+        {"late": 2},
+        {"early": 2, "mode": "discarding"},
+        {"late": True, "mode": "discarding"},
+        {"early": 2, "closes": True},
+        {"at_end": 2},
+        {"early": 2, "at_end": 3},
+        {"late": True, "at_end": 2},
+        {"early": {"event_time": "3ms", "even_unchanged": True}},
+        {"early": {"any": [3, {"event_time": "2ms"}]}, "late": {"all": [2, {"event_time": "1us"}]}},
+        {"early": {"count": 2, "once": True}, "late": True},
+        {"early": "3ms", "late": "2ms"},
+    ],
+    "empty_windows_until": ["10ms", "1s"],
+    "listed_keys": [{"keys": ["a", "z"], "since": 0}],
+    "bounds": ["(start, end]", "[start, end)"],
+    "aligned": ["starts"],
+    "offset": ["1us", "-2ms", "12ms"],
+    "anchor": ["start", 0, 4],
+    "closes_after_end": [True],
+    "longest_window": ["10d"],
+    "end_field": ["until"],
+    "output_time": ["window start", "window last"],
+    "output_watermark": ["window start"],
+    "close_fires": [False],
+}
+"""Values of each setting beside its default, those at its bounds among them."""
+
+NEEDS: dict[str, Json] = {
+    "imports_beside": {"imports": {"s2": "s1"}},
+    "idle_rule": {"idle_timeout": "3ms"},
+    "late_by_session": {"late_by": "window"},
+    "estimate_arrival": {"arrival": {"field": "at", "late": "5ms"}},
+    "listed_keys": {"empty_windows_until": "10ms", "key": ["k"]},
+}
+"""What a setting is drawn with, since it changes nothing alone."""
+
+SEVERAL = ("imports", "imports_beside", "watermark_combine", "partition_idle_timeout", "late_per_input")
+"""Settings that are drawn with several inputs."""
+
+
+def pairs() -> list[tuple[str, ...]]:
+    """All settings alone, and all pairs of them."""
+    names = sorted(VALUES)
+    return [*((name,) for name in names), *itertools.combinations(names, 2)]
+
+
+def triples() -> list[tuple[str, ...]]:
+    return list(itertools.combinations(sorted(VALUES), 3))
+
+
+def bolts(random: Random, names: tuple[str, ...]) -> Iterator[Json]:
+    """Bolts with these settings, first among others, then more and more by themselves."""
+    values = {name: random.choice(VALUES[name]) for name in names}
+    for extras in (2, 1, 0, 0, 0, 0):
+        bolt: Json = {}
+        for name in random.sample(sorted(VALUES), extras):
+            bolt |= NEEDS.get(name, {}) | {name: random.choice(VALUES[name])}
+        for name in names:
+            bolt |= NEEDS.get(name, {})
+        bolt |= values
+        if "processing_time" not in bolt:
+            bolt["timestamp_field"] = "ts"
+        elif random.random() < 0.5:
+            del bolt["processing_time"]
+        kind = random.choice([each for each in WINDOWS if fits(each, bolt)] or WINDOWS)
+        yield {**kind, **bolt}
+
+
+def fits(kind: Json, bolt: Json) -> bool:
+    """Leaves out what is always refused, so that more is held."""
+    aligned = "length" in kind and isinstance(kind["length"], str) and not isinstance(kind.get("sliding"), int)
+    if "late_by_session" in bolt:
+        return "session" in kind
+    if {"empty_windows_until", "listed_keys"} & set(bolt):
+        return (aligned and kind["length"] != "1us") or ("calendar" in kind and "since" not in str(bolt))
+    if {"offset", "anchor", "aligned"} & set(bolt):
+        return aligned or "windows" in kind or kind.get("sliding") == "5ms"
+    if "end_field" in bolt:
+        return kind.get("length") != "1us" and (aligned or "calendar" in kind or "snapshot" in kind)
+    return True
+
+
+def scenario(random: Random, bolt: Json) -> Json:
+    """A bolt with a stream for it: ties, disorder, jumps, nulls, several inputs, partitions and keys."""
+    streams = ["s1"]
+    if set(SEVERAL) & set(bolt) or random.random() < 0.25:
+        streams = ["s1", "s2"] if "imports" in bolt or random.random() < 0.7 else ["s1", "s2", "s3"]
+    made: Json = {"name": "drawn", "bolt": bolt, "streams": streams, "steps": []}
+    if "watermark_partition" in bolt and random.random() < 0.5:
+        made["partitions"] = random.choice([["x", "y"], ["x"], {"s1": ["x", "y"]}])
+    made["steps"] = list(steps(random, bolt, streams))
+    return made
+
+
+def scale_of(bolt: Json) -> int:
+    """The unit of a stream's times in milliseconds: windows of the calendar are longer."""
+    return 10_000_000 if "calendar" in bolt else 1
+
+
+def steps(random: Random, bolt: Json, streams: list[str]) -> Iterator[Json]:
+    scale = scale_of(bolt)
+    now = random.choice([0, 0, -7, 100, 171_191 if scale > 1 else 3])
+    by_clock = "timestamp_field" not in bolt
+    clocks = by_clock or random.random() < 0.4 or needs_clock(bolt)
+    clock, calm = now, random.random()
+    ticking = random.choice([0.1, 0.3, 0.6])
+    keys: list[Any] = random.choice([["a", "a", "b", None], ["a", "b"], ["a"], ["a", "b", "c", "d"]])
+    for number in range(random.choice([3, 8, 8, 14, 22])):
+        now += random.choice([0, 0, 1, 1, 2, 3, 5] if random.random() < 0.93 else [20, 60])
+        back = random.choice([0, 0, 1, 3, 6, 12]) if random.random() > calm * 0.8 else 0
+        event: Json = {"id": f"e{number}", "ts": (now - back) * scale}
+        if random.random() < 0.06:
+            event["ts"] = None
+        if random.random() < 0.1 and event["ts"] is not None and scale == 1:
+            event["ts"] = event["ts"] + random.choice([0.001, -0.001])
+        fill(random, event, bolt, (now - back) * scale, scale, keys)
+        if bolt.get("watermark_field") and random.random() < 0.25:
+            event["cti"] = (now - random.choice([0, 2, 5])) * scale
+        step: Json = {"event": event}
+        if len(streams) > 1:
+            step["stream"] = random.choice(streams)
+        if clocks:
+            clock += random.choice([0, 0, 0, 1, 2, 6])
+            step["clock" if by_clock or random.random() < 0.6 else "arrival"] = clock * scale
+        yield step
+        if random.random() < ticking:
+            yield {"tick": "watermark"}
+        if clocks and random.random() < 0.12:
+            clock += random.choice([0, 1, 4, 15])
+            yield {"clock": clock * scale}
+        if random.random() < 0.06:
+            yield {"crash": True}
+    if random.random() < 0.5:
+        yield {"tick": "watermark"}
+    if random.random() < 0.7:
+        yield {"close": True}
+
+
+def needs_clock(bolt: Json) -> bool:
+    names = {"idle_timeout", "partition_idle_timeout", "estimate_arrival", "watermark_interval"}
+    arrival = bolt.get("arrival")
+    by_arrival = arrival is not None and "field" not in arrival
+    return bool(names & set(bolt)) or by_arrival or "ms" in str(bolt.get("panes", {}).get("early", ""))
+
+
+def fill(random: Random, event: Json, bolt: Json, time: int, scale: int, keys: list[Any]) -> None:
+    """The columns that settings name."""
+    for name in (*(bolt.get("key") or ()), *(bolt.get("substreams") or ())):
+        value = random.choice(keys)
+        if value is not None:
+            event[name] = value
+    if "watermark_partition" in bolt:
+        event["p"] = random.choice(["x", "x", "y", "z"])
+    text = str(bolt)
+    if "'at'" in text:
+        event["at"] = time + random.choice([0, 0, 0, 1, 3, 5, 6, 9, -2, -4, -5]) * scale
+    if "message_id_field" in bolt:
+        event["m"] = random.choice(["1", "2", "3", "4", None])
+        event = {key: value for key, value in event.items() if value is not None or key != "m"}
+    if "end_field" in bolt:
+        event["until"] = random.choice([time + random.choice([1, 1, 4, 9, 30]) * scale, time + 2 * scale])
+    if "gap_field" in text:
+        event["gap"] = random.choice([1, 4, 9])
+
+
+def recut(random: Random, made: Json) -> Json:
+    """The same events in other micro-batches: one ends, or crashes, after any of them."""
+    found: list[Json] = []
+    clock = None
+    for step in made["steps"]:
+        clock = step.get("clock", step.get("arrival", clock))
+        found.append(step)
+        if "event" in step and random.random() < 0.5:
+            if clock is None or random.random() < 0.4:
+                found.append({"crash": True})
+            else:
+                found.append({"clock": clock})
+    return {**made, "steps": found}
+
+
+SETTINGS = WindowSettings

@@ -1,0 +1,617 @@
+"""Which windows there are, and which events each of them holds: one class for each way, one object for each key.
+
+Each answers the same questions. ``over`` says whether time has closed a window with a given end.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from tests.oracles.interpreter.values import EPOCH, FOREVER, Event, Json, Key, Over, Window, in_order
+from windowing.settings import WindowSettings
+from windowing.settings.bounds import Bounds
+from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
+from windowing.settings.rules import Aligned
+from windowing.time.durations import Count, Duration
+
+
+class Unsaid(Exception):
+    """The specification does not say what is right, or this interpreter does not go that far."""
+
+
+class Kind:
+    """The windows of one kind and one key."""
+
+    counts = False
+    """Whether the number of events decides what a window is."""
+
+    def __init__(self, rules: WindowSettings, kind: Any, key: Key, place: int, began: int) -> None:
+        self.rules, self.kind, self.key, self.place, self.began = rules, kind, key, place, began
+        self.open: list[Window] = []
+
+    def in_gap(self, event: Event) -> bool:
+        """True if no window can ever hold an event of this time ("Lateness": an event in a gap between windows)."""
+        return False
+
+    def takes(self, event: Event, over: Over) -> bool:
+        """True if an open window would hold the event."""
+        raise NotImplementedError
+
+    def put(self, event: Event, over: Over) -> None:
+        """Put the event into the windows that are open for it."""
+        raise NotImplementedError
+
+    def close(self, over: Over) -> list[Window]:
+        """Take out the windows that time has closed."""
+        done = [window for window in self.open if over(window.end)]
+        self.open = [window for window in self.open if window not in done]
+        return done
+
+    def now_open(self) -> list[Window]:
+        """The open windows as they would fire now."""
+        return self.open
+
+    def ends(self) -> list[int]:
+        """The ends of the open windows that hold events ("Idleness": only these are closed)."""
+        return [window.end for window in self.open if window.events]
+
+    def needs(self, event: Event, over: Over) -> bool:
+        """True if an open window may still need an event that was put here."""
+        return any(event in window.events for window in self.open if not over(window.end))
+
+    def window(self, start: int | None, end: int, events: list[Event]) -> Window:
+        return Window(start, end, events, self.key, self.place)
+
+
+# ---- windows whose edges are known without any event
+
+
+class Fixed(Kind):
+    """Tumbling, hopping and calendar windows, and snapshots of points: each window is two moments."""
+
+    def spans(self, event: Event) -> list[tuple[int, int]]:
+        """Every window that holds the event, in order."""
+        if isinstance(self.kind, Snapshot):  # "Bounds": for points one instant
+            early = 1 if self.holds_end else 0
+            return [(event.time - early, event.time - early + 1)]
+        return [(start, end) for start, end in self.grid(event) if self.holds(event, start, end)]
+
+    @property
+    def holds_end(self) -> bool:
+        """semantics, "What each preset sets": bounds. A calendar's windows hold their start unless it is said."""
+        if isinstance(self.kind, Calendar) and "bounds" not in self.rules.given and len(self.rules.kinds) == 1:
+            return False
+        return self.rules.bounds is Bounds.END
+
+    def holds(self, event: Event, start: int, end: int) -> bool:
+        """ "Bounds": ``(start, end]`` or ``[start, end)``; what lasts is in every window that its lifetime overlaps."""
+        if event.until is not None:  # [time, until), to the microsecond, and a point is [time, time + 1us)
+            last = event.until - 1
+            return event.time <= end and last > start if self.holds_end else event.time < end and last >= start
+        return start < event.time <= end if self.holds_end else start <= event.time < end
+
+    def grid(self, event: Event) -> Iterator[tuple[int, int]]:
+        """The windows around an event; "Alignment": counted from 1970 or an anchor, shifted by an offset."""
+        last = event.time if event.until is None else event.until
+        if last - event.time > 10_000 * (1 if isinstance(self.kind, Calendar) else self.kind.slide.micros) * (
+            10**9 if isinstance(self.kind, Calendar) else 1
+        ):
+            raise Unsaid("more windows than one looks at")
+        if isinstance(self.kind, Calendar):
+            yield from calendar_grid(self.kind, event.time, last)
+            return
+        length, slide = self.kind.length.micros, self.kind.slide.micros
+        edge, first = self.rules.offset.micros, None
+        anchor = self.rules.anchor
+        if anchor is not None:  # "The first window": none begins before that moment
+            first = self.began if anchor == "start" else int(anchor)
+            edge += first
+        elif self.rules.aligned is Aligned.ENDS:
+            edge -= length
+        start = edge + (event.time - length - edge) // slide * slide
+        while start <= last:
+            if first is None or start >= first:
+                yield start, start + length
+            start += slide
+
+    def in_gap(self, event: Event) -> bool:
+        return not self.spans(event)
+
+    def takes(self, event: Event, over: Over) -> bool:
+        return bool(self.taking(event, over))
+
+    def taking(self, event: Event, over: Over) -> list[tuple[int, int]]:
+        """The windows that hold it and have not closed, neither by time nor by a firing."""
+        shut = {(window.start, window.end) for window in self.open if window.shut}
+        return [span for span in self.spans(event) if not over(span[1]) and span not in shut]
+
+    def put(self, event: Event, over: Over) -> None:
+        for start, end in self.taking(event, over):
+            found = [window for window in self.open if (window.start, window.end) == (start, end)]
+            if not found:
+                found = [self.window(start, end, [])]
+                self.open += found
+            found[0].events.append(event)
+
+    def next_edges(self, end: int) -> tuple[int, int]:
+        """The first window that ends after this moment."""
+        if isinstance(self.kind, Calendar):
+            return min(span for span in calendar_grid(self.kind, end, end + 1) if span[1] > end)
+        first, length, slide = end, self.kind.length.micros, self.kind.slide.micros
+        if self.rules.anchor is not None:
+            first = max(end, length - 1 + (self.began if self.rules.anchor == "start" else int(self.rules.anchor)))
+        probe = Event("", first, 0, until=first + length + 2 * slide)
+        return min(span for span in self.grid(probe) if span[1] > end)
+
+
+def calendar_grid(kind: Calendar, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Windows in a time zone, from well before the first time until after the last one (guide, "Other kinds")."""
+    zone = ZoneInfo(kind.zone)
+    reach = {"hour": 1, "day": 3, "week": 9, "month": 34, "quarter": 100, "year": 370}[kind.unit]
+    begin = (EPOCH + timedelta(microseconds=first)).astimezone(zone).date() - timedelta(days=reach)
+    end = (EPOCH + timedelta(microseconds=last)).astimezone(zone).date() + timedelta(days=reach)
+    edges: set[int] = set()
+    day = begin
+    while day <= end:
+        if begins_unit(kind, day):
+            for at in kind.begins or (0,):
+                edges.add(local_moment(day, at, zone))
+        day += timedelta(days=1)
+    found = sorted(edges)
+    if kind.unit == "hour":
+        found = list(range(found[0], found[-1] + 1, 3_600_000_000))
+    for start, stop in itertools.pairwise(found):
+        if start <= last and stop >= first:
+            yield start, stop
+
+
+def begins_unit(kind: Calendar, day: date) -> bool:
+    weekdays = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+    match kind.unit:
+        case "week":
+            return weekdays[day.weekday()] == kind.first_day
+        case "month":
+            return day.day == 1
+        case "quarter":
+            return day.day == 1 and (day.month - kind.first_month) % 3 == 0
+        case "year":
+            return day.day == 1 and day.month == kind.first_month
+    return True
+
+
+def local_moment(day: date, at: int, zone: ZoneInfo) -> int:
+    """A local time; one that is skipped is taken with the offset before, one that is there twice is the first."""
+    midnight = datetime(day.year, day.month, day.day, tzinfo=zone)
+    return ((midnight + timedelta(microseconds=at)).astimezone(UTC) - EPOCH) // timedelta(microseconds=1)
+
+
+# ---- sessions
+
+
+class Sessions(Kind):
+    """Events with less than the gap between them (guide, "Other kinds"; semantics, "Bounds" and "Ties")."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.parts: list[Window] = []
+
+    def gap(self, event: Event) -> int:
+        return self.kind.gap.micros if event.gap is None else event.gap
+
+    def joins(self, window: Window, event: Event) -> bool:
+        """ "Ties": at the gap after the last event a new session begins, unless ``touching``."""
+        assert window.start is not None
+        if window.follows and event.time <= window.start:
+            return False
+        if self.kind.touching:
+            return window.start <= event.time + self.gap(event) and event.time <= window.end
+        return window.start < event.time + self.gap(event) and event.time < window.end
+
+    def with_event(self, event: Event) -> list[Window]:
+        """The open sessions with one more event: those that it joins are one (AT-6)."""
+        together = [window for window in self.open if self.joins(window, event)]
+        mine = self.window(event.time, event.time + self.gap(event), [event])
+        for window in sorted(together, key=lambda each: each.start or 0):
+            assert mine.start is not None
+            assert window.start is not None
+            merged = self.window(min(mine.start, window.start), max(mine.end, window.end), window.events + mine.events)
+            merged.follows = window.follows if window.start <= mine.start else mine.follows
+            merged.fired = max(mine.fired, window.fired)
+            merged.shown = mine.shown | window.shown
+            ended = [each.ended_at for each in (mine, window) if each.ended_at is not None]
+            merged.ended_at = max(ended, default=None)
+            merged.opened, merged.mark, merged.clock = _earliest(mine, window)
+            mine = merged
+        return [*(window for window in self.open if window not in together), mine]
+
+    def cut(self, windows: list[Window], over: Over) -> tuple[list[Window], list[Window]]:
+        """Sessions that their longest duration has closed where that moment is over, and what is left (AZ-22).
+
+        "Alignment": it is checked at its multiples since 1970. A session that has lasted longer there is closed;
+        what comes within the gap after it follows from there.
+        """
+        waiting = sorted(windows, key=lambda window: window.start or 0)
+        if self.kind.max_duration is None:
+            return [], waiting
+        longest, closed, left = self.kind.max_duration.micros, [], []
+        while waiting:
+            window = waiting.pop(0)
+            assert window.start is not None
+            check = (window.start // longest + 1) * longest
+            while check - window.start <= longest or (
+                window.events and check < min(event.time for event in window.events)
+            ):
+                check += longest
+            if not window.events or check >= window.end or not over(check):
+                left.append(window)
+                continue
+            before = self.window(window.start, check, [event for event in window.events if event.time <= check])
+            before.follows = window.follows
+            closed.append(before)
+            after = [event for event in window.events if event.time > check]
+            end = max((event.time + self.gap(event) for event in after), default=check + self.kind.gap.micros)
+            rest = self.window(check, end, after)
+            rest.follows = True
+            if waiting and self.touches(rest, waiting[0]):
+                following = waiting.pop(0)
+                rest = self.window(check, max(following.end, end), [*after, *following.events])
+                rest.follows = True
+            waiting.insert(0, rest)
+        return closed, left
+
+    def touches(self, rest: Window, following: Window) -> bool:
+        assert following.start is not None
+        return following.start <= rest.end if self.kind.touching else following.start < rest.end
+
+    def cut_before(self, event: Event, over: Over) -> bool:
+        """True if the session that would hold the event was cut, and that cut has closed (guide, ``max_duration``)."""
+        for window in self.open:
+            if (
+                window.follows
+                and window.start is not None
+                and event.time <= window.start < event.time + self.gap(event)
+            ):
+                return True
+        closed, _ = self.cut(self.with_event(event), over)
+        return any(event in window.events for window in closed)
+
+    def takes(self, event: Event, over: Over) -> bool:
+        """ "Lateness", an event is late, Atlas, without the watermark: see ``late_for_sessions``."""
+        return not self.cut_before(event, over)
+
+    def put(self, event: Event, over: Over) -> None:
+        self.open = self.with_event(event)
+
+    def close(self, over: Over) -> list[Window]:
+        if self.rules.panes is not None:
+            self.now_open()
+        closed, left = self.cut(self.open, over)
+        done = [window for window in left if over(window.end)]
+        self.open = [window for window in left if window not in done]
+        return [self.known(window) for window in closed + done if window.events]
+
+    def now_open(self) -> list[Window]:
+        """With a longest duration: the parts that the sessions are in, which go on counting their firings."""
+        if self.kind.max_duration is None:
+            return self.open
+        closed, left = self.cut(self.open, lambda _: True)
+        self.parts = [self.known(window) for window in closed + left if window.events]
+        return self.parts
+
+    def known(self, window: Window) -> Window:
+        """The part with what is remembered of it, and of those that its events were in before."""
+        if self.kind.max_duration is None:
+            return window
+        for part in self.parts:
+            if (part.start, part.end, part.events) == (window.start, window.end, window.events):
+                return part
+        before = [part for part in self.parts if set(part.events) & set(window.events)]
+        whole = [part for part in before if set(part.events) <= set(window.events)]
+        window.fired = max((part.fired for part in before), default=0)
+        window.shown = {event for part in before for event in part.shown} & set(window.events)
+        window.ended_at = max((p.ended_at for p in before if p.ended_at is not None), default=None)
+        window.parts_of_shown = any(part.fired for part in before if part not in whole)
+        for part in before[:1]:
+            window.opened, window.mark, window.clock = part.opened, part.mark, part.clock
+        return window
+
+    def ends(self) -> list[int]:
+        closed, left = self.cut(self.open, lambda _: True)
+        return [window.end for window in closed + left if window.events]
+
+    def needs(self, event: Event, over: Over) -> bool:
+        closed, left = self.cut(self.open, over)
+        del closed
+        return any(event in window.events for window in left if not over(window.end))
+
+
+def _earliest(one: Window, other: Window) -> tuple[int | None, int | None, int | None]:
+    """Of a merged session: when its first event came, and when it was last shown."""
+    old = other if other.mark is not None or other.clock is not None or other.opened is not None else one
+    return old.opened, old.mark, old.clock
+
+
+# ---- windows at the moments at which events enter and leave
+
+
+class Log(Kind):
+    """The last events, at each moment at which one enters or leaves (AZ-21; decision 72)."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.events: list[Event] = []
+        self.moments: set[int] = set()
+        self.done: set[int] = set()
+
+    def content(self, at: int) -> list[Event]:
+        return [event for event in self.events if at - self.kind.length.micros < event.time <= at]
+
+    def takes(self, event: Event, over: Over) -> bool:
+        """ "Lateness": the window that it would open is open, or another one holds it."""
+        length = self.kind.length.micros
+        held = [at for at in self.moments - self.done if event.time <= at < event.time + length and not over(at)]
+        return not over(event.time) or bool(held)
+
+    def put(self, event: Event, over: Over) -> None:
+        self.events.append(event)
+        moments = event.time, event.time + self.kind.length.micros
+        self.moments.update(at for at in moments if not over(at))
+
+    def close(self, over: Over) -> list[Window]:
+        due = sorted(at for at in self.moments - self.done if over(at))
+        self.done.update(due)
+        return [self.window(at - self.kind.length.micros, at, self.content(at)) for at in due if self.content(at)]
+
+    def ends(self) -> list[int]:
+        return [at for at in self.moments - self.done if self.content(at)]
+
+    def needs(self, event: Event, over: Over) -> bool:
+        return event in self.events and not over(event.time + self.kind.length.micros - 1)
+
+
+class Starts(Kind):
+    """Each run of so many distinct start times (SI-30; "Bounds": it ends 1 us after the last of them)."""
+
+    counts = True
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.events: list[Event] = []
+        self.done: set[int] = set()
+
+    def runs(self) -> list[tuple[int, int]]:
+        times, count = sorted({event.time for event in self.events}), self.kind.count.value
+        return [(times[at], times[at + count - 1]) for at in range(len(times) - count + 1)]
+
+    def takes(self, event: Event, over: Over) -> bool:
+        return True
+
+    def put(self, event: Event, over: Over) -> None:
+        self.events.append(event)
+
+    def content(self, first: int, last: int) -> list[Event]:
+        return [event for event in self.events if first <= event.time <= last]
+
+    def close(self, over: Over) -> list[Window]:
+        due = [(first, last) for first, last in self.runs() if last + 1 not in self.done and over(last + 1)]
+        self.done.update(last + 1 for _, last in due)
+        return [self.window(first, last + 1, self.content(first, last)) for first, last in due]
+
+    def ends(self) -> list[int]:
+        return [last + 1 for _, last in self.runs() if last + 1 not in self.done]
+
+    def needs(self, event: Event, over: Over) -> bool:
+        """Until the run that begins with it has closed; one that is not full at the end of the streams never is."""
+        if event not in self.events:
+            return False
+        last = [last for first, last in self.runs() if first == event.time]
+        return not over(last[0] + 1 if last else FOREVER - 1)
+
+
+class Lives(Kind):
+    """Snapshots of events that last: the slices between the moments at which events begin or end (SI-29)."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.events: list[Event] = []
+        self.done: list[tuple[int, int]] = []
+
+    def life(self, event: Event) -> tuple[int, int]:
+        early = 1 if self.rules.bounds is Bounds.END and event.until is None else 0
+        return event.time - early, event.time + 1 - early if event.until is None else event.until
+
+    def slices(self) -> list[Window]:
+        lives = [(*self.life(event), event) for event in self.events]
+        edges = sorted({edge for start, end, _ in lives for edge in (start, end)})
+        found = []
+        for start, end in itertools.pairwise(edges):
+            held = in_order(event for begin, finish, event in lives if begin <= start and end <= finish)
+            if held and all(end > done_start or start >= done_end for done_start, done_end in self.done):
+                found.append(self.window(start, end, held))
+        return [window for window in found if not any(window.start < end for _, end in self.done)]  # type: ignore[operator]
+
+    def takes(self, event: Event, over: Over) -> bool:
+        return not over(self.life(event)[1])
+
+    def put(self, event: Event, over: Over) -> None:
+        self.events.append(event)
+
+    def close(self, over: Over) -> list[Window]:
+        due = [window for window in self.slices() if over(window.end)]
+        self.done += [(window.start or 0, window.end) for window in due]
+        return due
+
+    def ends(self) -> list[int]:
+        return [window.end for window in self.slices()]
+
+    def needs(self, event: Event, over: Over) -> bool:
+        return event in self.events and not over(self.life(event)[1])
+
+
+# ---- Storm's windows with a count
+
+
+class Counted(Kind):
+    """A length or a slide in events: the events up to the watermark, in order of (time, arrival), are walked.
+
+    guide, "Windows"; DESIGN, section 3: count slide, time slide with a count length.
+    """
+
+    counts = True
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.events: list[Event] = []
+        self.shown: set[Event] = set()
+        self.slides = 0
+        self.passed: int | None = None
+        self.now: int | None = None
+        """How far time has come; None before the first watermark."""
+        self.last_time: int | None = None
+        """How far time had come when the streams ended."""
+        self.length, self.slide = self.rules.length, self.rules.slide
+
+    @property
+    def event_time(self) -> bool:
+        return self.rules.reads_timestamps
+
+    @property
+    def holds_end(self) -> bool:
+        return self.rules.bounds is Bounds.END
+
+    def settled(self) -> list[Event]:
+        return in_order(event for event in self.events if self.now is not None and event.time <= self.now)
+
+    def takes(self, event: Event, over: Over) -> bool:
+        return True
+
+    def put(self, event: Event, over: Over) -> None:
+        self.events.append(event)
+
+    def close(self, over: Over) -> list[Window]:
+        found = self.at_counts() if isinstance(self.slide, Count) else self.at_ends(over)
+        for window in found:
+            self.shown.update(window.events)
+        return found
+
+    def at_counts(self) -> list[Window]:
+        """Every m-th event fires, with the last n, or those of the length before it."""
+        assert isinstance(self.slide, Count)
+        ordered, found = self.settled(), []
+        while len(ordered) >= (self.slides + 1) * self.slide.value:
+            self.slides += 1
+            upto = ordered[: self.slides * self.slide.value]
+            reference = upto[-1].time
+            if isinstance(self.length, Count):
+                end = reference if self.event_time else -FOREVER
+                found.append(self.window(None, end, upto[-self.length.value :]))
+            else:
+                assert isinstance(self.length, Duration)
+                start = reference - self.length.micros
+                found.append(self.window(start, reference, [event for event in upto if event.time > start]))
+        return found
+
+    def first_end_after(self, time: int) -> int:
+        """The first aligned end that an event of this time comes before, or at, where the end belongs to windows."""
+        assert isinstance(self.slide, Duration)
+        slide, offset = self.slide.micros, self.rules.offset.micros
+        end = time - (time - offset) % slide
+        while not (time <= end if self.holds_end else time < end) or (self.passed is not None and end <= self.passed):
+            end += slide
+        return end
+
+    def at_ends(self, over: Over) -> list[Window]:
+        """A length in events at ends in time: an end fires if it brings an event that was in no window yet."""
+        assert isinstance(self.length, Count)
+        found = []
+        fresh = {self.first_end_after(event.time) for event in self.events if event not in self.shown}
+        for end in sorted(end for end in fresh if over(end)):  # later ends hold these events no more than the first
+            before = in_order(e for e in self.events if (e.time <= end if self.holds_end else e.time < end))
+            content = before[-self.length.value :]
+            self.passed = end
+            if any(event not in self.shown for event in content):
+                found.append(self.window(None, end, content))
+                self.shown.update(content)
+        if self.now is not None and self.now < FOREVER:
+            past = self.rules.closes_after_end if self.event_time else True
+            passed = self.now - 1 if past and self.holds_end else self.now
+            self.passed = passed if self.passed is None else max(passed, self.passed)
+        return found
+
+    def ends(self) -> list[int]:
+        if isinstance(self.slide, Count):
+            full, every = in_order(self.events), self.slide.value
+            return [full[at - 1].time for at in range((self.slides + 1) * every, len(full) + 1, every)]
+        return [self.first_end_after(event.time) for event in self.events if event not in self.shown]
+
+    def needs(self, event: Event, over: Over) -> bool:
+        if event not in self.events:
+            return False
+        ordered = self.settled()
+        if event not in ordered:
+            return True
+        if isinstance(self.slide, Count):
+            if isinstance(self.length, Count):
+                upto = (self.slides + 1) * self.slide.value
+                return ordered.index(event) >= upto - self.length.value
+            assert isinstance(self.length, Duration)
+            assert self.now is not None
+            time = self.now if self.now < FOREVER else self.last_time
+            return time is None or event.time > time - self.length.micros
+        if self.now is not None and self.now >= FOREVER:
+            return False
+        assert isinstance(self.length, Count)
+        nearest = min(self.first_end_after(each.time) for each in ordered)
+        entering = [each for each in ordered if self.first_end_after(each.time) == nearest]
+        return event in entering[-self.length.value :]
+
+
+def kinds_of(rules: WindowSettings) -> list[Any]:
+    """The kinds of window of a bolt, in their order; a length and a slide in time are one kind."""
+    if rules.kinds:
+        return list(rules.kinds)
+    if isinstance(rules.length, Duration) and isinstance(rules.slide, Duration):
+        return [Hopping(rules.length, rules.slide)]
+    return [None]
+
+
+def windows_of(rules: WindowSettings, kind: Any, key: Key, place: int, began: int) -> Kind:
+    """The windows of one kind and one key, of which there are none yet."""
+    match kind:
+        case Session():
+            made: type[Kind] = Sessions
+        case SlidingLog():
+            made = Log
+        case CountByStart():
+            made = Starts
+        case Snapshot():
+            made = Fixed if rules.lifetime is None else Lives
+        case None:
+            made = Counted
+        case _:
+            made = Fixed
+    return made(rules, kind, key, place, began)
+
+
+def waits_past_the_end(rules: WindowSettings, kinds: list[Any]) -> bool:
+    """Whether windows close only when time is past their end ("Closing", and why Azure's close at W > end)."""
+    for kind in kinds:
+        match kind:
+            case SlidingLog():
+                return True
+            case Session():
+                if kind.touching or kind.max_duration is not None:
+                    return True
+            case Snapshot():
+                if rules.lifetime is None and rules.bounds is Bounds.END:
+                    return True
+    return rules.closes_after_end and rules.bounds is Bounds.END
+
+
+def as_json(window: Window) -> Json:
+    """For a reader of differences."""
+    return {"start": window.start, "end": window.end, "events": [event.id for event in window.events]}

@@ -1,0 +1,117 @@
+"""Firings of a window besides the one at its end (semantics, "Closing"; decisions 17, 56 and 63)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.oracles.interpreter.values import FOREVER, Event, Json, Window, in_order
+from windowing.settings.panes import AfterClock, AfterCount, AfterEventTime, AllOf, AnyOf, Once, PaneMode
+
+if TYPE_CHECKING:
+    from tests.oracles.interpreter.bolt import Bolt
+
+
+def fire(bolt: Bolt) -> list[tuple[Window, list[Event], Json]]:
+    """All firings at the end of a batch: what closed in it, and what is open, in order of ends."""
+    open_ = [window for windows in bolt.formed.values() for window in windows.now_open() if window.events]
+    found = []
+    for window in sorted([*bolt.due, *open_], key=lambda each: (each.end, each.start or 0)):
+        fired = look(bolt, window, is_closed=any(window is each for each in bolt.due))
+        if fired is not None:
+            found.append((window, *fired))
+    return found
+
+
+def look(bolt: Bolt, window: Window, *, is_closed: bool) -> tuple[list[Event], Json] | None:
+    """What a window shows at the end of a batch, if it fires."""
+    panes, watermark = bolt.rules.panes, reached(bolt, window)
+    assert panes is not None
+    if window.mark is None and window.clock is None:
+        window.mark, window.clock = watermark, bolt.times.clock
+    timing = None if window.shut else due(bolt, window, is_closed)
+    if timing is None:
+        return None
+    fresh = [event for event in in_order(window.events) if event not in window.shown]
+    content = fresh if panes.mode is PaneMode.DISCARDING else in_order(window.events)
+    pane = {"index": window.fired, "timing": timing, "last": is_closed or panes.closes}
+    window.fired += 1
+    window.shown = set(window.events)
+    window.mark, window.clock = watermark, bolt.times.clock
+    if timing != "early":
+        window.ended_at = window.end
+    window.shut, window.parts_of_shown = panes.closes, False
+    return content, pane
+
+
+def reached(bolt: Bolt, window: Window) -> int | None:
+    """The watermark; the end of the streams closes windows, but triggers count no time for it."""
+    watermark = bolt.times.watermark(window.key)
+    return bolt.reached if watermark is not None and watermark >= FOREVER else watermark
+
+
+def due(bolt: Bolt, window: Window, is_closed: bool) -> str | None:
+    """Whether, and with which timing, a window fires now."""
+    panes = bolt.rules.panes
+    assert panes is not None
+    fresh = len([event for event in window.events if event not in window.shown])
+    if (
+        window.parts_of_shown
+        and panes.mode is not PaneMode.DISCARDING
+        and not is_closed
+        and not has_ended(bolt, window)
+    ):
+        return "early"  # a session that has fired was cut elsewhere: all that hold its events fire at once
+    at_end = is_closed if panes.early is None and panes.late is None else has_ended(bolt, window)
+    if not (at_end or is_closed):
+        return "early" if panes.early is not None and fires(bolt, panes.early, window, fresh) else None
+    if window.ended_at != window.end:  # "a window that fires more than once fires at its end"
+        enough = panes.at_end is None or len(window.events) >= panes.at_end.value
+        return first_timing(bolt, window) if enough else None
+    if is_closed and fresh:  # "when the lateness is over, a window fires once more"
+        return "late"
+    return "late" if panes.late is not None and not is_closed and fires(bolt, panes.late, window, fresh) else None
+
+
+def first_timing(bolt: Bolt, window: Window) -> str:
+    """ "late if the watermark had passed it before the first event came" (Beam's PaneInfo)."""
+    if not bolt.event_time or bolt.rules.idle_timeout is not None or window.opened is None:
+        return "on_time"
+    passed = window.opened > window.end if bolt.waits else window.opened >= window.end
+    return "late" if passed else "on_time"
+
+
+def has_ended(bolt: Bolt, window: Window) -> bool:
+    """ "when the watermark reaches it, without the allowed lateness"."""
+    if not bolt.event_time:
+        return bolt.over(window.key)(window.end)
+    if bolt.by_idleness is not None and window.end <= bolt.by_idleness:
+        return True
+    watermark = bolt.times.watermark(window.key)
+    if watermark is None:
+        return False
+    return watermark > window.end if bolt.waits else watermark >= window.end
+
+
+def fires(bolt: Bolt, trigger: Any, window: Window, fresh: int) -> bool:
+    """guide, "Firing more than once": a trigger fires a window that has new events, unless it needs none."""
+    found = asked(bolt, trigger, window, fresh)
+    return found and (fresh > 0 or trigger.even_unchanged)
+
+
+def asked(bolt: Bolt, trigger: Any, window: Window, fresh: int) -> bool:
+    match trigger:
+        case AfterCount():
+            return bool(fresh >= trigger.count.value)
+        case AfterClock():
+            return bool(bolt.times.clock - (window.clock or 0) >= trigger.wait.micros)
+        case AfterEventTime():
+            now = reached(bolt, window)
+            moved = 0 if now is None or window.mark is None else now - window.mark
+            return bool(moved >= trigger.wait.micros)
+        case AnyOf():
+            return any(fires(bolt, each, window, fresh) for each in trigger.triggers)
+        case AllOf():
+            return all(fires(bolt, each, window, fresh) for each in trigger.triggers)
+        case Once():
+            return window.fired == 0 and fires(bolt, trigger.trigger, window, fresh)
+    raise AssertionError(trigger)

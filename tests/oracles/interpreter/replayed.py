@@ -1,0 +1,108 @@
+"""A scenario through the interpreter: its steps as events and as ends of micro-batches (scenarios, "steps")."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.oracles.interpreter.bolt import Bolt, resolved
+from tests.oracles.interpreter.values import FOREVER, Json, moment
+from topologies.scenarios.schema.scenario_files import read_scenario
+from windowing.settings import WindowSettings
+
+
+def answer(scenario: Json) -> Json:
+    """What windbolt must answer to a scenario of a bare bolt."""
+    return run(scenario).answer()
+
+
+def rules_of(scenario: Json) -> WindowSettings:
+    """The settings, as the product declares and reads them."""
+    return resolved(read_scenario(scenario).rules)
+
+
+def run(scenario: Json) -> Bolt:
+    rules, steps = rules_of(scenario), scenario["steps"]
+    streams = tuple(scenario.get("streams", ["s1"]))
+    moved = [step.get("clock", step.get("arrival")) for step in steps if {"clock", "arrival"} & set(step)]
+    began = moment(moved[0]) if moved else 0
+    bolt = Bolt(rules, streams, scenario.get("partitions"), began)
+    if not bolt.event_time and moved:
+        bolt.now = began
+    player = _Player(bolt)
+    for step in steps:
+        player.take(step)
+        bolt.counts()
+    if bolt.rows_in_batch:
+        bolt.end_batch()
+    return bolt
+
+
+class _Player:
+    def __init__(self, bolt: Bolt) -> None:
+        self.bolt, self.rules = bolt, bolt.rules
+
+    @property
+    def clock_ends_batches(self) -> bool:
+        """Whether it makes a difference when, between two events, the clock moved."""
+        rules, bolt = self.rules, self.bolt
+        idle = rules.idle_timeout is not None or rules.partition_idle_timeout is not None
+        by_clock = rules.panes is not None and rules.panes.uses_clock
+        return idle or rules.estimate_arrival or by_clock or not bolt.event_time
+
+    def take(self, step: Json) -> None:
+        bolt = self.bolt
+        match step:
+            case {"event": event, **rest}:
+                if "arrival" in rest:
+                    self.end_if_moved(moment(rest["arrival"]), only_events=True)
+                    bolt.move_clock(moment(rest["arrival"]))
+                elif "clock" in rest:
+                    moved = moment(rest["clock"]) > bolt.times.clock
+                    self.end_if_moved(moment(rest["clock"]), only_events=False)
+                    bolt.move_clock(moment(rest["clock"]))
+                    bolt.times.looked_at = bolt.times.clock if moved else bolt.times.looked_at
+                self.receive(event, rest.get("stream", bolt.streams[0]))
+            case {"tick": "watermark"}:
+                bolt.ticks.append(bolt.end_batch(tick=True))
+            case {"clock": clock}:
+                if bolt.rows_in_batch and moment(clock) > bolt.times.clock and self.clock_ends_batches:
+                    bolt.end_batch()
+                bolt.move_clock(moment(clock))
+                bolt.end_batch()
+                bolt.clocks.append(bolt.times.watermark(None))
+            case {"crash": True}:
+                bolt.end_batch()
+            case {"close": True}:
+                bolt.end_batch(close=True)
+            case _:
+                raise ValueError(step)
+
+    def receive(self, event: Json, stream: str) -> None:
+        rules = self.rules
+        field = rules.timestamp_field
+        own = None if field is None or event.get(field) is None else moment(event[field])
+        arrival = rules.arrival.field if rules.arrival is not None else None
+        arrived = None if arrival is None or event.get(arrival) is None else moment(event[arrival])
+        self.bolt.receive(event, stream, own, arrived)
+
+    def end_if_moved(self, clock: int, *, only_events: bool) -> None:
+        bolt = self.bolt
+        if clock <= bolt.times.clock:
+            return
+        if only_events:
+            if bolt.rows_in_batch:
+                bolt.end_batch()
+            return
+        if not self.clock_ends_batches:
+            return
+        if bolt.rows_in_batch:
+            bolt.end_batch()
+        timeouts = self.rules.idle_timeout, self.rules.partition_idle_timeout
+        upto = clock - 1 if any(each is not None for each in timeouts) else clock
+        if upto > bolt.times.clock:
+            bolt.move_clock(upto)
+            bolt.end_batch()
+
+
+def is_forever(time: Any) -> bool:
+    return isinstance(time, int) and time >= FOREVER

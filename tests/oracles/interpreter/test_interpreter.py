@@ -1,0 +1,26 @@
+"""Drawn bolts and streams, in every pair of settings: windbolt answers as the interpreter of its specification.
+
+``python -m tests.oracles.interpreter 5000`` draws more.
+"""
+
+import pytest
+
+from tests.helpers.examples import sampled
+from tests.oracles.interpreter.cases import VALUES
+from tests.oracles.interpreter.holding import hold
+from windowing.settings import DECLARED
+
+SEED = 31
+BESIDE = {"timestamp_field"}
+"""What each bolt in event time is drawn with."""
+
+
+@pytest.mark.parametrize("first", sampled(range(0, 3000, 50), 20))
+def test_drawn_bolts_answer_as_the_interpreter(first: int) -> None:
+    held = hold(range(first, first + 50), SEED)
+    assert sum(held.held.values()) > 20
+    assert not held.differences, "\n\n".join(difference.shown() for difference in held.differences)
+
+
+def test_every_setting_of_scenario_files_is_drawn() -> None:
+    assert {each.scenario for each in DECLARED.values() if each.scenario is not None} <= {*VALUES, *BESIDE}

@@ -1,0 +1,102 @@
+"""Events, windows, and times as scenario files write them: what all chapters speak of.
+
+Times are whole microseconds since 1970. ``FOREVER`` is the end of the streams, and the end of what has none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+Json = dict[str, Any]
+Key = tuple[str | None, ...] | None
+Over = Callable[[int], bool]
+"""Whether time has closed a window that ends at this moment."""
+
+FOREVER = 1 << 62
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+
+
+@dataclass(eq=False)
+class Event:
+    """An event that was let in, with the time that it was assigned."""
+
+    id: str
+    time: int
+    number: int
+    """In order of arrival."""
+    key: Key = None
+    until: int | None = None
+    """The end of its lifetime, which does not belong to it; None of a point."""
+    gap: int | None = None
+    """The gap of a session after it, where it has one of its own."""
+    message: str | None = None
+
+
+@dataclass(eq=False)
+class Window:
+    """A window that is open, and the events in it."""
+
+    start: int | None
+    end: int
+    events: list[Event] = field(default_factory=list)
+    key: Key = None
+    place: int = 0
+    """Which of the bolt's kinds of window it is of."""
+    follows: bool = False
+    """Whether it is a session that begins where its longest duration closed another, and does not hold that moment."""
+    fired: int = 0
+    """How often; the rest is of windows that fire more than once."""
+    shown: set[Event] = field(default_factory=set)
+    """The events that a firing has shown."""
+    ended_at: int | None = None
+    """The end that it had when it fired at its end."""
+    opened: int | None = None
+    """The watermark that its first event met."""
+    mark: int | None = None
+    """The watermark at its last firing, or when its first event was seen."""
+    clock: int | None = None
+    """The clock at that moment."""
+    parts_of_shown: bool = False
+    """Whether it holds events of a session that has fired and is cut elsewhere now."""
+    shut: bool = False
+    """Whether a firing has closed it."""
+
+
+def in_order(events: Iterable[Event]) -> list[Event]:
+    """By time, then by arrival (semantics, "Ties": at the same time events are in the order of arrival)."""
+    return sorted(events, key=lambda event: (event.time, event.number))
+
+
+def ids(events: Iterable[Event]) -> list[str]:
+    return [event.id for event in events]
+
+
+def moment(value: Any) -> int:
+    """A time of a scenario file (scenarios, "Times")."""
+    if isinstance(value, str):
+        parsed = datetime.fromisoformat(value)
+        return ((parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)) - EPOCH) // timedelta(microseconds=1)
+    return value * 1000 if isinstance(value, int) else round(value * 1000)
+
+
+def milliseconds(time: int | None) -> Any:
+    """As an answer shows a time."""
+    if time is None:
+        return None
+    if time >= FOREVER:
+        return "+inf"
+    return time // 1000 if time % 1000 == 0 else time / 1000
+
+
+def duration(text: Any) -> int:
+    """``"150us"``, ``"20ms"``, ``"-5s"``; a number is one of milliseconds."""
+    if isinstance(text, int):
+        return text * 1000
+    found = re.fullmatch(r"(-?\d+)(us|ms|s|m|h|d)", text)
+    assert found is not None, text
+    return int(found[1]) * UNITS[found[2]]
