@@ -97,7 +97,8 @@ class AlignedWindows(GridWindows):
         return first if self.origin is None else max(first, self.origin)
 
     def following(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
-        return self._aligned(times) + self.slide.micros
+        found = self._aligned(times) + self.slide.micros
+        return found if self.earliest is None else np.maximum(found, self.earliest)
 
     def ends_between(self, after: int, upto: int) -> NDArray[np.int64]:
         first = int(self.following(np.array([after]))[0])
