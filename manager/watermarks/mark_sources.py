@@ -122,16 +122,18 @@ class MarkSources:
         imported: dict[str, NDArray[np.int64]],
         events: int,
         filled: tuple[ArrivalTimes, MarksAround] | None = None,
+        floor: NDArray[np.int64] | None = None,
     ) -> None:
         """An input that imports the marks of another gets the running maximum of both (SI-15, SI-16).
 
         ``imported``: the marks along a batch of so many events of those that deliver; those of the inputs that import
         are added. ``filled``: the events, and the marks around each, in which those of these inputs are replaced.
+        ``floor``: the lower bound that the arrivals give, which silent inputs follow (AZ-5).
         """
         for taker, giver in (self.settings.watermark_imports or {}).items():
-            given = self._along(imported, giver, events)
+            given = self._along(imported, giver, events, floor)
             state = self.state.marks.setdefault(taker, MarkState())
-            along = imported[taker] = np.maximum(self._along(imported, taker, events), given)
+            along = imported[taker] = np.maximum(self._along(imported, taker, events, floor), given)
             if filled is not None:
                 arrivals, marks = filled
                 before = np.concatenate([[self.state.imported.get(taker, NONE)], along[:-1]])[:events]
@@ -183,6 +185,14 @@ class MarkSources:
         imports = self.settings.watermark_imports or {}
         return self.settings.watermark_imports_beside or input_of(source) not in imports
 
-    def _along(self, imported: dict[str, NDArray[np.int64]], source: str, events: int) -> NDArray[np.int64]:
-        mark = self.state.marks.get(source, MarkState()).mark
-        return imported[source] if source in imported else np.full(events, mark, np.int64)
+    def _along(
+        self,
+        imported: dict[str, NDArray[np.int64]],
+        source: str,
+        events: int,
+        floor: NDArray[np.int64] | None,
+    ) -> NDArray[np.int64]:
+        if source in imported:
+            return imported[source]
+        along = np.full(events, self.state.marks.get(source, MarkState()).mark, np.int64)
+        return along if floor is None or self.from_bolts[self.index_of(source)] else np.maximum(along, floor)

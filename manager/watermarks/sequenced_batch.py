@@ -70,7 +70,7 @@ class SequencedBatch:
         for stream in self._partitioned_by_now():
             self._total = sources.join(self._total, self._awaited(stream))
             self.speaking.add(stream)
-        sources.take_over(self._imported, events, (self._arrivals, self.marks))
+        sources.take_over(self._imported, events, (self._arrivals, self.marks), self._floor)
         for source, along in self._imported.items():
             if source not in sources.state.idle:
                 self._total = sources.join(self._total, along)
