@@ -213,13 +213,15 @@ def _assigner(settings: WindowSettings, kind: WindowKind) -> WindowAssigner:  # 
 
 
 def _eviction(settings: WindowSettings, event_time: bool) -> EvictionPolicy:
+    # A window that ends with the event that fires it holds that event, so it cannot hold its start as well (ST-4).
+    bounds = Bounds.END if isinstance(settings.slide, Count) else settings.bounds
     match settings.length:
         case Count() as length:
             return WatermarkCountEvictionPolicy(length) if event_time else CountEvictionPolicy(length)
         case Duration() as length:
             if event_time:
-                return WatermarkTimeEvictionPolicy(length, settings.bounds, settings.lag or Duration(0))
-            return TimeEvictionPolicy(length, settings.bounds)
+                return WatermarkTimeEvictionPolicy(length, bounds, settings.lag or Duration(0))
+            return TimeEvictionPolicy(length, bounds)
     raise _no_length()
 
 
