@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from topologies.topology import Topology
-from windbolt import AggregateBolt, TopologyBuilder, TopologyError, presets, spouts
+from windbolt import AggregateBolt, TopologyBuilder, TopologyError, presets, replay, spouts
 from windbolt.aggregates import count
 from windbolt.testing import TopologyDriver
 
@@ -71,3 +71,20 @@ def test_sources_that_declare_their_watermarks_are_asked_one_by_one(every: int |
     else:
         with pytest.raises(TopologyError, match="no watermark can come from 'refunds'"):
             builder.build()
+
+
+def test_watermarks_of_another_input_are_not_taken_beside_marks_of_partitions() -> None:
+    scenario = {
+        "name": "imports of partitions",
+        "streams": ["s1", "s2"],
+        "bolt": {
+            "length": "10ms",
+            "tumbling": True,
+            "timestamp_field": "ts",
+            "watermark_partition": "p",
+            "imports": {"s2": "s1"},
+        },
+        "steps": [],
+    }
+    with pytest.raises(TopologyError, match="imports watermarks, and has one mark for each partition"):
+        replay(scenario)

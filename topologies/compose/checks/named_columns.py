@@ -71,6 +71,12 @@ def imports(bolt: CheckedBolt) -> Iterator[ConfigError]:
                 "watermarks must be made by the input from which they are imported",
                 "import from an input that makes watermarks",
             )
+    if imports and bolt.event_time and bolt.situation.has_partitions:
+        yield bolt.fault(
+            "imports watermarks, and has one mark for each partition",
+            "an input that takes the watermark of another has that one, and no marks of its own partitions",
+            "call with_watermark(partition=None), so that each input has one mark, or leave imports= out",
+        )
 
 
 def partitions(bolt: CheckedBolt) -> Iterator[ConfigError]:
