@@ -15,6 +15,7 @@ from tests.oracles.interpreter.kinds import (
     Counted,
     Fixed,
     Kind,
+    Log,
     Sessions,
     Unsaid,
     kinds_of,
@@ -103,6 +104,11 @@ class Bolt:
     latest_event: int | None = None
 
     def __post_init__(self) -> None:
+        rules = self.rules
+        if rules.watermark_imports and rules.partition_idle_timeout is not None:
+            raise Unsaid("what an input takes over from one that is left out as silent")
+        if rules.idle_timeout is not None and rules.late_action is LateAction.ADJUST:
+            raise Unsaid("to where an event is moved whose window the clock has closed")
         self.times = Times(self.rules, self.streams, self.began, clock=self.began, looked_at=self.began)
         self.times.exist(self.partitions)
         self.kinds = kinds_of(self.rules)
@@ -159,6 +165,7 @@ class Bolt:
         key = tuple(_text(fields.get(name)) for name in rules.key) if rules.key else None
         where: Any = key if times.per_key else (stream, self.partition(fields))
         self.rows_in_batch += 1
+        self.ticking = False
         if rules.watermark_field is not None and fields.get(rules.watermark_field) is not None:
             times.sent(where, moment(fields[rules.watermark_field]))
             self.advance(key)
@@ -185,6 +192,7 @@ class Bolt:
             raise Unsaid("arrivals that go back within a batch (decision 25)")
         times.latest_arrival = latest, times.clock
         event.message = _text(fields.get(rules.message_id_field)) if rules.message_id_field else None
+        repeated = self.is_repeated(event)  # found before lateness is judged (decision 29)
         action = self.judge(event, own, arrived, where)
         times.pass_arrivals(where)
         if self.event_time:
@@ -193,9 +201,9 @@ class Bolt:
                 times.touch(where)
             else:
                 moved = self.overtakes and action == "adjusted_out_of_order"
-                times.count(where, own if moved else event.time)
-                self.latest_event = own if self.latest_event is None else max(own, self.latest_event)
-        action = "late" if action == "late_arrival" else action
+                times.count(where, own if moved else event.time - event.past_mark)
+                self.latest_event = max(event.time, event.time if self.latest_event is None else self.latest_event)
+        action = "duplicate" if repeated else "late" if action == "late_arrival" else action
         if action in ("accepted", "adjusted_late", "adjusted_out_of_order"):
             if action != "accepted":
                 self.account("adjusted", event.id)
@@ -234,7 +242,7 @@ class Bolt:
         """ "Lateness": early, then late by arrival, then out of order (AZ-14). May move the event's time."""
         rules = self.rules
         if not self.event_time:
-            return "duplicate" if self.is_repeated(event) else "accepted"
+            return "accepted"
         arrival, action = rules.arrival, "accepted"
         if arrival is not None and arrival.early is not None and own - arrived > arrival.early.micros:
             return "early"
@@ -248,8 +256,6 @@ class Bolt:
                     return "late_arrival"
                 case LateAction.ERROR:
                     raise Unsaid("the run stops")
-        if self.is_repeated(event):  # found before lateness is judged (decision 29)
-            return "duplicate"
         if not self.is_late(event, where):
             return action
         match rules.late_action:
@@ -279,7 +285,7 @@ class Bolt:
         assert reference is not None
         event.time = reference
         if self.is_late(event, where):
-            event.time += 1
+            event.time, event.past_mark = event.time + 1, 1
 
     def reference(self, key: Key, where: Any) -> int | None:
         """What an event is late against: the watermark, or the mark of its own input or partition (SI-2, AZ-4)."""
@@ -318,6 +324,8 @@ class Bolt:
         over = self.over(event.key)
         if isinstance(windows, Sessions):
             return self.late_for_sessions(windows, event, over)
+        if isinstance(windows, Log) and self.rules.late_by is LateBy.WATERMARK:
+            return not over(event.time + windows.kind.length.micros - 1)  # the last window that could hold it
         return windows.takes(event, over)
 
     def late_for_sessions(self, windows: Sessions, event: Event, over: Over) -> bool:
@@ -329,7 +337,7 @@ class Bolt:
         opens = event.time + windows.gap(event)
         if self.rules.late_by_session:
             return not over(opens)
-        if self.by_idleness is not None and opens <= self.by_idleness:
+        if self.by_idleness is not None and event.time < self.by_idleness:
             return False
         watermark = self.times.watermark(event.key)
         return watermark is None or event.time >= watermark - self.rules.allowed_lateness.micros
@@ -341,7 +349,7 @@ class Bolt:
         same = [
             e for e in self.accepted if e.message == event.message and (not self.times.per_key or e.key == event.key)
         ]
-        return any(self.needs(each) for each in same)
+        return any(self.needs(each) for each in same)  # Unsaid where a session was cut
 
     def needs(self, event: Event) -> bool:
         over = self.over(event.key)
@@ -382,11 +390,14 @@ class Bolt:
         for (key, _), windows in list(self.formed.items()):
             if isinstance(windows, Counted):
                 watermark = self.times.watermark(key) if self.event_time else self.now
+                if self.times.at_ticks and self.event_time and not self.ticking and watermark == windows.now:
+                    continue  # what came at the watermark is looked at with the next tick
                 windows.now = watermark
                 windows.last_time = self.last_time
             self.due += windows.close(self.over(key))
 
     last_time: int | None = None
+    ticking: bool = False
     told: int | None = None
     """The watermark at the end of the last batch."""
 
@@ -403,7 +414,7 @@ class Bolt:
         """
         times = self.times
         times.looked_at = times.clock
-        before = self.told
+        before, self.ticking = self.told, tick or close
         if self.event_time:
             if times.at_ticks and (tick or close) and times.is_due():
                 times.tick()

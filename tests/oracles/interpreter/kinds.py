@@ -220,6 +220,7 @@ class Sessions(Kind):
             assert window.start is not None
             merged = self.window(min(mine.start, window.start), max(mine.end, window.end), window.events + mine.events)
             merged.follows = window.follows if window.start <= mine.start else mine.follows
+            merged.behind = window.behind + mine.behind
             merged.fired = max(mine.fired, window.fired)
             merged.shown = mine.shown | window.shown
             ended = [each.ended_at for each in (mine, window) if each.ended_at is not None]
@@ -255,11 +256,12 @@ class Sessions(Kind):
             after = [event for event in window.events if event.time > check]
             end = max((event.time + self.gap(event) for event in after), default=check + self.kind.gap.micros)
             rest = self.window(check, end, after)
-            rest.follows = True
+            rest.follows, rest.behind = True, window.behind + before.events
             if waiting and self.touches(rest, waiting[0]):
                 following = waiting.pop(0)
+                behind = rest.behind + following.behind
                 rest = self.window(check, max(following.end, end), [*after, *following.events])
-                rest.follows = True
+                rest.follows, rest.behind = True, behind
             waiting.insert(0, rest)
         return closed, left
 
@@ -324,9 +326,10 @@ class Sessions(Kind):
         return [window.end for window in closed + left if window.events]
 
     def needs(self, event: Event, over: Over) -> bool:
-        closed, left = self.cut(self.open, over)
-        del closed
-        return any(event in window.events for window in left if not over(window.end))
+        left = [window for window in self.cut(self.open, over)[1] if not over(window.end)]
+        if any(event in window.behind for window in left):
+            raise Unsaid("how long an event counts for the session behind the cut of its own")
+        return any(event in window.events for window in left)
 
 
 def _earliest(one: Window, other: Window) -> tuple[int | None, int | None, int | None]:
@@ -537,7 +540,7 @@ class Counted(Kind):
                 found.append(self.window(None, end, content))
                 self.shown.update(content)
         if self.now is not None and self.now < FOREVER:
-            past = self.rules.closes_after_end if self.event_time else True
+            past = waits_past_the_end(self.rules, [None]) if self.event_time else True
             passed = self.now - 1 if past and self.holds_end else self.now
             self.passed = passed if self.passed is None else max(passed, self.passed)
         return found
@@ -609,7 +612,8 @@ def waits_past_the_end(rules: WindowSettings, kinds: list[Any]) -> bool:
             case Snapshot():
                 if rules.lifetime is None and rules.bounds is Bounds.END:
                     return True
-    return rules.closes_after_end and rules.bounds is Bounds.END
+    by_count = kinds == [None] and not isinstance(rules.slide, Count) and rules.watermark_every is not None
+    return (rules.closes_after_end or by_count) and rules.bounds is Bounds.END
 
 
 def as_json(window: Window) -> Json:

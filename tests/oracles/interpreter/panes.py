@@ -26,8 +26,8 @@ def look(bolt: Bolt, window: Window, *, is_closed: bool) -> tuple[list[Event], J
     """What a window shows at the end of a batch, if it fires."""
     panes, watermark = bolt.rules.panes, reached(bolt, window)
     assert panes is not None
-    if window.mark is None and window.clock is None:
-        window.mark, window.clock = watermark, bolt.times.clock
+    window.mark = watermark if window.mark is None else window.mark
+    window.clock = bolt.times.clock if window.clock is None else window.clock
     timing = None if window.shut else due(bolt, window, is_closed)
     if timing is None:
         return None

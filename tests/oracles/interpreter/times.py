@@ -101,7 +101,9 @@ class Times:
         """An event that says nothing about time makes no partition known, and wakes none ("Partitions")."""
         if self.by_partition and where not in self.marks:
             return
-        self.of(where).arrived = self.clock
+        mark, timeout = self.of(where), self.rules.partition_idle_timeout
+        if not self.by_partition or timeout is None or self.looked_at - mark.arrived < timeout.micros:
+            mark.arrived = self.clock
 
     def sent(self, where: Where, time: int) -> None:
         """The source puts in a watermark (SI-4, SI-11)."""

@@ -35,6 +35,8 @@ class Event:
     gap: int | None = None
     """The gap of a session after it, where it has one of its own."""
     message: str | None = None
+    past_mark: int = 0
+    """1 of an event that was moved to just after the mark, where its window had closed."""
 
 
 @dataclass(eq=False)
@@ -49,6 +51,8 @@ class Window:
     """Which of the bolt's kinds of window it is of."""
     follows: bool = False
     """Whether it is a session that begins where its longest duration closed another, and does not hold that moment."""
+    behind: list[Event] = field(default_factory=list)
+    """The events of the session that was closed there, without which it would begin elsewhere."""
     fired: int = 0
     """How often; the rest is of windows that fire more than once."""
     shown: set[Event] = field(default_factory=set)
