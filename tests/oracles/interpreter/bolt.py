@@ -39,7 +39,7 @@ from tests.oracles.interpreter.values import (
 from windowing.settings import WindowSettings
 from windowing.settings.kinds import Calendar, Hopping
 from windowing.settings.rules import LateAction, LateBy, WatermarkCombiner
-from windowing.time.durations import Duration
+from windowing.time.durations import Count, Duration
 
 
 def resolved(rules: WindowSettings) -> WindowSettings:
@@ -349,6 +349,10 @@ class Bolt:
         same = [
             e for e in self.accepted if e.message == event.message and (not self.times.per_key or e.key == event.key)
         ]
+        length, slide = self.rules.length, self.rules.slide
+        counts = isinstance(length, Count) and isinstance(slide, Count) and length.value < slide.value
+        if same and self.rules.key and counts and not self.rules.kinds:
+            raise Unsaid("how long an event between two counts of its key is counted, and so keeps its id")
         return any(self.needs(each) for each in same)  # Unsaid where a session was cut
 
     def needs(self, event: Event) -> bool:
