@@ -1,0 +1,296 @@
+"""The protocol of policies: which events a window holds (eviction), and when it fires (trigger).
+
+What a policy is called with depends on the events and on time alone, never on where batches end. A trigger is told of
+every event once, in order of (time, arrival), of moments of time between them, and of the end of the streams; it
+answers whether a window fires. An eviction is told of the same events and, when a window fires, asked about those that
+it has not let expire, up to the one that fires and no further.
+
+Each policy has a state for each task, or for each key with ``with_key``, and sees no other task and no other key. A
+policy object itself holds its parameters only: keep it frozen, and all that changes in ``context.state``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from windowing.data.reprs import call, simple_attributes
+from windowing.time.durations import Duration
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Action(IntEnum):
+    """An eviction policy's decision about one event, when a window fires (ST-19)."""
+
+    EXPIRE = 0
+    """It is not in this window, and in no later one: it is removed, and not asked about again."""
+    PROCESS = 1
+    """It is in this window, and is asked about again for the next one."""
+    KEEP = 2
+    """It is not in this window, and is asked about again for the next one."""
+    STOP = 3
+    """As KEEP, and so are all events after it, which are not asked about for this window."""
+
+
+class Fire(Enum):
+    """A trigger's answer where ``True``, for a window that ends with this event or at this moment, is not meant."""
+
+    BEFORE = "before"
+    """A window fires that ends before the event, which is for the next one; from ``on_time``, before the moment, so
+    that events exactly at it are for the next window."""
+
+
+class QueuedEvent:
+    """One event, as a policy sees it: valid during the call only.
+
+    ``event["price"]`` is its value in a column, as a Python value; None for null. KeyError for a column that there is
+    not.
+    """
+
+    __slots__ = ("_columns", "_index", "_streams", "number", "timestamp")
+
+    def __init__(
+        self,
+        number: int = 0,
+        timestamp: int = 0,
+        columns: Mapping[str, Sequence[Any]] | None = None,
+        index: int = 0,
+        streams: Sequence[str] = (),
+    ) -> None:
+        """``columns`` has the values of each column, of which this event has those at ``index``. ``streams`` has the
+        name of the stream of each event."""
+        self.number = number
+        """How many events of the task (of the key, with ``with_key``) came before it, in order of (time, arrival): 0
+        for the first. It never changes, and is the same in all hooks of both policies."""
+        self.timestamp = timestamp
+        """Event time in microseconds UTC; in processing time, the clock at arrival."""
+        self._columns: Mapping[str, Sequence[Any]] = {} if columns is None else columns
+        self._index, self._streams = index, streams
+
+    def __getitem__(self, column: str) -> Any:
+        return self._columns[column][self._index]
+
+    @property
+    def stream(self) -> str:
+        """The name of the input stream that it came by."""
+        return self._streams[self._index] if self._streams else "default"
+
+    def row(self) -> dict[str, Any]:
+        """All of its columns, by name. Slower than ``event["price"]`` where there are many."""
+        return {name: self._columns[name][self._index] for name in self._columns}
+
+    def __repr__(self) -> str:
+        return f"QueuedEvent(number={self.number}, timestamp={self.timestamp}, {self.row()!r:.100})"
+
+
+class QueuedEvents:
+    """Some events in order, as columns: what a policy that decides on arrays sees. Valid during the call only.
+
+    ``events["price"]`` is a NumPy array of the values of a column; do not write to it. Of a column with nulls, whole
+    numbers are floats with NaN, and texts are objects with None. KeyError for a column that there is not.
+    """
+
+    __slots__ = ("_columns", "_where", "numbers", "timestamps")
+
+    def __init__(
+        self,
+        numbers: NDArray[np.int64],
+        timestamps: NDArray[np.int64],
+        columns: Mapping[str, NDArray[Any]],
+        where: slice | NDArray[np.int64] = slice(None),
+    ) -> None:
+        """``where`` are the places of these events in ``columns``."""
+        self.numbers = numbers
+        """The number of each event, int64: see ``QueuedEvent.number``."""
+        self.timestamps = timestamps
+        """The time of each event in microseconds, int64."""
+        self._columns, self._where = columns, where
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, column: str) -> NDArray[Any]:
+        values: NDArray[Any] = self._columns[column][self._where]
+        return values
+
+
+@dataclass(slots=True)
+class PolicyContext:
+    """What a policy knows when it is called, besides the event."""
+
+    state: dict[str, Any] = field(default_factory=dict)
+    """The policy's state for this task or key: the names of ``state_types``. Change it in place."""
+    key: Any = None
+    """The key: a value, or a tuple where ``with_key`` names several columns; None without ``with_key``."""
+    time: int = 0
+    """How far time has come, in microseconds: the time of the event (or of a later one, see ``on_arrival``), or the
+    moment. That is the watermark as far as a rule may know it, since the watermark itself depends on where batches end;
+    in processing time, the clock."""
+    count: int = 0
+    """Number of events so far, with this one; in ``evict``, those up to the end of the window, so that all that the
+    policy is asked about have smaller numbers."""
+    fired: int | None = None
+    """The reference of the window for which the trigger fired last, in microseconds; None before the first."""
+    fired_count: int = 0
+    """Number of events up to the end of that window: ``count - fired_count`` have come since."""
+
+
+@dataclass(slots=True)
+class EvictionContext(PolicyContext):
+    """The context of an eviction policy."""
+
+    reference: int = 0
+    """In ``evict``: the end of the window that fires, in microseconds. In ``track``: the time of the event."""
+
+
+@dataclass(slots=True)
+class TriggerContext(PolicyContext):
+    """The context of a trigger policy."""
+
+    wake_at: int | None = None
+    """The moment, in microseconds, at which ``on_time`` is called once, and then is None. Set it to a later moment than
+    ``time``, or to None for no call; it replaces the moment that was set before."""
+
+
+class Policy:
+    """What both kinds of policies have."""
+
+    state_types: ClassVar[Mapping[str, type]] = {}
+    """The names in ``context.state`` and their types: int, float, str, bool, list or dict. Kept as JSON."""
+    reads: ClassVar[str | Sequence[str] | None] = None
+    """The columns that the policy reads, ``"kind, price"``; None for all, which a run then reads and keeps."""
+
+    def __repr__(self) -> str:
+        return call(type(self).__qualname__, **simple_attributes(self))
+
+    def start(self, state: dict[str, Any]) -> None:
+        """Called once for each task or key, before its first event: sets what its state is to be then.
+
+        Before it, numbers are 0, and texts, lists and dicts empty.
+        """
+
+
+class EvictionPolicy(Policy):
+    """Decides which events a window holds. Override ``evict``, or ``evict_all`` to decide on arrays."""
+
+    def track(self, event: QueuedEvent, context: EvictionContext) -> None:
+        """Called with each event once, in order of (time, arrival), before any window that may hold it fires."""
+
+    def track_all(self, events: QueuedEvents, context: EvictionContext) -> None:
+        """Called instead of ``track`` where it is overridden: with all events between two windows, or some of them.
+
+        The rule that keeps windows independent of the cut: to be called with the first events and then with the others
+        must leave the same state as one call with all of them.
+        """
+
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
+        """Called when a window fires, for each event that has not expired, in order, from the oldest to the last one
+        that the window may hold, until the answer is STOP.
+
+        An event that is told to EXPIRE without having been in a window counts as ``unwindowed``. A window that holds no
+        event does not reach the bolt.
+        """
+        raise NotImplementedError
+
+    def evict_all(self, events: QueuedEvents, context: EvictionContext) -> NDArray[np.integer[Any]]:
+        """Called instead of ``evict`` where it is overridden: once for each window that fires, with all events that
+        ``evict`` would be asked about. Returns an Action for each: ``np.where(good, Action.PROCESS, Action.EXPIRE)``.
+        """
+        raise NotImplementedError
+
+    def reset(self, context: EvictionContext) -> None:
+        """Called when the trigger has fired and ``evict`` has decided about all events of that window."""
+
+    @property
+    def reach(self) -> Duration | None:
+        """How long after its time an event can still be in a window; None where time does not decide it.
+
+        Only for windows that end at multiples of a slide: with a reach, an end fires if an event has come within this
+        time before it; without one, if an event has come since the end before it.
+        """
+        return None
+
+    def window_start(self, reference: int) -> int | None:
+        """The start of the window that fires at the reference; both in microseconds. None where it has no start."""
+        return None if self.reach is None else reference - self.reach.micros
+
+
+class TriggerPolicy(Policy):
+    """Decides when a window fires, and where it ends. Override ``track`` (or ``track_all``), ``on_time``, or both.
+
+    An answer is False; True for a window that ends with this event, or at this moment; or ``Fire.BEFORE``. The
+    reference of a window, its end, is the time of that event, or the moment.
+    """
+
+    event_time: ClassVar[bool | None] = None
+    """Whether the policy needs the time of events (True), the clock (False), or goes by the one that the bolt has."""
+    every: Duration | None = None
+    """``on_time`` is called at the first multiple of this after each event: at each that passes, but for those before
+    which no event has come since the last. Multiples count from the epoch, in UTC. None: only ``wake_at`` counts."""
+
+    def track(self, event: QueuedEvent, context: TriggerContext) -> Answer:
+        """Called with each event once, in order of (time, arrival): in event time once the watermark has reached it,
+        in processing time when it arrives."""
+        return False
+
+    def track_all(self, events: QueuedEvents, context: TriggerContext) -> NDArray[np.bool_]:
+        """Called instead of ``track`` where it is overridden: with all events between two moments, or some of them.
+        Returns for each event whether a window fires that ends with it. ``context`` is that before the first of them;
+        the state must be left as it is after the last, since ``reset`` is not called for these windows, and ``wake_at``
+        cannot be set.
+
+        The rule that keeps windows independent of the cut: to be called with the first events and then with the others
+        must give the same answers, and leave the same state, as one call with all of them.
+        """
+        raise NotImplementedError
+
+    def on_time(self, time: int, context: TriggerContext) -> Answer:
+        """Called at each moment that ``every`` or ``wake_at`` asks for, in microseconds, after all events up to it:
+        once the watermark (in processing time, the clock) is past it. True fires a window that ends at the moment.
+
+        At the end of the streams the moments that are asked for by then pass too, before ``on_end``.
+        """
+        return False
+
+    def on_arrival(self, event: QueuedEvent) -> bool:
+        """Called with each event when it arrives, in order of arrival, before the watermark has reached it: True fires
+        at once.
+
+        All events (of the key) that have arrived by then are told to ``track``, in order of (time, arrival), with the
+        moments between them; then a window fires that ends with the last of them. So **it follows arrival**: an event
+        that comes later is after these, whatever its time, and how far time has come does not go back. Decide by the
+        event alone: how much ``track`` has been told when an event arrives depends on where batches end.
+        ``event.number`` is -1. Not called in processing time, where ``track`` is called on arrival.
+        """
+        return False
+
+    def on_end(self, context: TriggerContext) -> Answer:
+        """Called at the end of the streams, after all events and moments. True fires a window that ends with the last
+        event. Without it nothing fires then, and the events that are in no window stay ``pending``."""
+        return False
+
+    def reset(self, context: TriggerContext) -> None:
+        """Called when the trigger has fired, before the next event is told; what the eviction decides is not known."""
+
+
+Answer = bool | Fire
+"""What a trigger answers."""
+
+
+def overrides(policy: Policy, *hooks: str) -> bool:
+    """True if the class of a policy, or one above it that is not a base class of this module, defines one of the
+    hooks."""
+    return any(hook in vars(kind) for kind in _below_the_base(type(policy)) for hook in hooks)
+
+
+def _below_the_base(kind: type) -> Iterator[type]:
+    for each in kind.__mro__:
+        if each.__module__ == __name__:
+            return
+        yield each
