@@ -10,12 +10,12 @@ import numpy as np
 
 from manager.accounts import Accounts
 from manager.queue.event_queue import EventQueue, SettledEvents
-from manager.queue.event_windows import EventByEvent
 from manager.queue.queue_state import QueueState
-from policies.eviction import ColumnarEvictionPolicy, EvictionPolicy, shortcut_applies
-from policies.queue_view import DueWindows, QueueView
-from policies.trigger import ColumnarTriggerPolicy, TriggerPolicy, fires_on_columns, next_firing
+from policies.eviction import ColumnarEvictionPolicy
+from policies.protocol import EvictionPolicy, TriggerPolicy, is_own
+from policies.trigger import ColumnarTriggerPolicy, DueWindows, QueueView
 from windowing.data.events import Events
+from windowing.errors import ConfigError
 from windowing.time.timestamps import FOREVER
 from windowing.window import TupleWindow
 
@@ -27,8 +27,8 @@ class WindowManager:
     """Holds the events of one bolt task and yields its windows, in order, as time advances.
 
     An eviction policy decides which events a window holds, a trigger policy when it fires. How far time has advanced is
-    said by a ``WaterMarkEventGenerator``, or by the clock: ``trigger.frontier(clock, watermark)`` is the time to
-    ``advance`` to, and ``FOREVER`` ends the streams. Exhaust the windows before adding anything else. Late events are
+    said by a ``WaterMarkEventGenerator``, or by the clock: that is the time to ``advance`` to, and ``FOREVER`` ends the
+    streams. Exhaust the windows before adding anything else. Late events are
     left out, and all are counted as received, before they get here.
 
     ``streams`` names the input streams; the stream codes of events are indices into it. ``task`` is the index of the
@@ -45,6 +45,14 @@ class WindowManager:
         task: int = 0,
         state: QueueState | None = None,
     ) -> None:
+        if is_own(eviction) or is_own(trigger):
+            raise ConfigError(
+                f"a WindowManager with {eviction!r} and {trigger!r}",
+                why="it holds a queue in order of time, and decides on arrays as the built-in policies do",
+                do="use PolicyWindows of manager.own_policies.policy_windows, or give the policies to a bolt",
+            )
+        assert isinstance(eviction, ColumnarEvictionPolicy)
+        assert isinstance(trigger, ColumnarTriggerPolicy)
         self.eviction, self.trigger, self.task = eviction, trigger, task
         self.accounts = Accounts(streams)
         self.queue = EventQueue(streams)
@@ -52,10 +60,6 @@ class WindowManager:
         self.queue.base = self.state.base
         self.dropped = (0, 0)
         """Number of events that the last evaluation dropped, and the time of the last of them in microseconds."""
-        self._by_event = None
-        if not (isinstance(eviction, ColumnarEvictionPolicy) and shortcut_applies(eviction, "starts", "evict")):
-            self._by_event = EventByEvent(eviction, trigger, self.state, self.queue, self.accounts, task)
-        self._trigger_by_event = not fires_on_columns(trigger)
 
     def restore(self, parts: Sequence[Events]) -> None:
         """Restore events that an earlier manager of this task held when ``state`` was taken, in order of arrival."""
@@ -80,7 +84,7 @@ class WindowManager:
         # Events of equal time that arrived after the last evaluation sort after those it had settled.
         settled = self.queue.settled_view()
         view = self._view(settled, frontier)
-        for firings in self._firings(view):
+        for firings in self.trigger.firings(view, self.eviction.reach):
             yield from self._fire(view, settled, firings)
         self._retire(view, settled)
         state.settled_count = self.queue.settled_count
@@ -96,10 +100,6 @@ class WindowManager:
     def pending_events(self) -> list[Events]:
         """The pending events: the settled ones in order, then the others by arrival."""
         settled = self.queue.settled_view()
-        if self._by_event:
-            merged = Events.concat(settled.pieces(0, len(settled.times))) if len(settled.times) else None
-            unaccounted = self._by_event.unaccounted(len(settled.times))
-            return [*([merged.take(unaccounted)] if merged else []), *self.queue.waiting_events]
         return [*settled.pieces(self.state.accounted, len(settled.times)), *self.queue.waiting_events]
 
     def live_events(self) -> list[Events]:
@@ -121,8 +121,6 @@ class WindowManager:
     def snapshot(self) -> QueueState:
         """The state to store, together with the queue's events, in order to continue later."""
         self.state.base = self.queue.base
-        if self._by_event:
-            self.state.flags = self._by_event.flags()
         return self.state
 
     def _view(self, settled: SettledEvents, frontier: int) -> QueueView:
@@ -135,25 +133,9 @@ class WindowManager:
             accounted=state.accounted,
             previous_frontier=state.previous_frontier,
             frontier=frontier,
-            row=settled.row,
         )
 
-    def _firings(self, view: QueueView) -> Iterator[DueWindows]:
-        trigger = self.trigger
-        if not self._trigger_by_event:
-            assert isinstance(trigger, ColumnarTriggerPolicy)
-            yield from trigger.firings(view, self.eviction.reach)
-            return
-        for position in range(view.already_settled, len(view.timestamps)):
-            if trigger.track(view.event(position), self.state.trigger):
-                yield DueWindows(view.timestamps[position : position + 1], np.array([position + 1]))
-
     def _fire(self, view: QueueView, settled: SettledEvents, firings: DueWindows) -> Iterator[TupleWindow]:
-        if self._by_event:
-            for reference, stop in zip(firings.references.tolist(), firings.stops.tolist(), strict=True):
-                yield from self._by_event.fire(view, settled, reference, stop)
-            return
-        assert isinstance(self.eviction, ColumnarEvictionPolicy)
         starts = self.eviction.starts(view.timestamps, firings.references, firings.stops)
         for reference, start, stop in zip(
             firings.references.tolist(), starts.tolist(), firings.stops.tolist(), strict=True
@@ -187,11 +169,6 @@ class WindowManager:
     def _retire(self, view: QueueView, settled: SettledEvents) -> None:
         """Account for events that no later window can hold, and drop those that are no longer needed."""
         state = self.state
-        if self._by_event:
-            count = self._by_event.retire()
-            self.drop(count)
-            self._by_event.drop(count)
-            return
         gone = self._gone(view)
         if gone > state.accounted:
             self.accounts.add("unwindowed", self._count(settled, state.accounted, gone))
@@ -201,8 +178,7 @@ class WindowManager:
 
     def _gone(self, view: QueueView) -> int:
         """Number of events at the head of the queue that are gone: no later window can hold them."""
-        reference, stop = next_firing(self.trigger, view)
-        assert isinstance(self.eviction, ColumnarEvictionPolicy)
+        reference, stop = self.trigger.next_firing(view)
         needed = self.eviction.starts(view.timestamps, np.array([reference]), np.array([stop]))
         return min(int(needed[0]), len(view.timestamps))
 
@@ -217,9 +193,6 @@ class WindowManager:
             self.state.previous = [position - count for position in self.state.previous]
 
     def _unaccounted(self, settled: SettledEvents, count: int) -> NDArray[np.int64]:
-        if self._by_event:
-            codes = settled.streams(range(count))[self._by_event.unaccounted(count)]
-            return np.bincount(codes, minlength=len(self.queue.stream_names))
         return self._count(settled, self.state.accounted, count)
 
     def _count(self, settled: SettledEvents, start: int, stop: int) -> NDArray[np.int64]:

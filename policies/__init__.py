@@ -3,29 +3,39 @@
 from policies.choose_policies import choose_policies
 from policies.eviction import (
     CountEvictionPolicy,
-    EvictionPolicy,
     TimeEvictionPolicy,
     WatermarkCountEvictionPolicy,
     WatermarkTimeEvictionPolicy,
 )
-from policies.eviction_actions import EvictionAction, EvictionContext, QueuedEvent
+from policies.protocol import (
+    Action,
+    EvictionContext,
+    EvictionPolicy,
+    Fire,
+    QueuedEvent,
+    QueuedEvents,
+    TriggerContext,
+    TriggerPolicy,
+)
 from policies.trigger import (
     CountTriggerPolicy,
     TimeTriggerPolicy,
-    TriggerPolicy,
     WatermarkCountTriggerPolicy,
     WatermarkTimeTriggerPolicy,
 )
 
 __all__ = [
+    "Action",
     "CountEvictionPolicy",
     "CountTriggerPolicy",
-    "EvictionAction",
     "EvictionContext",
     "EvictionPolicy",
+    "Fire",
     "QueuedEvent",
+    "QueuedEvents",
     "TimeEvictionPolicy",
     "TimeTriggerPolicy",
+    "TriggerContext",
     "TriggerPolicy",
     "WatermarkCountEvictionPolicy",
     "WatermarkCountTriggerPolicy",

@@ -19,18 +19,18 @@ from policies.assigners import (
 )
 from policies.eviction import (
     CountEvictionPolicy,
-    EvictionPolicy,
     TimeEvictionPolicy,
     WatermarkCountEvictionPolicy,
     WatermarkTimeEvictionPolicy,
 )
+from policies.protocol import EvictionPolicy, Policy, TriggerPolicy, is_own, overrides
 from policies.trigger import (
     CountTriggerPolicy,
     TimeTriggerPolicy,
-    TriggerPolicy,
     WatermarkCountTriggerPolicy,
     WatermarkTimeTriggerPolicy,
 )
+from windowing.bolts.bolt_state import check_types
 from windowing.errors import ConfigError
 from windowing.settings import WindowSettings
 from windowing.settings.bounds import Bounds
@@ -55,27 +55,68 @@ def choose_policies(settings: WindowSettings, *, event_time: bool) -> tuple[Evic
 
     Raises ConfigError where there is no window length, or a policy of the user's does not fit.
     """
-    eviction = settings.eviction or _eviction(settings, event_time)
-    trigger = settings.trigger or _trigger(settings, event_time)
-    if not isinstance(eviction, EvictionPolicy) or not isinstance(trigger, TriggerPolicy):
-        wrong = trigger if isinstance(eviction, EvictionPolicy) else eviction
-        raise ConfigError(
-            f"{wrong!r} is not a policy",
-            why="an eviction policy decides which events a window holds, a trigger policy when it fires",
-            do="subclass EvictionPolicy or TriggerPolicy of windbolt.policies",
-        )
-    if trigger.event_time and not event_time:
+    eviction = _eviction(settings, event_time) if settings.eviction is None else settings.eviction
+    trigger = _trigger(settings, event_time) if settings.trigger is None else settings.trigger
+    for policy, kind in ((eviction, EvictionPolicy), (trigger, TriggerPolicy)):
+        _check(policy, kind)
+    if trigger.event_time is True and not event_time:
         raise ConfigError(
             f"{trigger!r} follows the watermark, and the bolt has no event time",
             do="give the bolt a timestamp field, or use a policy that follows the clock",
         )
-    if event_time and not trigger.event_time:
+    if event_time and trigger.event_time is False:
         raise ConfigError(
             f"{trigger!r} follows the clock, and the bolt has event times",
             why="its windows would depend on when events arrive, not on their times",
-            do="use a Watermark... policy or set `event_time = True` on yours, or ask for with_time(processing=True)",
+            do="use a Watermark... policy, leave out `event_time = False`, or ask for with_time(processing=True)",
         )
+    if isinstance(trigger, WatermarkTimeTriggerPolicy) and (is_own(eviction) or settings.key):
+        # Which events come too late for an end does not follow from their times: one at the very watermark may be in.
+        trigger = replace(trigger, closes_after_end=trigger.bounds is Bounds.END)
     return eviction, trigger
+
+
+def decided_by_policies(settings: WindowSettings, eviction: EvictionPolicy, trigger: TriggerPolicy) -> bool:
+    """True where policies decide event by event or key by key, and not on the arrays of one queue: one is a user's own,
+    or they are given together with a key."""
+    given = settings.eviction is not None or settings.trigger is not None
+    return given and (bool(settings.key) or is_own(eviction) or is_own(trigger))
+
+
+def _check(policy: object, kind: type[Policy]) -> None:
+    """Raise ConfigError for what is not a policy of this kind, or lacks a hook."""
+    name = "eviction" if kind is EvictionPolicy else "trigger"
+    if not isinstance(policy, kind):
+        is_class = isinstance(policy, type) and issubclass(policy, kind)
+        raise ConfigError(
+            f"{name}={policy!r:.80} is not a policy",
+            why=f"it is the class, and not an instance of it: {policy.__name__}(...)"
+            if isinstance(policy, type) and is_class
+            else "an eviction policy decides which events a window holds, a trigger policy when it fires",
+            do=f"give an instance of a subclass of {kind.__name__} of windbolt.policies",
+        )
+    if not is_own(policy):
+        return
+    try:
+        check_types(policy.state_types)
+    except ConfigError as error:
+        raise ConfigError(f"{policy!r}: {error.what}", why=error.why, do=error.do) from error
+    tables = [each for each, declared in policy.state_types.items() if not isinstance(declared, type)]
+    if tables:
+        raise ConfigError(
+            f"{policy!r}: state {tables[0]!r} is declared {policy.state_types[tables[0]]!r:.60}",
+            why="the state of a policy is small, one for each task or key, and kept as JSON",
+            do="use int, float, str, bool, list or dict",
+        )
+    firing = ("track", "track_all", "on_time", "on_arrival", "on_end")
+    needed = ("evict", "evict_all") if kind is EvictionPolicy else firing
+    built_in = any(each.__module__ in ("policies.eviction", "policies.trigger") for each in type(policy).__mro__)
+    if not overrides(policy, *needed) and not built_in:
+        raise ConfigError(
+            f"{type(policy).__name__} overrides none of {', '.join(needed)}",
+            why="these decide which events a window holds" if kind is EvictionPolicy else "so it would never fire",
+            do=f"write `{needed[0]}`: its docstring says when it is called, and what it answers",
+        )
 
 
 def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[WindowAssigner, ...]:
@@ -85,7 +126,7 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
     once, or hold events with lifetimes; and where a window may miss an admitted event, because only another window of
     the event is still open (AT-16).
     """
-    if settings.key_trigger is not None:
+    if settings.key_trigger is not None or settings.eviction is not None or settings.trigger is not None:
         return ()
     past = closes_after_end(settings, event_time=event_time)
     if any(kind.of_moments for kind in settings.kinds) and not event_time:

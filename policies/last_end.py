@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policies.admission import LastEnd
-from policies.eviction import EvictionPolicy, TimeEvictionPolicy
-from policies.trigger import TimeTriggerPolicy, TriggerPolicy, fires_on_columns
+from policies.eviction import TimeEvictionPolicy
+from policies.protocol import EvictionPolicy, TriggerPolicy, is_own
+from policies.trigger import TimeTriggerPolicy
 from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ def last_window_end(eviction: EvictionPolicy | None, trigger: TriggerPolicy | No
     """
     if not isinstance(eviction, TimeEvictionPolicy) or not isinstance(trigger, TimeTriggerPolicy):
         return None
+    if is_own(eviction) or is_own(trigger):
+        return None
     length, slide, offset, bounds = eviction.reach.micros, trigger.slide.micros, trigger.offset.micros, trigger.bounds
     return lambda starts, ends: bounds.last_end(starts, length, slide, offset)
 
@@ -34,7 +37,7 @@ def in_gap(eviction: EvictionPolicy, trigger: TriggerPolicy, timestamps: NDArray
     """
     if not isinstance(eviction, TimeEvictionPolicy) or not isinstance(trigger, TimeTriggerPolicy):
         return None
-    if not fires_on_columns(trigger) or not len(timestamps):
+    if is_own(eviction) or is_own(trigger) or not len(timestamps):
         return None
     length, slide, offset = eviction.reach.micros, trigger.slide.micros, trigger.offset.micros
     endless = timestamps == FOREVER if timestamps.max() == FOREVER else None

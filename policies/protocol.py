@@ -162,7 +162,8 @@ class Policy:
     """What both kinds of policies have."""
 
     state_types: ClassVar[Mapping[str, type]] = {}
-    """The names in ``context.state`` and their types: int, float, str, bool, list or dict. Kept as JSON."""
+    """The names in ``context.state`` and their types: int, float, str, bool, list or dict; None is as good for each.
+    Kept as JSON."""
     reads: ClassVar[str | Sequence[str] | None] = None
     """The columns that the policy reads, ``"kind, price"``; None for all, which a run then reads and keeps."""
 
@@ -174,6 +175,14 @@ class Policy:
 
         Before it, numbers are 0, and texts, lists and dicts empty.
         """
+
+
+_BUILT_IN = ("policies.eviction", "policies.trigger")
+
+
+def is_own(policy: Policy) -> bool:
+    """True for a policy of a user's own: its class is not one that windbolt brings, but may be one below it."""
+    return type(policy).__module__ not in _BUILT_IN
 
 
 class EvictionPolicy(Policy):
@@ -232,7 +241,10 @@ class TriggerPolicy(Policy):
     """Whether the policy needs the time of events (True), the clock (False), or goes by the one that the bolt has."""
     every: Duration | None = None
     """``on_time`` is called at the first multiple of this after each event: at each that passes, but for those before
-    which no event has come since the last. Multiples count from the epoch, in UTC. None: only ``wake_at`` counts."""
+    which no event has come since the last. None: only ``wake_at`` counts."""
+    offset: Duration = Duration(0)
+    """How far the multiples of ``every`` are from those since the epoch, in UTC: ``days(1)`` less ``hours(9)`` is
+    midnight in Tokyo."""
 
     def track(self, event: QueuedEvent, context: TriggerContext) -> Answer:
         """Called with each event once, in order of (time, arrival): in event time once the watermark has reached it,
@@ -284,13 +296,13 @@ Answer = bool | Fire
 
 
 def overrides(policy: Policy, *hooks: str) -> bool:
-    """True if the class of a policy, or one above it that is not a base class of this module, defines one of the
-    hooks."""
-    return any(hook in vars(kind) for kind in _below_the_base(type(policy)) for hook in hooks)
+    """True if a class of a user's, that of a policy or one above it, defines one of the hooks."""
+    return any(hook in vars(kind) for kind in _of_users(type(policy)) for hook in hooks)
 
 
-def _below_the_base(kind: type) -> Iterator[type]:
+def _of_users(kind: type) -> Iterator[type]:
+    """The class of a policy, and those above it, up to those that windbolt brings."""
     for each in kind.__mro__:
-        if each.__module__ == __name__:
+        if each.__module__ in (__name__, *_BUILT_IN):
             return
         yield each

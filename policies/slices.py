@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.eviction import EvictionPolicy, TimeEvictionPolicy, WatermarkTimeEvictionPolicy
-from policies.trigger import TimeTriggerPolicy, TriggerPolicy, WatermarkTimeTriggerPolicy
+from policies.eviction import TimeEvictionPolicy, WatermarkTimeEvictionPolicy
+from policies.protocol import EvictionPolicy, TriggerPolicy
+from policies.trigger import TimeTriggerPolicy, WatermarkTimeTriggerPolicy
 from windowing.settings.bounds import Bounds
 
 if TYPE_CHECKING:

@@ -1,20 +1,19 @@
-"""Triggers: when a window fires.
+"""Storm's trigger policies: every so many events, or at the multiples of a slide.
 
-The built-in policies decide on whole arrays (``firings``); a subclass that overrides ``track`` decides event by event.
+They decide on whole arrays (``firings``). A subclass that overrides a hook is a policy of a user's own, and goes by the
+protocol.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policies.eviction import shortcut_applies
-from policies.queue_view import DueWindows, QueueView
-from windowing.data.reprs import call, simple_attributes
+from policies.protocol import Answer, Fire, QueuedEvent, TriggerContext, TriggerPolicy
 from windowing.settings.bounds import Bounds
 from windowing.time.durations import Count, Duration
 from windowing.time.timestamps import FOREVER
@@ -22,35 +21,49 @@ from windowing.time.timestamps import FOREVER
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from policies.eviction_actions import QueuedEvent
-
 _CHUNK = 1 << 16
 """Maximum number of window ends computed at once, so that a tiny slide on a long window stays within memory."""
 
 
-class TriggerPolicy(ABC):
-    """Decides when the window fires, and up to which event."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueView:
+    """The settled events: those up to the frontier, in order of (time, arrival); no event can come before them.
+
+    Positions count from 0, the oldest event still in the queue.
+    """
+
+    timestamps: NDArray[np.int64]
+    base: int
+    """Number of events that have left the queue: position p is the (base + p)th event of this task, from 0."""
+    already_settled: int
+    """Number of events that were already settled at the last evaluation; those from this position on are newly
+    settled."""
+    accounted: int
+    """Events before this position are in an account: they have been in a fired window, or can be in none."""
+    previous_frontier: int | None
+    """The frontier of the last evaluation in microseconds, up to which windows have fired; None before the first."""
+    frontier: int
+    """The present frontier in microseconds: no further event can come up to it (FOREVER at the end of the streams)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DueWindows:
+    """Due windows in order, as arrays of equal length."""
+
+    references: NDArray[np.int64]
+    """The reference time of each firing in microseconds."""
+    stops: NDArray[np.int64]
+    """Number of events of the queue up to each reference."""
+
+
+class ColumnarTriggerPolicy(TriggerPolicy):
+    """A policy that decides on arrays."""
 
     event_time = False
-    """Whether the policy follows the watermark (True) or the clock (False)."""
-
-    def __repr__(self) -> str:
-        return call(type(self).__qualname__, **simple_attributes(self))
 
     @abstractmethod
-    def track(self, event: QueuedEvent, state: dict[str, Any]) -> bool:
-        """Called once for every event, in order, when it is settled: True fires a window that ends with it.
-
-        ``state`` is the policy's own state, initially empty, stored with the bolt's state: only JSON values.
-        """
-
-    def frontier(self, clock: int, watermark: int | None) -> int | None:
-        """The time up to which events are settled, in microseconds; None while none is.
-
-        A policy that follows the clock, without times of its own, settles every event on arrival: none can come from
-        before the clock, and none that has arrived is from after it.
-        """
-        return watermark if self.event_time else clock
+    def firings(self, queue: QueueView, reach: Duration | None) -> Iterator[DueWindows]:
+        """Yield the windows due at the queue's frontier, in order, in pieces of any size."""
 
     def due_at(self, reference: int) -> int:
         """The earliest frontier at which a firing with this reference is due; both in microseconds."""
@@ -70,23 +83,14 @@ class TriggerPolicy(ABC):
         return (latest if queue.frontier == FOREVER else queue.frontier), len(queue.timestamps)
 
 
-class ColumnarTriggerPolicy(TriggerPolicy):
-    """A policy that decides on arrays."""
-
-    @abstractmethod
-    def firings(self, queue: QueueView, reach: Duration | None) -> Iterator[DueWindows]:
-        """Yield the windows due at the queue's frontier, in order, in pieces of any size."""
-
-
 @dataclass(frozen=True)
 class CountTriggerPolicy(ColumnarTriggerPolicy):
     """Fires on every ``count``-th event as it arrives (ST-2, ST-12: at the count, not beyond it)."""
 
     count: Count
 
-    def track(self, event: QueuedEvent, state: dict[str, Any]) -> bool:
-        state["count"] = state.get("count", 0) + 1
-        return bool(state["count"] % self.count.value == 0)
+    def track(self, event: QueuedEvent, context: TriggerContext) -> Answer:
+        return context.count % self.count.value == 0
 
     def firings(self, queue: QueueView, reach: Duration | None) -> Iterator[DueWindows]:
         count = self.count.value
@@ -124,8 +128,12 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
     bounds: Bounds = Bounds.END
     offset: Duration = Duration(0)
 
-    def track(self, event: QueuedEvent, state: dict[str, Any]) -> bool:
-        return False
+    @property
+    def every(self) -> Duration:  # type: ignore[override]
+        return self.slide
+
+    def on_time(self, time: int, context: TriggerContext) -> Answer:
+        return True if self.bounds is Bounds.END else Fire.BEFORE
 
     def due_at(self, reference: int) -> int:
         return reference + (self.bounds is Bounds.END)
@@ -199,23 +207,6 @@ class WatermarkTimeTriggerPolicy(TimeTriggerPolicy):
 
     def due_at(self, reference: int) -> int:
         return reference + self.closes_after_end
-
-
-def fires_on_columns(trigger: TriggerPolicy) -> bool:
-    """Whether a trigger decides on arrays: it is columnar, and no subclass has overridden ``track`` since."""
-    return isinstance(trigger, ColumnarTriggerPolicy) and shortcut_applies(trigger, "firings", "track")
-
-
-def is_idle(trigger: TriggerPolicy, previous: int | None, frontier: int, seen: int, ready: int) -> bool:
-    """``trigger.idle``, or that of TriggerPolicy for a subclass that has overridden only ``track``."""
-    kind = type(trigger) if shortcut_applies(trigger, "idle", "track") else TriggerPolicy
-    return kind.idle(trigger, previous, frontier, seen, ready)
-
-
-def next_firing(trigger: TriggerPolicy, queue: QueueView) -> tuple[int, int]:
-    """``trigger.next_firing``, or that of TriggerPolicy for a subclass that has overridden only ``track``."""
-    kind = type(trigger) if shortcut_applies(trigger, "next_firing", "track") else TriggerPolicy
-    return kind.next_firing(trigger, queue)
 
 
 def _union(first: NDArray[np.int64], last: NDArray[np.int64], slide: int) -> Iterator[NDArray[np.int64]]:

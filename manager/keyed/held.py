@@ -15,7 +15,7 @@ from windowing.data.order import group_numbers, hash_order, is_sorted, order_wit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-COLUMNS = ("streams", "keys", "ends", "closed_until", "gaps", "edges", "evaluation")
+COLUMNS = ("streams", "keys", "ends", "closed_until", "gaps", "edges", "evaluation", "numbers")
 """What held events may have besides their times and the user's columns."""
 
 FLAGS = ("seen", "last", "gone")
@@ -44,6 +44,9 @@ class Held:
     """The start that an event came with, which its end edge names too, in microseconds (SI-3)."""
     evaluation: NDArray[np.int64] | None = None
     """Number of the evaluation before which each event was admitted, where windows fire more than once."""
+    numbers: NDArray[np.int64] | None = None
+    """Number of each event since its task or key began, where policies of a user's own decide; -1 before it is known.
+    Stored beside the flags, since it becomes known later than the event is written."""
     seen: NDArray[np.bool_] | None = None
     """Whether each event has been in a window."""
     last: NDArray[np.bool_] | None = None

@@ -44,16 +44,19 @@ def write_held(writer: SegmentWriter, held: Held, streams: int) -> Ref:
     by_stream = tuple(int(count) for count in count_by_stream(held.streams, len(held), streams))
     ref = replace(ref, earliest_live=int(held.times.min()), latest_live=int(held.times.max()), by_stream=by_stream)
     flags = held.flags()
-    if flags.any():
+    if flags.any() or held.numbers is not None:
         ref = flag(writer, ref, flags, held, streams)
     return ref
 
 
 def flag(writer: SegmentWriter, ref: Ref, flags: NDArray[np.uint8], held: Held, streams: int) -> Ref:
-    """Write new flags for the rows of a section; returns the reference with them. ``held`` are all its rows, in
-    order."""
+    """Write new flags, and the numbers, for the rows of a section; returns the reference with them. ``held`` are all
+    its rows, in order."""
     live, needed = (flags & GONE) == 0, is_needed(flags)
-    where = writer.add(pa.table({"flags": pa.array(flags)}))
+    columns = {"flags": pa.array(flags)}
+    if held.numbers is not None:
+        columns["numbers"] = pa.array(held.numbers)
+    where = writer.add(pa.table(columns))
     times = held.times[live]
     codes = None if held.streams is None else held.streams[needed]
     return replace(
@@ -74,11 +77,13 @@ def read_held(store: SegmentStore, ref: Ref) -> tuple[Held, NDArray[np.uint8]]:
     def column(name: str) -> Any:
         return table.column(name).to_numpy() if name in names else None
 
-    flags = np.zeros(table.num_rows, np.uint8)
+    flags, numbers = np.zeros(table.num_rows, np.uint8), None
     where = ref.to_flags()
     if where is not None:
-        flags = store.read(where).column("flags").to_numpy()
-    given = {name: column(stored) for name, stored in STORED_AS.items()}
+        beside = store.read(where)
+        flags = beside.column("flags").to_numpy()
+        numbers = beside.column("numbers").to_numpy() if "numbers" in beside.column_names else None
+    given = {name: column(stored) for name, stored in STORED_AS.items()} | {"numbers": numbers}
     held = Held(times=column(TIME_COLUMN), payload=payload, **given, seen=(flags & SEEN) != 0)
     if (flags & LAST).any():
         held = replace(held, last=(flags & LAST) != 0, gone=(flags & GONE) != 0)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from manager.keyed.held_segments import KEY_COLUMN
 from policies.marks import NONE
 from windowing.time.daytimes import DayTime
+from windowing.time.timestamps import FOREVER
 
 _TIMER, _EMPTY, _MICROS, _ZONE, _CACHE = "_timer", "_empty", "_day_micros", "_day_zone", "_cache"
 
@@ -100,9 +101,13 @@ class KeyStates:
         if key in self._changed or self._row(key) is not None:
             self._changed[key] = None
 
-    def due(self, clock: int) -> list[int]:
-        """The hashes of the keys, among those with a record at first, whose timers are due."""
-        hashes: list[int] = self._hashes[self._timers <= clock].tolist()
+    def due(self, clock: int, *, all_at_end: bool = False) -> list[int]:
+        """The hashes of the keys, among those with a record at first, whose timers are due. ``all_at_end``: of keys
+        without a timer too, if the clock is FOREVER; else they count as due."""
+        due = self._timers <= clock
+        if all_at_end and clock != FOREVER:
+            due &= self._timers > NONE
+        hashes: list[int] = self._hashes[due].tolist()
         return hashes
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -81,10 +81,6 @@ class SettledEvents:
             for piece in self.pieces(members.start, members.stop)
         ]
         return np.concatenate(codes) if codes else np.zeros(0, np.int8)
-
-    def row(self, position: int) -> dict[str, Any]:
-        """The fields of the event at a position."""
-        return self.table(range(position, position + 1)).to_pylist()[0]  # type: ignore[no-any-return]
 
 
 class EventQueue:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,24 +22,15 @@ class QueueState:
     accounted: int = 0
     """Events before this position are in an account: they have been in a window, or can be in none."""
     previous: list[int] | None = None
-    """The [start, stop) positions of the last window fired, or its positions where an eviction decides event by
-    event."""
+    """The [start, stop) positions of the last window fired."""
     previous_frontier: int | None = None
     """The frontier of the last evaluation in microseconds; None before the first."""
     last_reference: int | None = None
     """The reference of the last window fired, in microseconds."""
-    trigger: dict[str, Any] = field(default_factory=dict)
-    """State of a trigger that decides event by event."""
-    flags: dict[str, list[int]] = field(default_factory=dict)
-    """Where an eviction decides event by event: the positions of events that have been in a window (``seen``), and of
-    those that no window needs any more (``gone``)."""
 
 
 def is_accounted(state: QueueState, events: int) -> NDArray[np.bool_]:
     """Which of so many events of a queue, in its order, are in an account."""
     places = np.arange(events)
-    if "seen" in state.flags or "gone" in state.flags:
-        done = [*state.flags.get("seen", []), *state.flags.get("gone", [])]
-        return np.isin(places, np.array(done, np.int64))
     accounted: NDArray[np.bool_] = places < state.accounted
     return accounted

@@ -60,9 +60,26 @@ class TriggeredState:
     """The codes of keys that share a hash."""
 
 
-WindowsState: TypeAlias = QueueState | AssignedState | TriggeredState
+@dataclass(frozen=True)
+class PolicyState(TriggeredState):
+    """State of windows that policies of a user's own decide about, apart from their events.
 
-_FAMILIES: dict[str, type[WindowsState]] = {"queue": QueueState, "assigned": AssignedState, "triggered": TriggeredState}
+    ``next_due`` is the frontier at which the next event or moment is told, ``open_windows`` the number of units (the
+    task, or its keys) with events that are in no window yet, and ``keys`` are the records of the units.
+    """
+
+    last_end: int | None = None
+    """How far time has come in any unit, in microseconds."""
+
+
+WindowsState: TypeAlias = QueueState | AssignedState | TriggeredState | PolicyState
+
+_FAMILIES: dict[str, type[WindowsState]] = {
+    "queue": QueueState,
+    "assigned": AssignedState,
+    "triggered": TriggeredState,
+    "policies": PolicyState,
+}
 """The families of windows by the tag that their states have in the manifest."""
 
 
@@ -139,7 +156,7 @@ class TaskState:
     def last_end(self) -> int | None:
         """The end in microseconds of the last window that fired in time order; None before the first."""
         match self.windows:
-            case QueueState(last_reference=end) | AssignedState(last_end=end):
+            case QueueState(last_reference=end) | AssignedState(last_end=end) | PolicyState(last_end=end):
                 return end
             case TriggeredState():
                 return None
@@ -197,8 +214,8 @@ class TaskState:
 def _windows(state: type[WindowsState], values: Mapping[str, Any]) -> WindowsState:
     if state is QueueState:
         return QueueState(**values)
-    if state is TriggeredState:
-        return TriggeredState(**{**values, "keys": _ref(values["keys"]), "codes": _ref(values["codes"])})
+    if state in (TriggeredState, PolicyState):
+        return state(**{**values, "keys": _ref(values["keys"]), "codes": _ref(values["codes"])})
     refs = {name: _ref(values[name]) for name in ("keys", "known", "panes", "released", "end_edges", "codes")}
     lists = {name: tuple(values[name]) for name in ("open_ends", "waiting_by_stream")}
     return AssignedState(**{**values, **refs, **lists})

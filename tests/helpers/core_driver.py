@@ -173,7 +173,7 @@ class _Run:
         self.manager.add(Events(times, payload, codes if len(self.streams) > 1 else None).take(np.flatnonzero(~out)))
 
     def advance(self, clock: int, watermark: int | None) -> None:
-        self.show(self.manager.advance(self.manager.trigger.frontier(clock, watermark)))
+        self.show(self.manager.advance(clock if self.field is None else watermark))
 
     def count(self, account: str, codes: np.ndarray) -> None:
         self.manager.accounts.add(account, np.bincount(codes, minlength=len(self.streams)))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policies.admission import Admission, Decision
-from policies.eviction import EvictionPolicy
 from policies.last_end import last_window_end
 from policies.marks import NONE
-from policies.trigger import TimeTriggerPolicy, TriggerPolicy, fires_on_columns
+from policies.protocol import EvictionPolicy, TriggerPolicy
+from policies.trigger import TimeTriggerPolicy
 from windowing.settings.bounds import Bounds
 from windowing.settings.rules import LateAction, LateBy
 
@@ -40,13 +40,12 @@ class Lateness:
     @property
     def _admission(self) -> Admission:
         trigger = self.trigger
-        ends_known = trigger is not None and fires_on_columns(trigger)  # not so with a trigger of the user's
         return Admission(
             late_by=LateBy.WATERMARK,
             late_action=LateAction.DIVERT,
             per_input=False,
             allowed=0,
             closes_after_end=False,
-            last_end=last_window_end(self.eviction, trigger) if ends_known else None,
+            last_end=last_window_end(self.eviction, trigger),
             holds_start=isinstance(trigger, TimeTriggerPolicy) and trigger.bounds is Bounds.START,
         )

@@ -6,26 +6,25 @@ import dataclasses
 import time
 import tracemalloc
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
 
 import policies
 import windowing
 from manager import WindowManager
-from manager.storage.checkpoint import FileCheckpoint, MemoryCheckpoint
 from policies import (
+    Action,
     CountEvictionPolicy,
     CountTriggerPolicy,
-    EvictionAction,
     EvictionContext,
     EvictionPolicy,
     QueuedEvent,
     TimeEvictionPolicy,
     TimeTriggerPolicy,
+    TriggerContext,
     TriggerPolicy,
     WatermarkCountEvictionPolicy,
     WatermarkCountTriggerPolicy,
@@ -34,17 +33,8 @@ from policies import (
     choose_policies,
 )
 from policies.last_end import in_gap
-from tests.helpers import core_driver
-from tests.helpers.examples import examples
 from tests.helpers.lateness import Lateness
-from tests.helpers.strategies import scenarios
-from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.batch.executor import InProcess
-from topologies.engine.batch.plan import BatchPlan, TimeAdvance
-from topologies.engine.micro_batch import MicroBatch
-from topologies.sources.splits import TableSource
-from topologies.topology import Topology
-from windowing import Bounds, ConfigError, Count, Duration, TupleWindow, WindowedBolt, days, micros, millis, seconds
+from windowing import Bounds, ConfigError, Count, Duration, TupleWindow, days, micros, millis, seconds
 from windowing.data.events import Events
 from windowing.settings import WindowSettings
 from windowing.time.timestamps import FOREVER
@@ -56,8 +46,12 @@ def clock_time(minute: int, second: int) -> int:
     return ((6 * 60 + minute) * 60 + second) * 1_000_000
 
 
-def at(timestamp: int, position: int = 0) -> QueuedEvent:
-    return QueuedEvent(timestamp, position, dict)
+def at(timestamp: int, number: int = 0) -> QueuedEvent:
+    return QueuedEvent(number, timestamp)
+
+
+def ending(reference: int, count: int) -> EvictionContext:
+    return EvictionContext(reference=reference, count=count)
 
 
 # ---- eviction
@@ -67,22 +61,22 @@ def at(timestamp: int, position: int = 0) -> QueuedEvent:
 @pytest.mark.parametrize(
     ("minute", "second", "action"),
     [
-        (0, 10, EvictionAction.EXPIRE),
-        (0, 11, EvictionAction.PROCESS),
-        (0, 30, EvictionAction.PROCESS),
-        (0, 33, EvictionAction.KEEP),
-        (0, 35, EvictionAction.KEEP),
-        (0, 36, EvictionAction.STOP),
+        (0, 10, Action.EXPIRE),
+        (0, 11, Action.PROCESS),
+        (0, 30, Action.PROCESS),
+        (0, 33, Action.KEEP),
+        (0, 35, Action.KEEP),
+        (0, 36, Action.STOP),
     ],
 )
-def test_storms_example_of_what_becomes_of_an_event(minute: int, second: int, action: EvictionAction) -> None:
+def test_storms_example_of_what_becomes_of_an_event(minute: int, second: int, action: Action) -> None:
     policy = WatermarkTimeEvictionPolicy(seconds(20), lag=seconds(5))
-    assert policy.evict(at(clock_time(minute, second)), EvictionContext(clock_time(0, 30), 3)) is action
+    assert policy.evict(at(clock_time(minute, second)), ending(clock_time(0, 30), 3)) is action
 
 
 @pytest.mark.parametrize("kind", [TimeEvictionPolicy, WatermarkTimeEvictionPolicy])
 def test_either_bound_holds_one_of_the_two_ends(kind: type[TimeEvictionPolicy]) -> None:
-    context = EvictionContext(30, 9)
+    context = ending(30, 9)
     decided = {
         bounds: [kind(micros(20), bounds).evict(at(time), context).name for time in (9, 10, 11, 29, 30, 31)]
         for bounds in Bounds
@@ -101,8 +95,8 @@ def test_in_is_true_at_one_end_and_false_at_the_other(bounds: Bounds, inside: li
 def test_a_count_keeps_the_last_events_up_to_the_reference() -> None:
     policy = CountEvictionPolicy(Count(3))
     context = EvictionContext(reference=99, count=5)
-    decided = [policy.evict(at(0, position), context) for position in range(7)]
-    assert decided == [EvictionAction.EXPIRE] * 2 + [EvictionAction.PROCESS] * 3 + [EvictionAction.KEEP] * 2
+    decided = [policy.evict(at(0, number), context) for number in range(5)]
+    assert decided == [Action.EXPIRE] * 2 + [Action.PROCESS] * 3
 
 
 def test_columns_and_single_events_agree_on_what_a_window_holds() -> None:
@@ -119,9 +113,9 @@ def test_columns_and_single_events_agree_on_what_a_window_holds() -> None:
             stops = bounds.up_to(times, references)
             starts = policy.starts(times, references, stops)
             for reference, start, stop in zip(references.tolist(), starts.tolist(), stops.tolist(), strict=True):
-                context = EvictionContext(reference, stop)
-                actions = [policy.evict(at(int(each), place), context) for place, each in enumerate(times)]
-                held = [place for place, action in enumerate(actions) if action is EvictionAction.PROCESS]
+                context = ending(reference, stop)
+                actions = [policy.evict(at(int(each), place), context) for place, each in enumerate(times[:stop])]
+                held = [place for place, action in enumerate(actions) if action is Action.PROCESS]
                 assert held == list(range(start, stop))
 
 
@@ -259,7 +253,7 @@ def test_gaps_between_windows_are_known_at_the_door() -> None:
 def test_a_trigger_of_ones_own_leaves_no_gaps() -> None:
     @dataclass(frozen=True)
     class OnEvery(WatermarkTimeTriggerPolicy):
-        def track(self, event: QueuedEvent, state: dict[str, Any]) -> bool:
+        def track(self, event: QueuedEvent, context: TriggerContext) -> bool:
             return True
 
     policies = WatermarkTimeEvictionPolicy(micros(3)), OnEvery(micros(10))
@@ -267,240 +261,11 @@ def test_a_trigger_of_ones_own_leaves_no_gaps() -> None:
     assert Lateness(*policies).late(np.array([19, 20]), 20).tolist() == [True, False]
 
 
-# ---- policies of a user's own
-
-
-@dataclass(frozen=True)
-class EvenValues(EvictionPolicy):
-    """Only events with an even value, and each only once."""
-
-    def evict(self, event: QueuedEvent, context: EvictionContext) -> EvictionAction:
-        if event.timestamp > context.reference:
-            return EvictionAction.KEEP
-        return EvictionAction.PROCESS if event.row()["value"] % 2 == 0 else EvictionAction.EXPIRE
-
-
-class SinceTheMarker(EvictionPolicy):
-    """Like a session: a marker lets everything before it expire."""
-
-    def evict(self, event: QueuedEvent, context: EvictionContext) -> EvictionAction:
-        if event.position >= context.count:
-            return EvictionAction.KEEP
-        return EvictionAction.EXPIRE if event.row()["value"] == 99 else EvictionAction.PROCESS
-
-
-@dataclass(frozen=True)
-class WithoutNegatives(WatermarkTimeEvictionPolicy):
-    """A built-in policy, except for some of the events."""
-
-    def evict(self, event: QueuedEvent, context: EvictionContext) -> EvictionAction:
-        decided = super().evict(event, context)
-        if decided is EvictionAction.PROCESS and event.row()["value"] < 0:
-            return EvictionAction.KEEP
-        return decided
-
-
-@dataclass(frozen=True)
-class OnMarker(TriggerPolicy):
-    """Fires on events of one value; and counts the events between, in its state."""
-
-    marker: int
-    event_time = True
-
-    def track(self, event: QueuedEvent, state: dict[str, Any]) -> bool:
-        state["since"] = state.get("since", 0) + 1
-        if event.row()["value"] != self.marker:
-            return False
-        state["since"] = 0
-        return True
-
-
-@dataclass(frozen=True)
-class ThirdOrMarker(WatermarkCountTriggerPolicy):
-    """A built-in trigger that also fires on a marker."""
-
-    def track(self, event: QueuedEvent, state: dict[str, Any]) -> bool:
-        return super().track(event, state) or event.row()["value"] == 99
-
-
-class Show(WindowedBolt):
-    outputs: ClassVar[str] = "held array<long>, new array<long>, expired array<long>"
-
-    def execute(self, window: TupleWindow) -> Any:
-        return {
-            name: table.column("value").to_pylist()
-            for name, table in (("held", window.table), ("new", window.new), ("expired", window.expired))
-        }
-
-
-def topology_of(bolt: WindowedBolt) -> tuple[Topology, sinks.MemorySink]:
-    builder, sink = TopologyBuilder("own"), sinks.memory()
-    builder.set_spout("numbers", spouts.memory("value long, ts long"))
-    builder.set_bolt("show", bolt.with_timestamp_field("ts")).global_grouping("numbers")
-    builder.set_sink("out", sink).from_("show")
-    return builder.build(), sink
-
-
-def shown(bolt: WindowedBolt, batches: list[list[tuple[int, int]]], folder: Any = None) -> list[list[int]]:
-    """What the windows hold; with a folder, every batch runs in a new process, after a first attempt that crashes."""
-    topology, sink = topology_of(bolt)
-    schema = topology.spouts["numbers"].outputs["default"]
-    step = MicroBatch(topology, MemoryCheckpoint(), InProcess())
-    for number, rows in enumerate([*batches, None]):
-        plan = BatchPlan(len(batches) - 1, TimeAdvance(0, close=True), closing=True)
-        if rows is not None:
-            values, times = zip(*rows, strict=True)
-            table = pa.table([pa.array(values, pa.int64()), pa.array(times, pa.int64())], schema=schema)
-            plan = BatchPlan(number, TimeAdvance(0), [TableSource("numbers", table)])
-        if folder:
-            step = MicroBatch(topology, FileCheckpoint(str(folder)), InProcess())
-            step.hook = crash_at_the_commit
-            with pytest.raises(ZeroDivisionError):
-                step.run(plan)
-            step = MicroBatch(topology, FileCheckpoint(str(folder)), InProcess())
-        step.run(plan)
-        for part in step.manifest.bolts.values():
-            part.accounts.check(part.pending, "show")
-    return [row["held"] for row in sink.rows]
-
-
-def crash_at_the_commit(phase: str) -> None:
-    if phase == "commit":
-        raise ZeroDivisionError
-
-
-NUMBERS = [[(1, 1), (2, 2), (4, 3)], [(6, 5), (99, 6), (3, 4)], [(-2, 7), (8, 9)], [(99, 10), (10, 12)], [(12, 15)]]
-
-
-@pytest.mark.parametrize("crashing", [False, True], ids=["calm", "crashing"])
-def test_only_even_values(crashing: bool, tmp_path: Any) -> None:
-    bolt = Show().with_policies(eviction=EvenValues(), trigger=WatermarkTimeTriggerPolicy(millis(5)))
-    found = shown(bolt, NUMBERS, tmp_path if crashing else None)
-    # 3 comes when 4 is behind the watermark of 3 no more: it is settled in its place, and odd.
-    assert found == [[2, 4, 6], [2, 4, 6, -2, 8], [2, 4, 6, -2, 8, 10, 12]]
-
-
-@pytest.mark.parametrize("crashing", [False, True], ids=["calm", "crashing"])
-def test_events_that_a_policy_lets_expire_are_in_no_later_window(crashing: bool, tmp_path: Any) -> None:
-    bolt = Show().with_policies(eviction=SinceTheMarker(), trigger=WatermarkCountTriggerPolicy(Count(4)))
-    found = shown(bolt, NUMBERS, tmp_path if crashing else None)
-    assert found == [[1, 2, 4, 3], [1, 2, 4, 3, 6, -2, 8]]
-
-
-@pytest.mark.parametrize("crashing", [False, True], ids=["calm", "crashing"])
-def test_a_built_in_eviction_with_exceptions(crashing: bool, tmp_path: Any) -> None:
-    bolt = Show().with_policies(eviction=WithoutNegatives(millis(4)), trigger=WatermarkTimeTriggerPolicy(millis(4)))
-    found = shown(bolt, NUMBERS, tmp_path if crashing else None)
-    assert found == [[1, 2, 4, 3], [6, 99], [8, 99, 10], [12]]
-
-
-@pytest.mark.parametrize("crashing", [False, True], ids=["calm", "crashing"])
-def test_windows_that_end_with_a_marker(crashing: bool, tmp_path: Any) -> None:
-    bolt = Show().with_window(3).with_policies(trigger=OnMarker(99))
-    assert shown(bolt, NUMBERS, tmp_path if crashing else None) == [[3, 6, 99], [-2, 8, 99]]
-
-
-@pytest.mark.parametrize("crashing", [False, True], ids=["calm", "crashing"])
-def test_a_built_in_trigger_that_fires_more_often_loses_nothing(crashing: bool, tmp_path: Any) -> None:
-    bolt = Show().with_window(2).with_policies(trigger=ThirdOrMarker(Count(3)))
-    found = shown(bolt, NUMBERS, tmp_path if crashing else None)
-    # In order: 1 2 4 | 3 6 99| -2 8 99| 10 12: 99 is the sixth and the ninth.
-    assert found == [[2, 4], [6, 99], [8, 99]]
-    bolt = Show().with_window(4).with_policies(trigger=ThirdOrMarker(Count(5)))
-    found = shown(bolt, NUMBERS, tmp_path / "again" if crashing else None)
-    assert found == [[2, 4, 3, 6], [4, 3, 6, 99], [99, -2, 8, 99], [-2, 8, 99, 10]]
-
-
-def test_a_marker_fires_with_its_own_tick_even_from_a_time_trigger() -> None:
+def test_a_window_manager_refuses_policies_of_ones_own_and_says_what_runs_them() -> None:
     @dataclass(frozen=True)
-    class Marked(WatermarkTimeTriggerPolicy):
-        def track(self, event: QueuedEvent, state: dict[str, Any]) -> bool:
-            return bool(event.row()["value"] == 99)
+    class OnEvery(TriggerPolicy):
+        def track(self, event: QueuedEvent, context: TriggerContext) -> bool:
+            return True
 
-    topology, sink = topology_of(Show().with_window(2).with_policies(trigger=Marked(seconds(100))))
-    schema = topology.spouts["numbers"].outputs["default"]
-    step = MicroBatch(topology, MemoryCheckpoint(), InProcess())
-    seen = []
-    for number, value in enumerate([1, 99, 2, 99]):
-        table = pa.table([pa.array([value], pa.int64()), pa.array([number], pa.int64())], schema=schema)
-        step.run(BatchPlan(number, TimeAdvance(0), [TableSource("numbers", table)]))
-        seen.append(len(sink.rows))
-    assert seen == [0, 1, 1, 2]
-    assert [row["held"] for row in sink.rows] == [[1, 99], [2, 99]]
-
-
-# ---- the built-in policies, event by event
-
-
-class CountByEvent(CountEvictionPolicy):
-    def evict(self, event: QueuedEvent, context: EvictionContext) -> EvictionAction:
-        return super().evict(event, context)
-
-
-class WatermarkCountByEvent(WatermarkCountEvictionPolicy):
-    def evict(self, event: QueuedEvent, context: EvictionContext) -> EvictionAction:
-        return super().evict(event, context)
-
-
-class TimeByEvent(TimeEvictionPolicy):
-    def evict(self, event: QueuedEvent, context: EvictionContext) -> EvictionAction:
-        return super().evict(event, context)
-
-
-class WatermarkTimeByEvent(WatermarkTimeEvictionPolicy):
-    def evict(self, event: QueuedEvent, context: EvictionContext) -> EvictionAction:
-        return super().evict(event, context)
-
-
-class CountTriggerByEvent(CountTriggerPolicy):
-    def track(self, event: QueuedEvent, state: dict[str, Any]) -> bool:
-        return super().track(event, state)
-
-
-class WatermarkCountTriggerByEvent(WatermarkCountTriggerPolicy):
-    def track(self, event: QueuedEvent, state: dict[str, Any]) -> bool:
-        return super().track(event, state)
-
-
-BY_EVENT: dict[type, type] = {
-    CountEvictionPolicy: CountByEvent,
-    WatermarkCountEvictionPolicy: WatermarkCountByEvent,
-    TimeEvictionPolicy: TimeByEvent,
-    WatermarkTimeEvictionPolicy: WatermarkTimeByEvent,
-    CountTriggerPolicy: CountTriggerByEvent,
-    WatermarkCountTriggerPolicy: WatermarkCountTriggerByEvent,
-}
-
-
-def by_event(bolt: WindowedBolt, event_time: bool) -> Any:
-    """The policies of a bolt, deciding event by event where an event can decide (aligned ends come without one)."""
-    built_in: Any = core_driver.built_in(bolt, event_time)
-    return tuple(
-        BY_EVENT.get(type(policy), type(policy))(*(getattr(policy, each.name) for each in dataclasses.fields(policy)))
-        for policy in built_in
-    )
-
-
-@examples(250)
-@given(scenarios())
-def test_event_by_event_the_built_in_policies_give_the_same_windows(scenario: Json) -> None:
-    columnar = core_driver.answer(scenario)
-    single = core_driver.answer(scenario, policies=by_event)
-    for part in ("windows", "late", "watermarks"):
-        assert single[part] == columnar[part]
-
-
-def eviction_by_event(bolt: WindowedBolt, event_time: bool) -> Any:
-    return by_event(bolt, event_time)[0], core_driver.built_in(bolt, event_time)[1]
-
-
-def trigger_by_event(bolt: WindowedBolt, event_time: bool) -> Any:
-    return core_driver.built_in(bolt, event_time)[0], by_event(bolt, event_time)[1]
-
-
-@examples(100)
-@given(scenarios())
-def test_one_policy_event_by_event_and_one_columnar_give_the_same_windows(scenario: Json) -> None:
-    columnar = core_driver.answer(scenario)
-    for chosen in (eviction_by_event, trigger_by_event):
-        assert core_driver.answer(scenario, core_driver.one_by_one, chosen)["windows"] == columnar["windows"]
+    with pytest.raises(ConfigError, match=r"WindowManager with .*OnEvery(.|\n)*PolicyWindows"):
+        WindowManager(CountEvictionPolicy(Count(1)), OnEvery())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
-from policies.choose_policies import choose_assigners, choose_policies, placeholder_lengths
+from policies.choose_policies import choose_assigners, choose_policies, decided_by_policies, placeholder_lengths
 from topologies.compose.checks import mistakes_of
 from topologies.compose.checks.checked_bolt import CheckedBolt
 from topologies.compose.checks.topology_limits import limits
@@ -225,6 +225,7 @@ def _node(
     by_trigger = settings.key_trigger is not None
     queue_settings = placeholder_lengths(settings) if assigners or by_trigger else settings
     eviction, trigger = choose_policies(queue_settings, event_time=event_time)
+    decided = not assigners and not by_trigger and decided_by_policies(settings, eviction, trigger)
     return WindowedNode(
         name=reading.bolt,
         bolt=bolt,
@@ -240,7 +241,7 @@ def _node(
         level=known.level_of(reading.inputs) + 1,
         assigners=assigners,
         clocked=tuple(by_trigger and each.stream[0] in known.clocked for each in reading.inputs),
-        remembers=bool(assigners) and checked.asks_for_expired,
+        remembers=decided or (bool(assigners) and checked.asks_for_expired),
         idle=all_idle(checked.situation),
     )
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from manager.queue.queue_state import QueueState
 from manager.storage.manifest import BoltState
-from manager.storage.task_state import TaskState, TriggeredState
+from manager.storage.task_state import PolicyState, TaskState, TriggeredState
 from policies.assigners import AlignedWindows
 from policies.assigners.assigner import GridWindows
-from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, TriggerPolicy, fires_on_columns
+from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy
 from topologies.engine.time.anchoring import anchored
 from topologies.graph.nodes.windowed import WindowedNode
 from windowing.settings.bounds import Bounds
@@ -20,7 +20,7 @@ def open_windows(node: WindowedNode, state: BoltState) -> int | None:
 
     It is exact for the windows of key triggers. Otherwise each stored event may be in as many windows as its kind of
     window allows, and windows without a key are at most one for each end in time. None where the events would have to
-    be read: they last, in windows on a grid, or a policy of the user's decides on columns.
+    be read, as where they last, in windows on a grid; and where a policy of the user's decides.
     """
     found = [_of_task(node, state, task) for task in state.tasks]
     known = [count for count in found if count is not None]
@@ -30,6 +30,8 @@ def open_windows(node: WindowedNode, state: BoltState) -> int | None:
 def _of_task(node: WindowedNode, state: BoltState, task: TaskState) -> int | None:
     rows = task.refs.needed
     match task.windows:
+        case PolicyState():
+            return None
         case TriggeredState(open_windows=count):
             return count
         case QueueState() as queue:
@@ -39,9 +41,7 @@ def _of_task(node: WindowedNode, state: BoltState, task: TaskState) -> int | Non
 
 def _of_queue(node: WindowedNode, state: BoltState, task: TaskState, queue: QueueState, rows: int) -> int | None:
     trigger, reach = node.trigger, node.eviction.reach
-    unsettled = rows if queue.flags else max(rows - queue.settled_count, 0)
-    if type(trigger).__module__ != TriggerPolicy.__module__:
-        return None if fires_on_columns(trigger) else unsettled
+    unsettled = max(rows - queue.settled_count, 0)
     match trigger:
         case CountTriggerPolicy():
             return -(-unsettled // trigger.count.value)

@@ -7,8 +7,9 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
-from policies.eviction import CountEvictionPolicy, EvictionPolicy, TimeEvictionPolicy
-from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, TriggerPolicy
+from policies.eviction import CountEvictionPolicy, TimeEvictionPolicy
+from policies.protocol import EvictionPolicy, TriggerPolicy, is_own
+from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy
 from topologies.graph.nodes.windowed import WindowedNode
 from windowing.bolts.ready.unions import Union
 from windowing.settings import DECLARED, WindowSettings
@@ -85,13 +86,13 @@ def _called(rule: object) -> str:
 def policies_in_words(eviction: EvictionPolicy, trigger: TriggerPolicy) -> str:
     """Windows that a policy of the user's own decides about; such a one goes by the name of its class."""
     holds = fires = ""
-    if type(eviction).__module__ == EvictionPolicy.__module__:
+    if not is_own(eviction):
         match eviction:
             case CountEvictionPolicy(length):
                 holds = f"the last {length}"
             case TimeEvictionPolicy(length, bounds):
                 holds = f"the last {length}, {bounds.value}"
-    if type(trigger).__module__ == TriggerPolicy.__module__:
+    if not is_own(trigger):
         match trigger:
             case CountTriggerPolicy(count):
                 fires = "at every event" if count.value == 1 else f"every {count}"

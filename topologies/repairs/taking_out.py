@@ -9,7 +9,7 @@ import numpy as np
 from manager.keyed.held import Held
 from manager.keyed.held_segments import KEY_COLUMN
 from manager.queue.queue_state import QueueState
-from manager.storage.task_state import AssignedState, TriggeredState
+from manager.storage.task_state import AssignedState, PolicyState, TriggeredState
 from policies.assigners.assigner import limit_at
 from topologies.repairs.fired_windows import last_of_fired
 from topologies.repairs.live_events_of import live_events_of
@@ -42,12 +42,14 @@ def _reasons(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[tuple[NDArray
     """What stands in the way: of each reason, for which rows it is one."""
     match task.state.windows:
         case QueueState() as state:
-            if task.timing.by_place or state.flags or state.trigger:
+            if task.timing.by_place:
                 settled = np.arange(len(out)) < state.settled_count
                 why = "its windows count, or choose among, all the events of a task, and time has reached it"
                 yield out & settled, why
         case AssignedState() as state:
             yield from _of_assigned(task, state, out)
+        case PolicyState():
+            yield _told(task, out), "a policy has been told of it, and may have made something of it"
         case TriggeredState() as state:
             yield _of_known_keys(task, state, out), "of its key a timer is kept, or what a rule has made of its events"
 
@@ -94,6 +96,14 @@ def _members(task: TaskReader, state: AssignedState, live: Held) -> NDArray[np.b
         for kind, piece in windows.open_windows(reached_span(task, state, live, windows)):
             found[kind, piece.members] = True
     return found
+
+
+def _told(task: TaskReader, out: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which of these rows are events that policies have been told of."""
+    told, (live, places) = np.zeros(len(out), np.bool_), live_events_of(task)
+    if live is not None and live.numbers is not None:
+        told[places] = live.numbers >= 0
+    return told & out
 
 
 def _of_known_keys(task: TaskReader, state: TriggeredState, out: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -85,7 +85,7 @@ def test_it_is_a_sorted_list_whose_head_is_settled(moves: list[tuple[str, Any]],
         look = queue.settled_view()
         if settled:
             middle = len(settled) // 2
-            assert look.row(middle) == {"n": settled[middle][1]}
+            assert look.table(range(middle, middle + 1)).to_pylist()[0] == {"n": settled[middle][1]}
             some = np.arange(0, len(settled), 2)
             assert look.table(some).column("n").to_pylist() == [settled[at][1] for at in some]
             assert look.timestamps(some).tolist() == [settled[at][0] for at in some]

@@ -10,7 +10,14 @@ import pytest
 from manager.queue.queue_state import QueueState
 from manager.storage.segments.ref import Flags, Ref
 from manager.storage.segments.refs import Refs
-from manager.storage.task_state import AssignedState, BoltTaskState, TaskState, TriggeredState, WindowsState
+from manager.storage.task_state import (
+    AssignedState,
+    BoltTaskState,
+    PolicyState,
+    TaskState,
+    TriggeredState,
+    WindowsState,
+)
 
 REF = Ref(
     "0/a", 64, 100, 5, start=1, earliest_live=10, latest_live=20, by_stream=(2, 3), level=1,
@@ -18,9 +25,10 @@ REF = Ref(
 )  # fmt: skip
 
 STATES: dict[str, WindowsState] = {
-    "queue": QueueState(3, 2, 1, [0, 2], 50, 40, {"count": 2}, {"seen": [1]}),
+    "queue": QueueState(3, 2, 1, [0, 2], 50, 40),
     "assigned": AssignedState(60, 40, 7, 30, (60, 70), (1, 0), REF, None, REF, REF),
     "triggered": TriggeredState(60, 2, REF),
+    "policies": PolicyState(60, 2, REF, 50),
 }
 
 

@@ -129,7 +129,8 @@ class BoltTiming:
     def of(node: WindowedNode) -> BoltTiming:
         """Those of a bolt."""
         settings = node.bolt.settings
-        regular = settings.slide if not settings.kinds and settings.key_trigger is None else None
+        formed = bool(settings.kinds) or settings.key_trigger is not None or node.by_policies
+        regular = None if formed else settings.slide
         length = settings.length
         arrival = settings.arrival
         return BoltTiming(
@@ -248,4 +249,4 @@ def _offset(node: WindowedNode) -> int:
 def _past_end(node: WindowedNode) -> int:
     if node.assigners:
         return -int(node.closes_until(np.zeros(1, np.int64))[0])
-    return node.trigger.due_at(0) + node.bolt.settings.allowed_lateness.micros
+    return node.due_at(0) + node.bolt.settings.allowed_lateness.micros

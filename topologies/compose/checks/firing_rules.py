@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 from topologies.compose.checks.checked_bolt import CheckedBolt
 from topologies.graph.inner_columns import RECORDED, RETRACTED
@@ -122,23 +123,52 @@ def parallel_windows(bolt: CheckedBolt) -> Iterator[ConfigError]:
         )
 
 
+NOT_WITH_A_POLICY: Final[Mapping[str, tuple[Callable[[CheckedBolt], bool], str]]] = {
+    "with_trigger": (
+        lambda bolt: bolt.settings.panes is not None,
+        "Panes fire a window before and after its end, and where a window of a policy ends is known when it fires",
+    ),
+    "with_lifetime": (
+        lambda bolt: bolt.settings.lifetime is not None,
+        "a policy is told of events at moments, and one that lasts would come and go",
+    ),
+    "with_empty_windows": (
+        lambda bolt: bolt.settings.empty_windows_until is not None,
+        "a window without events has an end that is known before, and a policy decides about the events that come",
+    ),
+    "with_alignment(anchor=...)": (
+        lambda bolt: bolt.settings.anchor is not None,
+        "a policy's windows do not begin at regular times; `every` and `offset` of a trigger say where its moments are",
+    ),
+    "another kind of window": (
+        lambda bolt: bool(bolt.settings.kinds),
+        "a kind of window says itself which events it holds and when it fires",
+    ),
+    "with_lateness(by='window')": (
+        lambda bolt: bolt.settings.late_by is LateBy.WINDOW and bolt.event_time,
+        "which window of a policy can still hold an event is not known before the policy has decided",
+    ),
+    "with_watermark(per_key=True)": (
+        lambda bolt: bolt.settings.watermark_per_key,
+        "the moments of a policy's keys pass together, by the watermark of the bolt",
+    ),
+    "with_watermark(idle_timeout=...)": (
+        lambda bolt: bolt.settings.idle_timeout is not None and bolt.event_time,
+        "it closes windows whose ends are known; let an input that is silent no longer hold the watermark "
+        "(partition_idle_timeout=), or ask for a moment (wake_at)",
+    ),
+}
+"""What a policy of a user's own cannot be combined with: whether a bolt has it, and why not. Message ids have their own
+check; all other settings, joins, aggregates and states of bolts are allowed."""
+
+
 def policies(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Policies of the user's own decide about the queue of a task; assigned windows have none."""
-    settings = bolt.settings
-    if settings.eviction is None and settings.trigger is None:
+    """What decides about windows besides a policy of the user's own."""
+    if bolt.settings.eviction is None and bolt.settings.trigger is None:
         return
-    others = {
-        "with_key": bool(settings.key),
-        "with_trigger(Panes(...))": settings.panes is not None,
-        "with_lifetime": settings.lifetime is not None,
-        "with_empty_windows": settings.empty_windows_until is not None,
-        "with_alignment(anchor=...)": settings.anchor is not None,
-        "another kind of window": bool(settings.kinds),
-        "with_lateness(by='window')": settings.late_by is LateBy.WINDOW and bolt.event_time,
-    }
-    yield from bolt.exclusions(
-        "a policy of its own", others, "a policy works on the queue of a task, which such windows do not have"
-    )
+    for other, (has, why) in NOT_WITH_A_POLICY.items():
+        if has(bolt):
+            yield from bolt.exclusions("a policy of its own", {other: True}, why)
 
 
 def key_trigger(bolt: CheckedBolt) -> Iterator[ConfigError]:

@@ -185,8 +185,8 @@ class ByQueue:
                 return False
             self._frontier = mark
             return True
-        clock = self._node.trigger.frontier(int(self._times[row]), None)
-        moved = clock is not None and (self._frontier is None or clock > self._frontier)
+        clock = int(self._times[row])
+        moved = self._frontier is None or clock > self._frontier
         self._frontier = clock if moved else self._frontier
         return moved or fed
 

@@ -10,10 +10,11 @@ import pyarrow as pa
 from manager.queue.queue_state import QueueState
 from manager.storage.segments.ref import Ref
 from manager.storage.segments.segments import SegmentStore
-from manager.storage.task_state import AssignedState, TaskState, TriggeredState, WindowsState
+from manager.storage.task_state import AssignedState, PolicyState, TaskState, TriggeredState, WindowsState
 from topologies.engine.batch.context import Context
 from topologies.engine.fire.assigned.assigned_task import AssignedTask
 from topologies.engine.fire.held_events import compact_held, pending_held
+from topologies.engine.fire.policy_task import PolicyTask
 from topologies.engine.fire.queue_task import (
     QueueTask,
     SlicesTask,
@@ -52,6 +53,9 @@ ASSIGNED = WindowFamily(AssignedState, AssignedTask, compact_held, pending_held)
 TRIGGERED = WindowFamily(TriggeredState, TriggeredTask, compact_held, pending_held)
 """Windows of keys that a trigger fires."""
 
+POLICIES = WindowFamily(PolicyState, PolicyTask, compact_held, pending_held)
+"""Windows that policies of a user's own decide about, of tasks or of keys."""
+
 
 def family_of(node: WindowedNode) -> WindowFamily:
     """The family of windows that a bolt has."""
@@ -59,4 +63,6 @@ def family_of(node: WindowedNode) -> WindowFamily:
         return ASSIGNED
     if node.bolt.settings.key_trigger is not None:
         return TRIGGERED
+    if node.by_policies:
+        return POLICIES
     return QUEUE if node.slicing is None else SLICES

@@ -73,19 +73,29 @@ class TaskEvents:
         """Take these events instead of all others; they are then written again."""
         self.old, self.new = OldEvents(self._store, ()), events
 
-    def write(self, writer: SegmentWriter, flags: NDArray[np.uint8] | None) -> list[Ref]:
-        """Write new and changed events; return the references to all events that are still needed."""
+    def write(
+        self, writer: SegmentWriter, flags: NDArray[np.uint8] | None, numbers: NDArray[np.int64] | None = None
+    ) -> list[Ref]:
+        """Write new and changed events; return the references to all events that are still needed. ``numbers`` are
+        those of the events, as ``flags``, where policies of a user's own decide."""
         new, streams = self.new, self._streams
         if flags is None:
             written = [] if new is None or not len(new) else [write_held(writer, new.sorted(), streams)]
             return [*self.old.refs, *written]
         refs, offset = [], 0
-        for ref, (held, before), rows in zip(self.old.refs, self.old.parts, self.old.places, strict=True):
-            left = self._rewritten(writer, ref, held, before, rows, flags[offset : offset + len(rows)])
+        for ref, (stored, before), rows in zip(self.old.refs, self.old.parts, self.old.places, strict=True):
+            here = slice(offset, offset + len(rows))
+            held, changes = stored, False
+            if numbers is not None:
+                held = replace(stored, numbers=_put(stored, rows, numbers[here]))
+                changes = stored.numbers is None or bool((stored.numbers[rows] != numbers[here]).any())
+            left = self._rewritten(writer, ref, held, before, rows, flags[here], changes=changes)
             offset += len(rows)
             refs.extend([] if left is None else [left])
         if new is not None:
             needed = is_needed(flags[offset:])
+            if numbers is not None:
+                new = replace(new, numbers=numbers[offset:])
             if needed.any():
                 refs.append(_write(writer, new, np.flatnonzero(needed), flags[offset:], streams))
         return refs
@@ -114,9 +124,11 @@ class TaskEvents:
         before: NDArray[np.uint8],
         rows: NDArray[np.int64],
         flags: NDArray[np.uint8],
+        *,
+        changes: bool,
     ) -> Ref | None:
         """The reference to the rows of a section that are still needed; None where none is. Rows are written again
-        where fewer than half are left, else only the flags, if they have changed."""
+        where fewer than half are left, else only the flags, if they or the numbers have changed (``changes``)."""
         needed = is_needed(flags)
         remaining = int(np.count_nonzero(needed))
         if not remaining:
@@ -125,7 +137,14 @@ class TaskEvents:
         changed[rows] = flags
         if remaining < len(held) // 2:
             return replace(_write(writer, held, rows[needed], changed, self._streams), level=ref.level)
-        return ref if (changed == before).all() else flag(writer, ref, changed, held, self._streams)
+        return ref if not changes and (changed == before).all() else flag(writer, ref, changed, held, self._streams)
+
+
+def _put(held: Held, rows: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The numbers of all rows of a section, with new ones for some."""
+    put = np.full(len(held), -1, np.int64) if held.numbers is None else held.numbers.copy()
+    put[rows] = numbers
+    return put
 
 
 def no_events(node: WindowedNode) -> Held:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.slices.slicing import Joined, Slicing
+from policies.protocol import overrides
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.origins import shifted
 from topologies.graph.streams import ID
@@ -95,9 +96,9 @@ def due_at(node: WindowedNode, window: TupleWindow) -> int:
         return shifted(window.end_timestamp, int(window.fired_by is FiredBy.TIMEOUT and after_last))
     waits = node.event_time and (pane is None or pane.last)
     allowed = settings.allowed_lateness.micros if waits else 0
-    return shifted(
-        window.end_timestamp, allowed + (node.closes_after_end if node.holds_events else node.trigger.due_at(0))
-    )
+    if node.by_policies:  # an event on arrival may have fired it, before any watermark
+        return FOREVER if overrides(node.trigger, "on_arrival", "on_end") else node.due_at(window.end_timestamp)
+    return shifted(window.end_timestamp, allowed + (node.closes_after_end if node.holds_events else node.due_at(0)))
 
 
 def window_row(node: WindowedNode, batch: int, window: TupleWindow) -> dict[str, Any]:

@@ -12,7 +12,7 @@ def close(node: WindowedNode, bolt_state: BoltState) -> None:
     if node.bolt.settings.key_trigger is not None:
         return  # its windows fired before their time; the frontier has not moved
     fired = [task.last_end for task in bolt_state.tasks]
-    due = [node.trigger.due_at(reference) for reference in fired if reference is not None]
+    due = [node.due_at(reference) for reference in fired if reference is not None]
     known = [bolt_state.frontier, *bolt_state.watermark.latest.values(), *due]
     frontier = max((moment for moment in known if moment is not None), default=None)
     bolt_state.frontier = frontier

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from manager.queue.queue_state import QueueState
-from manager.storage.task_state import AssignedState, TaskState, TriggeredState, is_over
-from policies.eviction import CountEvictionPolicy, EvictionPolicy
-from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, is_idle
+from manager.storage.task_state import AssignedState, PolicyState, TaskState, TriggeredState, is_over
+from policies.eviction import CountEvictionPolicy
+from policies.protocol import EvictionPolicy
+from policies.trigger import ColumnarTriggerPolicy, CountTriggerPolicy, TimeTriggerPolicy
 from topologies.engine.work.deferred_events import DeferredSections
 from topologies.engine.work.items import Frontiers
 from topologies.graph.nodes.windowed import WindowedNode
@@ -28,6 +29,8 @@ def has_work(node: WindowedNode, task: TaskState, arrived: DeferredSections | No
             waits = due is not None and due <= frontier
             if frontier == FOREVER and bool(task.refs):
                 return True
+            if frontier == FOREVER and isinstance(task.windows, PolicyState):
+                return task.windows.keys is not None or arrived is not None  # policies are told of the end
             listed = isinstance(task.windows, AssignedState) and task.windows.listed != node.list_of_keys
             return arrived is not None or waits or listed  # of other keys than before some may have windows due
 
@@ -49,7 +52,8 @@ def _queue_is_idle(node: WindowedNode, queue: QueueState, ready: int, previous: 
         return False
     if ready > seen and isinstance(node.trigger, CountTriggerPolicy) and _leaves_gaps(node.eviction, node.trigger):
         return False
-    return is_idle(node.trigger, previous, frontier, queue.base + seen, queue.base + ready)
+    assert isinstance(trigger, ColumnarTriggerPolicy)
+    return trigger.idle(previous, frontier, queue.base + seen, queue.base + ready)
 
 
 def _leaves_gaps(eviction: EvictionPolicy, trigger: CountTriggerPolicy) -> bool:

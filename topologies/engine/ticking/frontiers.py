@@ -35,7 +35,7 @@ def frontiers_of(
 def _by_clock(node: WindowedNode, clock: int) -> int | None:
     if node.assigners:
         return int(node.closes_until(np.array([clock]))[0])
-    return clock if node.holds_events else node.trigger.frontier(clock, None)
+    return clock
 
 
 def _by_watermark(node: WindowedNode, bolt_state: BoltState) -> int | None:
@@ -52,12 +52,12 @@ def _by_watermark(node: WindowedNode, bolt_state: BoltState) -> int | None:
         return closed_until if forced is None else max(closed_until, forced)
     frontier = watermark - settings.allowed_lateness.micros
     if forced is not None:
-        frontier = max(frontier, node.trigger.due_at(forced))
+        frontier = max(frontier, node.due_at(forced))
     by_window = settings.late_by is LateBy.WINDOW or node.overtakes
     if by_window and isinstance(node.trigger, TimeTriggerPolicy):
         # Events that may still come belong to windows that end later: everything up to the last closed end is
         # settled.
-        return node.trigger.due_at(node.trigger.last_due(frontier))
+        return node.due_at(node.trigger.last_due(frontier))
     return frontier
 
 

@@ -18,13 +18,14 @@ from policies.assigners import (
     SlidingLogWindows,
     WindowAssigner,
 )
-from policies.choose_policies import closes_after_end
-from policies.eviction import EvictionPolicy, TimeEvictionPolicy
+from policies.choose_policies import closes_after_end, decided_by_policies
+from policies.eviction import TimeEvictionPolicy
 from policies.last_end import last_window_end
+from policies.protocol import EvictionPolicy, TriggerPolicy
 from policies.slices import SliceGrid
-from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, TriggerPolicy, fires_on_columns
+from policies.trigger import ColumnarTriggerPolicy, CountTriggerPolicy, TimeTriggerPolicy
 from topologies.graph.nodes.listed_rows import ListedRows
-from topologies.graph.origins import Origin
+from topologies.graph.origins import Origin, shifted
 from topologies.graph.streams import ID, Input, stream_label
 from windowing.aggregates.accumulators import Accumulator
 from windowing.aggregates.lists import Gathered
@@ -76,10 +77,24 @@ class WindowedNode:
         """The number of tasks that each event of an input goes to."""
         return self.inputs[input_index].copies(self.parallelism)
 
+    @cached_property
+    def by_policies(self) -> bool:
+        """Whether policies of a user's own decide about its windows (decision 96)."""
+        settings = self.bolt.settings
+        if self.assigners or settings.key_trigger is not None:
+            return False
+        return decided_by_policies(settings, self.eviction, self.trigger)
+
+    def due_at(self, reference: int) -> int:
+        """The earliest frontier at which a window with this end can be due; both in microseconds."""
+        if self.by_policies or not isinstance(self.trigger, ColumnarTriggerPolicy):
+            return shifted(reference, 1)
+        return self.trigger.due_at(reference)
+
     @property
     def holds_events(self) -> bool:
         """Whether its tasks hold events until no window needs them, and not a queue that is in order of time."""
-        return bool(self.assigners) or self.bolt.settings.key_trigger is not None
+        return bool(self.assigners) or self.bolt.settings.key_trigger is not None or self.by_policies
 
     @property
     def can_share_windows(self) -> bool:
@@ -117,6 +132,8 @@ class WindowedNode:
         if self.bolt.settings.bounds is not Bounds.START:
             return False
         if not self.assigners:
+            if self.by_policies:
+                return False
             return isinstance(self.eviction, TimeEvictionPolicy) and isinstance(self.trigger, TimeTriggerPolicy)
         return all(each.takes_events_at_the_watermark for each in self.assigners)
 
@@ -192,14 +209,13 @@ class WindowedNode:
         workers with the node.
         """
         settings = self.bolt.settings
-        ends_known = self.deferred or fires_on_columns(self.trigger)  # not so with a trigger of the user's
         return Admission(
             late_by=settings.late_by,
             late_action=settings.late_action,
             per_input=settings.late_per_input or settings.watermark_per_key,
             allowed=settings.allowed_lateness.micros if self.event_time else 0,
             closes_after_end=self.closes_after_end,
-            last_end=self.last_end if ends_known else None,
+            last_end=self.last_end,
             holds_start=settings.bounds is Bounds.START and self.sliding_log is None,
             overtakes=self.overtakes,
         )
@@ -215,6 +231,8 @@ class WindowedNode:
             return False
         if self.assigners:
             return all(isinstance(each, GridWindows) for each in self.assigners)
+        if self.by_policies:
+            return False
         eviction, trigger = self.eviction, self.trigger
         if not isinstance(eviction, TimeEvictionPolicy) or not isinstance(trigger, TimeTriggerPolicy):
             return False
@@ -260,7 +278,7 @@ class WindowedNode:
         """The end of the last window that can hold an event; None where that does not follow from the event alone."""
         if self.assigners:
             return _latest([assigner.last_end for assigner in self.assigners])
-        return last_window_end(self.eviction, self.trigger)
+        return None if self.by_policies else last_window_end(self.eviction, self.trigger)
 
     @property
     def needed_until(self) -> LastEnd | None:

@@ -1,0 +1,216 @@
+"""What an eviction is told of one task, or of one key, and which events its windows hold (decision 96)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from manager.own_policies.trigger_walk import Firing, described
+from manager.own_policies.unit import PolicyFailure, ToldEvents, UnitRecord, call
+from policies.eviction import CountEvictionPolicy, TimeEvictionPolicy
+from policies.protocol import Action, EvictionContext, EvictionPolicy, QueuedEvent, overrides
+from windowing.settings.bounds import Bounds
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class HeldWindow:
+    """A window that holds events."""
+
+    reference: int
+    """Its end in microseconds."""
+    members: NDArray[np.int64]
+    """Its events, by their indices among the told ones that are held."""
+
+
+class EvictionWalk:
+    """An eviction of one unit: it decides about the windows that the trigger has fired, one after another.
+
+    ``held`` are all told events that have not expired, those of this batch last, and ``numbers`` their numbers.
+    """
+
+    def __init__(
+        self, policy: EvictionPolicy, record: UnitRecord, key: Any, held: ToldEvents, numbers: NDArray[np.int64]
+    ) -> None:
+        self.policy, self.record, self.key, self._held, self._numbers = policy, record, key, held, numbers
+        self.expired = np.zeros(len(held), np.bool_)
+        """Which events have expired, when the windows are exhausted."""
+
+    def windows(self, firings: Sequence[Firing]) -> Iterator[HeldWindow]:
+        """Yield the windows that hold events, in order."""
+        for firing in firings:
+            stop = int(np.searchsorted(self._numbers, firing.stop))
+            members = self._members(firing, stop)
+            self.record.evicted, self.record.evicted_count = firing.reference, firing.stop
+            if len(members):
+                yield HeldWindow(firing.reference, members)
+
+    def _members(self, firing: Firing, stop: int) -> NDArray[np.int64]:
+        """The events of a window, among those before index ``stop``."""
+        raise NotImplementedError
+
+    def clear(self) -> None:
+        """Let those expire, after the last window, that no window to come can hold."""
+
+
+class AskedEviction(EvictionWalk):
+    """An eviction of a user's own, which is asked about each event, or about columns."""
+
+    def __init__(
+        self, policy: EvictionPolicy, record: UnitRecord, key: Any, held: ToldEvents, numbers: NDArray[np.int64]
+    ) -> None:
+        super().__init__(policy, record, key, held, numbers)
+        self._context = EvictionContext(record.eviction, key, fired=record.evicted, fired_count=record.evicted_count)
+        self._tracks, self._tracks_all = overrides(policy, "track"), overrides(policy, "track_all")
+        self._by_columns, self._resets = overrides(policy, "evict_all"), overrides(policy, "reset")
+        self._reached = 0
+        self._retained: list[int] = []
+        self._columns: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._event = QueuedEvent(0, 0, held.lists, 0, held.streams)
+        if not self._by_columns or (self._tracks and not self._tracks_all):
+            self._lists = (numbers.tolist(), held.times.tolist(), held.places.tolist())
+
+    def _members(self, firing: Firing, stop: int) -> NDArray[np.int64]:
+        context = self._context
+        self._track(firing.stop)
+        context.time = context.reference = firing.reference
+        context.count = firing.stop
+        members = self._by_arrays(stop) if self._by_columns else self._one_by_one(stop)
+        context.fired, context.fired_count = firing.reference, firing.stop
+        if self._resets:
+            call(self, "reset", f"the window that ends at {firing.reference} µs", context)
+        return members
+
+    def _track(self, until: int) -> None:
+        """Tell the events before a number that have not been told yet."""
+        record = self.record
+        low, high = np.searchsorted(self._numbers, (record.tracked, until)).tolist()
+        record.tracked = max(record.tracked, until)
+        if low == high or not (self._tracks or self._tracks_all):
+            return
+        context = self._context
+        if self._tracks_all:
+            events = self._held.part(low, high).columns(self._numbers[low:high])
+            context.count = int(self._numbers[high - 1]) + 1
+            context.time = context.reference = int(self._held.times[high - 1])
+            call(self, "track_all", f"events {self._numbers[low]} to {self._numbers[high - 1]}", events, context)
+            return
+        numbers, times, places = self._lists
+        event, track = self._event, self.policy.track
+        try:
+            for index in range(low, high):
+                event.number, event.timestamp, event._index = numbers[index], times[index], places[index]
+                context.count = numbers[index] + 1
+                context.time = context.reference = times[index]
+                track(event, context)
+        except Exception as error:
+            raise PolicyFailure(self.policy, "track", event, self.key, error) from error
+
+    def _one_by_one(self, stop: int) -> NDArray[np.int64]:
+        retained, (numbers, times, places) = self._retained, self._lists
+        retained.extend(range(self._reached, stop))
+        self._reached = max(self._reached, stop)
+        evict, event, context = self.policy.evict, self._event, self._context
+        members, left = list[int](), list[int]()
+        process, keep, expire = Action.PROCESS, Action.KEEP, Action.EXPIRE
+        try:
+            for place, index in enumerate(retained):
+                event.number, event.timestamp, event._index = numbers[index], times[index], places[index]
+                action = evict(event, context)
+                if action is process:
+                    members.append(index)
+                    left.append(index)
+                elif action is expire:
+                    self.expired[index] = True
+                elif action is keep:
+                    left.append(index)
+                elif action is Action.STOP:
+                    left.extend(retained[place:])
+                    break
+                else:
+                    said = f"it answered {action!r:.60} ({type(action).__name__}), which is no Action"
+                    raise PolicyFailure(
+                        self.policy, "evict", event, self.key, f"{said}: use Action.EXPIRE, PROCESS, KEEP or STOP"
+                    )
+        except PolicyFailure:
+            raise
+        except Exception as error:
+            raise PolicyFailure(self.policy, "evict", event, self.key, error) from error
+        self._retained = left
+        return np.array(members, np.int64)
+
+    def _by_arrays(self, stop: int) -> NDArray[np.int64]:
+        asked = np.concatenate([self._columns, np.arange(self._reached, max(stop, self._reached))])
+        self._reached = max(self._reached, stop)
+        if not len(asked):
+            return asked
+        about = f"the window that ends at {self._context.reference} µs"
+        events = self._held.picked(asked).columns(self._numbers[asked])
+        actions = call(self, "evict_all", about, events, self._context)
+        good = isinstance(actions, np.ndarray) and actions.dtype.kind in "iu" and actions.shape == asked.shape
+        if not good or ((actions < 0) | (actions > Action.STOP)).any():
+            said = f"it answered {described(actions)}; the answer is an Action for each of {len(asked)} events"
+            raise PolicyFailure(
+                self.policy, "evict_all", about, self.key, f"{said}: np.where(good, Action.PROCESS, Action.EXPIRE)"
+            )
+        stops = np.flatnonzero(actions == Action.STOP)
+        if len(stops):
+            actions = np.where(np.arange(len(actions)) >= stops[0], Action.KEEP, actions)
+        gone = actions == Action.EXPIRE
+        self.expired[asked[gone]] = True
+        self._columns = asked[~gone]
+        members: NDArray[np.int64] = asked[actions == Action.PROCESS]
+        return members
+
+
+class CountedEviction(EvictionWalk):
+    """``CountEvictionPolicy`` besides a trigger of a user's own: the last events up to the one that fires."""
+
+    def _members(self, firing: Firing, stop: int) -> NDArray[np.int64]:
+        assert isinstance(self.policy, CountEvictionPolicy)
+        start = int(np.searchsorted(self._numbers, firing.stop - self.policy.length.value))
+        self.expired[:start] = True
+        return np.arange(start, stop)
+
+    def clear(self) -> None:
+        assert isinstance(self.policy, CountEvictionPolicy)
+        least = max(self.record.count - self.record.ties, self.record.fired_count)  # a window may end before the ties
+        self.expired[: int(np.searchsorted(self._numbers, least - self.policy.length.value))] = True
+
+
+class TimedEviction(EvictionWalk):
+    """``TimeEvictionPolicy`` besides a trigger of a user's own: the events of a length of time up to the firing."""
+
+    def _members(self, firing: Firing, stop: int) -> NDArray[np.int64]:
+        assert isinstance(self.policy, TimeEvictionPolicy)
+        self._expire(firing.reference, stop)
+        return np.flatnonzero(~self.expired[:stop])
+
+    def clear(self) -> None:
+        if self.record.time is not None:
+            self._expire(self.record.time, len(self._held))
+
+    def _expire(self, reference: int, stop: int) -> None:
+        assert isinstance(self.policy, TimeEvictionPolicy)
+        start = reference - self.policy.length.micros
+        times = self._held.times[:stop]
+        self.expired[:stop] |= times <= start if self.policy.bounds is Bounds.END else times < start
+
+
+def eviction_walk(
+    policy: EvictionPolicy, record: UnitRecord, key: Any, held: ToldEvents, numbers: NDArray[np.int64]
+) -> EvictionWalk:
+    """The walk of an eviction."""
+    kind: type[EvictionWalk] = AskedEviction
+    if not overrides(policy, "evict", "evict_all", "track", "track_all"):
+        match policy:
+            case CountEvictionPolicy():
+                kind = CountedEviction
+            case TimeEvictionPolicy():
+                kind = TimedEviction
+    return kind(policy, record, key, held, numbers)

@@ -1,0 +1,389 @@
+"""The windows of a task that policies of a user's own decide about: one evaluation, for the task or for each key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from manager.accounts import Accounts
+from manager.keyed.held import GONE, LAST, SEEN, Held
+from manager.keyed.key_states import KeyRecord, KeyStates
+from manager.keyed.sorted_events import SortedEvents
+from manager.own_policies.eviction_walk import HeldWindow, eviction_walk
+from manager.own_policies.trigger_walk import trigger_walk
+from manager.own_policies.unit import PolicyFailure, ToldEvents, UnitRecord
+from manager.storage.segments.take_rows import take_rows
+from policies.marks import NONE
+from policies.protocol import EvictionPolicy, Policy, QueuedEvent, TriggerPolicy, overrides
+from windowing.bolts.bolt_state import new_state
+from windowing.window import TupleWindow
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_NO_KEY = 0
+"""The hash under which the record of a task without keys is kept."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A window that fires, with its unit; its events by their positions in order of (key, time, arrival)."""
+
+    reference: int
+    hash: int
+    key: Any
+    members: NDArray[np.int64]
+
+
+class PolicyWindows:
+    """One evaluation of the windows of a task.
+
+    Usable on its own: give it all events that are needed and, behind them, the new ones, in order of arrival; iterate
+    over ``windows``; then ask for ``flags``, ``numbers``, ``next_due`` and ``accounts``, and ``records`` for its table.
+    """
+
+    def __init__(
+        self,
+        eviction: EvictionPolicy,
+        trigger: TriggerPolicy,
+        events: Held,
+        new: int,
+        records: KeyStates,
+        streams: Sequence[str] = ("default",),
+        *,
+        key: Sequence[str] = (),
+        task: int = 0,
+        event_time: bool = True,
+    ) -> None:
+        """``new`` is the index of the first new event. ``records`` are those of the task's units, and are updated in
+        place. ``key`` are the columns of the key; none for one unit, the task."""
+        self.eviction, self.trigger, self.records, self._task = eviction, trigger, records, task
+        self._by_arrival = event_time and overrides(trigger, "on_arrival")
+        self._sorted = SortedEvents(events, streams, (tuple(key),) * len(streams) if key else ())
+        self._source = _Positions(self._sorted)
+        count, arrange = len(events), self._sorted._sorted
+        self._times = self._sorted.live.starts
+        self._places = self._sorted.places(np.arange(count))
+        hashes = self._sorted.hashes
+        self._hashes = np.full(count, _NO_KEY, np.int64) if hashes is None or not key else hashes
+        self._numbers = np.full(count, -1, np.int64) if events.numbers is None else arrange(events.numbers).copy()
+        self._gone = np.zeros(count, np.bool_) if events.gone is None else arrange(events.gone).copy()
+        self._last = np.zeros(count, np.bool_) if events.last is None else arrange(events.last).copy()
+        self._new = new
+        self.reached: int | None = None
+        """How far time has come in the units that were evaluated, in microseconds; None where it was in none."""
+        waiting = np.sort(self._places[self._waiting])
+        self._all_columns = _Columns(events.payload)
+        self._fresh, self._fresh_columns = waiting, self._all_columns
+        if 2 * len(waiting) > count:
+            self._fresh = np.arange(count)
+        else:
+            self._fresh_columns = _Columns(take_rows(events.payload, waiting))
+        names = [] if len(streams) == 1 else self._sorted.streams_of(np.arange(count))
+        self._streams = _as_given(names, self._places)
+        self._fresh_streams = [self._streams[place] for place in self._fresh.tolist()] if names else []
+
+    @property
+    def accounts(self) -> Accounts:
+        """The counts of events that were in a window, or can be in none."""
+        return self._sorted.accounts
+
+    @property
+    def _waiting(self) -> NDArray[np.bool_]:
+        """Which events have not been told yet."""
+        waiting: NDArray[np.bool_] = (self._numbers < 0) & ~self._gone
+        return waiting
+
+    @property
+    def next_due(self) -> int | None:
+        """The frontier in microseconds at which the next event or moment is told; None where only events can bring
+        one."""
+        waiting, timer = self._times[self._waiting], self.records.next_timer
+        known = [int(waiting.min())] if len(waiting) else []
+        return min([*known, *([] if timer is None else [timer])], default=None)
+
+    @property
+    def still_open(self) -> int:
+        """Number of units with events that are in no window yet and may still be in one."""
+        return len(np.unique(self._hashes[~self._gone & ~self._sorted.seen]))
+
+    def flags(self) -> NDArray[np.uint8]:
+        """The flags (SEEN, GONE, LAST) of each event, in the order given."""
+        flags = self._sorted.seen * np.uint8(SEEN) + self._gone * np.uint8(GONE) + self._last * np.uint8(LAST)
+        return self._sorted.as_given(flags)
+
+    def numbers(self) -> NDArray[np.int64]:
+        """The number of each event in the order given; -1 where it is not known yet."""
+        return self._sorted.as_given(self._numbers)
+
+    def windows(self, frontier: int | None) -> Iterator[TupleWindow]:
+        """Yield what fires when time has come to a frontier (microseconds; FOREVER: the streams end), in order of (end,
+        key), for each unit in its order. None: only what fires on arrival. Raises PolicyFailure."""
+        found = list[_Found]()
+        for unit, (low, high, key) in self._units(frontier).items():
+            found.extend(self._evaluate(unit, low, high, key, frontier))
+        found.sort(key=lambda window: (window.reference, window.hash))  # stable: windows of a unit stay in order
+        before: dict[int, NDArray[np.int64]] = {}
+        windowed = np.zeros(len(self._times), np.bool_)
+        for window in found:
+            previous = before.get(window.hash)
+            if previous is None:
+                low, high = self._block(window.hash)
+                previous = low + np.flatnonzero(self._last[low:high])
+            before[window.hash] = window.members
+            windowed[window.members] = True
+            yield self._shown(window, previous)
+        for unit, members in before.items():
+            low, high = self._block(unit)
+            self._last[low:high] = False
+            self._last[members] = True
+        self._sorted.count("windowed", windowed & ~self._sorted.seen)
+        self._sorted.seen |= windowed
+        self._sorted.leave_out(self._gone)
+
+    def _shown(self, window: _Found, previous: NDArray[np.int64]) -> TupleWindow:
+        members = window.members
+        return TupleWindow(
+            self._source,
+            _as_range(members),
+            _as_range(members[~np.isin(members, previous)] if len(previous) else members),
+            _as_range(previous[~np.isin(previous, members)] if len(previous) else previous),
+            self.eviction.window_start(window.reference),
+            window.reference,
+            self._task,
+            None,
+            window.key,
+        )
+
+    def _units(self, frontier: int | None) -> dict[int, tuple[int, int, Any]]:
+        """The units that have something to do, by hash: where their events begin and end, and their keys."""
+        ready = np.zeros(len(self._times), np.bool_)
+        if frontier is not None:
+            ready |= self._waiting & (self._times <= frontier)
+        if self._by_arrival:
+            ready |= self._places >= self._new
+        chosen = np.unique(self._hashes[ready]).tolist()
+        if frontier is not None:
+            chosen = list(dict.fromkeys([*chosen, *self.records.due(frontier, all_at_end=True)]))
+        blocks = [self._block(unit) for unit in chosen]
+        if not self._sorted.keyed:
+            return {unit: (low, high, None) for unit, (low, high) in zip(chosen, blocks, strict=True)}
+        held = np.array([low for low, high in blocks if low < high], np.int64)
+        keys = iter(self._sorted.keys_of(held) if len(held) else [])
+        return {
+            unit: (low, high, next(keys) if low < high else self.records.value(unit, None))
+            for unit, (low, high) in zip(chosen, blocks, strict=True)
+        }
+
+    def _block(self, unit: int) -> tuple[int, int]:
+        """Where the events of a unit begin and end."""
+        if not self._sorted.keyed:
+            return 0, len(self._hashes)
+        if self._starts is None:
+            heads = np.flatnonzero(np.diff(self._hashes, prepend=self._hashes[:1] - 1)).tolist()
+            ends = [*heads[1:], len(self._hashes)] if heads else []
+            self._starts = dict(zip(self._hashes[heads].tolist(), zip(heads, ends, strict=True), strict=True))
+        return self._starts.get(unit, (0, 0))
+
+    _starts: dict[int, tuple[int, int]] | None = None
+
+    def _evaluate(self, unit: int, low: int, high: int, key: Any, frontier: int | None) -> Iterator[_Found]:
+        stored = self.records.get(unit)
+        record = self._begun(key) if stored is None else UnitRecord.from_text(stored.cache)
+        reach = self.eviction.reach
+        trigger = trigger_walk(self.trigger, record, key, None if reach is None else reach.micros)
+        numbers = self._numbers[low:high]
+        old = np.flatnonzero((numbers >= 0) & ~self._gone[low:high])
+        old = low + old[np.argsort(numbers[old], kind="stable")]
+        told = [old]
+        for positions, fires in self._in_turn(low, high, key, frontier):
+            self._numbers[positions] = record.count + np.arange(len(positions))
+            told.append(positions)
+            trigger.tell(self._told(positions))
+            if fires:
+                trigger.fire()
+        if frontier is not None:
+            trigger.pass_until(frontier)
+        positions = np.concatenate(told)
+        held = ToldEvents(
+            self._times[positions],
+            self._places[positions],
+            self._all_columns.lists,
+            self._all_columns.arrays,
+            self._streams,
+        )
+        eviction = eviction_walk(self.eviction, record, key, held, self._numbers[positions])
+        for window in eviction.windows(trigger.firings):
+            yield self._found(window, unit, key, positions)
+        eviction.clear()
+        self._gone[positions[eviction.expired]] = True
+        if record.time is not None:
+            self.reached = record.time if self.reached is None else max(self.reached, record.time)
+        _check_state(self.trigger, record.trigger, key)
+        _check_state(self.eviction, record.eviction, key)
+        moment = record.next_moment
+        timer = NONE if moment is None else trigger.due_at(moment)
+        place = int(self._places[low]) if low < high else -1
+        self.records.put(unit, KeyRecord(timer=timer, cache=record.to_text()), place)
+
+    def _begun(self, key: Any) -> UnitRecord:
+        record = UnitRecord()
+        for policy, name in ((self.trigger, "trigger"), (self.eviction, "eviction")):
+            state = new_state(policy.state_types)
+            try:
+                policy.start(state)
+            except Exception as error:
+                raise PolicyFailure(policy, "start", "the first event", key, error) from error
+            setattr(record, name, state)
+        return record
+
+    @staticmethod
+    def _found(window: HeldWindow, unit: int, key: Any, positions: NDArray[np.int64]) -> _Found:
+        return _Found(window.reference, unit, key, np.sort(positions[window.members]))
+
+    def _told(self, positions: NDArray[np.int64]) -> ToldEvents:
+        """Events that are told now, as the trigger sees them."""
+        ranks = np.searchsorted(self._fresh, self._places[positions])
+        columns = self._fresh_columns
+        return ToldEvents(self._times[positions], ranks, columns.lists, columns.arrays, self._fresh_streams)
+
+    def _in_turn(self, low: int, high: int, key: Any, frontier: int | None) -> Iterator[tuple[NDArray[np.int64], bool]]:
+        """Yield the events of a unit that are to be told, in order: (positions, whether an event on arrival fires
+        behind them)."""
+        waiting = low + np.flatnonzero(self._waiting[low:high])
+        if self._by_arrival:
+            for last in self._firing_arrivals(waiting, key):
+                arrived = self._places[waiting] <= last
+                yield waiting[arrived], True
+                waiting = waiting[~arrived]
+        if frontier is not None:
+            yield waiting[self._times[waiting] <= frontier], False
+
+    def _firing_arrivals(self, waiting: NDArray[np.int64], key: Any) -> Iterator[int]:
+        """Yield the places of the new events that fire on arrival."""
+        new = waiting[self._places[waiting] >= self._new]
+        new = new[np.argsort(self._places[new])]
+        told = self._told(new)
+        event = QueuedEvent(-1, 0, told.lists, 0, told.streams)
+        asked = zip(told.times.tolist(), told.places.tolist(), self._places[new].tolist(), strict=True)
+        for time, rank, place in asked:
+            event.timestamp, event._index = time, rank
+            try:
+                answer = self.trigger.on_arrival(event)
+            except Exception as error:
+                raise PolicyFailure(self.trigger, "on_arrival", event, key, error) from error
+            if answer is True:
+                yield place
+            elif answer is not False:
+                said = f"it answered {answer!r:.60} ({type(answer).__name__}); the answers are True and False"
+                raise PolicyFailure(self.trigger, "on_arrival", event, key, said)
+
+
+class _Columns:
+    """Columns of events, converted when they are asked for."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.lists: Mapping[str, Sequence[Any]] = _Lazy(table, pa.ChunkedArray.to_pylist)
+        self.arrays: Mapping[str, NDArray[Any]] = _Lazy(table, _to_numpy)
+
+
+class _Lazy(dict[str, Any]):
+    """The columns of a table by name, each converted at the first access."""
+
+    def __init__(self, table: pa.Table, convert: Any) -> None:
+        super().__init__()
+        self._table, self._convert = table, convert
+
+    def __missing__(self, name: str) -> Any:
+        if name not in self._table.column_names:
+            raise KeyError(name)
+        converted = self._convert(self._table.column(name))
+        self[name] = converted
+        return converted
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table.column_names)
+
+
+def _to_numpy(column: pa.ChunkedArray) -> NDArray[Any]:
+    array: NDArray[Any] = column.to_numpy()
+    array.flags.writeable = False
+    return array
+
+
+class _Positions:
+    """The events of a task by their positions in order of (key, time, arrival): what its TupleWindows read."""
+
+    def __init__(self, events: SortedEvents) -> None:
+        self._events = events
+        self.stream_names = events.stream_names
+
+    def table(self, members: range | NDArray[np.int64]) -> pa.Table:
+        payload, in_order = self._events.payload, self._events._order is None
+        if in_order and isinstance(members, range):
+            return payload.slice(members.start, len(members))
+        return take_rows(payload, self._events.places(np.asarray(members, np.int64)))
+
+    def timestamps(self, members: range | NDArray[np.int64]) -> NDArray[np.int64]:
+        times: NDArray[np.int64] = self._events.live.starts[np.asarray(members, np.int64)]
+        return times
+
+    def streams(self, members: range | NDArray[np.int64]) -> NDArray[np.int8]:
+        return self._events.stream_codes(np.asarray(members, np.int64))
+
+
+def _as_range(members: NDArray[np.int64]) -> range | NDArray[np.int64]:
+    """Positions as a range where they follow each other."""
+    if not len(members):
+        return range(0)
+    low, high = int(members[0]), int(members[-1]) + 1
+    return range(low, high) if high - low == len(members) else members
+
+
+def _as_given(names: Sequence[str], places: NDArray[np.int64]) -> list[str]:
+    """The names of events in order, put back into the order in which the events were given."""
+    given = [""] * len(names)
+    for name, place in zip(names, places.tolist() if names else (), strict=True):
+        given[place] = name
+    return given
+
+
+def _check_state(policy: Policy, state: Mapping[str, Any], key: Any) -> None:
+    """Raise PolicyFailure for a state that is not as declared, or would change when it is stored."""
+    types = policy.state_types
+    wrong = ""
+    if state.keys() != types.keys():
+        odd = sorted(map(str, state.keys() ^ types.keys()))
+        wrong = f"context.state has {sorted(map(str, state))}, and state_types declares {sorted(types)}: {odd} differ"
+    for name, kind in types.items() if not wrong else ():
+        value = state[name]
+        good = type(value) is kind or (kind is float and type(value) is int)
+        wrong = wrong or (
+            _unstorable(value, f"context.state[{name!r}]")
+            if good or value is None
+            else f"context.state[{name!r}] is {_kind(value)} {value!r:.60}, and state_types declares {kind.__name__}"
+        )
+    if wrong:
+        raise PolicyFailure(policy, "state", "after the events of this batch", key, wrong)
+
+
+def _unstorable(value: Any, path: str) -> str:
+    """What of a value cannot be stored as JSON without a change; empty where all can."""
+    if value is None or type(value) in (int, float, str, bool):
+        return ""
+    if type(value) is list:
+        return next(filter(None, (_unstorable(each, f"{path}[{at}]") for at, each in enumerate(value))), "")
+    if type(value) is dict:
+        strange = next((each for each in value if type(each) is not str), None)
+        if strange is not None:
+            return f"{path} has the key {strange!r:.60} ({_kind(strange)}), and keys are kept as texts: use str(...)"
+        return next(filter(None, (_unstorable(each, f"{path}[{name!r}]") for name, each in value.items())), "")
+    return f"{path} is {_kind(value)} {value!r:.60}, which JSON does not have: keep int, float, str, bool, list or dict"
+
+
+def _kind(value: object) -> str:
+    return f"a {type(value).__name__}"

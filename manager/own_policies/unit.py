@@ -1,0 +1,124 @@
+"""One task, or one key, with policies of a user's own: what is kept of it, its told events, and errors of policies.
+
+An event is *told* once its place in the order, and so its number, is final.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from policies.protocol import Policy, QueuedEvent, QueuedEvents
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class PolicyFailure(Exception):
+    """What a policy raised or answered wrongly, and what it was called with."""
+
+    def __init__(self, policy: Policy, hook: str, about: QueuedEvent | str, key: Any, error: Exception | str) -> None:
+        """``about`` is the event, moment or window; ``error`` what the policy raised, or what is wrong with its
+        answer."""
+        super().__init__(str(error))
+        self.policy, self.hook, self.key, self.error = policy, hook, key, error
+        self.about = f"event {about.number} ({about.timestamp} µs)" if isinstance(about, QueuedEvent) else about
+
+
+class _Walk(Protocol):
+    """What calls a policy for one unit."""
+
+    policy: Any
+    key: Any
+
+
+def call(walk: _Walk, hook: str, about: QueuedEvent | str, *arguments: Any) -> Any:
+    """Call a hook of a policy. Raises PolicyFailure for what it raises."""
+    try:
+        return getattr(walk.policy, hook)(*arguments)
+    except Exception as error:
+        raise PolicyFailure(walk.policy, hook, about, walk.key, error) from error
+
+
+@dataclass
+class UnitRecord:
+    """What is kept of a unit between two batches, apart from its events; times in microseconds."""
+
+    count: int = 0
+    """Number of events told."""
+    time: int | None = None
+    """How far time has come; None before the first event."""
+    ties: int = 0
+    """Number of the last events, one after another, that are at this time."""
+    fired: int | None = None
+    """The reference of the last firing."""
+    fired_count: int = 0
+    """Number of events up to it."""
+    tracked: int = 0
+    """Number of events that the eviction has been told of."""
+    evicted: int | None = None
+    """The reference of the last firing that the eviction has decided about."""
+    evicted_count: int = 0
+    """Number of events up to that."""
+    wake_at: int | None = None
+    """The moment that the trigger has asked for."""
+    next_end: int | None = None
+    """The next multiple of ``every``, or the next end of a slide, of which the trigger is to be told."""
+    last_end: int | None = None
+    """The last end of a slide that an event so far makes due."""
+    trigger: dict[str, Any] = field(default_factory=dict)
+    """The state of the trigger."""
+    eviction: dict[str, Any] = field(default_factory=dict)
+    """The state of the eviction."""
+
+    @staticmethod
+    def from_text(text: str) -> UnitRecord:
+        """The record that ``to_text`` gave."""
+        return UnitRecord(**json.loads(text))
+
+    def to_text(self) -> str:
+        """The record as JSON."""
+        return json.dumps(vars(self))
+
+    @property
+    def next_moment(self) -> int | None:
+        """The next moment that the trigger is to be told of; None where there is none."""
+        wake, end = self.wake_at, self.next_end
+        return end if wake is None else wake if end is None else min(wake, end)
+
+
+@dataclass(frozen=True)
+class ToldEvents:
+    """Events in the order in which they are told; arrays of equal length."""
+
+    times: NDArray[np.int64]
+    places: NDArray[np.int64]
+    """The place of each in the columns."""
+    lists: Mapping[str, Sequence[Any]]
+    """The columns as Python values, made when one is asked for; of these events and others."""
+    arrays: Mapping[str, NDArray[Any]]
+    """The same columns as NumPy arrays."""
+    streams: Sequence[str] = ()
+    """The name of the stream of each of them; empty where there is one stream."""
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def part(self, start: int, stop: int) -> ToldEvents:
+        """Some of them, one after another."""
+        return ToldEvents(self.times[start:stop], self.places[start:stop], self.lists, self.arrays, self.streams)
+
+    def columns(self, numbers: NDArray[np.int64]) -> QueuedEvents:
+        """The events, which have these numbers, as columns."""
+        places = self.places
+        run = len(places) > 0 and bool((np.diff(places) == 1).all())
+        where = slice(int(places[0]), int(places[-1]) + 1) if run else places
+        return QueuedEvents(numbers, self.times, self.arrays, where)
+
+    def picked(self, which: NDArray[np.int64]) -> ToldEvents:
+        """Those at these indices."""
+        return ToldEvents(self.times[which], self.places[which], self.lists, self.arrays, self.streams)
