@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from windowing.data.reprs import call, simple_attributes
+from windowing.data.reprs import call, of_fields, simple_attributes
+from windowing.errors import ConfigError
 from windowing.time.durations import Duration
 
 if TYPE_CHECKING:
@@ -119,8 +120,11 @@ class QueuedEvents:
         values: NDArray[Any] = self._columns[column][self._where]
         return values
 
+    def __repr__(self) -> str:
+        return f"<QueuedEvents: {len(self)} events>"
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, repr=False)
 class PolicyContext:
     """What a policy knows when it is called, besides the event."""
 
@@ -140,8 +144,11 @@ class PolicyContext:
     fired_count: int = 0
     """Number of events up to the end of that window: ``count - fired_count`` have come since."""
 
+    def __repr__(self) -> str:
+        return of_fields(self)
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, repr=False)
 class EvictionContext(PolicyContext):
     """The context of an eviction policy."""
 
@@ -149,7 +156,7 @@ class EvictionContext(PolicyContext):
     """In ``evict``: the end of the window that fires, in microseconds. In ``track``: the time of the event."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class TriggerContext(PolicyContext):
     """The context of a trigger policy."""
 
@@ -169,6 +176,21 @@ class Policy:
 
     def __repr__(self) -> str:
         return call(type(self).__qualname__, **simple_attributes(self))
+
+    @property
+    def columns_read(self) -> frozenset[str] | None:
+        """The columns of ``reads``; None for all. ConfigError where it is something else."""
+        given = self.reads
+        if given is None or given == "*":
+            return None if is_own(self) else frozenset()
+        names = given.split(",") if isinstance(given, str) else given
+        if not isinstance(names, list | tuple | set | frozenset) or not all(isinstance(each, str) for each in names):
+            raise ConfigError(
+                f"{type(self).__name__}.reads = {given!r:.60}",
+                why="it is the names of columns",
+                do='write reads = "kind, price"',
+            )
+        return frozenset(name.strip() for name in names if name.strip())
 
     def start(self, state: dict[str, Any]) -> None:
         """Called once for each task or key, before its first event: sets what its state is to be then.

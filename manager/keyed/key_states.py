@@ -15,9 +15,9 @@ from policies.marks import NONE
 from windowing.time.daytimes import DayTime
 from windowing.time.timestamps import FOREVER
 
-_TIMER, _EMPTY, _MICROS, _ZONE, _CACHE = "_timer", "_empty", "_day_micros", "_day_zone", "_cache"
+_TIMER, _EMPTY, _MICROS, _ZONE, CACHE_COLUMN = "_timer", "_empty", "_day_micros", "_day_zone", "_cache"
 
-RECORD_COLUMNS = (_TIMER, _EMPTY, _MICROS, _ZONE, _CACHE)
+RECORD_COLUMNS = (_TIMER, _EMPTY, _MICROS, _ZONE, CACHE_COLUMN)
 """Columns that are stored beside those of the key."""
 
 
@@ -75,7 +75,7 @@ class KeyStates:
             wanted = np.array(keys, np.int64)
             rows = np.minimum(np.searchsorted(self._hashes, wanted), len(self._hashes) - 1)
             rows = rows[self._hashes[rows] == wanted] if len(self._hashes) else rows[:0]
-            texts = self._table.column(_CACHE).take(pa.array(rows)).to_pylist()
+            texts = self._table.column(CACHE_COLUMN).take(pa.array(rows)).to_pylist()
             stored = dict(zip(self._hashes[rows].tolist(), texts, strict=True))
         changed = self._changed
         return [_cache_of(changed[key]) if key in changed else stored.get(key, "") for key in keys]
@@ -172,7 +172,7 @@ class KeyStates:
             _EMPTY: pa.array([record.empty for record in records], pa.int64()),
             _MICROS: pa.array([None if day is None else day.micros for day in days], pa.int64()),
             _ZONE: pa.array([None if day is None else day.zone for day in days], pa.string()),
-            _CACHE: pa.array([record.cache for record in records], pa.string()),
+            CACHE_COLUMN: pa.array([record.cache for record in records], pa.string()),
         }
         return pa.table(columns)
 

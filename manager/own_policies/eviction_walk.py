@@ -13,9 +13,13 @@ from manager.own_policies.unit import PolicyFailure, ToldEvents, UnitRecord, cal
 from policies.eviction import CountEvictionPolicy, TimeEvictionPolicy
 from policies.protocol import Action, EvictionContext, EvictionPolicy, QueuedEvent, overrides
 from windowing.settings.bounds import Bounds
+from windowing.time.timestamps import show
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+_EXPIRE, _PROCESS, _KEEP, _STOP = map(int, Action)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ class AskedEviction(EvictionWalk):
         members = self._by_arrays(stop) if self._by_columns else self._one_by_one(stop)
         context.fired, context.fired_count = firing.reference, firing.stop
         if self._resets:
-            call(self, "reset", f"the window that ends at {firing.reference} µs", context)
+            call(self, "reset", f"the window that ends at {show(firing.reference)}", context)
         return members
 
     def _track(self, until: int) -> None:
@@ -149,22 +153,21 @@ class AskedEviction(EvictionWalk):
         self._reached = max(self._reached, stop)
         if not len(asked):
             return asked
-        about = f"the window that ends at {self._context.reference} µs"
+        about = f"the window that ends at {show(self._context.reference)}"
         events = self._held.picked(asked).columns(self._numbers[asked])
         actions = call(self, "evict_all", about, events, self._context)
         good = isinstance(actions, np.ndarray) and actions.dtype.kind in "iu" and actions.shape == asked.shape
-        if not good or ((actions < 0) | (actions > Action.STOP)).any():
+        if not good or actions.min() < _EXPIRE or actions.max() > _STOP:
             said = f"it answered {described(actions)}; the answer is an Action for each of {len(asked)} events"
             raise PolicyFailure(
                 self.policy, "evict_all", about, self.key, f"{said}: np.where(good, Action.PROCESS, Action.EXPIRE)"
             )
-        stops = np.flatnonzero(actions == Action.STOP)
-        if len(stops):
-            actions = np.where(np.arange(len(actions)) >= stops[0], Action.KEEP, actions)
-        gone = actions == Action.EXPIRE
+        if actions.max() == _STOP:
+            actions = np.where(np.arange(len(actions)) >= np.argmax(actions == _STOP), _KEEP, actions)
+        gone = actions == _EXPIRE
         self.expired[asked[gone]] = True
         self._columns = asked[~gone]
-        members: NDArray[np.int64] = asked[actions == Action.PROCESS]
+        members: NDArray[np.int64] = asked[actions == _PROCESS]
         return members
 
 

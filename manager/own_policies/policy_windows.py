@@ -150,8 +150,8 @@ class PolicyWindows:
         return TupleWindow(
             self._source,
             _as_range(members),
-            _as_range(members[~np.isin(members, previous)] if len(previous) else members),
-            _as_range(previous[~np.isin(previous, members)] if len(previous) else previous),
+            _as_range(_without(members, previous)),
+            _as_range(_without(previous, members)),
             self.eviction.window_start(window.reference),
             window.reference,
             self._task,
@@ -247,7 +247,9 @@ class PolicyWindows:
 
     def _told(self, positions: NDArray[np.int64]) -> ToldEvents:
         """Events that are told now, as the trigger sees them."""
-        ranks = np.searchsorted(self._fresh, self._places[positions])
+        ranks = self._places[positions]
+        if len(self._fresh) < len(self._times):
+            ranks = np.searchsorted(self._fresh, ranks)
         columns = self._fresh_columns
         return ToldEvents(self._times[positions], ranks, columns.lists, columns.arrays, self._fresh_streams)
 
@@ -334,6 +336,12 @@ class _Positions:
 
     def streams(self, members: range | NDArray[np.int64]) -> NDArray[np.int8]:
         return self._events.stream_codes(np.asarray(members, np.int64))
+
+
+def _without(members: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Positions, ascending, without those that are among others, ascending too."""
+    apart = not len(members) or not len(others) or others[-1] < members[0] or members[-1] < others[0]
+    return members if apart else members[np.isin(members, others, invert=True, assume_unique=True)]
 
 
 def _as_range(members: NDArray[np.int64]) -> range | NDArray[np.int64]:

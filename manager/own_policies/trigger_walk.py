@@ -13,7 +13,7 @@ import numpy as np
 from manager.own_policies.unit import PolicyFailure, ToldEvents, UnitRecord, call
 from policies.protocol import Fire, QueuedEvent, TriggerContext, TriggerPolicy, overrides
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy
-from windowing.time.timestamps import FOREVER
+from windowing.time.timestamps import FOREVER, show
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -147,7 +147,7 @@ class AskedTrigger(TriggerWalk):
             record.wake_at = context.wake_at = self._wake = None
         record.ties = record.ties if moment == record.time else 0
         context.time = record.time = moment
-        about = f"at {moment} µs"
+        about = f"at {show(moment)}"
         answer = call(self, "on_time", about, moment, context)
         self._answer(answer, "on_time", about, record.count - record.ties)
         self._note_wake("on_time", about)

@@ -14,6 +14,8 @@ import numpy as np
 
 from policies.protocol import Policy, QueuedEvent, QueuedEvents
 
+from windowing.time.timestamps import show
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -26,7 +28,7 @@ class PolicyFailure(Exception):
         answer."""
         super().__init__(str(error))
         self.policy, self.hook, self.key, self.error = policy, hook, key, error
-        self.about = f"event {about.number} ({about.timestamp} µs)" if isinstance(about, QueuedEvent) else about
+        self.about = about if isinstance(about, str) else f"event {about.number} at {show(about.timestamp)}"
 
 
 class _Walk(Protocol):
@@ -115,7 +117,8 @@ class ToldEvents:
     def columns(self, numbers: NDArray[np.int64]) -> QueuedEvents:
         """The events, which have these numbers, as columns."""
         places = self.places
-        run = len(places) > 0 and bool((np.diff(places) == 1).all())
+        run = len(places) > 0 and int(places[-1]) - int(places[0]) == len(places) - 1
+        run = run and bool((places[1:] > places[:-1]).all())
         where = slice(int(places[0]), int(places[-1]) + 1) if run else places
         return QueuedEvents(numbers, self.times, self.arrays, where)
 

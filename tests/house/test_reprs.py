@@ -84,13 +84,11 @@ class Mine(WindowedBolt):
 
 class FromTheFirst(policies.EvictionPolicy):
     def evict(self, event: Any, context: Any) -> Any:
-        return policies.EvictionAction.PROCESS
+        return policies.Action.PROCESS
 
 
 class OnMarker(policies.TriggerPolicy):
-    event_time = True
-
-    def track(self, event: Any, state: Any) -> bool:
+    def track(self, event: Any, context: Any) -> bool:
         return False
 
 
@@ -157,8 +155,8 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "Duration": lambda: Duration(5),
     "Emit": lambda: Emit(WORDS, "late"),
     "Event": lambda: step.Event({"words": WORDS}),
-    "EvictionAction": lambda: policies.EvictionAction.KEEP,
-    "EvictionContext": lambda: policies.EvictionContext(5, 3),
+    "Action": lambda: policies.Action.KEEP,
+    "EvictionContext": lambda: policies.EvictionContext(count=5, reference=3),
     "EvictionPolicy": FromTheFirst,
     "Events": lambda: Events(np.arange(500), pa.record_batch({"words": [WORDS] * 500})),
     "FireResult": lambda: triggers.FireResult.FIRE,
@@ -171,9 +169,12 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "PaneTrigger": lambda: panes.after_count(5),
     "Panes": lambda: Panes(early="10s", late=True),
     "Preset": presets.atlas,
-    "QueuedEvent": lambda: policies.QueuedEvent(5, 3, lambda: {"words": WORDS}),
+    "Fire": lambda: policies.Fire.BEFORE,
+    "QueuedEvent": lambda: policies.QueuedEvent(5, 3, {"words": [WORDS]}),
+    "QueuedEvents": lambda: policies.QueuedEvents(np.arange(500), np.arange(500), {"words": np.array([WORDS] * 500)}),
     "Rank": lambda: Rank("amount"),
     "Silence": lambda: Silence("1s", by="user"),
+    "TriggerContext": lambda: policies.TriggerContext({"words": WORDS}),
     "RateLimit": lambda: RateLimit(3, per="1s"),
     "RuleTrigger": lambda: triggers.RuleTrigger(lambda event, call: None),
     "Restart": lambda: Restart(3, max_backoff="2m"),

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from policies.protocol import Policy
 from topologies.graph.groupings import FieldsGrouping
 from topologies.graph.nodes.spout import SpoutNode
 from topologies.graph.nodes.windowed import WindowedNode
@@ -92,7 +93,7 @@ def enough_columns(topology: Topology, node: WindowedNode, asked: Iterable[str])
     return kept if len(kept) < len(node.schema) else None
 
 
-def columns_named(value: Any) -> ColumnNames:
+def columns_named(value: Any) -> ColumnNames:  # noqa: PLR0911 - one for each kind
     """All texts in a value, among which the columns are that it names.
 
     None where a function, or an object of a user's, may name others.
@@ -102,6 +103,8 @@ def columns_named(value: Any) -> ColumnNames:
             return frozenset((value,))
         case None | bool() | int() | float() | bytes() | Enum() | date() | time() | timedelta() | tzinfo() | Decimal():
             return frozenset()
+        case Policy():
+            return value.columns_read
         case Mapping():
             return _union(map(columns_named, [*value.keys(), *value.values()]))
         case tuple() | list() | set() | frozenset():

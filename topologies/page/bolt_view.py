@@ -103,7 +103,7 @@ def open_view(
 
 
 def _other_windows(state: BoltState) -> dict[str, Any]:
-    triggered = [task.windows for task in state.tasks if isinstance(task.windows, TriggeredState)]
+    triggered = [task.windows for task in state.tasks if type(task.windows) is TriggeredState]
     ends = [
         task.windows.next_end
         for task in state.tasks

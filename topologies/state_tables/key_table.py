@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.held_segments import END_COLUMN, KEY_COLUMN
-from manager.keyed.key_states import RECORD_COLUMNS
+from manager.keyed.key_states import CACHE_COLUMN, RECORD_COLUMNS
 from manager.keyed.substreams import MARK_COLUMN, PREVIOUS_COLUMN
-from manager.storage.task_state import AssignedState, TriggeredState
+from manager.own_policies.unit import UnitRecord
+from manager.storage.task_state import AssignedState, PolicyState, TriggeredState
 from topologies.state_tables.state_columns import TIME, beside, beside_none, joined, time_column
 from topologies.state_tables.task_reader import TaskReader
 from windowing.time.timestamps import show
@@ -28,6 +30,19 @@ _OWN = pa.schema(
         ("cache", pa.string()),
     ]
 )
+_POLICIES = pa.schema(
+    [
+        ("task", pa.int32()),
+        ("key_hash", pa.int64()),
+        ("events", pa.int64()),
+        ("time", TIME),
+        ("fired", TIME),
+        ("events_since", pa.int64()),
+        ("next_moment", TIME),
+        ("trigger", pa.string()),
+        ("eviction", pa.string()),
+    ]
+)
 _DAY = 86_400_000_000
 
 
@@ -41,10 +56,51 @@ def key_table(tasks: Sequence[TaskReader], keys: pa.Schema) -> pa.Table:
     return joined(found, beside_none(_OWN, keys, "key."))
 
 
+def policy_tables(tasks: Sequence[TaskReader], keys: pa.Schema) -> dict[str, pa.Table]:
+    """``policies``, for a bolt with policies of a user's own: a row for each task, or for each key.
+
+    ``events`` have been told, up to the ``time``; ``fired`` is the end of the window that the trigger fired last, and
+    ``events_since`` have been told after it; ``next_moment`` is what the trigger has asked for. ``trigger`` and
+    ``eviction`` are the states of the two policies, as JSON.
+    """
+    if not any(isinstance(task.state.windows, PolicyState) for task in tasks):
+        return {}
+    found = [part for task in tasks for part in [_policies(task)] if part is not None]
+    return {"policies": joined(found, beside_none(_POLICIES, keys, "key."))}
+
+
+def unit_records(task: TaskReader) -> list[UnitRecord]:
+    """What is kept of a task, or of each of its keys, for policies of a user's own, in stored order."""
+    table = task.table(task.state.windows.keys) if isinstance(task.state.windows, PolicyState) else None
+    return [] if table is None else [UnitRecord.from_text(text) for text in table.column(CACHE_COLUMN).to_pylist()]
+
+
+def _policies(task: TaskReader) -> pa.Table | None:
+    assert isinstance(task.state.windows, PolicyState)
+    table, records = task.table(task.state.windows.keys), unit_records(task)
+    if table is None:
+        return None
+    hashes = table.column(KEY_COLUMN) if any(task.timing.keys) else pa.nulls(len(records), pa.int64())
+    own: dict[str, Any] = {
+        "task": pa.array([task.number] * len(records), pa.int32()),
+        "key_hash": hashes,
+        "events": pa.array([each.count for each in records], pa.int64()),
+        "time": time_column([each.time for each in records]),
+        "fired": time_column([each.fired for each in records]),
+        "events_since": pa.array([each.count - each.fired_count for each in records], pa.int64()),
+        "next_moment": time_column([each.next_moment for each in records]),
+        "trigger": pa.array([json.dumps(each.trigger) for each in records], pa.string()),
+        "eviction": pa.array([json.dumps(each.eviction) for each in records], pa.string()),
+    }
+    return beside(own, table.drop_columns([KEY_COLUMN, *RECORD_COLUMNS]), "key.")
+
+
 def _parts(task: TaskReader) -> list[pa.Table]:
     match task.state.windows:
         case AssignedState() as state:
             found = [_marks(task, task.table(state.keys)), _known(task, task.table(state.known))]
+        case PolicyState():
+            found = []
         case TriggeredState() as state:
             found = [_records(task, task.table(state.keys))]
         case _:

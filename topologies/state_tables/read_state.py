@@ -21,7 +21,7 @@ from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.engine.time.first_output import as_moment
 from topologies.state_tables.bolt_tables import bolt_tables
 from topologies.state_tables.event_table import event_table
-from topologies.state_tables.key_table import key_table
+from topologies.state_tables.key_table import key_table, policy_tables
 from topologies.state_tables.overview import account_table, bolts_table, task_table, watermark_table
 from topologies.state_tables.selection import Selection
 from topologies.state_tables.stored_state import StoredState
@@ -100,7 +100,10 @@ def _read(
         "events": wanted.events(event_table(tasks, streams, columns), dict(zip(streams, by_input, strict=True))),
         "windows": wanted.rows(window_table(tasks, manifest.clock, of_key), keys, "end"),
         "keys": wanted.rows(key_table(tasks, of_key), keys, None),
-        **{table: wanted.rows(rows, keys, None) for table, rows in bolt_tables(tasks).items()},
+        **{
+            table: wanted.rows(rows, keys, None)
+            for table, rows in {**policy_tables(tasks, of_key), **bolt_tables(tasks)}.items()
+        },
     }
     return StoredState(checkpoint=halves.path, bolt=name, batch=_named(manifest), clock=manifest.clock, tables=tables)
 

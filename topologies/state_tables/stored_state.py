@@ -35,8 +35,9 @@ class StoredState:
     clock: int | None
     """That of the batch, in microseconds."""
     tables: Mapping[str, pa.Table]
-    """``accounts``, ``tasks``, ``watermarks``, ``events``, ``windows`` and ``keys``; ``state`` and ``state.NAME`` of a
-    stateful bolt; ``retractable.STREAM`` where windows may take back what they emitted."""
+    """``accounts``, ``tasks``, ``watermarks``, ``events``, ``windows`` and ``keys``; ``policies`` where policies of
+    one's own decide; ``state`` and ``state.NAME`` of a stateful bolt; ``retractable.STREAM`` where windows may take
+    back what they emitted."""
 
     def __getitem__(self, name: str) -> pa.Table:
         """A table by its name. ConfigError where there is none."""

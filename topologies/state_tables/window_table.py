@@ -12,7 +12,7 @@ from manager.keyed.held import Held
 from manager.keyed.pane_states import PaneStates
 from manager.queue.queue_state import QueueState
 from manager.storage.segments.take_rows import take_rows
-from manager.storage.task_state import AssignedState
+from manager.storage.task_state import AssignedState, PolicyState
 from policies.marks import NONE
 from topologies.state_tables.assigned_windows import reached_span, windows_of
 from topologies.state_tables.state_columns import TIME, beside, beside_none, joined, time_column
@@ -41,7 +41,8 @@ def window_table(tasks: Sequence[TaskReader], clock: int | None, keys: pa.Schema
 
     ``kind`` is its place among the kinds of windows that the bolt has; ``firings`` how often it has fired already.
     ``end`` is null where events decide when it fires; ``start`` where the window counts events. Windows of a count that
-    are not by key are not there: which events they hold is known when they fire. ``keys`` are the columns of the key.
+    are not by key, and those of policies of a user's own, are not there: which events they hold is known when they
+    fire. ``keys`` are the columns of the key.
     """
     found = [part for task in tasks for part in _windows(task, clock)]
     return joined(found, beside_none(_OWN, keys, "key."))
@@ -54,6 +55,8 @@ def _windows(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
         case AssignedState() as state:
             if task.live is not None:
                 yield from _assigned(task, state, task.live)
+        case PolicyState():
+            pass  # which events a window holds is known when the policies have decided
         case _:
             if task.live is not None:
                 yield _triggered(task, task.live)

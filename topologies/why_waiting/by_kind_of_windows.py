@@ -12,6 +12,8 @@ def answered(explanation: Explanation) -> WhyAnswer:
     timing = explanation.timing
     if explanation.manifest.closing:
         return explanation.ended()
+    if timing.policies:
+        return OtherWindows(explanation).of_policies()
     if timing.trigger:
         return OtherWindows(explanation).of_trigger()
     if explanation.regular is not None and not timing.per_key:

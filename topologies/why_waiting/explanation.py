@@ -42,6 +42,14 @@ class Explanation:
 
     def ended(self) -> WhyAnswer:
         """Of a bolt whose streams have ended."""
+        pending = sum(self.state.pending)
+        if pending:
+            return self.told(
+                WhyReason.ENDED,
+                f"The streams have ended, and at the end of the last run nothing fired for {events_in_words(pending)} "
+                f"that {'is' if pending == 1 else 'are'} in no window yet: {self.timing.windows}. What comes in a "
+                "later run joins them.",
+            )
         return self.told(
             WhyReason.ENDED,
             "The streams have ended: at the end of the last run all windows that held events fired. What comes in "

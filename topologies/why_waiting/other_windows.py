@@ -6,13 +6,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import pyarrow as pa
+
 from manager.storage.task_state import TriggeredState
+from topologies.state_tables.key_table import policy_tables
+from topologies.state_tables.selection import has_key
+from topologies.state_tables.task_reader import TaskReader, key_columns
 from topologies.why_waiting.explanation import Explanation
 from topologies.why_waiting.open_windows import OpenWindow, windows_still_open
 from topologies.why_waiting.question import events_in_words
 from topologies.why_waiting.stored_events import WaitingEvents, waiting_events
 from topologies.why_waiting.why_answer import WhyAnswer, WhyReason
-from windowing.time.timestamps import show
+from windowing.time.timestamps import from_datetime, show
 
 
 class OtherWindows:
@@ -105,6 +110,60 @@ class OtherWindows:
         if accounts["purged"]:
             told.append(f"Purged: {accounts['purged']:,}. Their windows were cleared without a call of the bolt.")
         return replace(self.by.told(WhyReason.TRIGGER if count else WhyReason.NOTHING, *told), waiting=count)
+
+    def of_policies(self) -> WhyAnswer:
+        """Windows that policies of the user's own decide about."""
+        trigger, eviction = self.by.timing.policies
+        waiting = waiting_events(self.by.state, self.by.timing, self.by.store, self.by.question.key)
+        count = int(waiting.counts.sum())
+        told = [f"{_wait(count, self.by.for_key)}: {self.by.timing.windows}."]
+        if self.by.question.window is not None:
+            told.append("Where such windows end is known when they fire, so they cannot be asked for by their end.")
+        told += self._of_units(trigger, eviction)
+        if not self.by.timing.event_time or not len(waiting.times):
+            return replace(self.by.told(WhyReason.POLICY if count else WhyReason.NOTHING, *told), waiting=count)
+        current = self.by.state.watermark.current
+        behind = waiting.times if current is None else waiting.times[waiting.times > current - self.by.timing.past_end]
+        if len(behind):
+            at = "there is no watermark yet" if current is None else f"the watermark is at {show(current)}"
+            told.append(f"{trigger} has not been told of {events_in_words(len(behind))}: {at}.")
+            told += self.by.what_holds(None, int(behind.min()))
+        return replace(self.by.told(WhyReason.POLICY, *told), waiting=count)
+
+    def _of_units(self, trigger: str, eviction: str) -> Iterator[str]:
+        """What the policies have been told, and their states: of a task, of the key that is asked for, or in all."""
+        tasks = [
+            TaskReader(self.by.state, number, self.by.store, self.by.timing)
+            for number in range(len(self.by.state.tasks))
+        ]
+        names = key_columns(self.by.timing) if any(self.by.timing.keys) else ()
+        table = policy_tables(tasks, pa.schema([(name, pa.null()) for name in names]))["policies"]
+        if self.by.question.key is not None and names:
+            shown = [name if name in table.column_names else f"key.{name}" for name in names]
+            table = table.filter(pa.array(has_key(table, shown, self.by.question.key)))
+        rows = table.to_pylist()
+        events = sum(row["events"] for row in rows)
+        if not rows or not events:
+            yield f"{trigger} fires when its hooks say so: it has been told of no event{self.by.for_key} yet."
+            return
+        last = show(max(int(from_datetime(row["time"])) for row in rows if row["time"] is not None))
+        of = "" if len(rows) == 1 else f" of {len(rows):,} {'keys' if names else 'tasks'}"
+        head = (
+            f"{trigger} fires when its hooks say so: it has been told of {events_in_words(events)}{of}, last at {last}"
+        )
+        if len(rows) > 1:
+            yield f"{head}. windbolt state shows the states of {trigger} and {eviction}, for each."
+            return
+        (row,) = rows
+        yield f"{head}; its state is {row['trigger']}."
+        fired = (
+            "It has not fired yet" if row["fired"] is None else f"It last fired at {show(from_datetime(row['fired']))}"
+        )
+        moment = row["next_moment"]
+        asked = "it has asked for no moment" if moment is None else f"its next moment is {show(from_datetime(moment))}"
+        yield f"{fired}; since then {events_in_words(row['events_since'])}; {asked}."
+        if row["eviction"] != "{}":
+            yield f"The state of {eviction} is {row['eviction']}."
 
     def of_counts(self) -> WhyAnswer:
         """Windows that are of a number of events, or fire by one."""

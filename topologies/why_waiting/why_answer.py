@@ -24,6 +24,7 @@ class WhyReason(StrEnum):
     CLOCK = "the clock has not reached it"
     COUNT = "it fires by the number of events"
     TRIGGER = "a trigger of keys fires it"
+    POLICY = "a policy of the user's own fires it"
     KEYS = "each key has a watermark of its own"
     EMPTY = "no event is in it"
     SUPPRESSED = "it ends before the first output"

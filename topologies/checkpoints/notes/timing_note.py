@@ -68,6 +68,8 @@ class BoltTiming:
     """How far the watermark stays behind the estimated arrival time; None where it does not follow the clock."""
     trigger: bool
     """Whether a trigger of keys fires the windows."""
+    policies: list[str]
+    """The names of its trigger and its eviction, where policies of a user's own decide; else empty."""
     empty_windows: bool
     keys: list[list[str]]
     """Per input: the columns of its key; none where the bolt has none."""
@@ -162,6 +164,7 @@ class BoltTiming:
             if settings.estimate_arrival and arrival is not None and arrival.late is not None
             else None,
             trigger=settings.key_trigger is not None,
+            policies=[type(node.trigger).__name__, type(node.eviction).__name__] if node.by_policies else [],
             empty_windows=settings.empty_windows_until is not None,
             keys=[list(key) for key in node.keys],
             assigners=[assigner_values(each) for each in node.assigners],

@@ -184,7 +184,7 @@ def _held(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]
             "panes": settings.panes,
             "windows without events": settings.empty_windows_until,
             "lifetimes of events": settings.lifetime,
-            "events that have expired": node.remembers or None,
+            "events that have expired": (node.remembers and not node.by_policies) or None,
         }
         for words, given in extras.items():
             if given is not None:

@@ -16,7 +16,7 @@ from manager.queue.queue_state import QueueState
 from manager.storage.segments.ref import Ref
 from manager.storage.segments.refs import Refs
 from manager.storage.segments.segments import SegmentStore, SegmentWriter
-from manager.storage.task_state import AssignedState, TaskState, TriggeredState, WindowsState
+from manager.storage.task_state import AssignedState, PolicyState, TaskState, TriggeredState, WindowsState
 from policies.marks import NONE
 from topologies.checkpoints.rescaling.move_queues import MovedTasks
 from topologies.checkpoints.rescaling.routes import Route
@@ -112,14 +112,15 @@ class HeldMove:
         for task in range(self.route.parallelism):
             due = [states[number].next_due for number in self._feeds[task]]
             of_keys = records[task]
-            moved.append(
-                TriggeredState(
-                    next_due=min((time for time in due if time is not None), default=None),
-                    open_windows=self._open_windows(task, codes[task]),
-                    keys=self._add(None if of_keys is None else _sorted(of_keys, KEY_COLUMN)),
-                    codes=self._add(codes[task]),
-                )
+            state = TriggeredState(
+                next_due=min((time for time in due if time is not None), default=None),
+                open_windows=self._open_windows(task, codes[task]),
+                keys=self._add(None if of_keys is None else _sorted(of_keys, KEY_COLUMN)),
+                codes=self._add(codes[task]),
             )
+            ends = [each.last_end for each in states if isinstance(each, PolicyState) and each.last_end is not None]
+            by_policies = any(isinstance(each, PolicyState) for each in states)
+            moved.append(PolicyState(**vars(state), last_end=max(ends, default=None)) if by_policies else state)
         return moved
 
     def _open_windows(self, task: int, codes: pa.Table | None) -> int:

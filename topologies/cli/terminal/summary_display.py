@@ -14,6 +14,7 @@ from manager.accounts import SHOWN
 from topologies.cli.terminal.consoles import say
 from topologies.cli.terminal.time_table import counter_words, start_words, time_table
 from topologies.engine.batch.report import BoltReport
+from topologies.graph.describing import window_in_words
 from topologies.run.bolt_totals import BoltTotals
 from topologies.run.readable import number
 from topologies.run.summary import Summary
@@ -21,6 +22,7 @@ from topologies.topology import Topology
 from windowing.data.returned_rows import DEFAULT_STREAM
 
 _T = TypeVar("_T")
+_CLOSED = " The open windows have been closed"
 _FIRST_COLUMN, _GAP, _NARROWEST = 16, 3, 9
 """Widths of a table of accounts, in characters: of its first column, between two, and of a number."""
 
@@ -71,12 +73,23 @@ def _state_words(topology: Topology, summary: Summary, checkpoint: str) -> str:
     last = summary.last
     if last is not None and last.closing and any(bolt.accounts.get("received") for bolt in last.bolts.values()):
         by_event_time = any(node.event_time for node in topology.windowed.values())
-        text += " The open windows have been closed" + (
+        left = "".join(_still_pending(topology, last.bolts))
+        text += (" The streams have ended, and what was due has fired" if left else _CLOSED) + (
             ": what is earlier than their ends will be late (--keep-open leaves them open)."
             if by_event_time
             else " (--keep-open leaves them open)."
         )
+        text += left
     return text
+
+
+def _still_pending(topology: Topology, bolts: dict[str, BoltReport]) -> Iterator[str]:
+    """What the end of the streams has left in no window, and why."""
+    for name, bolt in bolts.items():
+        pending = bolt.accounts.get("pending", 0)
+        if pending and name in topology.windowed:
+            events = "1 event is" if pending == 1 else f"{number(pending)} events are"
+            yield f" Of {name!r} {events} in no window, and pending: {window_in_words(topology.windowed[name])}."
 
 
 def accounts_table(bolts: dict[str, BoltReport], of_all: str = "") -> Group:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from policies.protocol import Policy
 from topologies.compose.checks.checked_bolt import CheckedBolt
 from topologies.graph.inner_columns import RECORDED, RETRACTED
 from windowing.errors import ConfigError
@@ -169,6 +170,15 @@ def policies(bolt: CheckedBolt) -> Iterator[ConfigError]:
     for other, (has, why) in NOT_WITH_A_POLICY.items():
         if has(bolt):
             yield from bolt.exclusions("a policy of its own", {other: True}, why)
+    for policy in (bolt.settings.eviction, bolt.settings.trigger):
+        if isinstance(policy, Policy):
+            try:
+                names = sorted(policy.columns_read or ())
+            except ConfigError as error:
+                yield error
+                continue
+            for name in names:
+                yield from bolt.column(f"{type(policy).__name__}.reads", name, everywhere=True)
 
 
 def key_trigger(bolt: CheckedBolt) -> Iterator[ConfigError]:

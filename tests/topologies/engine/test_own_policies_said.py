@@ -1,0 +1,267 @@
+"""What is said of policies of a user's own: errors, accounts, the state, why; and where their state is moved to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from policies import (
+    Action,
+    EvictionContext,
+    EvictionPolicy,
+    QueuedEvent,
+    QueuedEvents,
+    TriggerContext,
+    TriggerPolicy,
+)
+from tests.topologies.engine.test_own_policies import Cut, Row, Show, run, topology_of
+from windowing import BoltError, Panes, Session, TopologyError, seconds
+from windowing.bolts.windowed_bolt import WindowedBolt
+
+ROWS: list[Row] = [
+    {"id": place, "key": place % 2, "value": value, "ts": 1_000 * place}
+    for place, value in enumerate([1, 2, 9, 4, 9, 5, 6, 7])
+]
+
+
+class OnNine(TriggerPolicy):
+    """Fires with every nine, and counts."""
+
+    state_types: ClassVar[dict[str, type]] = {"events": int}
+
+    def track(self, event: QueuedEvent, context: TriggerContext) -> Any:
+        context.state["events"] += 1
+        return event["value"] == 9
+
+
+class All(EvictionPolicy):
+    """Every event is in every window."""
+
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> Any:
+        return Action.PROCESS
+
+
+def timed(bolt: WindowedBolt | None = None, **policies: Any) -> WindowedBolt:
+    return (bolt or Show()).with_timestamp_field("ts").with_policies(**policies)
+
+
+# ---- the events that an eviction is asked about (findings 1 and 2)
+
+
+def test_an_eviction_is_asked_about_events_up_to_the_firing_one_and_none_beyond() -> None:
+    bolt = timed(trigger=OnNine(), eviction=All())
+    for cut in ([], [1] * 8, [3, 3]):
+        assert [row["held"] for row in run(bolt, ROWS, Cut(cut))] == [[0, 1, 2], [0, 1, 2, 3, 4]]
+
+
+def test_with_an_eviction_alone_the_ends_do_not_depend_on_the_cut() -> None:
+    rows = [{**row, "ts": 9_000 * row["id"]} for row in ROWS]
+    bolt = timed(Show().with_window("1m", "20s"), eviction=All())
+    found = [run(bolt, rows, Cut(cut)) for cut in ([], [1] * 8, [5])]
+    assert found[0] == found[1] == found[2]
+    assert [row["ends"] // 1_000_000 for row in found[0]] == [0, 20, 40, 60, 80]
+
+
+def test_the_number_of_an_event_is_the_same_in_all_hooks_after_others_have_expired() -> None:
+    @dataclass(frozen=True)
+    class Marked(EvictionPolicy):
+        state_types: ClassVar[dict[str, type]] = {"marked": list}
+
+        def track(self, event: QueuedEvent, context: EvictionContext) -> None:
+            if event["value"] in (2, 4, 5):
+                context.state["marked"] = [*context.state["marked"], event.number]
+
+        def evict(self, event: QueuedEvent, context: EvictionContext) -> Any:
+            assert event.number == event["id"]
+            return Action.PROCESS if event.number in context.state["marked"] else Action.EXPIRE
+
+    for cut in ([], [1] * 8):
+        found = run(timed(trigger=OnNine(), eviction=Marked()), ROWS, Cut(cut))
+        assert [row["held"] for row in found] == [[1], [1, 3]]
+
+
+def test_an_event_at_the_very_watermark_comes_before_the_moment_of_that_time() -> None:
+    class EachFive(TriggerPolicy):
+        every = seconds(5)
+
+        def on_time(self, time: int, context: TriggerContext) -> bool:
+            return True
+
+    rows = [{"id": place, "key": 0, "value": 0, "ts": ts} for place, ts in enumerate([3_000, 10_000, 5_000, 16_000])]
+    bolt = timed(trigger=EachFive(), eviction=All()).with_lag(seconds(5))
+    for cut in ([], [1] * 4, [2]):
+        assert [row["held"] for row in run(bolt, rows, Cut(cut))][:2] == [[0, 2], [0, 2, 1]]
+
+
+# ---- the end of the streams (finding 5)
+
+
+def test_at_the_end_of_the_streams_moments_pass_and_a_trigger_is_told() -> None:
+    class Pause(TriggerPolicy):
+        def track(self, event: QueuedEvent, context: TriggerContext) -> bool:
+            context.wake_at = event.timestamp + 2_500_000
+            return False
+
+        def on_time(self, time: int, context: TriggerContext) -> bool:
+            return True
+
+    class AtTheEnd(TriggerPolicy):
+        def on_end(self, context: TriggerContext) -> bool:
+            return context.count > context.fired_count
+
+    (pause,) = run(timed(trigger=Pause(), eviction=All()), ROWS, Cut([]))
+    (end,) = run(timed(trigger=AtTheEnd(), eviction=All()), ROWS, Cut([4]))
+    assert (pause["ends"], end["ends"]) == (9_500_000, 7_000_000)
+    assert pause["held"] == end["held"] == list(range(8))
+
+
+# ---- errors (finding 6)
+
+
+def failing(**policies: Any) -> str:
+    with pytest.raises(BoltError) as caught:
+        run(timed(**policies), ROWS, Cut([2]))
+    return str(caught.value)
+
+
+def trigger_of(track: Callable[[Any, QueuedEvent, TriggerContext], Any]) -> TriggerPolicy:
+    kind = type("Mine", (OnNine,), {"track": track})
+    made: TriggerPolicy = kind()
+    return made
+
+
+def test_an_exception_of_a_policy_names_policy_bolt_task_event_and_line() -> None:
+    def track(self: Any, event: QueuedEvent, context: TriggerContext) -> Any:
+        return event["valu"] == 9 if event.number == 2 else False
+
+    said = failing(trigger=trigger_of(track), eviction=All())
+    assert "bolt 'show' failed in track of Mine(), task 0: event 2 at 1970-01-01T00:00:02Z, in batch 1" in said
+    assert "KeyError: 'valu'; did you mean 'value'?" in said
+    assert "test_own_policies_said.py:" in said
+    assert "in track" in said
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (None, "it answered None (NoneType); the answers are True, False and Fire.BEFORE"),
+        (np.True_, "(bool"),
+        (1, "it answered 1 (int)"),
+    ],
+)
+def test_a_wrong_answer_of_a_trigger_is_an_error(answer: Any, words: str) -> None:
+    said = failing(trigger=trigger_of(lambda self, event, context: answer), eviction=All())
+    assert words in said
+    assert "test_own_policies_said.py:" in said
+
+
+def test_a_wrong_answer_of_an_eviction_is_an_error() -> None:
+    class Wrong(EvictionPolicy):
+        def evict(self, event: QueuedEvent, context: EvictionContext) -> Any:
+            return True
+
+    said = failing(trigger=OnNine(), eviction=Wrong())
+    assert "failed in evict of " in said
+    assert "it answered True (bool), which is no Action: use Action.EXPIRE, PROCESS, KEEP or STOP" in said
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({1, 2}, "context.state['seen'] is a set {1, 2}, and state_types declares list"),
+        ([{3}], "context.state['seen'][0] is a set {3}, which JSON does not have"),
+        ([{1: 2}], "context.state['seen'][0] has the key 1 (a int), and keys are kept as texts"),
+        ([(1, 2)], "context.state['seen'][0] is a tuple (1, 2), which JSON does not have"),
+        ([np.int64(3)], "context.state['seen'][0] is a int64 np.int64(3), which JSON does not have"),
+    ],
+)
+def test_a_state_that_cannot_be_stored_names_the_key_and_its_type(value: Any, words: str) -> None:
+    class Seen(OnNine):
+        state_types: ClassVar[dict[str, type]] = {"seen": list, "events": int}
+
+        def track(self, event: QueuedEvent, context: TriggerContext) -> Any:
+            context.state["seen"] = value
+            return False
+
+    said = failing(trigger=Seen(), eviction=All())
+    assert words in said
+    assert "with the state of" in said
+    assert "test_own_policies_said.py:" in said
+
+
+def test_a_state_that_is_not_declared_is_an_error() -> None:
+    def track(self: Any, event: QueuedEvent, context: TriggerContext) -> Any:
+        context.state["other"] = 1
+        return False
+
+    assert "['other'] differ" in failing(trigger=trigger_of(track), eviction=All())
+
+
+def test_a_moment_that_has_passed_is_an_error() -> None:
+    def track(self: Any, event: QueuedEvent, context: TriggerContext) -> Any:
+        context.wake_at = event.timestamp
+        return False
+
+    assert "wake_at was set to 0; it is a whole number of microseconds, later than time, 0" in failing(
+        trigger=trigger_of(track), eviction=All()
+    )
+
+
+def test_answers_on_arrays_are_checked() -> None:
+    class Short(OnNine):
+        def track_all(self, events: QueuedEvents, context: TriggerContext) -> Any:
+            return np.zeros(1, np.bool_)
+
+    class Odd(All):
+        def evict_all(self, events: QueuedEvents, context: EvictionContext) -> Any:
+            return np.ones(len(events), np.bool_)
+
+    assert "it answered an array of bool of shape (1,)" in failing(trigger=Short(), eviction=All())
+    assert "an Action for each of 3 events" in failing(trigger=OnNine(), eviction=Odd())
+
+
+@pytest.mark.parametrize(
+    ("policies", "words"),
+    [
+        ({"trigger": OnNine}, r"trigger=<class .*OnNine'> is not a policy(.|\n)*it is the class, and not an instance"),
+        ({"eviction": OnNine()}, r"eviction=OnNine\(\) is not a policy"),
+        ({"trigger": type("Never", (TriggerPolicy,), {})()}, r"Never overrides none of track,(.|\n)*never fire"),
+        ({"eviction": type("Nothing", (EvictionPolicy,), {})()}, "Nothing overrides none of evict, evict_all"),
+        (
+            {"trigger": type("Sets", (OnNine,), {"state_types": {"a": set}})()},
+            r"Sets\(\): state 'a' is declared set",
+        ),
+        (
+            {"trigger": type("Tables", (OnNine,), {"state_types": {"a": "x long"}})()},
+            r"Tables\(\): state 'a' is declared 'x long'",
+        ),
+        (
+            {"trigger": type("Reads", (OnNine,), {"reads": "value, valeu"})()},
+            r"Reads.reads names 'valeu'; did you mean 'value'\?",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_policy_is_said_as_the_topology_is_built(policies: Any, words: str) -> None:
+    with pytest.raises(TopologyError, match=words):
+        topology_of(timed(**{"trigger": OnNine(), "eviction": All(), **policies}))
+
+
+@pytest.mark.parametrize(
+    ("put", "words"),
+    [
+        (lambda bolt: bolt.with_trigger(Panes(early="1s")), "Panes fire a window before and after its end"),
+        (lambda bolt: bolt.with_empty_windows(until="1h"), "a window without events has an end that is known before"),
+        (lambda bolt: bolt.with_lateness(by="window"), "which window of a policy can still hold an event"),
+        (lambda bolt: bolt.with_window(Session("1m")), "a kind of window says itself"),
+        (lambda bolt: bolt.with_message_id_field("id"), "cannot know how long a policy of its own keeps an event"),
+        (lambda bolt: bolt.with_watermark(per_key=True), "the moments of a policy's keys pass together"),
+    ],
+)
+def test_what_a_policy_cannot_be_combined_with_is_refused_with_the_reason(put: Any, words: str) -> None:
+    bolt = put(Show().with_key("key")).with_timestamp_field("ts")
+    with pytest.raises(TopologyError, match=words):
+        topology_of(bolt.with_policies(trigger=OnNine(), eviction=All()))
