@@ -193,7 +193,7 @@ class PolicyWindows:
 
     def _evaluate(self, unit: int, low: int, high: int, key: Any, frontier: int | None) -> Iterator[_Found]:
         stored = self.records.get(unit)
-        record = self._begun(key) if stored is None else UnitRecord.from_text(stored.cache)
+        record = self._begun(key, None if stored is None else UnitRecord.from_text(stored.cache))
         reach = self.eviction.reach
         trigger = trigger_walk(self.trigger, record, key, None if reach is None else reach.micros)
         numbers = self._numbers[low:high]
@@ -230,15 +230,21 @@ class PolicyWindows:
         place = int(self._places[low]) if low < high else -1
         self.records.put(unit, KeyRecord(timer=timer, cache=record.to_text()), place)
 
-    def _begun(self, key: Any) -> UnitRecord:
-        record = UnitRecord()
-        for policy, name in ((self.trigger, "trigger"), (self.eviction, "eviction")):
-            state = new_state(policy.state_types)
+    def _begun(self, key: Any, stored: UnitRecord | None) -> UnitRecord:
+        """The record of a unit: a new one, or the stored one with the names of states that are declared now."""
+        record = UnitRecord() if stored is None else stored
+        for policy, state in ((self.trigger, record.trigger), (self.eviction, record.eviction)):
+            types = policy.state_types
+            for name in state.keys() - types.keys():
+                del state[name]
+            if state.keys() == types.keys() and stored is not None:
+                continue
+            fresh = new_state(types)
             try:
-                policy.start(state)
+                policy.start(fresh)
             except Exception as error:
-                raise PolicyFailure(policy, "start", "the first event", key, error) from error
-            setattr(record, name, state)
+                raise PolicyFailure(policy, "start", "before the first event", key, error) from error
+            state.update({name: value for name, value in fresh.items() if name not in state})
         return record
 
     @staticmethod

@@ -62,6 +62,14 @@ def test_scenarios_with_a_topology_of_their_own_hold_on_spark(
     assert [(answer.name, answer.differences) for answer in answers if not answer.ok] == []
 
 
+def test_policies_of_ones_own_with_a_key_and_a_state_hold_on_spark(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(SCENARIOS / "beyond")
+    (answer,) = replay_on_spark(scenarios("beyond/own_policies.yaml"), spark=spark)
+    assert answer.ok, answer.differences
+
+
 def test_the_scenarios_of_aggregation_steps_hold_on_spark(spark: SparkSession) -> None:
     chosen = scenarios("handler/*.yaml")
     assert len(chosen) > 35

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.simulation.world.bolts import ByMethod, Expired, Few, Ids, PerUser, Plain, by_amount, picks, sums
+from tests.simulation.world.policies import Enough, Fresh, Near, Passing
 from windowing import (
     Changes,
     Deduplicate,
@@ -51,6 +52,24 @@ def _duration(chance: random.Random) -> Duration:
 
 def _daily(chance: random.Random) -> DailyTrigger:
     return DailyTrigger(DayTime(chance.randrange(24) * hours(1).micros, "Europe/Berlin"), max_empty=2)
+
+
+def _policies(bolt: WindowedBolt, chance: random.Random) -> WindowedBolt:
+    """Policies such as users write, in event time or by the clock; sometimes beside a built-in one."""
+    eviction = chance.choice([Near(chance.choice([5.0, 50.0]), chance.choice([3, 20])), Fresh()])
+    trigger: Any = Passing(chance.choice([1, 3]), chance.randint(1, 4))
+    if chance.random() < 0.5:
+        trigger = Enough(
+            chance.choice([40.0, 300.0]), chance.choice([1, 5]), chance.random() < 0.3, chance.random() < 0.7
+        )
+    match chance.randrange(4):
+        case 0:
+            bolt = bolt.with_window(chance.randint(1, 9)).with_policies(trigger=trigger)
+        case 1:
+            bolt = bolt.with_window(_time(chance), _time(chance)).with_policies(eviction=eviction)
+        case _:
+            bolt = bolt.with_policies(eviction=eviction, trigger=trigger)
+    return bolt if chance.random() < 0.2 else lagging(bolt, chance)
 
 
 _BERLIN = "Europe/Berlin"
@@ -117,6 +136,8 @@ KINDS: dict[str, Chooser] = {
         RuleTrigger(by_amount, c.choice([None, _duration(c)])), refused_stream="refused"),
     "full windows of a key": lambda b, c: b.with_key("user")
     .with_trigger(RuleTrigger(by_amount), max_events=c.randint(2, 6)),
+    "own policies": _policies,
+    "own policies by key": lambda b, c: _policies(b, c).with_key("user"),
     "daily": lambda b, c: b.with_key("user").with_trigger(_daily(c)),
 }  # fmt: skip
 
