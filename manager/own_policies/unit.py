@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from policies.protocol import Policy, QueuedEvent, QueuedEvents
-
 from windowing.time.timestamps import show
 
 if TYPE_CHECKING:

@@ -123,7 +123,7 @@ class OtherWindows:
         if not self.by.timing.event_time or not len(waiting.times):
             return replace(self.by.told(WhyReason.POLICY if count else WhyReason.NOTHING, *told), waiting=count)
         current = self.by.state.watermark.current
-        behind = waiting.times if current is None else waiting.times[waiting.times > current - self.by.timing.past_end]
+        behind = waiting.times if current is None else waiting.times[waiting.times > current]
         if len(behind):
             at = "there is no watermark yet" if current is None else f"the watermark is at {show(current)}"
             told.append(f"{trigger} has not been told of {events_in_words(len(behind))}: {at}.")
@@ -147,7 +147,7 @@ class OtherWindows:
             yield f"{trigger} fires when its hooks say so: it has been told of no event{self.by.for_key} yet."
             return
         last = show(max(int(from_datetime(row["time"])) for row in rows if row["time"] is not None))
-        of = "" if len(rows) == 1 else f" of {len(rows):,} {'keys' if names else 'tasks'}"
+        of = self.by.for_key if len(rows) == 1 else f" of {len(rows):,} {'keys' if names else 'tasks'}"
         head = (
             f"{trigger} fires when its hooks say so: it has been told of {events_in_words(events)}{of}, last at {last}"
         )

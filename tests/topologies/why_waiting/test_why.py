@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from typer.testing import CliRunner
 
+from policies import Action, EvictionContext, EvictionPolicy, QueuedEvent, TriggerContext, TriggerPolicy
 from tests.helpers.places import ROOT
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.cli.app import app
@@ -60,6 +61,29 @@ def sessions() -> WindowedBolt:
 
 def clears_ada(event: Any, call: Any) -> FireResult:
     return FireResult.PURGE if event["user"] == "ada" else FireResult.CONTINUE
+
+
+class OnBob(TriggerPolicy):
+    """Fires with each event of bob's."""
+
+    every = hours(0.5)
+    state_types: ClassVar[dict[str, type]] = {"seen": int}
+
+    def track(self, event: QueuedEvent, context: TriggerContext) -> bool:
+        context.state["seen"] += 1
+        return bool(event["user"] == "bob")
+
+
+class Since(EvictionPolicy):
+    """What has come since the window before."""
+
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
+        return Action.PROCESS if event.number >= context.fired_count else Action.EXPIRE
+
+
+def on_bob() -> WindowedBolt:
+    bolt = Seen().with_timestamp_field("ts").with_lag("1m")
+    return bolt.with_policies(trigger=OnBob(), eviction=Since())
 
 
 def fires_again(**panes: Any) -> WindowedBolt:
@@ -194,6 +218,35 @@ SITUATIONS = {
         WhyReason.CLOCK,
         ["It follows the clock, and fires in the first batch after its end; the last batch was at 2024-05-01"],
         bolt=lambda: Seen().with_tumbling_window("7m"),
+    ),
+    "a policy of one's own fires it": Situation(
+        WhyReason.POLICY,
+        [
+            "2 events wait: what Since keeps, fired by OnBob.",
+            "OnBob fires when its hooks say so: it has been told of 2 events, last at 2024-05-01T12:02:00Z; its state "
+            'is {"seen": 2}.',
+            "It last fired at 2024-05-01T12:01:00Z; since then 1 event; its next moment is 2024-05-01T12:30:00Z.",
+            "OnBob has not been told of 1 event: the watermark is at 2024-05-01T12:02:00Z.",
+            "Input 'orders' holds it",
+        ],
+        bolt=on_bob,
+        orders=[[(1, "bob", "n"), (2, "ada", "n")], [(3, "ada", "n")]],
+        waiting=2,
+    ),
+    "a policy of keys": Situation(
+        WhyReason.POLICY,
+        ["it has been told of 1 event of 'ada'", 'its state is {"seen": 1}', "It has not fired yet"],
+        bolt=lambda: on_bob().with_key("user"),
+        orders=[[(1, "bob", "n"), (2, "ada", "n")], [(3, "ada", "n")]],
+        key="ada",
+        waiting=2,
+    ),
+    "nothing fired at the end for what a policy keeps": Situation(
+        WhyReason.ENDED,
+        ["at the end of the last run nothing fired for 1 event that is in no window yet: what Since keeps, fired by"],
+        bolt=on_bob,
+        orders=[[(1, "bob", "n"), (2, "ada", "n")]],
+        keep_open=False,
     ),
     "a trigger fires it": Situation(
         WhyReason.TRIGGER,
