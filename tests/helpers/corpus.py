@@ -22,6 +22,7 @@ from typing import Any
 from manager.storage.sealed import FORMAT
 from tests.helpers.places import TESTS
 from tests.simulation.world.bolts import COLUMNS, Ids, Plain, by_amount, sums
+from tests.simulation.world.policies import Enough, Near
 from tests.simulation.world.steps import step_made
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
@@ -64,6 +65,9 @@ KINDS: dict[str, Callable[[], WindowedBolt]] = {
     .with_key("user")
     .with_trigger(RuleTrigger(by_amount, seconds(20)), max_events=6, refused_stream="refused"),
     "daily": lambda: Ids().with_key("user").with_trigger(DailyTrigger(DayTime(0, "Europe/Berlin"), max_empty=2)),
+    "policies": lambda: _timed(Ids().with_key("user")).with_policies(
+        eviction=Near(50.0, 20), trigger=Enough(100.0, 5, before=False, at_end=True)
+    ),
     "join": lambda: TemporalJoin("in", "more", on="user", how="full").with_timestamp_field("ts").with_lifetime("until"),
 }  # fmt: skip
 """The bolts of the entries, by the kind of state that they are for. What is here stays: entries know it."""

@@ -626,7 +626,8 @@ SUBCLASSED = {
 MADE_BY_WINDBOLT = {
     "Events", "Summary", "TaskContext", "Topology", "Tuple", "TupleWindow", "WindowBatch", "aggregates.Aggregate",
     "state.StoredState",
-    "Run", "RunStatus", "panes.Pane", "policies.EvictionContext", "policies.QueuedEvent", "presets.Preset",
+    "Run", "RunStatus", "panes.Pane", "policies.EvictionContext", "policies.TriggerContext", "policies.QueuedEvent", "policies.QueuedEvents",
+    "presets.Preset",
     "step.Outputs", "testing.BoltRun", "testing.FiredWindow",
 }  # fmt: skip
 """Classes whose instances users are given, or make by a function."""
@@ -634,7 +635,7 @@ MADE_BY_WINDBOLT = {
 CALLED_BY_WINDBOLT = {
     "for_inputs", "output_schemas", "execute_all", "execute", "forget", "configured", "prepare", "compared", "passes",
     "remembered", "initial_state", "move_state", "onQueryStarted", "onQueryProgress", "onQueryTerminated",
-    "evict", "track", "frontier", "due_at", "idle", "next_firing",
+    "evict", "evict_all", "track", "track_all", "reset", "on_time", "on_arrival", "on_end",
 }  # fmt: skip
 """Methods that users may write, and windbolt calls."""
 
@@ -648,7 +649,7 @@ OF_ITS_PARTS = {
     "MemorySink.check", "FileSpout.outputs", "FileSpout.row_schema", "FileSpout.files", "FileSpout.listed",
     "FileSpout.cut", "FileSpout.batches", "KafkaSpout.outputs", "MemorySpout.outputs", "MemorySpout.tables",
     "FrameSpout.outputs", "EvictionPolicy.window_start", "FileSpout.partition_of", "Partition.of", "Partition.cast",
-    "Partition.applied",
+    "Partition.applied", "Policy.start", "QueuedEvent.row",
     "Events.slice", "Events.take", "Events.sorted", "Events.by_stream", "Events.concat",
     *(
         f"{kind}.{question}"

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from rich.console import Console
 
+from manager.keyed.held import Held
+from manager.keyed.key_states import KeyStates
+from manager.own_policies.policy_windows import PolicyWindows
+from manager.own_policies.unit import UnitRecord
 from policies import (
     Action,
     EvictionContext,
@@ -19,6 +27,10 @@ from policies import (
     TriggerPolicy,
 )
 from tests.topologies.engine.test_own_policies import Cut, Row, Show, run, topology_of
+from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
+from topologies.cli.terminal.summary_display import print_summary
+from topologies.why_waiting.why import why
+from windbolt import state
 from windowing import BoltError, Panes, Session, TopologyError, seconds
 from windowing.bolts.windowed_bolt import WindowedBolt
 
@@ -265,3 +277,83 @@ def test_what_a_policy_cannot_be_combined_with_is_refused_with_the_reason(put: A
     bolt = put(Show().with_key("key")).with_timestamp_field("ts")
     with pytest.raises(TopologyError, match=words):
         topology_of(bolt.with_policies(trigger=OnNine(), eviction=All()))
+
+
+# ---- what is seen of a run (findings 3 and 5)
+
+
+def ended(folder: Path, rows: list[Row], *, keyed: bool = False, keep_open: bool = False) -> str:
+    """What a run with a checkpoint says at its end."""
+    bolt = timed(trigger=OnNine(), eviction=All())
+    builder = TopologyBuilder("own")
+    builder.set_spout(
+        "numbers", spouts.memory("id long, key long, value long, ts long", [tuple(row.values()) for row in rows])
+    )
+    builder.set_bolt("show", bolt.with_key("key") if keyed else bolt, 2 if keyed else 1).fields_grouping(
+        "numbers", "key"
+    )
+    builder.set_sink("out", sinks.memory()).from_("show")
+    topology = builder.build()
+    summary = run_local(topology, RunOptions(str(folder), keep_open=keep_open, clock=lambda: 0))
+    console = Console(file=io.StringIO(), width=200)
+    print_summary(console, topology, summary, str(folder))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_the_end_of_a_run_says_what_is_in_no_window_and_why(tmp_path: Path) -> None:
+    said = ended(tmp_path / "some", ROWS)
+    assert "The streams have ended, and what was due has fired" in said
+    assert "Of 'show' 3 events are in no window, and pending: what All keeps, fired by OnNine." in said
+    assert "open windows have been closed" not in said
+    assert "The open windows have been closed" in ended(tmp_path / "none", ROWS[:5])
+    answer = why(str(tmp_path / "some"), "show")
+    assert "nothing fired for 3 events that are in no window yet" in " ".join(answer.sentences)
+
+
+def test_the_state_of_policies_is_a_table(tmp_path: Path) -> None:
+    ended(tmp_path / "one", ROWS, keep_open=True)
+    (row,) = state.read(str(tmp_path / "one"), "show")["policies"].to_pylist()
+    assert (row["task"], row["events"], row["events_since"], row["trigger"]) == (0, 8, 3, '{"events": 8}')
+    assert row["fired"].timestamp() == 4
+    assert row["next_moment"] is row["key_hash"] is None
+    ended(tmp_path / "keys", ROWS, keyed=True, keep_open=True)
+    rows = state.read(str(tmp_path / "keys"), "show")["policies"].to_pylist()
+    found = {row["key"]: (row["events"], row["trigger"]) for row in rows}
+    assert found == {0: (4, '{"events": 4}'), 1: (4, '{"events": 4}')}
+    (row,) = state.read(str(tmp_path / "keys"), "show", key="0")["policies"].to_pylist()
+    assert row["events_since"] == 1
+
+
+def test_a_name_that_is_declared_anew_begins_as_it_would_in_a_new_task(tmp_path: Path) -> None:
+    class More(OnNine):
+        state_types: ClassVar[dict[str, type]] = {"events": int, "fires": int}
+
+        def start(self, state: dict[str, Any]) -> None:
+            state["fires"] = 7
+
+        def track(self, event: QueuedEvent, context: TriggerContext) -> Any:
+            return super().track(event, context)
+
+    step = Unit(OnNine(), ROWS[:4])
+    assert step.state == {"events": 4}
+    assert Unit(More(), ROWS[4:], step).state == {"events": 8, "fires": 7}
+
+
+class Unit:
+    """A task without a topology: its windows, and what is kept of it."""
+
+    def __init__(self, trigger: TriggerPolicy, rows: list[Row], before: Unit | None = None) -> None:
+        times = np.array([1_000 * row["ts"] for row in rows], np.int64)
+        records = KeyStates(None if before is None else before.records.table(None), ())
+        events = Held(times=times, payload=pa.Table.from_pylist(rows))
+        windows = PolicyWindows(All(), trigger, events, 0, records)
+        self.fired = [window.table.column("id").to_pylist() for window in windows.windows(int(times[-1]))]
+        self.records = records
+        record = records.get(0)
+        assert record is not None
+        self.state = UnitRecord.from_text(record.cache).trigger
+
+
+def test_policies_can_be_run_without_a_topology() -> None:
+    assert Unit(OnNine(), ROWS).fired == [[0, 1, 2], [0, 1, 2, 3, 4]]

@@ -38,8 +38,8 @@ WITHOUT_ROWS = {"count", "count in event time", "time by count", "count by time"
 FIRED_ELSE = {"panes", "panes of new events", "snapshots", "lifetimes"}
 """At the end a window fires again only if it has new events, or was not complete; StreamInsight's do not fire then."""
 FIRED_AT_THE_END = sorted({*KINDS, *GRIDS} - WITHOUT_ROWS - FIRED_ELSE)
-UNCOUNTED = {"lasting events"}
-"""The metric is silent where windows on a grid hold events that last."""
+UNCOUNTED = {"lasting events", "own policies", "own policies by key"}
+"""The metric is silent where windows on a grid hold events that last, and where a user's policies decide."""
 BY_TRIGGER = {"a count of a key", "a rule of a key", "full windows of a key", "daily"}
 
 
