@@ -626,7 +626,8 @@ SUBCLASSED = {
 MADE_BY_WINDBOLT = {
     "Events", "Summary", "TaskContext", "Topology", "Tuple", "TupleWindow", "WindowBatch", "aggregates.Aggregate",
     "state.StoredState",
-    "Run", "RunStatus", "panes.Pane", "policies.EvictionContext", "policies.TriggerContext", "policies.QueuedEvent", "policies.QueuedEvents",
+    "Run", "RunStatus", "panes.Pane", "policies.EvictionContext", "policies.TriggerContext",
+    "policies.QueuedEvent", "policies.QueuedEvents",
     "presets.Preset",
     "step.Outputs", "testing.BoltRun", "testing.FiredWindow",
 }  # fmt: skip

@@ -16,7 +16,7 @@ from manager.keyed.byte_sizes import byte_sizes
 from manager.keyed.held import Held
 from manager.keyed.key_states import KeyStates
 from manager.storage.checkpoint import MemoryCheckpoint
-from manager.triggered import remaining_capacity
+from manager.triggered import evaluation
 from manager.triggered.triggered_windows import TriggeredWindows
 from tests.topologies.engine.test_trigger_properties import (
     LOG,
@@ -221,7 +221,7 @@ def test_far_from_the_bound_nothing_is_measured(monkeypatch: pytest.MonkeyPatch)
     def measured(table: pa.Table) -> Any:
         raise AssertionError
 
-    monkeypatch.setattr(remaining_capacity, "byte_sizes", measured)
+    monkeypatch.setattr(evaluation, "byte_sizes", measured)
     windows = evaluated(CountTrigger(Count(2)), [100] * 50, Capacity(None, 10_000))
     assert len(list(fired_of(windows))) == 25
     with pytest.raises(AssertionError):

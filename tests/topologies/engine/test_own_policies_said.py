@@ -349,7 +349,7 @@ class Unit:
         events = Held(times=times, payload=pa.Table.from_pylist(rows))
         windows = PolicyWindows(All(), trigger, events, 0, records)
         self.fired = [window.table.column("id").to_pylist() for window in windows.windows(int(times[-1]))]
-        self.records = records
+        self.records: KeyStates = records
         record = records.get(0)
         assert record is not None
         self.state = UnitRecord.from_text(record.cache).trigger

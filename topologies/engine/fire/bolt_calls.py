@@ -16,7 +16,7 @@ import pyarrow as pa
 from manager.storage.segments.ref import Ref
 from manager.storage.segments.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import BoltTaskState, is_over
-from manager.triggered.key_firings import Forgotten
+from manager.triggered.evaluation import Forgotten
 from topologies.engine.failures.user_code import bolt_failure, failed
 from topologies.engine.failures.whereabouts import worker_position
 from topologies.engine.fire.call_limits import CallLimits

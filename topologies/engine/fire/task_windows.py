@@ -11,7 +11,7 @@ from manager.slices.slicing import Slicing
 from manager.storage.segments.ref import Ref
 from manager.storage.segments.segments import SegmentWriter
 from manager.storage.task_state import WindowsState
-from manager.triggered.key_firings import Forgotten
+from manager.triggered.evaluation import Forgotten
 from topologies.engine.admission.deciding import AdmissionContext
 from topologies.engine.fire.admitting import Admitted
 from windowing.window import TupleWindow
