@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -319,7 +320,12 @@ Answer = bool | Fire
 
 def overrides(policy: Policy, *hooks: str) -> bool:
     """True if a class of a user's, that of a policy or one above it, defines one of the hooks."""
-    return any(hook in vars(kind) for kind in _of_users(type(policy)) for hook in hooks)
+    return _defines(type(policy), hooks)  # type: ignore[arg-type]  # classes can be hashed
+
+
+@lru_cache(maxsize=1_000)
+def _defines(kind: type, hooks: tuple[str, ...]) -> bool:
+    return any(hook in vars(each) for each in _of_users(kind) for hook in hooks)
 
 
 def _of_users(kind: type) -> Iterator[type]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,8 +77,11 @@ class AskedEviction(EvictionWalk):
         self._retained: list[int] = []
         self._columns: NDArray[np.int64] = np.zeros(0, np.int64)
         self._event = QueuedEvent(0, 0, held.lists, 0, held.streams)
-        if not self._by_columns or (self._tracks and not self._tracks_all):
-            self._lists = (numbers.tolist(), held.times.tolist(), held.places.tolist())
+
+    @cached_property
+    def _lists(self) -> tuple[list[int], list[int], list[int]]:
+        """The numbers, times and places of the events, for hooks that are called event by event."""
+        return self._numbers.tolist(), self._held.times.tolist(), self._held.places.tolist()
 
     def _members(self, firing: Firing, stop: int) -> NDArray[np.int64]:
         context = self._context
@@ -205,15 +209,17 @@ class TimedEviction(EvictionWalk):
         self.expired[:stop] |= times <= start if self.policy.bounds is Bounds.END else times < start
 
 
+def is_asked(policy: EvictionPolicy) -> bool:
+    """True for an eviction that is asked about the events of each window; others let events expire without one."""
+    built_in = isinstance(policy, CountEvictionPolicy | TimeEvictionPolicy)
+    return not built_in or overrides(policy, "evict", "evict_all", "track", "track_all")
+
+
 def eviction_walk(
     policy: EvictionPolicy, record: UnitRecord, key: Any, held: ToldEvents, numbers: NDArray[np.int64]
 ) -> EvictionWalk:
     """The walk of an eviction."""
-    kind: type[EvictionWalk] = AskedEviction
-    if not overrides(policy, "evict", "evict_all", "track", "track_all"):
-        match policy:
-            case CountEvictionPolicy():
-                kind = CountedEviction
-            case TimeEvictionPolicy():
-                kind = TimedEviction
+    if is_asked(policy):
+        return AskedEviction(policy, record, key, held, numbers)
+    kind = CountedEviction if isinstance(policy, CountEvictionPolicy) else TimedEviction
     return kind(policy, record, key, held, numbers)

@@ -13,8 +13,8 @@ from manager.accounts import Accounts
 from manager.keyed.held import GONE, LAST, SEEN, Held
 from manager.keyed.key_states import KeyRecord, KeyStates
 from manager.keyed.sorted_events import SortedEvents
-from manager.own_policies.eviction_walk import HeldWindow, eviction_walk
-from manager.own_policies.trigger_walk import trigger_walk
+from manager.own_policies.eviction_walk import HeldWindow, eviction_walk, is_asked
+from manager.own_policies.trigger_walk import Firing, trigger_walk
 from manager.own_policies.unit import PolicyFailure, ToldEvents, UnitRecord
 from manager.storage.segments.take_rows import take_rows
 from policies.marks import NONE
@@ -63,6 +63,7 @@ class PolicyWindows:
         place. ``key`` are the columns of the key; none for one unit, the task."""
         self.eviction, self.trigger, self.records, self._task = eviction, trigger, records, task
         self._by_arrival = event_time and overrides(trigger, "on_arrival")
+        self._asks_eviction = is_asked(eviction)
         self._sorted = SortedEvents(events, streams, (tuple(key),) * len(streams) if key else ())
         self._source = _Positions(self._sorted)
         count, arrange = len(events), self._sorted._sorted
@@ -124,8 +125,10 @@ class PolicyWindows:
         """Yield what fires when time has come to a frontier (microseconds; FOREVER: the streams end), in order of (end,
         key), for each unit in its order. None: only what fires on arrival. Raises PolicyFailure."""
         found = list[_Found]()
-        for unit, (low, high, key) in self._units(frontier).items():
-            found.extend(self._evaluate(unit, low, high, key, frontier))
+        units = self._units(frontier)
+        texts = self.records.caches_of(list(units))
+        for (unit, (low, high, key)), text in zip(units.items(), texts, strict=True):
+            found.extend(self._evaluate(unit, low, high, key, text, frontier))
         found.sort(key=lambda window: (window.reference, window.hash))  # stable: windows of a unit stay in order
         before: dict[int, NDArray[np.int64]] = {}
         windowed = np.zeros(len(self._times), np.bool_)
@@ -191,9 +194,9 @@ class PolicyWindows:
 
     _starts: dict[int, tuple[int, int]] | None = None
 
-    def _evaluate(self, unit: int, low: int, high: int, key: Any, frontier: int | None) -> Iterator[_Found]:
-        stored = self.records.get(unit)
-        record = self._begun(key, None if stored is None else UnitRecord.from_text(stored.cache))
+    def _evaluate(self, unit: int, low: int, high: int, key: Any, text: str, frontier: int | None) -> Iterator[_Found]:
+        """Yield the windows of a unit, of which ``text`` is the stored record."""
+        record = self._begun(key, UnitRecord.from_text(text) if text else None)
         reach = self.eviction.reach
         trigger = trigger_walk(self.trigger, record, key, None if reach is None else reach.micros)
         numbers = self._numbers[low:high]
@@ -208,19 +211,9 @@ class PolicyWindows:
                 trigger.fire()
         if frontier is not None:
             trigger.pass_until(frontier)
-        positions = np.concatenate(told)
-        held = ToldEvents(
-            self._times[positions],
-            self._places[positions],
-            self._all_columns.lists,
-            self._all_columns.arrays,
-            self._streams,
-        )
-        eviction = eviction_walk(self.eviction, record, key, held, self._numbers[positions])
-        for window in eviction.windows(trigger.firings):
-            yield self._found(window, unit, key, positions)
-        eviction.clear()
-        self._gone[positions[eviction.expired]] = True
+        if trigger.firings or not self._asks_eviction:
+            positions = np.concatenate(told)
+            yield from self._evicted(unit, key, record, positions, trigger.firings)
         if record.time is not None:
             self.reached = record.time if self.reached is None else max(self.reached, record.time)
         _check_state(self.trigger, record.trigger, key)
@@ -229,6 +222,23 @@ class PolicyWindows:
         timer = NONE if moment is None else trigger.due_at(moment)
         place = int(self._places[low]) if low < high else -1
         self.records.put(unit, KeyRecord(timer=timer, cache=record.to_text()), place)
+
+    def _evicted(
+        self, unit: int, key: Any, record: UnitRecord, positions: NDArray[np.int64], firings: Sequence[Firing]
+    ) -> Iterator[_Found]:
+        """Yield the windows that hold events, of the told ones at these positions; what expires is gone."""
+        held = ToldEvents(
+            self._times[positions],
+            self._places[positions],
+            self._all_columns.lists,
+            self._all_columns.arrays,
+            self._streams,
+        )
+        eviction = eviction_walk(self.eviction, record, key, held, self._numbers[positions])
+        for window in eviction.windows(firings):
+            yield self._found(window, unit, key, positions)
+        eviction.clear()
+        self._gone[positions[eviction.expired]] = True
 
     def _begun(self, key: Any, stored: UnitRecord | None) -> UnitRecord:
         """The record of a unit: a new one, or the stored one with the names of states that are declared now."""
@@ -262,7 +272,7 @@ class PolicyWindows:
     def _in_turn(self, low: int, high: int, key: Any, frontier: int | None) -> Iterator[tuple[NDArray[np.int64], bool]]:
         """Yield the events of a unit that are to be told, in order: (positions, whether an event on arrival fires
         behind them)."""
-        waiting = low + np.flatnonzero(self._waiting[low:high])
+        waiting = low + np.flatnonzero((self._numbers[low:high] < 0) & ~self._gone[low:high])
         if self._by_arrival:
             for last in self._firing_arrivals(waiting, key):
                 arrived = self._places[waiting] <= last

@@ -35,7 +35,7 @@ from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.sources.splits import TableSource
 from topologies.topology import Topology
-from windowing import Count, TupleWindow, WindowedBolt, millis
+from windowing import AggregateBolt, Count, TopN, TupleWindow, WindowedBolt, WindowJoin, aggregates, millis
 from windowing.time.durations import Duration
 
 Row = dict[str, Any]
@@ -412,3 +412,85 @@ def test_event_by_event_the_built_in_policies_give_the_same_windows(
     storm = plain.with_window(Count(length) if counted else millis(length), Count(slide) if every else millis(slide))
     for cut in ([], [1] * len(rows), sizes):
         assert run(bolt_of(eviction, trigger, keyed=False), rows, Cut(cut)) == run(storm, rows, Cut([]))
+
+
+# ---- other bolts, inputs and times
+
+
+def rows_of(bolt: WindowedBolt, names: Sequence[str], steps: Sequence[tuple[int, dict[str, list[Row]]]]) -> list[Row]:
+    """What a bolt emits that reads these spouts; a step is the clock, and the rows of each spout."""
+    builder, sink = TopologyBuilder("other"), sinks.memory()
+    for name in names:
+        builder.set_spout(name, spouts.memory("id long, key long, value long, ts long"))
+    declared = builder.set_bolt("bolt", bolt)
+    for name in names:
+        declared = declared.global_grouping(name)
+    builder.set_sink("out", sink).from_("bolt")
+    topology = builder.build()
+    step = MicroBatch(topology, MemoryCheckpoint(), InProcess())
+    for number, (clock, arrived) in enumerate(steps):
+        tables = [
+            TableSource(name, pa.Table.from_pylist(rows, schema=topology.spouts[name].outputs["default"]))
+            for name, rows in arrived.items()
+        ]
+        step.run(BatchPlan(number, TimeAdvance(clock), tables))
+        for part in step.manifest.bolts.values():
+            part.accounts.check(part.pending, "bolt")
+    return list(sink.rows)
+
+
+def row(number: int, key: int, value: int, ts: int) -> Row:
+    return {"id": number, "key": key, "value": value, "ts": ts}
+
+
+class EachThird(TriggerPolicy):
+    """Fires with each third event, and after a pause of a second."""
+
+    def track(self, event: QueuedEvent, context: TriggerContext) -> Any:
+        context.wake_at = context.time + 1_000_000
+        return event.number % 3 == 2
+
+    def on_time(self, time: int, context: TriggerContext) -> Any:
+        return context.count > context.fired_count
+
+
+class SinceLast(EvictionPolicy):
+    """What has come since the window before."""
+
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
+        return Action.PROCESS if event.number >= context.fired_count else Action.EXPIRE
+
+
+def test_an_aggregate_bolt_and_a_ready_bolt_take_policies() -> None:
+    rows = [row(n, n % 2, n, 100 * n) for n in range(7)]
+    policies = {"trigger": EachThird(), "eviction": SinceLast()}
+    sums = AggregateBolt("key", total=aggregates.sum("value")).with_timestamp_field("ts").with_policies(**policies)
+    found = rows_of(sums, ["a"], [(0, {"a": rows[:4]}), (0, {"a": rows[4:]})])
+    assert found == [{"key": 0, "total": 2}, {"key": 1, "total": 1}, {"key": 0, "total": 4}, {"key": 1, "total": 8}]
+    best = TopN(1, "value").with_timestamp_field("ts").with_policies(**policies)
+    assert [each["value"] for each in rows_of(best, ["a"], [(0, {"a": rows})])] == [2, 5]
+
+
+def test_a_join_of_two_streams_takes_policies_that_know_the_stream() -> None:
+    class OnB(TriggerPolicy):
+        def track(self, event: QueuedEvent, context: TriggerContext) -> Any:
+            return event.stream == "b"
+
+    join = WindowJoin("a", "b", on="key", rename="{stream}_{column}").with_timestamp_field("ts")
+    join = join.with_policies(trigger=OnB(), eviction=SinceLast())
+    given = {"a": [row(0, 1, 0, 10), row(1, 2, 0, 20), row(2, 1, 0, 40)], "b": [row(9, 1, 0, 30), row(8, 1, 0, 50)]}
+    found = rows_of(join, ["a", "b"], [(0, given), (0, {"a": [row(3, 1, 0, 99)], "b": [row(7, 1, 0, 99)]})])
+    assert [(each["a_id"], each["b_id"]) for each in found] == [(0, 9), (2, 8)]
+
+
+def test_in_processing_time_events_and_moments_follow_the_clock() -> None:
+    bolt = Show().with_time(processing=True).with_policies(trigger=EachThird(), eviction=SinceLast())
+    steps = [
+        (1_000_000, {"a": [row(0, 0, 0, 0), row(1, 0, 0, 0)]}),
+        (1_500_000, {"a": [row(2, 0, 0, 0), row(3, 0, 0, 0)]}),
+        (2_500_000, {}),  # not past the moment
+        (2_500_001, {}),
+        (9_000_000, {"a": [row(4, 0, 0, 0)]}),
+    ]
+    found = [(each["ends"], each["held"]) for each in rows_of(bolt, ["a"], steps)]
+    assert found == [(1_500_000, [0, 1, 2]), (2_500_000, [3])]
