@@ -463,7 +463,7 @@ class SinceLast(EvictionPolicy):
 
 def test_an_aggregate_bolt_and_a_ready_bolt_take_policies() -> None:
     rows = [row(n, n % 2, n, 100 * n) for n in range(7)]
-    policies = {"trigger": EachThird(), "eviction": SinceLast()}
+    policies: Any = {"trigger": EachThird(), "eviction": SinceLast()}
     sums = AggregateBolt("key", total=aggregates.sum("value")).with_timestamp_field("ts").with_policies(**policies)
     found = rows_of(sums, ["a"], [(0, {"a": rows[:4]}), (0, {"a": rows[4:]})])
     assert found == [{"key": 0, "total": 2}, {"key": 1, "total": 1}, {"key": 0, "total": 4}, {"key": 1, "total": 8}]
@@ -480,7 +480,7 @@ def test_a_join_of_two_streams_takes_policies_that_know_the_stream() -> None:
     join = join.with_policies(trigger=OnB(), eviction=SinceLast())
     given = {"a": [row(0, 1, 0, 10), row(1, 2, 0, 20), row(2, 1, 0, 40)], "b": [row(9, 1, 0, 30), row(8, 1, 0, 50)]}
     found = rows_of(join, ["a", "b"], [(0, given), (0, {"a": [row(3, 1, 0, 99)], "b": [row(7, 1, 0, 99)]})])
-    assert [(each["a_id"], each["b_id"]) for each in found] == [(0, 9), (2, 8)]
+    assert [(each["a_id"], each["b_id"]) for each in found] == [(0, 9), (2, 8), (3, 7)]
 
 
 def test_in_processing_time_events_and_moments_follow_the_clock() -> None:
