@@ -158,7 +158,9 @@ class AskedEviction(EvictionWalk):
         if not len(asked):
             return asked
         about = f"the window that ends at {show(self._context.reference)}"
-        events = self._held.picked(asked).columns(self._numbers[asked])
+        run = int(asked[-1]) - int(asked[0]) == len(asked) - 1  # they ascend, so they follow each other
+        which = slice(int(asked[0]), int(asked[-1]) + 1) if run else asked
+        events = self._held.picked(which).columns(self._numbers[which])
         actions = call(self, "evict_all", about, events, self._context)
         good = isinstance(actions, np.ndarray) and actions.dtype.kind in "iu" and actions.shape == asked.shape
         if not good or actions.min() < _EXPIRE or actions.max() > _STOP:
@@ -168,11 +170,10 @@ class AskedEviction(EvictionWalk):
             )
         if actions.max() == _STOP:
             actions = np.where(np.arange(len(actions)) >= np.argmax(actions == _STOP), _KEEP, actions)
-        gone = actions == _EXPIRE
-        self.expired[asked[gone]] = True
+        gone, members = actions == _EXPIRE, actions == _PROCESS
+        self.expired[which] |= gone
         self._columns = asked[~gone]
-        members: NDArray[np.int64] = asked[actions == _PROCESS]
-        return members
+        return asked if members.all() else asked[members]
 
 
 class CountedEviction(EvictionWalk):

@@ -121,6 +121,6 @@ class ToldEvents:
         where = slice(int(places[0]), int(places[-1]) + 1) if run else places
         return QueuedEvents(numbers, self.times, self.arrays, where)
 
-    def picked(self, which: NDArray[np.int64]) -> ToldEvents:
+    def picked(self, which: slice | NDArray[np.int64]) -> ToldEvents:
         """Those at these indices."""
         return ToldEvents(self.times[which], self.places[which], self.lists, self.arrays, self.streams)

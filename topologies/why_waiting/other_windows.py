@@ -128,7 +128,8 @@ class OtherWindows:
             at = "there is no watermark yet" if current is None else f"the watermark is at {show(current)}"
             told.append(f"{trigger} has not been told of {events_in_words(len(behind))}: {at}.")
             told += self.by.what_holds(None, int(behind.min()))
-        return replace(self.by.told(WhyReason.POLICY, *told), waiting=count)
+        holders = self.by.holding.of(self.by.question.bolt) if len(behind) else ()
+        return replace(self.by.told(WhyReason.POLICY, *told), waiting=count, holders=holders)
 
     def _of_units(self, trigger: str, eviction: str) -> Iterator[str]:
         """What the policies have been told, and their states: of a task, of the key that is asked for, or in all."""

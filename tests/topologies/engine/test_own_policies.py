@@ -263,6 +263,13 @@ def _made(kind: type[Drawn], by: str, least: int, other: Action) -> Drawn:
     return kind(by, least, other)
 
 
+class ByNumberOrFlush(ByNumber):
+    """The same, and at once on some values."""
+
+    def on_arrival(self, event: QueuedEvent) -> bool:
+        return bool(event["value"] == 5)
+
+
 evictions = st.builds(
     _made,
     st.sampled_from([Drawn, DrawnOnArrays]),
@@ -322,7 +329,9 @@ def test_windows_are_those_of_a_plain_list_however_the_input_is_cut(
 def test_a_flush_on_arrival_fires_the_same_windows_however_the_input_is_cut(
     keyed: bool, eviction: Drawn, trigger: TriggerPolicy, rows: list[Row], sizes: list[int]
 ) -> None:
-    if isinstance(trigger, DrawnTrigger):
+    if isinstance(trigger, ByNumber):
+        trigger = ByNumberOrFlush()
+    elif isinstance(trigger, DrawnTrigger):
         trigger = OnFlush(trigger.by, trigger.least, trigger.grid, trigger.before, trigger.at_end)
     wanted = expected(eviction, trigger, rows, keyed)
     for cut in ([], [1] * len(rows), sizes):

@@ -109,6 +109,48 @@ def test_an_event_at_the_very_watermark_comes_before_the_moment_of_that_time() -
         assert [row["held"] for row in run(bolt, rows, Cut(cut))][:2] == [[0, 2], [0, 2, 1]]
 
 
+def test_both_policies_are_told_of_each_event_once_and_in_order_however_the_input_is_cut() -> None:
+    class Told(TriggerPolicy):
+        state_types: ClassVar[dict[str, type]] = {"told": list}
+
+        def track(self, event: QueuedEvent, context: TriggerContext) -> bool:
+            context.state["told"].append(event["id"])
+            assert context.state["told"] == list(range(context.count)), context
+            return event.number % 3 == 1
+
+    class ToldToo(All):
+        state_types: ClassVar[dict[str, type]] = {"told": list}
+
+        def track(self, event: QueuedEvent, context: EvictionContext) -> None:
+            context.state["told"].append(event["id"])
+
+        def evict(self, event: QueuedEvent, context: EvictionContext) -> Any:
+            assert context.state["told"] == list(range(context.count)), context
+            return Action.PROCESS
+
+    for cut in ([], [1] * 8, [3, 1]):
+        assert len(run(timed(trigger=Told(), eviction=ToldToo()), ROWS, Cut(cut))) == 3
+
+
+def test_on_arrays_the_end_of_a_window_does_not_go_back_after_a_flush() -> None:
+    class Every(TriggerPolicy):
+        def track_all(self, events: QueuedEvents, context: TriggerContext) -> Any:
+            return np.ones(len(events), np.bool_)
+
+        def on_arrival(self, event: QueuedEvent) -> bool:
+            return bool(event["value"] == 9)
+
+    values = [(9, 5_000), (0, 3_000)]
+    rows = [{"id": place, "key": 0, "value": value, "ts": ts} for place, (value, ts) in enumerate(values)]
+    for cut in ([], [1]):
+        found = run(timed(trigger=Every(), eviction=All()).with_lag(seconds(9)), rows, Cut(cut))
+        assert [(row["ends"], row["held"]) for row in found] == [
+            (5_000_000, [0]),
+            (5_000_000, [0]),
+            (5_000_000, [1, 0]),
+        ]
+
+
 # ---- the end of the streams (finding 5)
 
 

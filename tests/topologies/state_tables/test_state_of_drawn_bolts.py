@@ -33,12 +33,14 @@ from windowing.time.timestamps import show
 CASES = int(os.environ.get("WINDBOLT_STATES", "2"))
 """How many topologies of each kind are looked at."""
 
-WITHOUT_ROWS = {"count", "count in event time", "time by count", "count by time"}
-"""Windows of a count of a task's events are not known before they fire; except for those of a key."""
+OWN = {"own policies", "own policies by key"}
+WITHOUT_ROWS = {"count", "count in event time", "time by count", "count by time", *OWN}
+"""Windows of a count of a task's events are not known before they fire, except for those of a key; nor are those of a
+user's policies."""
 FIRED_ELSE = {"panes", "panes of new events", "snapshots", "lifetimes"}
 """At the end a window fires again only if it has new events, or was not complete; StreamInsight's do not fire then."""
 FIRED_AT_THE_END = sorted({*KINDS, *GRIDS} - WITHOUT_ROWS - FIRED_ELSE)
-UNCOUNTED = {"lasting events", "own policies", "own policies by key"}
+UNCOUNTED = {"lasting events", *OWN}
 """The metric is silent where windows on a grid hold events that last, and where a user's policies decide."""
 BY_TRIGGER = {"a count of a key", "a rule of a key", "full windows of a key", "daily"}
 
