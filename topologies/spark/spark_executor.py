@@ -226,10 +226,11 @@ def packed(topology: Topology, elsewhere: Collection[str] = ()) -> bytes:
 
 
 def _modules_of_functions(topology: Topology) -> Iterator[str]:
-    """The modules of the functions given to bolts: rules of triggers, extractors, the user's aggregates."""
+    """The modules of the functions and policies given to bolts: rules, extractors, aggregates of the user's."""
     for node in topology.windowed.values():
         settings, aggregates = node.bolt.settings, getattr(node.bolt, "aggregates", {})
         functions: list[Any] = [getattr(settings.key_trigger, "rule", None), settings.timestamp_extractor]
+        functions += [each for policy in (settings.eviction, settings.trigger) for each in type(policy).__mro__]
         for aggregate in aggregates.values():
             functions += getattr(aggregate, "functions", ())
         for function in functions:

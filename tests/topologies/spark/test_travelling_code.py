@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import pickle
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -18,7 +19,10 @@ from topologies.spark.code.archive import MOST_BYTES, PREFIX, write_archive
 from topologies.spark.code.module_owner import ModuleOwner, owner_of
 from topologies.spark.code.needed_modules import reached_by
 from topologies.spark.code.shipping import forget_others
+from topologies.spark.spark_executor import packed
 from topologies.topology import Topology
+from windowing import AggregateBolt
+from windowing.aggregates import count
 from windowing.errors import ConfigError
 
 BOLTS = """
@@ -219,3 +223,33 @@ def test_a_file_that_has_changed_is_read_anew(taxed: Any, tmp_path: Path) -> Non
     found = reached_by(of(taxed)).users
     assert "unrelated" in found
     assert "of_not_loaded" not in found
+
+
+POLICIES = """
+from windbolt.policies import Action, EvictionPolicy
+
+class Near(EvictionPolicy):
+    def evict(self, event, context):
+        return Action.PROCESS
+"""
+
+
+def test_policies_of_a_module_of_the_user_s_travel_with_the_topology(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_near.py").write_text(POLICIES)
+    (tmp_path / "my_policies.py").write_text("from my_near import Near\n\nclass Nearer(Near):\n    pass\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    invalidate_caches()
+    policy = import_module("my_policies").Nearer()
+    builder = TopologyBuilder("near")
+    builder.set_spout("numbers", spouts.memory("n long, ts long"))
+    bolt = AggregateBolt(n=count()).with_window(1).with_timestamp_field("ts").with_policies(eviction=policy)
+    builder.set_bolt("near", bolt).global_grouping("numbers")
+    sent = packed(builder.build())
+    monkeypatch.undo()
+    for name in ("my_policies", "my_near"):
+        monkeypatch.delitem(sys.modules, name)
+    invalidate_caches()
+    assert type(pickle.loads(sent).windowed["near"].eviction).__name__ == "Nearer"
+    assert "my_policies" not in sys.modules
