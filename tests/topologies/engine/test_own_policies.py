@@ -503,3 +503,36 @@ def test_in_processing_time_events_and_moments_follow_the_clock() -> None:
     ]
     found = [(each["ends"], each["held"]) for each in rows_of(bolt, ["a"], steps)]
     assert found == [(1_500_000, [0, 1, 2]), (2_500_000, [3])]
+
+
+class Ends(WindowedBolt):
+    outputs: ClassVar[str] = "windows long"
+
+    def execute(self, window: TupleWindow) -> Any:
+        return (len(window),)
+
+
+@examples(30)
+@given(evictions, triggers, inputs(), cuts, st.booleans())
+def test_nothing_that_a_bolt_with_policies_emits_is_late_for_the_next(
+    eviction: Drawn, trigger: TriggerPolicy, rows: list[Row], sizes: list[int], keyed: bool
+) -> None:
+    if isinstance(trigger, DrawnTrigger):
+        trigger = OnFlush(trigger.by, trigger.least, trigger.grid, trigger.before, trigger.at_end)
+    for cut in ([], [1] * len(rows), sizes):
+        builder, sink = TopologyBuilder("chain"), sinks.memory()
+        builder.set_spout("numbers", spouts.memory("id long, key long, value long, ts long"))
+        builder.set_bolt("show", bolt_of(eviction, trigger, keyed=keyed)).global_grouping("numbers")
+        builder.set_bolt("ends", Ends().with_tumbling_window("5ms")).global_grouping("show")
+        builder.set_sink("out", sink).from_("ends")
+        topology = builder.build()
+        schema = topology.spouts["numbers"].outputs["default"]
+        step, low = MicroBatch(topology, MemoryCheckpoint(), InProcess()), 0
+        for number, size in enumerate([*cut, len(rows)]):
+            table = pa.Table.from_pylist(rows[low : low + size], schema=schema)
+            low += size
+            step.run(BatchPlan(number, TimeAdvance(0), [TableSource("numbers", table)]))
+        step.run(BatchPlan(len(cut), TimeAdvance(0, close=True), closing=True))
+        show, ends = (step.manifest.bolts[name] for name in ("show", "ends"))
+        assert (ends.accounts["late"], ends.accounts["received"]) == (0, show.fired)
+        assert sum(row["windows"] for row in sink.rows) == show.fired
