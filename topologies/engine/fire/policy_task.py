@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from manager.keyed.held import Held
+from manager.keyed.held import Held, is_needed
+from manager.keyed.held_segments import KEY_COLUMN
 from manager.keyed.key_states import KeyStates
 from manager.outside.transient import is_transient
 from manager.own_policies.policy_windows import PolicyWindows
@@ -23,7 +24,7 @@ from topologies.engine.fire.held_events import TaskEvents, no_events
 from topologies.engine.fire.task_windows import Firing, TaskSnapshot
 from topologies.engine.ingest.router import Router
 from topologies.engine.work.items import FireItem
-from topologies.graph.fields_hash import keys_told_apart
+from topologies.graph.key_codes import KeyCodes
 from topologies.graph.nodes.windowed import WindowedNode
 from windowing.errors import BoltError
 
@@ -36,7 +37,10 @@ class PolicyTask:
         self._item, self._node, self._context, self._before = item, node, router.context, item.state.windows
         store, keys = router.context.store, item.state.windows.keys
         self._events = TaskEvents(store, item.state, len(node.inputs))
-        self._records = KeyStates(None if keys is None else store.read(keys), node.bolt.settings.key)
+        self._stored = [] if keys is None else [store.read(keys)]
+        self._records = KeyStates(self._stored[0] if self._stored else None, node.bolt.settings.key)
+        codes = item.state.windows.codes
+        self._codes = KeyCodes(node.keys, None if codes is None else store.read(codes))
         self._evaluated: tuple[Held, PolicyWindows] | None = None
         """The events of this batch, old ones first, and their windows."""
 
@@ -57,7 +61,7 @@ class PolicyTask:
             part if part.numbers is not None else replace(part, numbers=np.full(len(part), -1, np.int64))
             for part in parts
         ]
-        events = keys_told_apart(Held.concat(parts or [no_events(node)]), node.keys)
+        events = self._codes.apply(Held.concat(parts or [no_events(node)]), self._stored)
         windows = PolicyWindows(
             node.eviction, node.trigger, events, 0 if old is None else len(old), self._records, node.streams,
             key=node.bolt.settings.key, task=self._item.task, event_time=node.event_time,
@@ -78,9 +82,21 @@ class PolicyTask:
         if self._records.changed:
             table = self._records.table(events.payload)
             keys = None if table is None else writer.add(table)
+            self._stored = [] if table is None else [table]
+        if len(self._codes):
+            assert events.keys is not None
+            kept = [table.column(KEY_COLUMN).to_numpy() for table in self._stored]
+            self._codes.keep(np.concatenate([events.keys[is_needed(flags)], *kept]))
+        codes = self._codes.table()
         reached = max((each for each in (self._before.last_end, windows.reached) if each is not None), default=None)
         return TaskSnapshot(
-            PolicyState(windows.next_due, windows.still_open, keys, reached),
+            PolicyState(
+                windows.next_due,
+                windows.still_open,
+                keys,
+                codes=None if codes is None else writer.add(codes),
+                last_end=reached,
+            ),
             refs,
             self._events.accounted_by_stream(flags),
             {name: np.array(windows.accounts.by_stream(name)) for name in ("windowed", "unwindowed")},
