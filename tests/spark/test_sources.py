@@ -68,10 +68,11 @@ def test_files_arrive_when_they_were_changed_on_spark_too(tmp_path: Path) -> Non
 
 def test_what_cannot_be_read_is_accounted_for_and_the_query_goes_on(tmp_path: Path) -> None:
     moment = at(1).isoformat()
+    finer = moment.replace("+00:00", ".000000789+00:00")
     for name in ("csv", "jsonl", "parquet"):
         (tmp_path / name).mkdir()
     (tmp_path / "csv/1.csv").write_text(
-        f"user,amount,ts\nann,1.5,{moment}\nbob,many,{moment}\neve,2,never\njoe,3,{moment}\n"
+        f"user,amount,ts\nann,1.5,{moment}\nbob,many,{moment}\neve,2,never\njoe,3,{finer}\n"
     )
     (tmp_path / "jsonl/1.jsonl").write_text(
         f'{{"user":"ann","amount":1,"ts":"{moment}"}}\n{{"user":\n[]\n{{"user":"bob","amount":1}}\n'
@@ -101,10 +102,11 @@ def test_what_cannot_be_read_is_accounted_for_and_the_query_goes_on(tmp_path: Pa
     assert local is not None
     assert last.bolts == local.bolts
     assert last.spouts == local.spouts
-    assert last.spouts["csv"] == {"rows": 2, "invalid": 2, "unreadable_files": 0, "truncated": 0}
+    assert last.spouts["csv"] == {"rows": 2, "invalid": 2, "unreadable_files": 0, "truncated": 1}
     assert last.spouts["jsonl"] == {"rows": 2, "invalid": 2, "unreadable_files": 0, "truncated": 0}
     assert last.spouts["parquet"] == {"rows": ROWS, "invalid": 1, "unreadable_files": 1, "truncated": 0}
     accounts = last.bolts["counted"].accounts
+    assert accounts["truncated"] == 1
     assert accounts["received"] == 4 + 4 + ROWS + 1
     without = {name: sorted(_bare(row) for row in sink.rows) for name, sink in expected.items()}
     assert {name: sorted(_bare(row) for row in sink.rows) for name, sink in found.items()} == without
