@@ -69,6 +69,6 @@ def test_they_go_through_json_and_can_be_merged() -> None:
     assert again.by_stream("received") == [4, 2]
     assert again.totals(4) == {
         "received": 6, "windowed": 0, "late": 2, "early": 0, "dropped": 0, "duplicate": 0, "invalid": 0,
-        "unwindowed": 0, "purged": 0, "adjusted": 0, "pending": 4,
+        "unwindowed": 0, "purged": 0, "adjusted": 0, "truncated": 0, "pending": 4,
     }  # fmt: skip
     assert accounts["received"] == 3

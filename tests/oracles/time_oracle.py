@@ -795,6 +795,7 @@ class Run:
             "unwindowed": len(self.unwindowed),
             "purged": 0,
             "adjusted": len(self.adjusted),
+            "truncated": 0,  # times of scenarios are whole microseconds
             "pending": len(self.pending()),
         }
 

@@ -28,7 +28,7 @@ STATES: dict[str, WindowsState] = {
     "queue": QueueState(3, 2, 1, [0, 2], 50, 40),
     "assigned": AssignedState(60, 40, 7, 30, (60, 70), (1, 0), REF, None, REF, REF),
     "triggered": TriggeredState(60, 2, REF),
-    "policies": PolicyState(60, 2, REF, 50),
+    "policies": PolicyState(60, 2, REF, last_end=50),
 }
 
 
