@@ -73,7 +73,8 @@ def find(paths: Iterable[str], here: str | None = None) -> Iterator[Entry]:
         folders = _folders(parsed.root)
         for base, parts in parsed.ways:
             matched = _matches(folders, base, parts)
-            within = _content(folders, [entry.path for entry in matched if entry.is_folder])
+            found = [entry.path for entry in matched if entry.is_folder]
+            within = _content(folders, found, below=parts[-1:] != (_ANY_FOLDERS,))
             for each in chain((entry for entry in matched if not entry.is_folder), within):
                 if each.path not in seen:
                     seen.add(each.path)
@@ -439,16 +440,16 @@ def _leading(folders: _Folders, base: str, parts: tuple[str, ...]) -> tuple[str,
     return path, False
 
 
-def _content(folders: _Folders, paths: list[str]) -> Iterator[Entry]:
-    """The files in folders, and those in their partition folders."""
+def _content(folders: _Folders, paths: list[str], *, below: bool) -> Iterator[Entry]:
+    """The files in folders, and with ``below`` those in their partition folders, which ``**`` has found itself."""
     while paths:
-        below: list[str] = []
+        partitions: list[str] = []
         for entry in chain.from_iterable(folders.asked(folders.inside, paths)):
             if not entry.is_folder:
                 yield entry
-            elif is_partition(_name(entry.path)) and not _leads_up(entry.path):
-                below.append(entry.path)
-        paths = below
+            elif below and is_partition(_name(entry.path)) and not _leads_up(entry.path):
+                partitions.append(entry.path)
+        paths = partitions
 
 
 def _leads_up(folder: str) -> bool:

@@ -362,6 +362,11 @@ def test_stars_for_folders_do_not_go_through_links(tmp_path: Path) -> None:
     root = str(tmp_path)
     assert [each.path for each in find([f"{root}/**/*.jsonl"])] == [f"{root}/real/deep/1.jsonl"]
     assert [each.path for each in find([f"{root}/current/**"])] == [f"{root}/current/deep/1.jsonl"]
+    (tmp_path / "days/dt=1").mkdir(parents=True)
+    (tmp_path / "days/dt=1/2.jsonl").write_text("{}\n")
+    (tmp_path / "days/dt=latest").symlink_to("dt=1")
+    for path in ("days/**", "days/**/*.jsonl", "**/days/**"):
+        assert [each.path for each in find([f"{root}/{path}"])] == [f"{root}/days/dt=1/2.jsonl"], path
 
 
 PARTS = {"**": "(?:[^/]+/)*", "a": "a/", "*": "[^/]*/", "dt=*": "dt=[^/]*/"}
