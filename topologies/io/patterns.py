@@ -456,7 +456,8 @@ def _leads_up(folder: str) -> bool:
     """True for a link to a folder that it is in, whose files would be listed again and again."""
     if not _is_link(folder):
         return False
-    return os.path.realpath(os.path.dirname(folder)).startswith(os.path.realpath(folder))
+    target = os.path.realpath(folder)
+    return os.path.commonpath([os.path.realpath(os.path.dirname(folder)), target]) == target
 
 
 def _is_link(folder: str) -> bool:

@@ -394,6 +394,9 @@ def test_links_in_circles_are_no_input_and_no_error(tmp_path: Path) -> None:
     (tmp_path / "real" / "2.jsonl").write_text("{}\n")
     (tmp_path / "dt=2").symlink_to("real")
     assert {os.path.basename(each.path) for each in find([str(tmp_path)])} == {"1.jsonl", ".lock", "2.jsonl"}
+    (tmp_path / "really").mkdir()
+    (tmp_path / "really/dt=3").symlink_to("../real")  # whose name begins as that of the folder with the link
+    assert [os.path.basename(each.path) for each in find([str(tmp_path / "really")])] == ["2.jsonl"]
 
 
 def test_a_run_goes_on_in_the_folder_in_which_it_was_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
