@@ -86,9 +86,14 @@ def test_text_in_other_encodings_and_lines_that_are_too_long(tmp_path: Path) -> 
         for size in (1, 2, 1 << 20):
             rows, numbers, bad = read(path, "text", "line string", encoding=encoding, block_size=size)
             assert ([row["line"] for row in rows], numbers, bad) == ([text, "", "b"], [0, 1, 2], []), encoding
-    path.write_bytes(b"\x81\nx\n")
-    rows, numbers, bad = read(path, "text", "line string", encoding="cp1252")
-    assert (rows, numbers, bad[0]["reason"]) == ([{"line": "x"}], [1], "the line is not valid CP1252")
+    path.write_bytes(b"\x81\xe9\nx\n")
+    for longest, reason in ((9, "the line is not valid CP1252"), (2, "the row has more than 2 bytes")):
+        for size in (1, 1 << 20):
+            rows, numbers, bad = read(
+                path, "text", "line string", encoding="cp1252", longest_row=longest, block_size=size
+            )
+            assert (rows, numbers, bad[0]["data"]) == ([{"line": "x"}], [1], "\\x81é"), (longest, size)
+            assert bad[0]["reason"].startswith(reason)
     path.write_bytes("b\na".encode("utf-16")[:-1])  # half a character at the end
     with pytest.raises(DataError, match="cannot be read as text in utf-16"):
         read(path, "text", "line string", encoding="utf-16")

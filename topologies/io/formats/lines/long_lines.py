@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from topologies.io.formats.bad import LONGEST_DATA, BadRow
+from topologies.io.formats.bad import LONGEST_DATA, UTF_8, BadRow, shown_bytes
 from topologies.io.formats.file_errors import reading
 
 LONGEST_ROW = 16 << 20
@@ -22,9 +22,9 @@ class LongLine:
     start: bytes
     longest: int
 
-    def bad_row(self, row: int) -> BadRow:
-        """The line as an unreadable row."""
-        return BadRow(row, too_long(self.longest), self.start.decode("utf-8", "backslashreplace"))
+    def bad_row(self, row: int, encoding: str = UTF_8) -> BadRow:
+        """The line as an unreadable row. ``encoding``: as for ``shown_bytes``."""
+        return BadRow(row, too_long(self.longest), shown_bytes(self.start, encoding))
 
 
 def too_long(longest: int) -> str:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from topologies.io.formats.access import opened
-from topologies.io.formats.bad import LONGEST_DATA, BadRow, BadRows
+from topologies.io.formats.bad import LONGEST_DATA, UTF_8, BadRow, BadRows, shown_bytes
 from topologies.io.formats.conform import with_absent
 from topologies.io.formats.file_errors import declared_once, reading, refuse_absent
 from topologies.io.formats.isolate import isolate
@@ -74,19 +74,20 @@ class TextFormat:
         refuse_absent(split.path, [LINE], schema, optional)
         kind, row = schema.field(LINE).type, 0
         with opened(fs, split.path, "text", streamed=True) as source:
-            plain = pa.types.is_binary(kind) or codecs.lookup(self.encoding).name == "utf-8"
-            text = source if plain else _Decoded(source, split.path, self.encoding)
+            encoding = UTF_8 if pa.types.is_binary(kind) else codecs.lookup(self.encoding).name
+            text = source if encoding == UTF_8 else _Decoded(source, split.path, self.encoding)
             for block in blocks_of_lines(text, split.path, "text", self.block_size, self.longest_row):
                 if isinstance(block, LongLine):
-                    yield schema.empty_table(), np.empty(0, np.int64), BadRows.of([block.bad_row(row)])
+                    yield schema.empty_table(), np.empty(0, np.int64), BadRows.of([block.bad_row(row, encoding)])
                     row += 1
                 elif block:
-                    chunk, number = self._chunk(block, kind, row)
+                    chunk, number = self._chunk(block, kind, row, encoding)
                     row += number
                     yield with_absent(chunk, schema, [LINE])
 
-    def _chunk(self, block: bytes, kind: pa.DataType, row: int) -> tuple[Chunk, int]:
-        """The lines of a block as rows, the first of which has the number ``row``; and how many there are."""
+    def _chunk(self, block: bytes, kind: pa.DataType, row: int, encoding: str) -> tuple[Chunk, int]:
+        """The lines of a block as rows, the first of which has the number ``row``; and how many there are.
+        ``encoding``: as for ``shown_bytes``."""
         lines, lengths = _lines(block, keep_ends=self.keep_line_ends)
         numbers = np.arange(row, row + len(lines), dtype=np.int64)
         long = lengths > self.longest_row
@@ -98,7 +99,7 @@ class TextFormat:
             BadRow(
                 int(numbers[at]),
                 too_long(self.longest_row) if long[at] else f"the line is not valid {self.encoding.upper()}",
-                lines[at].as_py()[:LONGEST_DATA].decode("utf-8", "backslashreplace"),
+                shown_bytes(lines[at].as_py()[:LONGEST_DATA], encoding),
             )
             for at in np.flatnonzero(wrong).tolist()
         ]
