@@ -239,6 +239,8 @@ def hourly(
         "events", bolt.with_alignment(bounds="[start, end)").with_lag("10d"), parallelism=2
     ).fields_grouping("in", "hour")
     builder.set_sink("out", out or sinks.memory()).from_("events")
+    if "bad" in time:
+        builder.set_sink("bad", time["bad"]).from_("in", stream="errors")
     return builder.build()
 
 
@@ -280,7 +282,8 @@ def test_they_are_time_and_key_and_survive_crashes(tmp_path: Path) -> None:
 
 
 def test_files_that_a_first_output_does_not_need_are_not_opened(tmp_path: Path) -> None:
-    """Their folders say so where they give the time; where a column of the file does, all are read."""
+    """Their folders say so where they give the time; where a column of the file does, or somebody takes the rows that
+    cannot be read, all are read."""
     for name, row in DAYS.items():
         put(tmp_path, name, row)
         if "dt=2024-01-01" in name:
@@ -288,7 +291,7 @@ def test_files_that_a_first_output_does_not_need_are_not_opened(tmp_path: Path) 
 
     def run(*, checkpoint: bool, **time: Any) -> tuple[Summary, list[Row]]:
         out = sinks.memory()
-        folder = str(tmp_path / f"ck{time}") if checkpoint else None
+        folder = str(tmp_path / f"ck{sorted(time)}") if checkpoint else None
         options = RunOptions(folder, first_output="2024-01-03T00:00:00Z")
         return run_local(hourly(tmp_path, out, **time), options), in_order(out.rows)
 
@@ -299,6 +302,9 @@ def test_files_that_a_first_output_does_not_need_are_not_opened(tmp_path: Path) 
         summary, rows = run(checkpoint=checkpoint, field="ts")
         assert rows == EXPECTED[2:]
         assert summary.this_run()["events"].accounts["invalid"] == 4
+        bad = sinks.memory()
+        assert run(checkpoint=checkpoint, bad=bad)[1] == EXPECTED[2:]
+        assert len(bad.rows) == 4
 
 
 def test_a_pattern_is_a_filter(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from topologies.engine.time.read_times import read_times
 from topologies.graph.nodes.windowed import WindowedNode
+from topologies.graph.side_streams import ERRORS
 from topologies.io.times import parse_time
 from topologies.topology import Topology
 from windowing.data.returned_rows import DEFAULT_STREAM
@@ -101,11 +102,11 @@ class FirstOutput:
         """True if all rows of a file are older than ``read_from``, by columns in which they are all alike.
 
         ``shared`` holds these, in one row. The bolts that read the spout then take their times from one of them, and
-        nothing else reads it.
+        nothing else reads it, nor its rows that cannot be read.
         """
-        stream = (spout, DEFAULT_STREAM)
+        stream, errors = (spout, DEFAULT_STREAM), (spout, ERRORS)
         readers = topology.readers.get(stream, ())
-        if not readers or topology.takers.get(stream):
+        if not readers or topology.takers.get(stream) or topology.readers.get(errors) or topology.takers.get(errors):
             return False
         for name, input_index in readers:
             node = topology.windowed.get(name)
