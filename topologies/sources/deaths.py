@@ -80,14 +80,14 @@ def without_lines(
     """A copy of a text file in which deadly lines are replaced by marks; with ``lines`` (start, stop), of that range
     only.
 
-    The first ``header`` lines are always included.
+    The first ``header`` lines are always included, and one more if the last of these says which delimiter there is.
     """
-    gone = {death.at for death in doomed}
+    gone, first = {death.at for death in doomed}, header - 1
     with tempfile.TemporaryDirectory(prefix="windbolt-") as folder:
         copy = os.path.join(folder, without_compression(os.path.basename(path)))
         with open(copy, "wb") as sink:
             for number, line in enumerate(_lines(filesystem, path)):
-                if number == 0 and header and DELIMITER_LINE.match(line.removeprefix(BOM)):
+                if number == first and DELIMITER_LINE.match(line.removeprefix(BOM)):
                     header += 1
                 if lines is None or number < header or lines[0] <= number < lines[1]:
                     sink.write(f"{_MARK}\n".encode() if number in gone else line)

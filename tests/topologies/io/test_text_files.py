@@ -344,6 +344,11 @@ def test_csv_may_begin_with_excels_line_for_the_delimiter(tmp_path: Path) -> Non
     path.write_text("sep=;\na;b\n1;2\n3;4\n")
     with without_lines(FS, str(path), [], (3, 4), 1) as (_, copy):
         assert read(Path(copy), "csv", "a long")[0] == [{"a": 3}]
+    for head in ("sep=;\na;b\n", "Report\nsep=;\na;b\n"):  # the line after those that are skipped says it, if any
+        path.write_text(f"{head}1;2\n3;4\n")
+        last = head.count("\n") + 1
+        with without_lines(FS, str(path), [], (last, last + 1), 2) as (_, copy):
+            assert read(Path(copy), "csv", "a long", skip_rows=1, delimiter=";")[0] == [{"a": 3}], head
 
 
 def test_csv_that_cannot_be_written_in_its_dialect_is_refused(tmp_path: Path) -> None:
