@@ -305,8 +305,10 @@ DeclaredSpout = TypeVar("DeclaredSpout", FileSpout, FrameSpout, KafkaSpout, Memo
 def _checked(spout: DeclaredSpout) -> DeclaredSpout:
     """The spout. ConfigError for defaults that its columns cannot have, and for a partition column that is declared as
     one of the files too; columns that only files know are known later, in ``build()``."""
-    if isinstance(spout, FileSpout) and spout.declared is not None:
-        with_partition_columns(parse_schema(spout.declared), spout.partitions)
+    if isinstance(spout, FileSpout):
+        partitions = spout.partitions
+        if spout.declared is not None:
+            with_partition_columns(parse_schema(spout.declared), partitions)
     if spout.defaults and (spout.declared is not None or isinstance(spout, KafkaSpout)):
         Defaults.of(spout.defaults, spout.outputs()[DEFAULT_STREAM])
     return spout

@@ -194,6 +194,8 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     ),
     "declared as array<int>": lambda: spouts.files("in/*.jsonl", "a int", partition_columns="b array<int>"),
     "declared as binary": lambda: spouts.files("in/*.jsonl", "a int", partition_columns="b binary"),
+    "has no types.*partition_columns='day string'": lambda: spouts.files("in/*.parquet", partition_columns=["day"]),
+    "declared as array<string>": lambda: spouts.files("in/*.orc", partition_columns="b array<string>"),
     "is not a type": lambda: spouts.files("in/*.jsonl", "a int", partition_columns="dt, hour"),
     "which is no int": lambda: spouts.files("in/*.jsonl", "a int", partition_columns="b int", defaults={"b": "x"}),
 }
