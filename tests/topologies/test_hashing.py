@@ -236,3 +236,17 @@ def test_a_code_is_never_the_hash_of_another_key() -> None:
     made = KeyCodes([["k0"]]).apply(held_of(["texts"], [("a",), ("b",), ("c",)], [7, 7, int(first[1])])).keys
     assert made is not None
     assert len(set(made.tolist())) == 3
+
+
+def test_structs_whose_fields_are_equal_for_the_hash_are_one_key() -> None:
+    """0.0 and -0.0 are one value, at any depth; a null struct is another one than a struct of nulls."""
+    kind = pa.struct([("a", pa.struct([("b", pa.float64())])), ("c", pa.int64())])
+    values: list[Any] = [{"a": {"b": b}, "c": 1} for b in (0.0, -0.0, float("nan"), None)]
+    table = pa.table({"k0": pa.array([*values, {"a": None, "c": 1}, None], kind)})
+    held = Held(times=np.arange(6), payload=table, keys=np.full(6, 7, np.int64))
+    found = KeyCodes([["k0"]]).apply(held).keys
+    assert found is not None
+    assert found[0] == found[1]
+    assert len(set(found.tolist())) == 5
+    hashes = hash_rows(table, ["k0"])
+    assert hashes[0] == hashes[1]

@@ -58,7 +58,7 @@ def comparable(column: pa.ChunkedArray) -> pa.Array:
         array = array.dictionary_decode()
     if is_one_to_one(array.type):
         return pa.array(_values(array), mask=pc.is_null(array).to_numpy(zero_copy_only=False))
-    return (array if _is_bytes(array.type) else _as_text(array)).cast(pa.large_binary())
+    return (array if _is_bytes(array.type) else _as_text(_with_one_zero(array))).cast(pa.large_binary())
 
 
 def value_codes(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], int]:
@@ -125,6 +125,15 @@ def _hash_struct(array: pa.Array) -> NDArray[np.uint64]:
     for field in array.flatten():
         hashes = mix(hashes * np.uint64(31) + _hash_column(pa.chunked_array([field])))
     return hashes
+
+
+def _with_one_zero(array: pa.Array) -> pa.Array:
+    """A struct with 0.0 for -0.0 in its fields, which have one hash; other types, of whose text the hash is, as they
+    are."""
+    if not pa.types.is_struct(array.type):
+        return array
+    parts = [pc.add(part, 0.0) if pa.types.is_floating(part.type) else _with_one_zero(part) for part in array.flatten()]
+    return pa.StructArray.from_arrays(parts, [field.name for field in array.type], mask=pc.is_null(array))
 
 
 def _values(array: pa.Array) -> NDArray[np.uint64]:

@@ -73,6 +73,9 @@ def _of_assigned(
         why = "without it too few are left in a window that has fired and may fire again: what was shown could not be "
         why += "taken back"
         yield rows(gone & last_of_fired(task, state, live, gone)), why
+    if task.timing.versions is not None and live.streams is not None:
+        why = "it is a version of a join, and has ended the one before, which may be gone by now"
+        yield rows(gone & (live.streams == task.timing.inputs.index(task.timing.versions))), why
     if not all(each.ends_by_time for each in windows.assigners):
         reached = live.times <= limit_at(reached_span(task, state, live, windows).upto, np.arange(len(live)))
         yield rows(gone & reached), "its windows count events, and time has reached it"

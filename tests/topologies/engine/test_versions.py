@@ -12,9 +12,11 @@ import pytest
 from tests.helpers.examples import share
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.io.sinks import MemorySink
+from topologies.repairs.repair_state import repair
+from topologies.state_tables.read_state import read
 from topologies.topology import Topology
 from windowing import TemporalJoin
-from windowing.errors import CheckpointError
+from windowing.errors import CheckpointError, DataError
 
 Row = tuple[int, int | None]
 """The id of an order, and its price."""
@@ -117,3 +119,22 @@ def test_what_makes_stored_versions_mean_something_else_is_refused(
         run_local(versions(tmp_path, **change)[0], RunOptions(checkpoint))
     assert said in str(caught.value)
     run_local(topology, RunOptions(checkpoint))
+
+
+def test_a_version_is_not_taken_out_since_it_has_ended_the_one_before(tmp_path: Path) -> None:
+    """Its value can be corrected, and an order can be taken out."""
+    topology, sink = versions(tmp_path)
+    prices = [{"name": "a", "other": "a", "price": price, "ts": times(second)} for second, price in ((0, 1), (50, 2))]
+    orders = [{"id": number, "item": "a", "ts": times(55), "until": times(56)} for number in (1, 2)]
+    write(tmp_path, "prices", 0, prices)
+    write(tmp_path, "orders", 0, orders)
+    before, after = str(tmp_path / "ck"), str(tmp_path / "repaired")
+    run_local(topology, RunOptions(before, keep_open=True))
+    found = read(before, "join")["events"].to_pylist()
+    (wrong,) = (row for row in found if row["price"] == 2)
+    with pytest.raises(DataError, match="it is a version of a join, and has ended the one before"):
+        repair(before, after, {}, without={"join": [wrong]})
+    repair(before, after, {"join": [{**wrong, "price": 3}]}, without={"join": [r for r in found if r["id"] == 2]})
+    topology, sink = versions(tmp_path)
+    run_local(topology, RunOptions(after))
+    assert [(row["id"], row["price"]) for row in sink.rows] == [(1, 3)]

@@ -99,6 +99,8 @@ class BoltTiming:
     """Whether its windows hold or count events by their places among all those of a task, and not by their times."""
     least_at_end: int = 1
     """How many events a window needs to fire at its end, where it may fire more than once."""
+    versions: str | None = None
+    """The input whose events are versions: each ends as the next one of its key begins; None where none is."""
 
     @property
     def bounds(self) -> Bounds:
@@ -178,6 +180,7 @@ class BoltTiming:
             by_arrival=arrival is not None,
             by_place=not node.holds_events and not has_windows_of_time(node),
             least_at_end=1 if settings.panes is None or settings.panes.at_end is None else settings.panes.at_end.value,
+            versions=None if node.versions is None else node.streams[node.versions],
         )
 
 
