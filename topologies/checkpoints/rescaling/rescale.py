@@ -184,16 +184,17 @@ def _rescaled(checkpoint: FileCheckpoint, before: Manifest, move: _Move, topolog
         route = Route(name, move.ways[name], number)
         stateful = bolt if isinstance(bolt, StatefulWindowedBolt) else None
         with checkpoint.segments.writer(checkpoint.folder(before)) as writer:
-            state = _moved(after.bolts[name], route, checkpoint.segments, writer, stateful)
+            state = moved_state(after.bolts[name], route, checkpoint.segments, writer, stateful)
         _check(name, before.bolts[name], state)
         after.bolts[name] = state
         move.done.events[name] = sum(task.refs.needed for task in state.tasks)
     return after
 
 
-def _moved(
-    bolt: BoltState, route: Route, store: SegmentStore, writer: SegmentWriter, code: StatefulWindowedBolt | None
+def moved_state(
+    bolt: BoltState, route: Route, store: SegmentStore, writer: SegmentWriter, code: StatefulWindowedBolt | None = None
 ) -> BoltState:
+    """The state of a bolt as its tasks have it from now on. ``code``: the bolt, where it keeps a state of its own."""
     before = bolt.tasks
     if route.movable.in_one_task:  # its windows may count events: it stays as it is, and the others never had any
         return replace(bolt, tasks=[before[0], *(_fresh(before[0]) for _ in range(1, route.parallelism))])

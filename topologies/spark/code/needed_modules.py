@@ -32,6 +32,11 @@ class Reached:
     """Packages that are installed here, and without which a module of the user's cannot be imported."""
 
 
+def with_code(value: object) -> bytes:
+    """A value as bytes, with the code of classes that cannot be imported: those of ``__main__``, and of functions."""
+    return bytes(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
+
+
 def reached_by(topology: Topology) -> Reached:
     """What a topology needs, as far as that can be read off its modules: not what is imported by a computed name."""
     seen = _Seen(io.BytesIO())

@@ -1,0 +1,595 @@
+"""A proof for policies of one's own: the same events, cut and crashed in many ways, must give the same windows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from pickle import PicklingError
+from typing import TYPE_CHECKING, Any
+
+from policies.protocol import EvictionPolicy, Policy, TriggerPolicy, is_own
+from topologies.engine.phases import PHASES, Phase
+from topologies.testing.given_rows import GivenRows, Moment, as_table, columns_of, given_moment
+from topologies.testing.policy_guards import Watch, event_by_event, guarded, in_pieces
+from topologies.testing.policy_picture import picture
+from topologies.testing.policy_runs import INPUT, Cut, Given, OtherProcess, Recorder, Seen, Subject
+from windowing.bolts.windowed_bolt import WindowedBolt
+from windowing.calls.checked import checked_value
+from windowing.data.schema import SchemaLike
+from windowing.errors import ConfigError
+from windowing.time.durations import Duration, Extent, Time
+from windowing.time.timestamps import from_column
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+_ALL_CUTS = 6
+"""Up to so many events, all ways to cut them are tried."""
+_MOST_BATCHES = 200
+"""Maximum number of batches of one run: of more events, a stretch is cut one by one."""
+_TO_SHRINK = 700
+"""Maximum number of batches that are spent on making what differs smaller."""
+_BOTH = "one batch of all events"
+_BEYOND_THE_CALL = (
+    "under guard: what a call gives is gone after it",
+    "looks at more than its call gives it",
+    "an event, or an array of some, is good for one call, and other events are not to be looked at: copy values, and "
+    "keep them in context.state",
+)
+_BY_ITSELF = (
+    "the same once more",
+    "has other windows when the same run is done again",
+    "they depend on a clock, on chance, or on what an earlier run has left in a variable; all that a policy may know "
+    "is in its arguments",
+)
+_ON_ARRAYS = (
+    "event by event, without the hooks on arrays",
+    "decides otherwise on arrays than event by event",
+    "track_all and evict_all must answer what track and evict answer, and leave the same state",
+)
+_IN_PIECES = (
+    "track_all is called for each event",
+    "has a track_all that depends on how it is called",
+    "a call with the first events and one with the others must leave the state of one call with all",
+)
+_CUT = (
+    "a batch ends at each line",
+    "has other windows when batches end elsewhere",
+    "what a policy knows of events must come from its arguments; hooks on arrays must give for two pieces what they "
+    "give for both together; nothing may depend on which events it has not seen",
+)
+_CRASHED = (
+    "each batch crashes once, and has new policy objects",
+    "has other windows after a crash",
+    "something is kept on the policy object, or in a variable, and is lost or counted twice: keep all that changes in "
+    "context.state, and declare it in state_types",
+)
+_MOVED = (
+    "has other windows with another number of tasks",
+    "something is kept for all keys of a task together: context.state is that of one key",
+)
+_ELSEWHERE = (
+    "in another process",
+    "has other windows in another process",
+    "texts have other hashes there, and a set of them another order: sort it, or use a dict or a list; and hash() "
+    "gives other numbers",
+)
+
+
+class PolicyDiffers(AssertionError):
+    """Policies that do not keep the promise: what comes of the same events depends on something else."""
+
+    def __init__(self, text: str, events: list[dict[str, Any]], first: Seen | None = None, second: Seen | None = None):
+        super().__init__(text)
+        self.events = events
+        """The fewest events that were found to show it."""
+        self.first, self.second = first, second
+        """What came of them in two ways; None where a policy does what it may not, whatever comes of it."""
+
+
+@dataclass(frozen=True)
+class CheckedWindow:
+    """A window that fired, however the events were cut."""
+
+    key: str
+    """The repr of its key; ``"None"`` without keys."""
+    end_timestamp: int
+    """In microseconds."""
+    start_timestamp: int | None
+    events: list[dict[str, Any]]
+    """Its events in order."""
+
+
+@dataclass
+class PolicyCheck:
+    """What was checked, and the windows that fired each time."""
+
+    windows: list[CheckedWindow] = field(default_factory=list)
+    """The windows of the events, those of each key in order; with a strategy, those of the last events drawn."""
+    inputs: int = 0
+    """Number of inputs: 1, or as many as were drawn."""
+    cuts: int = 0
+    """Number of cuts of the input that were compared."""
+    crashed: int = 0
+    """Number of runs in which each batch crashed, and ran again with new policy objects."""
+    moved: int = 0
+    """Number of runs in which batches had different numbers of tasks."""
+    notes: list[str] = field(default_factory=list)
+    """What could not be checked, and why."""
+
+    def __repr__(self) -> str:
+        inputs = "" if self.inputs == 1 else f"{self.inputs} inputs, "
+        notes = "".join(f"; not checked: {each}" for each in self.notes)
+        return (
+            f"<PolicyCheck: {len(self.windows)} windows; {inputs}{self.cuts} cuts, {self.crashed} runs with crashes, "
+            f"{self.moved} with other numbers of tasks: all alike{notes}>"
+        )
+
+
+@checked_value
+def check_policy(
+    events: GivenRows | SearchStrategy[Any],
+    *,
+    eviction: EvictionPolicy | None = None,
+    trigger: TriggerPolicy | None = None,
+    bolt: WindowedBolt | None = None,
+    key: str | Sequence[str] = (),
+    window: Extent | tuple[Extent, Extent] | None = None,
+    timestamp_field: str | None = "ts",
+    lag: Time | None = None,
+    schema: SchemaLike | None = None,
+    clock: Sequence[Moment] | None = None,
+    cuts: int = 30,
+    examples: int = 10,
+    seed: int = 0,
+    other_process: bool = True,
+) -> PolicyCheck:
+    """Proves that windows depend on the events alone, whatever happens between them. Raises PolicyDiffers where not.
+
+    The events are cut into batches in every way (six or fewer), or in many drawn ways and one event a batch; the
+    watermark moves at other places; each batch crashes and runs again with new policy objects; with a key, the number
+    of tasks changes from batch to batch; hooks on arrays are compared with those for one event; once all happens in
+    another process, where sets have another order. Policies are also guarded: they may not read a clock, nor an event
+    after its call. What differs is shown with the fewest events that show it, both ways side by side.
+
+    Args:
+        events: Rows in order of arrival, as ``run_bolt`` takes them; or a strategy of Hypothesis for lists of rows.
+        eviction: Which events a window holds. Without one, ``window`` says it.
+        trigger: When it fires. Without one, ``window`` says it.
+        bolt: A configured bolt, instead of both and of the settings below. Its ``execute`` is not called.
+        key: The columns of ``with_key``.
+        window: A length, or a length and a slide, for the policy that is not given.
+        timestamp_field: The column of the time; None for processing time.
+        lag: That of the bolt. By default as much as the events are out of order, so that none is late. Where it is
+            less, the watermark stays where an event would be late by it: being late depends on where it moves.
+        schema: The columns, where the rows do not say them.
+        clock: In processing time, the clock at the arrival of each row.
+        cuts: Number of cuts that are drawn.
+        examples: With a strategy, the number of inputs that are drawn.
+        seed: For another draw.
+        other_process: False leaves out the run in another process, which takes a second.
+
+    Raises ConfigError where these do not go together, where a policy fails or answers wrongly, and where no window
+    holds an event, so that nothing would be shown.
+    """
+    configured = _bolt(bolt, eviction, trigger, key, window, timestamp_field, lag)
+    check = PolicyCheck()
+    if _is_strategy(events):
+        _check_drawn(
+            events, configured, schema, lag is None and bolt is None, cuts, examples, seed, other_process, check
+        )
+        return check
+    subject, given = _prepared(events, configured, schema, clock, lag is None and bolt is None)
+    _Checking(subject, given, check, random.Random(seed), cuts).all(other_process=other_process)
+    if not check.windows:
+        raise ConfigError(
+            f"no window fires for these {len(given)} events",
+            why="with no windows there is nothing to compare, and every policy would pass",
+            do="give events for which the trigger fires, and which the eviction lets a window hold",
+        )
+    return check
+
+
+def _bolt(
+    bolt: WindowedBolt | None,
+    eviction: EvictionPolicy | None,
+    trigger: TriggerPolicy | None,
+    key: str | Sequence[str],
+    window: Any,
+    timestamp_field: str | None,
+    lag: Time | None,
+) -> WindowedBolt:
+    """A bolt that records, with these policies."""
+    for name, policy in (("eviction", eviction), ("trigger", trigger)):
+        if isinstance(policy, type):
+            raise ConfigError(
+                f"check_policy({name}={policy.__name__})",
+                why="that is a class",
+                do=f"give an instance: {policy.__name__}()",
+            )
+    if bolt is not None:
+        if eviction is not None or trigger is not None or key or window is not None or lag is not None:
+            raise ConfigError(
+                "check_policy with a bolt, and with settings of one",
+                why="a configured bolt has its policies, key, windows and lag",
+                do="give the bolt alone, or the policies with key=, window= and lag=",
+            )
+        if not isinstance(bolt, WindowedBolt):
+            raise ConfigError(f"bolt={bolt!r:.60}", why="it has no windows", do="give an instance of a WindowedBolt")
+        if bolt.settings.timestamp_extractor is not None:
+            raise ConfigError(
+                "check_policy of a bolt with a timestamp extractor",
+                why="it has to know the times of the events, to move the watermark where none is late",
+                do="give events with a column of times, and a bolt with with_timestamp_field",
+            )
+        recorder: WindowedBolt = Recorder().configured(bolt.settings)
+    else:
+        recorder = Recorder()
+        if timestamp_field is not None:
+            recorder = recorder.with_timestamp_field(timestamp_field).with_lag(lag or Duration(0))
+        if key:
+            recorder = recorder.with_key(key)
+        if window is not None:
+            recorder = recorder.with_window(*(window if isinstance(window, tuple) else (window,)))
+        if eviction is not None or trigger is not None:
+            recorder = recorder.with_policies(eviction=eviction, trigger=trigger)
+    settings = recorder.settings
+    if settings.eviction is None and settings.trigger is None:
+        raise ConfigError(
+            "check_policy without a policy", do="give eviction=, trigger=, or a bolt that has one (with_policies)"
+        )
+    return recorder
+
+
+def _prepared(
+    events: Any, bolt: WindowedBolt, schema: SchemaLike | None, clock: Sequence[Moment] | None, chosen_lag: bool
+) -> tuple[Subject, Given]:
+    """What is checked, and the events with their times."""
+    rows = list(events) if hasattr(events, "__next__") else events
+    field_name = bolt.settings.timestamp_field
+    columns = columns_of(INPUT, [INPUT], rows, schema, () if field_name is None else (field_name,))
+    table = as_table("events", rows, columns)
+    if field_name is not None and field_name not in table.column_names:
+        raise ConfigError(
+            f"timestamp_field={field_name!r} is not a column",
+            why=f"the columns are {', '.join(table.column_names)}",
+            do="name one of them, or give timestamp_field=None for processing time",
+        )
+    if field_name is None and (clock is None or len(clock) != table.num_rows):
+        raise ConfigError(
+            f"clock has {0 if clock is None else len(clock)} times for {table.num_rows} events",
+            why="in processing time an event has the time of its arrival",
+            do="give clock=[...], a time for each event, none before the one before it",
+        )
+    if field_name is None:
+        assert clock is not None
+        times: list[int | None] = [given_moment(f"clock[{at}]", each) for at, each in enumerate(clock)]
+        given = Given(table, tuple(times), clocked=True)
+    else:
+        micros, reasons = from_column(table.column(field_name))
+        bad = [False] * len(micros) if reasons is None else (reasons != "").tolist()
+        known = (None if each else time for time, each in zip(micros.tolist(), bad, strict=True))
+        given = Given(table, tuple(known), clocked=False)
+        if chosen_lag:
+            bolt = bolt.with_lag(Duration(_disorder(given)))
+    return Subject(bolt, columns), given
+
+
+def _disorder(given: Given) -> int:
+    """By how much the events are out of order, in microseconds."""
+    most, latest = 0, None
+    for time in given.times:
+        if time is not None:
+            latest = time if latest is None else max(time, latest)
+            most = max(most, latest - time)
+    return most
+
+
+# ---- with Hypothesis
+
+
+def _is_strategy(events: object) -> bool:
+    return type(events).__module__.partition(".")[0] == "hypothesis"
+
+
+def _check_drawn(
+    strategy: Any,
+    bolt: WindowedBolt,
+    schema: SchemaLike | None,
+    chosen_lag: bool,
+    cuts: int,
+    examples: int,
+    seed: int,
+    other_process: bool,
+    check: PolicyCheck,
+) -> None:
+    """Check inputs that Hypothesis draws, small ones first; what differs is made smaller here, not there."""
+    import hypothesis
+    from hypothesis import HealthCheck
+
+    found: list[list[CheckedWindow]] = []
+    largest: list[tuple[Subject, Given]] = []
+
+    def one(rows: Any) -> None:
+        if not len(rows):
+            return
+        prepared = _prepared(rows, bolt, schema, None, chosen_lag)
+        _Checking(*prepared, check, random.Random(seed), max(cuts // 3, 5)).all(other_process=False)
+        if check.windows:
+            found.append(check.windows)
+            if not largest or len(prepared[1]) > len(largest[0][1]):
+                largest[:] = [prepared]
+
+    settings = hypothesis.settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        phases=[hypothesis.Phase.generate],
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+        verbosity=hypothesis.Verbosity.quiet,
+    )
+    drawn: Any = hypothesis.given(strategy)(one)
+    seeded: Any = hypothesis.seed(seed)
+    seeded(settings(drawn))()
+    if not found:
+        raise ConfigError(
+            f"no window fires for {examples} inputs that were drawn",
+            why="with no windows there is nothing to compare, and every policy would pass",
+            do="draw events for which the trigger fires, and which the eviction lets a window hold",
+        )
+    check.windows = found[-1]
+    if other_process:
+        checking = _Checking(*largest[0], PolicyCheck(), random.Random(seed), 1)
+        checking.first = checking.subject.run(largest[0][1], Cut())
+        checking.in_another_process()
+        check.notes += checking.check.notes
+
+
+# ---- one input
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A second way to run the events, and what is wrong where it differs."""
+
+    cut: Cut
+    run: Callable[[Given, Cut], Seen]
+    side: str
+    """What the second side of the picture shows."""
+    problem: str
+    advice: str
+
+
+class _Checking:
+    """All ways to run one input."""
+
+    def __init__(self, subject: Subject, given: Given, check: PolicyCheck, chance: random.Random, cuts: int) -> None:
+        self.subject, self.given, self.check, self._chance, self._cuts = subject, given, check, chance, cuts
+        self.first = Seen()
+        self._watch = Watch()
+        self._still = frozenset(at for at, may in enumerate(given.may_tick(subject.lag)) if not may)
+
+    def all(self, *, other_process: bool) -> None:
+        """Raise PolicyDiffers for the first way in which something differs."""
+        self._guard()
+        self.first = self.subject.run(self.given, Cut())
+        if self.first.error:
+            raise ConfigError(f"a policy fails: {self.first.error}")
+        self.check.inputs += 1
+        rows = self.given.rows.to_pylist()
+        self.check.windows = [
+            CheckedWindow(each.key, each.end, each.start, [rows[place] for place in each.events])
+            for each in self.first.windows
+        ]
+        for way in self._ways():
+            self._compare(way)
+        if other_process:
+            self.in_another_process()
+
+    def _guard(self) -> None:
+        """Let the policies run under guard: one event a batch is not needed, since calls are the same."""
+        watch = self._watch
+        seen = self.subject.changed(lambda policy: guarded(policy, watch)).run(self.given, Cut())
+        if watch.mistakes:
+            given = self._fewest_mistaken()
+            text = "\n".join(f"- {each}" for each in watch.mistakes)
+            raise PolicyDiffers(
+                f"{self._names()}: what no policy may do\n{text}\nSeen with these events:\n{_listed(given)}",
+                given.rows.to_pylist(),
+            )
+        plain = self.subject.run(self.given, Cut())
+        if not plain.error and not seen.same(plain):
+            if seen.error:
+                raise PolicyDiffers(
+                    f"{self._names()} fails where an event cannot be reached but by the call that it is given to:\n"
+                    f"  {seen.error}\nThe others are not a policy's to look at: what has come by then depends on where "
+                    "batches end.",
+                    self.given.rows.to_pylist(),
+                )
+            again = self.subject.changed(lambda policy: guarded(policy, Watch())).run
+            if self.subject.run(self.given, Cut()).same(plain):  # else it differs by itself, which is told below
+                self._compare(_Way(Cut(), again, *_BEYOND_THE_CALL))
+
+    def _fewest_mistaken(self) -> Given:
+        """The fewest first events with which a policy under guard makes a mistake."""
+        low, high = 1, len(self.given)
+        while low < high:
+            middle, watch = (low + high) // 2, Watch()
+            some = self.given.taken(range(middle))
+            self.subject.changed(lambda policy, watch=watch: guarded(policy, watch)).run(some, Cut())  # type: ignore[misc]
+            low, high = (low, middle) if watch.mistakes else (middle + 1, high)
+        return self.given.taken(range(low))
+
+    def _ways(self) -> Iterator[_Way]:
+        run, policies = self.subject.run, self.subject.policies()
+        side, problem, advice = _BY_ITSELF
+        calls = "".join(f"\n  It calls {each}." for each in list(self._watch.chance)[:3])
+        yield _Way(Cut(), run, side, problem, advice + calls)
+        if any(event_by_event(each) is not None for each in policies):
+            yield _Way(Cut(), self.subject.changed(lambda each: event_by_event(each) or each).run, *_ON_ARRAYS)
+        if in_pieces(policies[0]) is not None:
+            yield _Way(Cut(), self.subject.changed(lambda each: in_pieces(each) or each).run, *_IN_PIECES)
+        cuts = list(self._drawn_cuts())
+        for cut in cuts:
+            self.check.cuts += 1
+            yield _Way(cut, run, *_CUT)
+        some = cuts[: max(self._cuts // 3, 2)]
+        phases: list[Phase] = [each for each in PHASES if each != "compact"]
+        for number, cut in enumerate(some):
+            self.check.crashed += 1
+            order = self._chance.sample(phases, len(phases)) if number else [phases[-3]]
+            yield _Way(replace(cut, crash=tuple(order)), run, *_CRASHED)
+        for number, cut in enumerate(some if self.subject.key else ()):
+            self.check.moved += 1
+            tasks = (3,) if number == 0 else tuple(self._chance.choice([1, 2, 3, 4]) for _ in range(5))
+            yield _Way(replace(cut, tasks=tasks), run, f"with {', '.join(map(str, tasks))} tasks, in turn", *_MOVED)
+
+    def _drawn_cuts(self) -> Iterator[Cut]:
+        """One event a batch, then others; all there are where these are few."""
+        count = len(self.given)
+        one_by_one: Sequence[int] = range(1, count)
+        if count > _MOST_BATCHES:
+            start = self._chance.randint(1, count - _MOST_BATCHES)
+            one_by_one = range(start, start + _MOST_BATCHES)
+        yield self._cut(one_by_one)
+        if count <= _ALL_CUTS:
+            for size in range(count - 1):
+                for ends in combinations(range(1, count), size):
+                    yield self._cut(ends)
+            return
+        for number in range(self._cuts - 1):
+            most = min(count - 1, _MOST_BATCHES, 2 + number)
+            drawn = self._chance.sample(range(1, count), self._chance.randint(1, most))
+            cut = self._cut(sorted(drawn))
+            some = frozenset(end for end in cut.ends if self._chance.random() < 0.3)
+            yield replace(cut, still=cut.still | some) if number % 2 else cut
+
+    def _cut(self, ends: Sequence[int]) -> Cut:
+        return Cut(tuple(ends), self._still & frozenset(ends))
+
+    def _kept(self) -> str:
+        """What a policy was seen to keep on itself, in the words of an advice."""
+        policies = self.subject.policies()
+        before = [dict(getattr(each, "__dict__", {})) for each in policies]
+        shown = [{name: repr(value) for name, value in fields.items()} for fields in before]
+        held = self.subject.changed(lambda policy: policy)
+        held.policies = lambda: policies  # type: ignore[method-assign]
+        held.run(self.given, Cut())
+        changed = [
+            f"\n  {type(policy).__name__} has changed self.{name}"
+            for policy, fields in zip(policies, shown, strict=True)
+            for name, value in getattr(policy, "__dict__", {}).items()
+            if fields.get(name) != repr(value)
+        ]
+        return "".join(changed)
+
+    def in_another_process(self) -> None:
+        """Compare with the order of sets of another process."""
+        try:
+            other = OtherProcess(self.subject)
+        except (PicklingError, AttributeError, TypeError, OSError) as error:
+            self.check.notes.append(f"the order of sets in another process ({error})")
+            return
+        try:
+            answer = other.ask(self.given, Cut())
+            if answer is None or (answer.error and not self.first.error):
+                why = "it could not import the policies" if answer is None else answer.error
+                self.check.notes.append(f"the order of sets in another process ({why})")
+                return
+            self._compare(_Way(Cut(), lambda given, cut: other.ask(given, cut) or Seen(), *_ELSEWHERE))
+        finally:
+            other.close()
+
+    # -- what differs
+
+    def _compare(self, way: _Way) -> None:
+        first = self.first if self.first.accounts else self.subject.run(self.given, Cut())
+        second = way.run(self.given, way.cut)
+        if not first.same(second):
+            raise self._differs(way, first, second)
+
+    def _differs(self, way: _Way, first: Seen, second: Seen) -> PolicyDiffers:
+        shrunk = _Shrinking(self.subject, way, self.given, first, second).fewest()
+        given, cut, first, second = shrunk
+        shown = picture(given, first, second, cut, (_BOTH, way.side))
+        kept = self._kept() if cut.crash else ""
+        text = f"{self._names()} {way.problem}.\n{shown}\n{way.advice}{kept}."
+        return PolicyDiffers(text, given.rows.to_pylist(), first, second)
+
+    def _names(self) -> str:
+        policies: list[Policy] = [each for each in self.subject.policies() if is_own(each)]
+        return " with ".join(repr(each).rpartition("<locals>.")[2] for each in policies)
+
+
+class _Shrinking:
+    """Makes an input and a cut smaller, as long as two runs differ."""
+
+    def __init__(self, subject: Subject, way: _Way, given: Given, first: Seen, second: Seen) -> None:
+        self._subject, self._way, self._left = subject, way, _TO_SHRINK
+        self._found = given, way.cut, first, second
+        self._numbers = list(range(len(given)))
+
+    def fewest(self) -> tuple[Given, Cut, Seen, Seen]:
+        """The smallest that was found, with what came of it in both ways."""
+        self._fewer_batches()
+        self._fewer_events()
+        self._fewer_batches()
+        return self._found
+
+    def _fewer_batches(self) -> None:
+        cut = self._found[1]
+        for end in cut.ends:
+            if len(cut.ends) > 2 and self._differs(self._found[0], replace(cut, ends=(end,))):
+                return
+        size = max(len(self._found[1].ends) // 2, 1)
+        while size:
+            at = 0
+            while at < len(self._found[1].ends):
+                given, cut = self._found[:2]
+                if not self._differs(given, replace(cut, ends=cut.ends[:at] + cut.ends[at + size :])):
+                    at += size
+            size //= 2
+
+    def _fewer_events(self) -> None:
+        size = max(len(self._found[0]) // 2, 1)
+        while size:
+            at = 0
+            while at < len(self._found[0]):
+                given, cut = self._found[:2]
+                left = [place for place in range(len(given)) if not at <= place < at + size]
+                if not left or not self._differs(given.taken(left), _moved(cut, at, size, len(given))):
+                    at += size
+            size //= 2
+
+    def _differs(self, given: Given, cut: Cut) -> bool:
+        batches = 3 + len(cut.spans(len(given)))
+        if self._left < batches:
+            return False
+        self._left -= batches
+        may = given.may_tick(self._subject.lag)
+        cut = replace(cut, still=cut.still | {end for end in cut.ends if not may[end]})
+        first, second = self._subject.run(given, Cut()), self._way.run(given, cut)
+        if first.error or first.same(second):
+            return False
+        self._found = given, cut, first, second
+        return True
+
+
+def _moved(cut: Cut, at: int, size: int, count: int) -> Cut:
+    """A cut of the events that are left when some are taken out."""
+
+    def moved(end: int) -> int:
+        return end if end <= at else max(end - size, at)
+
+    last = count - size
+    ends = tuple(sorted({moved(end) for end in cut.ends if 0 < moved(end) < max(last, 0)}))
+    return replace(cut, ends=ends, still=frozenset(moved(end) for end in cut.still))
+
+
+def _listed(given: Given) -> str:
+    rows = given.rows.to_pylist()
+    shown = [f"  {row}" for row in rows[-5:]]
+    return "\n".join(([f"  ... ({len(rows) - 5} before)"] if len(rows) > 5 else []) + shown)

@@ -1,0 +1,383 @@
+"""Runs of policies on some events, cut in one way or another, to be compared with each other."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import pickle
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy, deepcopy
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import pyarrow as pa
+
+from manager.storage.checkpoint import MemoryCheckpoint
+from manager.storage.manifest import Manifest
+from policies.protocol import Policy
+from topologies import spouts
+from topologies.checkpoints.rescaling.movable import Movable
+from topologies.checkpoints.rescaling.rescale import moved_state
+from topologies.checkpoints.rescaling.routes import Route
+from topologies.compose.builder import TopologyBuilder
+from topologies.engine.batch.executor import InProcess
+from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.micro_batch import MicroBatch
+from topologies.engine.phases import Phase
+from topologies.engine.rows.source_batch import SourceBatch
+from topologies.topology import Topology
+from windowing.bolts.windowed_bolt import WindowedBolt
+from windowing.data.returned_rows import DEFAULT_STREAM
+from windowing.errors import WindboltError
+from windowing.window import TupleWindow
+
+BOLT, INPUT = "bolt", "input"
+"""What the bolt and its input are called in errors."""
+
+Change = Callable[[Policy], Policy]
+"""Makes of a policy another one, which must decide the same."""
+
+
+class Recorder(WindowedBolt):
+    """A bolt that emits nothing, and notes its windows."""
+
+    outputs: ClassVar[dict[str, str]] = {}
+
+    def execute(self, window: TupleWindow) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class Given:
+    """Events in order of arrival."""
+
+    rows: pa.Table
+    times: tuple[int | None, ...]
+    """The time of each in microseconds: that of its column, or the clock when it arrives; None where it has none."""
+    clocked: bool
+    """Whether times are those of the clock."""
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def taken(self, places: Sequence[int]) -> Given:
+        """Some of them."""
+        return Given(
+            self.rows.take(pa.array(places, pa.int64())), tuple(self.times[each] for each in places), self.clocked
+        )
+
+    def may_tick(self, lag: int) -> list[bool]:
+        """For each number of events from 0: whether the watermark can move behind so many of them, and none of the
+        others is late then. ``lag`` is in microseconds."""
+        if self.clocked:
+            return [True] * (len(self) + 1)
+        known = [each for each in self.times if each is not None]
+        earliest = [max(known, default=0)]  # of the events behind each place, from the last one on
+        for time in reversed(self.times[1:]):
+            earliest.append(earliest[-1] if time is None else min(time, earliest[-1]))
+        found, latest = [True], min(known, default=0)
+        for time, least in zip(self.times, reversed(earliest), strict=False):
+            latest = latest if time is None else max(time, latest)
+            found.append(least >= latest - lag)
+        found[-1] = True
+        return found
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How the events come: where batches end, and what happens between them."""
+
+    ends: tuple[int, ...] = ()
+    """Numbers of events behind which a batch ends, ascending; the last batch needs none."""
+    still: frozenset[int] = frozenset()
+    """Those of them at which the watermark does not move."""
+    crash: tuple[Phase, ...] = ()
+    """Each batch crashes as a phase begins, one after another of these, and runs again; with new policy objects."""
+    tasks: tuple[int, ...] = (1,)
+    """Numbers of tasks: each batch has the next one of these."""
+
+    def spans(self, count: int) -> list[tuple[int, int]]:
+        """The events of each batch, of so many."""
+        edges = [0, *(end for end in self.ends if 0 < end < count), count]
+        return list(pairwise(edges))
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window as it is compared."""
+
+    key: str
+    """The repr of its key; ``"None"`` without keys."""
+    end: int
+    start: int | None
+    """Both in microseconds."""
+    events: tuple[int, ...]
+    """The places of its events in the input, from 0. Of events that are equal, the first ones."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What came of a run."""
+
+    windows: tuple[Window, ...] = ()
+    """Those of each key in the order in which they fired."""
+    accounts: tuple[tuple[str, int], ...] = ()
+    error: str = ""
+    """The error that ended it."""
+
+    def same(self, other: Seen) -> bool:
+        """True if nobody could tell the runs apart by their windows and accounts."""
+        return (self.windows, self.accounts, bool(self.error)) == (other.windows, other.accounts, bool(other.error))
+
+
+@dataclass
+class Subject:
+    """What is checked: a bolt with its policies; what of it does not depend on the events is made once."""
+
+    bolt: WindowedBolt
+    schema: pa.Schema
+    keep: Change | None = None
+    """Applied to both policies before a run."""
+    _built: dict[int, Topology] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns of the key."""
+        return self.bolt.settings.key
+
+    @property
+    def lag(self) -> int:
+        """The lag in microseconds."""
+        lag = self.bolt.settings.lag
+        return 0 if lag is None else lag.micros
+
+    def topology(self, tasks: int) -> Topology:
+        """With so many tasks. Raises TopologyError where the bolt cannot be built."""
+        if tasks not in self._built:
+            builder = TopologyBuilder("check")
+            builder.set_spout(INPUT, spouts.memory(self.schema))
+            declared = builder.set_bolt(BOLT, self.bolt, tasks)
+            if self.key:
+                declared.fields_grouping(INPUT, *self.key)
+            else:
+                declared.global_grouping(INPUT)
+            self._built[tasks] = builder.build()
+        return self._built[tasks]
+
+    def changed(self, change: Change) -> Subject:
+        """The same, whose policies are changed before a run."""
+        return Subject(self.bolt, self.schema, change, self._built)
+
+    def policies(self) -> tuple[Policy, Policy]:
+        """Policies that no run has used: eviction and trigger."""
+        node = self.topology(1).windowed[BOLT]
+        change = self.keep or (lambda policy: policy)
+        return change(_copied(node.eviction)), change(_copied(node.trigger))
+
+    def run(self, given: Given, cut: Cut) -> Seen:
+        """What comes of the events, cut so. A BoltError is part of it."""
+        return _Run(self, given, cut).result()
+
+
+class _Run:
+    """One run, batch by batch, with the checkpoint in memory."""
+
+    def __init__(self, subject: Subject, given: Given, cut: Cut) -> None:
+        self._subject, self._given, self._cut = subject, given, cut
+        self._checkpoint = MemoryCheckpoint()
+        self._policies = subject.policies()
+        self._noted: dict[int, list[TupleWindow | Window]] = {}
+        self._places: dict[str, list[int]] = {}
+        for place, row in enumerate(given.rows.to_pylist()):
+            self._places.setdefault(repr(row), []).append(place)
+        self._tasks = cut.tasks[0]
+
+    def result(self) -> Seen:
+        """Run all batches, and the end of the streams."""
+        spans, given = self._cut.spans(len(self._given)), self._given
+        clock = min((each for each in given.times if each is not None), default=0) if given.clocked else 0
+        batch = -1
+        try:
+            for batch, (low, high) in enumerate(spans):
+                clock = max(clock, given.times[high - 1] or clock) if given.clocked and high else clock
+                advance = TimeAdvance(clock, tick=high not in self._cut.still)
+                self._batch(batch, BatchPlan(batch, advance, [_Rows(given, low, high)]))
+            self._batch(batch + 1, BatchPlan(batch, TimeAdvance(clock, close=True), closing=True))
+        except WindboltError as error:
+            return Seen(error=str(error))
+        manifest = self._checkpoint.latest()
+        assert manifest is not None
+        state = manifest.bolts[BOLT]
+        accounts = {name: number for name, number in state.accounts.totals(sum(state.pending)).items() if number}
+        windows = [cast("Window", each) for number in sorted(self._noted) for each in self._noted[number]]
+        windows.sort(key=lambda window: window.key)  # stable: those of a key stay in order
+        return Seen(tuple(windows), tuple(sorted(accounts.items())))
+
+    def _batch(self, number: int, plan: BatchPlan) -> None:
+        crash = self._cut.crash
+        if crash:
+            micro_batch = self._begin(number)
+            micro_batch.hook = _crashing(crash[number % len(crash)])
+            with contextlib.suppress(_Crash):
+                micro_batch.run(plan)
+            self._policies = self._subject.policies()
+            committed = self._checkpoint.latest()
+            if committed is not None and (committed.batch, committed.closing) == (plan.batch, plan.closing):
+                return
+        self._begin(number).run(plan)
+
+    def _begin(self, number: int) -> MicroBatch:
+        tasks = self._cut.tasks[number % len(self._cut.tasks)]
+        topology = self._subject.topology(tasks)
+        node = topology.windowed[BOLT]
+        noted = self._noted.setdefault(number, [])
+        noted.clear()
+        bolt = copy(node.bolt)
+        bolt.__dict__["execute"] = lambda window: noted.append(self._seen(window))
+        eviction, trigger = self._policies
+        node = replace(node, bolt=bolt, eviction=eviction, trigger=trigger)  # type: ignore[arg-type]
+        micro_batch = MicroBatch(replace(topology, windowed={BOLT: node}), self._checkpoint, InProcess())
+        if tasks != self._tasks:
+            self._move(micro_batch, topology, tasks)
+            self._tasks = tasks
+        return micro_batch
+
+    def _move(self, micro_batch: MicroBatch, topology: Topology, tasks: int) -> None:
+        """Divide what is kept among other tasks, as ``windbolt rescale`` does."""
+        before = self._checkpoint.latest()
+        if before is None:
+            return
+        store, after = self._checkpoint.segments, Manifest.from_json(before.to_json())
+        route = Route(BOLT, Movable.of(topology, topology.windowed[BOLT]), tasks)
+        with store.writer(f"moved-{before.batch}") as writer:
+            after.bolts[BOLT] = moved_state(after.bolts[BOLT], route, store, writer)
+        self._checkpoint.commit(after)
+        micro_batch.manifest = after
+
+    def _seen(self, window: TupleWindow) -> Window:
+        used: dict[str, int] = {}
+        events = []
+        for row in map(repr, window.table.to_pylist()):
+            number = used.get(row, 0)
+            used[row] = number + 1
+            events.append(self._places[row][number])
+        return Window(repr(window.key), window.end_timestamp, window.start_timestamp, tuple(events))
+
+
+class _Crash(Exception):
+    """All that is in memory is lost."""
+
+
+def _crashing(at: Phase) -> Callable[[str], None]:
+    def fail(phase: str) -> None:
+        if phase == at:
+            raise _Crash
+
+    return fail
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The events of a batch, each at its own clock in processing time."""
+
+    given: Given
+    low: int
+    high: int
+
+    def read(self, topology: Topology) -> Iterator[SourceBatch]:
+        """The events in order of arrival."""
+        given = self.given
+        steps = (
+            range(self.low, self.high) if given.clocked else range(self.low, self.high, max(self.high - self.low, 1))
+        )
+        for low in steps:
+            table = given.rows.slice(low, 1 if given.clocked else self.high - low)
+            clock = given.times[low] if given.clocked else None
+            yield SourceBatch(INPUT, DEFAULT_STREAM, table, np.arange(low, low + table.num_rows), clock=clock)
+
+
+def _copied(policy: Policy) -> Policy:
+    """A copy as another process would get it; the policy itself where it cannot be copied."""
+    try:
+        return deepcopy(policy)
+    except Exception:
+        return policy
+
+
+# ---- in another process
+
+
+class OtherProcess:
+    """Python once more, with another order of sets: it answers with what comes of events there."""
+
+    def __init__(self, subject: Subject) -> None:
+        """Raises PicklingError where the policies cannot be sent to it, OSError where it cannot be started."""
+        sent = _pickled((subject.bolt, subject.schema), subject.policies())
+        own = os.environ.get("PYTHONHASHSEED", "")
+        seed = "1" if own != "1" else "2"
+        command = [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; import {__name__} as it; it.serve()"]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        )  # fmt: skip
+        self._send(sent)
+
+    def ask(self, given: Given, cut: Cut) -> Seen | None:
+        """What comes of the events there; None where the process has died, or cannot import the policies."""
+        sink = io.BytesIO()
+        with pa.ipc.new_stream(sink, given.rows.schema) as writer:
+            writer.write_table(given.rows)
+        self._send(pickle.dumps((sink.getvalue(), given.times, given.clocked, cut)))
+        assert self._process.stdout is not None
+        answer = _read(self._process.stdout)
+        return None if answer is None else cast("Seen | None", pickle.loads(answer))
+
+    def close(self) -> None:
+        """End it."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(OSError):
+                cast("Any", pipe).close()
+        self._process.kill()
+        self._process.wait()
+
+    def _send(self, content: bytes) -> None:
+        with contextlib.suppress(OSError):  # it has died, and says nothing
+            assert self._process.stdin is not None
+            self._process.stdin.write(struct.pack("<q", len(content)) + content)
+            self._process.stdin.flush()
+
+
+def serve() -> None:
+    """Called in the other process: answers until its input ends."""
+    source, target = sys.stdin.buffer, sys.stdout.buffer
+    sys.stdout = sys.stderr  # what policies print is no answer
+    sent = _read(source)
+    bolt, schema = pickle.loads(sent or b"")
+    subject = Subject(bolt, schema)
+    while (asked := _read(source)) is not None:
+        rows, times, clocked, cut = pickle.loads(asked)
+        given = Given(pa.ipc.open_stream(rows).read_all(), times, clocked)
+        answer = pickle.dumps(subject.run(given, cut))
+        target.write(struct.pack("<q", len(answer)) + answer)
+        target.flush()
+
+
+def _read(source: Any) -> bytes | None:
+    head = source.read(8)
+    return cast("bytes", source.read(struct.unpack("<q", head)[0])) if len(head) == 8 else None
+
+
+def _pickled(value: Any, policies: Sequence[Policy]) -> bytes:
+    """As bytes, with the code of policies that another process cannot import."""
+    kinds = [type(policy) for policy in policies]
+    if all(kind.__module__ != "__main__" and "<locals>" not in kind.__qualname__ for kind in kinds):
+        return pickle.dumps(value)
+    from topologies.spark.code.needed_modules import with_code  # pyspark takes a while to load
+
+    return with_code(value)
