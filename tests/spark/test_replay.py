@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from tests.helpers.examples import every, share
 from tests.helpers.places import SCENARIOS
 from tests.helpers.scenario_files import scenarios_in
+from tests.topologies.examples.test_policies import RULES, scenario_of
 from topologies import TopologyBuilder, replay, sinks, spouts
 from topologies.scenarios.picture.svg import svg
 from topologies.scenarios.run.replay import replay_locally
@@ -68,6 +69,15 @@ def test_policies_of_ones_own_with_a_key_and_a_state_hold_on_spark(
     monkeypatch.chdir(SCENARIOS / "beyond")
     (answer,) = replay_on_spark(scenarios("beyond/own_policies.yaml"), spark=spark)
     assert answer.ok, answer.differences
+
+
+def test_the_worked_policies_have_the_same_rows_on_spark(spark: SparkSession) -> None:
+    rules = RULES[:: every(3)]
+    for rule in rules:
+        scenario = scenario_of(rule)
+        (answer,) = replay_on_spark([scenario], spark=spark)
+        assert answer.ok, (rule, answer.differences)
+        assert answer.answer().outputs == replay_locally(scenario).answer().outputs
 
 
 def test_the_scenarios_of_aggregation_steps_hold_on_spark(spark: SparkSession) -> None:

@@ -331,9 +331,8 @@ def _check_drawn(
         report_multiple_bugs=False,
         verbosity=hypothesis.Verbosity.quiet,
     )
-    drawn: Any = hypothesis.given(strategy)(one)
-    seeded: Any = hypothesis.seed(seed)
-    seeded(settings(drawn))()
+    decorators: Any = hypothesis
+    decorators.seed(seed)(settings(decorators.given(strategy)(one)))()
     if not found:
         raise ConfigError(
             f"no window fires for {examples} inputs that were drawn",

@@ -1,0 +1,56 @@
+"""The worked policies: each answers its scenario, is proven by ``check_policy``, and can be copied alone."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import topologies.examples.policies
+from topologies.named_topology import load_topology
+from topologies.scenarios.schema.scenario_files import load, located
+from topologies.scenarios.schema.scenario_model import Scenario
+from topologies.testing.policy_check import check_policy
+from windbolt import replay
+
+FOLDER = Path(topologies.examples.policies.__file__).parent
+RULES = [
+    "delta", "session_or_marker", "volume_bars", "sum_or_midnight", "last_of_each_type", "minute_or_flush",
+    "near_the_latest",
+]  # fmt: skip
+
+
+def scenario_of(rule: str) -> Scenario:
+    path = FOLDER / f"{rule}.yaml"
+    (loaded,) = load(path)
+    scenario: Any = loaded.scenario  # type: ignore[union-attr]
+    return located(scenario, path)
+
+
+def test_there_is_a_scenario_for_each_file() -> None:
+    assert {path.stem for path in FOLDER.glob("*.py")} - {"__init__"} == set(RULES)
+    assert {path.stem for path in FOLDER.glob("*.yaml")} == set(RULES)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_worked_rule_answers_its_scenario_and_is_proven(rule: str) -> None:
+    answer = replay(FOLDER / f"{rule}.yaml")
+    assert answer.ok, answer.differences
+    scenario = scenario_of(rule)
+    topology = load_topology(scenario.topology or "")
+    ((name, node),) = topology.windowed.items()
+    (spout,) = topology.spouts.values()
+    rows = [step.event for step in scenario.event_steps]
+    check = check_policy(rows, bolt=node.bolt, schema=spout.outputs["default"], cuts=6, other_process=False)
+    assert len(check.windows) == len(answer.windows or []), name
+    assert check.crashed
+    assert bool(check.moved) == bool(node.bolt.settings.key)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_worked_rule_can_be_copied_alone(rule: str) -> None:
+    tree = ast.parse((FOLDER / f"{rule}.py").read_text())
+    modules = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {each for each in modules if each.partition(".")[0] in ("topologies", "policies", "windowing")} == set()
