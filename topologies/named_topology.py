@@ -37,7 +37,7 @@ def load_topology(reference: str) -> Topology:
             why="it takes a file or module, and the name of a variable in it",
             do=f"write it like {like}, or name the file of a step, such as step.conf",
         )
-    module = _load_file(place) if place.endswith(".py") else _import(place)
+    module = load_module(place) if place.endswith(".py") else _import(place)
     found = getattr(module, name, None)
     if callable(found) and not isinstance(found, (Topology, TopologyBuilder)):
         found = found()
@@ -53,7 +53,8 @@ def load_topology(reference: str) -> Topology:
     return found
 
 
-def _load_file(path: str) -> ModuleType:
+def load_module(path: str) -> ModuleType:
+    """The module of a user's file, loaded anew; its folder is searched first from then on. Raises ConfigError."""
     full = os.path.abspath(path)
     if not os.path.isfile(full):
         raise ConfigError(f"there is no file {path!r}", do="correct the path")

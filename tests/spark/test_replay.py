@@ -80,6 +80,11 @@ def test_the_worked_policies_have_the_same_rows_on_spark(spark: SparkSession) ->
         assert answer.answer().outputs == replay_locally(scenario).answer().outputs
 
 
+def test_policies_that_a_scenario_names_hold_on_spark(spark: SparkSession) -> None:
+    answers = replay_on_spark(scenarios("beyond/named_policies.yaml"), spark=spark)
+    assert [(answer.name, answer.differences) for answer in answers if not answer.ok] == []
+
+
 def test_the_scenarios_of_aggregation_steps_hold_on_spark(spark: SparkSession) -> None:
     chosen = scenarios("handler/*.yaml")
     assert len(chosen) > 35

@@ -136,7 +136,7 @@ def add_bare_bolt(builder: TopologyBuilder, scenario: Scenario, prefix: str = ""
                     do="expect windows; or name your own topology: topology: file.py:name",
                 )
         _check_windows(scenario, place, expect, [_BARE], [])
-    spout: Any = ScenarioSpout(tuple(scenario.streams), schema_of(scenario.rules))
+    spout: Any = ScenarioSpout(tuple(scenario.streams), schema_of(scenario.rules, scenario.columns))
     builder.set_spout(f"{prefix}events", spout)
     imports = {
         stream_label((f"{prefix}events", to)): stream_label((f"{prefix}events", of))
@@ -145,6 +145,6 @@ def add_bare_bolt(builder: TopologyBuilder, scenario: Scenario, prefix: str = ""
     partitions = scenario.partitions
     if isinstance(partitions, dict):
         partitions = {stream_label((f"{prefix}events", stream)): names for stream, names in partitions.items()}
-    declarer = builder.set_bolt(f"{prefix}{_BARE}", bare_bolt(settings, imports, partitions))
+    declarer = builder.set_bolt(f"{prefix}{_BARE}", bare_bolt(settings, imports, partitions, scenario.policies))
     for stream in scenario.streams:
         declarer.global_grouping(f"{prefix}events", stream=stream)

@@ -17,7 +17,7 @@ from topologies.engine.rows.source_batch import SourceBatch
 from topologies.io.formats import BadRows, FileSplit, JsonlFormat
 from topologies.io.formats.split import OnTruncation
 from topologies.io.spouts import on_truncation_of
-from topologies.scenarios.schema.bare_columns import cell, columns_of
+from topologies.scenarios.schema.bare_columns import cell
 from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.scenarios.schema.step_messages import message
 from topologies.scenarios.schema.steps import ClockStep, CloseStep, CrashStep, EventStep, ExpectStep, TickStep
@@ -145,7 +145,7 @@ def _row(scenario: Scenario, step: EventStep, number: int) -> dict[str, Any]:
         return message(step.event, step.id, number)
     if scenario.bolt is None:
         return step.event
-    columns = columns_of(scenario.rules).items()
+    columns = scenario.columns.items()
     return {"id": step.id, **{name: cell(kind, step.event.get(name)) for name, kind in columns}}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -14,10 +15,17 @@ from windowing.settings.kinds import Session
 from windowing.time.durations import parse_duration
 from windowing.time.timestamps import EARLIEST, LATEST, to_datetime
 
-Column = Literal["time", "gap", "text"]
-"""What stands in a column: a moment, a duration, or a text."""
+Column = Literal["time", "gap", "text", "whole", "number", "flag"]
+"""What stands in a column: a moment, a duration, a text, a whole number, a number, or whether something is so."""
 
-TYPES = {"time": TIMESTAMP, "gap": pa.int64(), "text": pa.string()}
+TYPES = {
+    "time": TIMESTAMP,
+    "gap": pa.int64(),
+    "text": pa.string(),
+    "whole": pa.int64(),
+    "number": pa.float64(),
+    "flag": pa.bool_(),
+}
 
 
 def columns_of(rules: WindowSettings) -> dict[str, Column]:
@@ -42,10 +50,32 @@ def columns_of(rules: WindowSettings) -> dict[str, Column]:
     return found
 
 
-def schema_of(rules: WindowSettings) -> pa.Schema:
-    """The columns of a bare bolt's events: ``id``, and those that its settings name."""
-    columns = {name: TYPES[kind] for name, kind in columns_of(rules).items()}
-    return pa.schema({"id": pa.string(), **columns}.items())
+def columns_in(events: Iterable[Mapping[str, Any]]) -> dict[str, Column]:
+    """All columns of events, for policies that may read any of them. ScenarioError for a value that has no type."""
+    found: dict[str, Column] = {}
+    for event in events:
+        for name, value in event.items():
+            if value is None or name == "id":
+                continue
+            kind = _KINDS.get(type(value))
+            if kind is None:
+                raise ScenarioError(
+                    f"{name}: expected a text, a number, true or false, found {value!r:.60}",
+                    why="the policies of the bolt may read all fields of its events",
+                )
+            known = found.setdefault(name, kind)
+            if known != kind:
+                found[name] = "number" if {known, kind} == {"whole", "number"} else "text"
+    return found
+
+
+_KINDS: dict[type, Column] = {bool: "flag", int: "whole", float: "number", str: "text"}
+
+
+def schema_of(rules: WindowSettings, columns: Mapping[str, Column] | None = None) -> pa.Schema:
+    """The columns of a bare bolt's events: ``id``, and those that its settings name; or those that are given."""
+    chosen = columns_of(rules) if columns is None else columns
+    return pa.schema({"id": pa.string(), **{name: TYPES[kind] for name, kind in chosen.items()}}.items())
 
 
 def cell(kind: Column, value: object) -> Any:
@@ -58,6 +88,8 @@ def cell(kind: Column, value: object) -> Any:
             return None if moment is None else to_datetime(moment).isoformat()
         case "gap":
             return _milliseconds(value)
+        case "whole" | "number" | "flag":
+            return value
     if isinstance(value, str):
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):

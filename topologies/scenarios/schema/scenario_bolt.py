@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from policies.protocol import Policy
 from topologies.scenarios.schema.declared_settings import DECLARED_KEYS, as_given
 from topologies.scenarios.schema.settings import BoltSettings
 from windowing.bolts.windowed_bolt import WindowedBolt
@@ -29,11 +30,13 @@ def bare_bolt(
     settings: BoltSettings,
     imports: Mapping[str, str] | None = None,
     partitions: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+    policies: Mapping[str, Policy] | None = None,
 ) -> WindowedBolt:
     """The bolt that a scenario describes: the preset first, then its windows, then the single rules.
 
     ``imports`` are the inputs that take the watermarks of another, ``partitions`` the partitions that exist, both by
-    the names that inputs have in the topology.
+    the names that inputs have in the topology, ``policies`` those that the settings name: without them, and without
+    another kind of window, the bolt has no windows.
     """
     bolt = _with_times(_with_windows(_with_preset(BareBolt(), settings), settings), settings)
     inputs = imports_of(settings)
@@ -53,6 +56,8 @@ def bare_bolt(
                 bolt = _given(bolt, DECLARED_KEYS[key], as_given(value))
     if settings.panes is not None:
         bolt = bolt.with_trigger(settings.panes.panes)
+    if policies:
+        bolt = bolt.with_policies(eviction=policies.get("eviction"), trigger=policies.get("trigger"))
     return bolt.with_policies(expired=bolt.settings.follow_each_other)
 
 
@@ -91,7 +96,7 @@ def imports_of(settings: BoltSettings) -> Mapping[str, str] | None:
 def _with_windows(bolt: WindowedBolt, settings: BoltSettings) -> WindowedBolt:
     if settings.length is not None:
         bolt = bolt.with_window(settings.length, settings.length if settings.tumbling else settings.sliding)
-    else:
+    elif settings.kinds:
         bolt = bolt.with_window(*settings.kinds)
     if settings.substreams is not None:
         return bolt.with_key(*settings.substreams).with_watermark(per_key=True)

@@ -129,7 +129,9 @@ def read_scenario(given: object) -> Scenario:
 
 def _checked(place: ScenarioPlace, given: object) -> Loaded | Problem:
     try:
-        return Loaded(place, read_scenario(given).at(place.path.parent))
+        scenario = read_scenario(given).at(place.path.parent)
+        _ = scenario.policies
+        return Loaded(place, scenario)
     except ScenarioError as error:
         name = given.get("name") if isinstance(given, dict) else None
         texts = tuple(line.rstrip(".") for line in str(error).split("\n"))

@@ -9,8 +9,10 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from topologies.scenarios.schema.bare_columns import cell, columns_of, moment_of
+from policies.protocol import Policy
+from topologies.scenarios.schema.bare_columns import Column, cell, columns_in, columns_of, moment_of
 from topologies.scenarios.schema.expected import Expect
+from topologies.scenarios.schema.named_policies import Part, load_policy
 from topologies.scenarios.schema.scenario_bolt import bare_bolt, imports_of
 from topologies.scenarios.schema.scenario_values import PartitionNames, Strict, TextValue
 from topologies.scenarios.schema.settings import BoltSettings
@@ -103,6 +105,31 @@ class Scenario(Strict):
     def rules(self) -> WindowSettings:
         """What the bolt's settings come to, those of its preset among them; the defaults for a topology."""
         return WindowSettings() if self.bolt is None else bare_bolt(self.bolt, partitions=self.partitions).settings
+
+    @property
+    def names_policies(self) -> bool:
+        """Whether the bolt has policies of the user's own."""
+        return self.bolt is not None and (self.bolt.eviction is not None or self.bolt.trigger is not None)
+
+    @cached_property
+    def policies(self) -> dict[str, Policy]:
+        """The policies that the bolt names, by ``eviction`` and ``trigger``. ScenarioError where they cannot be used.
+
+        Ask for them once the folder of the scenario is known.
+        """
+        if self.bolt is None:
+            return {}
+        named = {"eviction": self.bolt.eviction, "trigger": self.bolt.trigger}
+        parts: list[Part] = ["eviction", "trigger"]
+        return {part: load_policy(part, text, self._folder) for part in parts if (text := named[part]) is not None}
+
+    @cached_property
+    def columns(self) -> dict[str, Column]:
+        """The columns of a bare bolt's events, beside ``id``: with policies all fields that they have."""
+        by_rules = columns_of(self.rules)
+        if not self.names_policies:
+            return by_rules
+        return {**columns_in(step.event for step in self.event_steps), **by_rules}
 
     @property
     def event_steps(self) -> list[EventStep]:
@@ -225,6 +252,11 @@ class Scenario(Strict):
                 cell(kind, step.event.get(name))
             except WindboltError as error:
                 yield at, f".event.{name}: {error}"
+        if self.names_policies:
+            try:
+                columns_in([step.event])
+            except ScenarioError as error:
+                yield at, f".event.{error}"
 
     def _ends(self) -> Iterator[tuple[int, str]]:
         closings = (at for at, step in enumerate(self.steps) if isinstance(step, CloseStep))

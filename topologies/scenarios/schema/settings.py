@@ -247,6 +247,8 @@ class _Settings(Strict):
     key: NamesValue | None = None
     substreams: NamesValue | None = None
     panes: PanesSetting | None = None
+    eviction: TextValue | None = None
+    trigger: TextValue | None = None
 
     timestamp_field: TextValue | None = None
     processing_time: Yes | None = None
@@ -270,6 +272,8 @@ class _Settings(Strict):
     @model_validator(mode="after")
     def _one_kind(self) -> _Settings:
         named = [name for name in KINDS if getattr(self, name) is not None]
+        if not named and self.eviction is not None and self.trigger is not None:
+            return self
         if not named:
             raise ScenarioError(
                 "length is missing",
