@@ -375,9 +375,9 @@ def _read(source: Any) -> bytes | None:
 
 def _pickled(value: Any, policies: Sequence[Policy]) -> bytes:
     """As bytes, with the code of policies that another process cannot import."""
-    kinds = [type(policy) for policy in policies]
-    if all(kind.__module__ != "__main__" and "<locals>" not in kind.__qualname__ for kind in kinds):
-        return pickle.dumps(value)
+    if all(type(policy).__module__ != "__main__" for policy in policies):
+        with contextlib.suppress(pickle.PicklingError, AttributeError):  # of a function, or of no module
+            return pickle.dumps(value)
     from topologies.spark.code.needed_modules import with_code  # pyspark takes a while to load
 
     return with_code(value)

@@ -353,12 +353,12 @@ def test_numbers_that_change_when_events_expire_are_found(monkeypatch: pytest.Mo
     asked = AskedEviction._one_by_one
 
     def by_place(self: AskedEviction, stop: int) -> Any:
-        numbers, *others = self._lists
-        self._lists = (list(range(len(numbers))), *others)
+        numbers, times, places = self._lists
+        self._lists = (list(range(len(numbers))), times, places)
         try:
             return asked(self, stop)
         finally:
-            self._lists = (numbers, *others)
+            self._lists = (numbers, times, places)
 
     assert check_policy(ROWS, eviction=Big(), trigger=Third(), cuts=4, other_process=False).windows
     monkeypatch.setattr(AskedEviction, "_one_by_one", by_place)
