@@ -11,6 +11,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
+from policies.eviction import WatermarkCountEvictionPolicy
+from policies.protocol import TriggerPolicy
 from tests.helpers.public_calls import Valid
 from topologies.state_tables.stored_state import StoredState
 from topologies.step.rules.outputs import as_outputs
@@ -56,6 +58,14 @@ class Counting(WindowedBolt):
     def execute(self, window: TupleWindow) -> Any:
         """Called once a window."""
         return {"n": len(window)}
+
+
+class AtEachEvent(TriggerPolicy):
+    """Fires with each event."""
+
+    def track(self, event: Any, context: Any) -> bool:
+        """Called with each event."""
+        return True
 
 
 BOLT = Counting().with_tumbling_window("10s").with_timestamp_field("ts")
@@ -565,6 +575,27 @@ CALLS: dict[str, Valid] = {
             "stream": "orders",
         },
     ),
+    "testing.check_policy": Valid(
+        {
+            "events": ROWS,
+            "trigger": AtEachEvent(),
+            "window": "10s",
+            "timestamp_field": "ts",
+            "lag": "5s",
+            "schema": SCHEMA,
+            "cuts": 1,
+            "examples": 1,
+            "seed": 1,
+            "other_process": False,
+        },
+        also={
+            "eviction": WatermarkCountEvictionPolicy(Count(3)),
+            "bolt": BOLT.with_policies(trigger=AtEachEvent()),
+            "key": "user",
+            "clock": ["2024-01-01T06:00:00Z"],
+        },
+        fine={"seed": (-1,)},
+    ),
     "testing.prepared": Valid({"bolt": BOLT, "schema": SCHEMA, "name": "count"}),
     "testing.run_bolt": Valid(
         {
@@ -629,7 +660,8 @@ MADE_BY_WINDBOLT = {
     "Run", "RunStatus", "panes.Pane", "policies.EvictionContext", "policies.TriggerContext",
     "policies.QueuedEvent", "policies.QueuedEvents",
     "presets.Preset",
-    "step.Outputs", "testing.BoltRun", "testing.FiredWindow",
+    "step.Outputs", "testing.BoltRun", "testing.CheckedWindow", "testing.FiredWindow",
+    "testing.PolicyCheck",
 }  # fmt: skip
 """Classes whose instances users are given, or make by a function."""
 

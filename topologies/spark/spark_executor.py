@@ -207,12 +207,10 @@ def _last_words(text: str) -> str:
 
 
 def packed(topology: Topology, elsewhere: Collection[str] = ()) -> bytes:
-    """A topology as bytes, with the modules of its bolts and policies where they are the user's own files; without
-    those that are in the top-level packages ``elsewhere``, which the workers can import."""
-    windowed = topology.windowed.values()
-    parts: list[object] = [*(node.bolt for node in topology.plain.values()), *(node.bolt for node in windowed)]
-    parts += [policy for node in windowed for policy in (node.eviction, node.trigger)]
-    modules = {type(part).__module__ for part in parts} | set(_modules_of_functions(topology))
+    """A topology as bytes, with the modules of its bolts where they are the user's own files; without those that are in
+    the top-level packages ``elsewhere``, which the workers can import."""
+    bolts = [*(node.bolt for node in topology.plain.values()), *(node.bolt for node in topology.windowed.values())]
+    modules = {type(bolt).__module__ for bolt in bolts} | set(_modules_of_functions(topology))
     for name in modules:
         module = sys.modules.get(name)
         if module is not None and is_users(module) and name.partition(".")[0] not in elsewhere:

@@ -174,6 +174,9 @@ def check_policy(
     Raises ConfigError where these do not go together, where a policy fails or answers wrongly, and where no window
     holds an event, so that nothing would be shown.
     """
+    for name, number in (("cuts", cuts), ("examples", examples)):
+        if number < 1:
+            raise ConfigError(f"check_policy({name}={number})", why="nothing would be compared", do="give 1 or more")
     configured = _bolt(bolt, eviction, trigger, key, window, timestamp_field, lag)
     check = PolicyCheck()
     if _is_strategy(events):
@@ -256,6 +259,12 @@ def _prepared(
             f"timestamp_field={field_name!r} is not a column",
             why=f"the columns are {', '.join(table.column_names)}",
             do="name one of them, or give timestamp_field=None for processing time",
+        )
+    if field_name is not None and clock is not None:
+        raise ConfigError(
+            "check_policy with a clock, and events with times of their own",
+            why="the clock is the time of events in processing time",
+            do="leave clock out, or give timestamp_field=None",
         )
     if field_name is None and (clock is None or len(clock) != table.num_rows):
         raise ConfigError(
