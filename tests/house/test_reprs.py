@@ -112,6 +112,17 @@ def ran() -> Any:
     return testing.run_bolt(AggregateBolt(n=aggregates.count()).with_tumbling_window("10s"), MANY[:50], SCHEMA)
 
 
+class Pairs(policies.TriggerPolicy):
+    reads = ()
+
+    def track(self, event: policies.QueuedEvent, context: policies.TriggerContext) -> bool:
+        return event.number % 2 == 1
+
+
+def checked() -> Any:
+    return testing.check_policy(MANY[:8], trigger=Pairs(), window="1m", schema=SCHEMA, cuts=1, other_process=False)
+
+
 def window() -> Any:
     return testing.make_window(MANY, SCHEMA, end="2024-01-01T06:00:10Z", key=(WORDS, 1))
 
@@ -145,6 +156,7 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "Bounds": lambda: Bounds.START,
     "Calendar": lambda: Calendar("day", zone="Europe/Berlin", at=["06:00"]),
     "Changes": lambda: Changes(by="user", within="1h"),
+    "CheckedWindow": lambda: checked().windows[0],
     "Count": lambda: Count(3),
     "CountByStart": lambda: CountByStart(3),
     "CountTrigger": lambda: triggers.CountTrigger(Count(3)),
@@ -168,6 +180,7 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "Pane": lambda: panes.Pane(0, panes.Timing.EARLY, False),
     "PaneTrigger": lambda: panes.after_count(5),
     "Panes": lambda: Panes(early="10s", late=True),
+    "PolicyCheck": checked,
     "Preset": presets.atlas,
     "Fire": lambda: policies.Fire.BEFORE,
     "QueuedEvent": lambda: policies.QueuedEvent(5, 3, {"words": [WORDS]}),

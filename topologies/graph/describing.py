@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from policies.protocol import is_own
 from topologies.graph.graph import Graph
 from topologies.graph.nodes.plain import PlainNode
 from topologies.graph.nodes.sink import SinkNode
@@ -18,6 +19,7 @@ from topologies.graph.rules_in_words import (
     key_trigger_in_words,
     late_in_words,
     policies_in_words,
+    policy_in_words,
     rules_in_words,
 )
 from topologies.graph.side_streams import ERRORS
@@ -209,6 +211,7 @@ def _bolt_facts(topology: Graph, node: BoltNode) -> Iterator[tuple[str, str]]:
     late = None
     if isinstance(node, WindowedNode):
         yield "windows", window_in_words(node)
+        yield from _own_policies(node)
         for rule in _time(node):
             yield "time", rule
         if before := _plain_before(topology, node):
@@ -233,6 +236,12 @@ def _bolt_facts(topology: Graph, node: BoltNode) -> Iterator[tuple[str, str]]:
             yield "adds up", _sums_in_words(node.bolt)
             yield "keeps", "the events of its windows" if node.slicing is None else "sums by slice of time, no events"
     yield from _emitted({name: schema for name, schema in node.outputs.items() if name != late})
+
+
+def _own_policies(node: WindowedNode) -> Iterator[tuple[str, str]]:
+    own = [policy for policy in (node.eviction, node.trigger) if node.by_policies and is_own(policy)]
+    for policy in own:
+        yield "policy", policy_in_words(policy)
 
 
 def _state_in_words(bolt: StatefulWindowedBolt) -> str:

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from policies.eviction import CountEvictionPolicy, TimeEvictionPolicy
-from policies.protocol import EvictionPolicy, TriggerPolicy, is_own
+from policies.protocol import EvictionPolicy, Policy, TriggerPolicy, is_own
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy
 from topologies.graph.nodes.windowed import WindowedNode
 from windowing.bolts.ready.unions import Union
@@ -99,6 +99,20 @@ def policies_in_words(eviction: EvictionPolicy, trigger: TriggerPolicy) -> str:
             case TimeTriggerPolicy(slide):
                 fires = f"every {slide}"
     return f"{holds or f'what {type(eviction).__name__} keeps'}, fired {fires or f'by {type(trigger).__name__}'}"
+
+
+def policy_in_words(policy: Policy) -> str:
+    """A policy of the user's own: its parameters, its moments, and what it keeps and reads."""
+    every = getattr(policy, "every", None)
+    shift = getattr(policy, "offset", None)
+    words = [repr(policy)]
+    if every is not None:
+        words.append(f"moments every {every}" + (f", shifted by {shift}" if shift is not None and shift.micros else ""))
+    if policy.state_types:
+        words.append("keeps " + ", ".join(f"{name} {kind.__name__}" for name, kind in policy.state_types.items()))
+    read = policy.columns_read
+    words.append("reads all columns" if read is None else f"reads {', '.join(sorted(read)) or 'no column'}")
+    return "; ".join(words)
 
 
 def rules_in_words(node: WindowedNode) -> Iterator[str]:

@@ -20,7 +20,7 @@ from windowing.calls.checked import checked_value
 from windowing.data.schema import SchemaLike
 from windowing.errors import ConfigError
 from windowing.time.durations import Duration, Extent, Time
-from windowing.time.timestamps import from_column
+from windowing.time.timestamps import from_column, show
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -89,7 +89,7 @@ class PolicyDiffers(AssertionError):
         """What came of them in two ways; None where a policy does what it may not, whatever comes of it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CheckedWindow:
     """A window that fired, however the events were cut."""
 
@@ -101,8 +101,12 @@ class CheckedWindow:
     events: list[dict[str, Any]]
     """Its events in order."""
 
+    def __repr__(self) -> str:
+        key = "" if self.key == "None" else f" of {self.key:.40}"
+        return f"<CheckedWindow{key}: {len(self.events)} events up to {show(self.end_timestamp)}>"
 
-@dataclass
+
+@dataclass(repr=False)
 class PolicyCheck:
     """What was checked, and the windows that fired each time."""
 

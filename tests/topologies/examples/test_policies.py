@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import topologies.examples.policies
+from topologies.graph.describing import topology_text
 from topologies.named_topology import load_topology
 from topologies.scenarios.schema.scenario_files import load, located
 from topologies.scenarios.schema.scenario_model import Scenario
@@ -47,6 +48,16 @@ def test_a_worked_rule_answers_its_scenario_and_is_proven(rule: str) -> None:
     assert len(check.windows) == len(answer.windows or []), name
     assert check.crashed
     assert bool(check.moved) == bool(node.bolt.settings.key)
+
+
+def test_describe_says_what_policies_are_there() -> None:
+    said = topology_text(load_topology(f"{FOLDER / 'sum_or_midnight.py'}:topology"))
+    assert (
+        "windows  what SinceTheLast keeps, fired by SumOrMidnight\n  policy   SinceTheLast(); reads no column\n" in said
+    )
+    assert (
+        "SumOrMidnight(limit=1000); moments every 1d, shifted by 53999999999us; keeps sum float; reads amount" in said
+    )
 
 
 @pytest.mark.parametrize("rule", RULES)
