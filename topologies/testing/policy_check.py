@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pickle import PicklingError
@@ -254,6 +254,12 @@ def _prepared(
     events: Any, bolt: WindowedBolt, schema: SchemaLike | None, clock: Sequence[Moment] | None, chosen_lag: bool
 ) -> tuple[Subject, Given]:
     """What is checked, and the events with their times."""
+    if isinstance(events, Mapping):
+        raise ConfigError(
+            f"check_policy({events!r:.60})",
+            why="it compares what comes of several events of one input",
+            do="give a list of rows",
+        )
     rows = list(events) if hasattr(events, "__next__") else events
     field_name = bolt.settings.timestamp_field
     columns = columns_of(INPUT, [INPUT], rows, schema, () if field_name is None else (field_name,))
@@ -389,7 +395,7 @@ class _Checking:
         self._guard()
         self.first = self.subject.run(self.given, Cut())
         if self.first.error:
-            raise ConfigError(f"a policy fails: {self.first.error}")
+            raise ConfigError("a policy fails", why=self.first.error, do="mend it first: only whole runs are compared")
         self.check.inputs += 1
         rows = self.given.rows.to_pylist()
         self.check.windows = [

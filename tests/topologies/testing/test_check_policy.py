@@ -424,3 +424,5 @@ def test_what_cannot_be_checked_is_said() -> None:
     }.items():
         with pytest.raises(ConfigError, match=f"(?s){match}"):
             check_policy(ROWS, cuts=2, other_process=False, **given)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="several events of one input"):
+        check_policy({"orders": ROWS}, trigger=Third(), window="5s")
