@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 CODES = tuple(FiredBy)
 """The cause that a code in an array of causes stands for."""
 
-COUNT, RULE, TIMEOUT, TIME, CLOSE, FULL = (CODES.index(each) for each in FiredBy)
+COUNT, RULE, TIMEOUT, TIME, CLOSE, FULL = (
+    CODES.index(each)
+    for each in (FiredBy.COUNT, FiredBy.RULE, FiredBy.TIMEOUT, FiredBy.TIME, FiredBy.CLOSE, FiredBy.FULL)
+)
 
 
 @dataclass(frozen=True)

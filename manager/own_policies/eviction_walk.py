@@ -14,6 +14,7 @@ from manager.own_policies.unit import PolicyFailure, ToldEvents, UnitRecord, cal
 from policies.eviction import CountEvictionPolicy, TimeEvictionPolicy
 from policies.protocol import Action, EvictionContext, EvictionPolicy, QueuedEvent, overrides
 from windowing.settings.bounds import Bounds
+from windowing.settings.triggers import FiredBy
 from windowing.time.timestamps import show
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class HeldWindow:
     """Its end in microseconds."""
     members: NDArray[np.int64]
     """Its events, by their indices among the told ones that are held."""
+    by: FiredBy | None = None
+    """What fired it."""
 
 
 class EvictionWalk:
@@ -53,7 +56,7 @@ class EvictionWalk:
             members = self._members(firing, stop)
             self.record.evicted, self.record.evicted_count = firing.reference, firing.stop
             if len(members):
-                yield HeldWindow(firing.reference, members)
+                yield HeldWindow(firing.reference, members, firing.by)
 
     def _members(self, firing: Firing, stop: int) -> NDArray[np.int64]:
         """The events of a window, among those before index ``stop``."""

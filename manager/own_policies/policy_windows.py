@@ -20,6 +20,7 @@ from manager.storage.segments.take_rows import take_rows
 from policies.marks import NONE
 from policies.protocol import EvictionPolicy, Policy, QueuedEvent, TriggerPolicy, overrides
 from windowing.bolts.bolt_state import new_state
+from windowing.settings.triggers import FiredBy
 from windowing.window import TupleWindow
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class _Found:
     hash: int
     key: Any
     members: NDArray[np.int64]
+    by: FiredBy | None
 
 
 class PolicyWindows:
@@ -160,6 +162,7 @@ class PolicyWindows:
             self._task,
             None,
             window.key,
+            fired_by=window.by,
         )
 
     def _units(self, frontier: int | None) -> dict[int, tuple[int, int, Any]]:
@@ -259,7 +262,7 @@ class PolicyWindows:
 
     @staticmethod
     def _found(window: HeldWindow, unit: int, key: Any, positions: NDArray[np.int64]) -> _Found:
-        return _Found(window.reference, unit, key, np.sort(positions[window.members]))
+        return _Found(window.reference, unit, key, np.sort(positions[window.members]), window.by)
 
     def _told(self, positions: NDArray[np.int64]) -> ToldEvents:
         """Events that are told now, as the trigger sees them."""

@@ -13,10 +13,19 @@ import numpy as np
 from manager.own_policies.unit import PolicyFailure, ToldEvents, UnitRecord, call
 from policies.protocol import Fire, QueuedEvent, TriggerContext, TriggerPolicy, overrides
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy
+from windowing.settings.triggers import FiredBy
 from windowing.time.timestamps import FOREVER, show
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+_BY = {
+    "track": FiredBy.EVENT,
+    "on_time": FiredBy.MOMENT,
+    "on_arrival": FiredBy.ARRIVAL,
+    "on_end": FiredBy.CLOSE,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +36,8 @@ class Firing:
     """Its end in microseconds."""
     stop: int
     """Number of events, since the task or key began, up to its end."""
+    by: FiredBy | None = None
+    """What fired it; None for a trigger that windbolt brings."""
 
 
 class TriggerWalk:
@@ -55,10 +66,10 @@ class TriggerWalk:
         """The least frontier at which the trigger is told of a moment; both in microseconds."""
         return moment + 1
 
-    def _fired(self, reference: int, stop: int) -> None:
+    def _fired(self, reference: int, stop: int, by: FiredBy | None = None) -> None:
         record = self.record
         record.fired, record.fired_count = reference, max(stop, record.fired_count)
-        self.firings.append(Firing(reference, record.fired_count))
+        self.firings.append(Firing(reference, record.fired_count, by))
 
 
 class AskedTrigger(TriggerWalk):
@@ -169,7 +180,7 @@ class AskedTrigger(TriggerWalk):
             raise PolicyFailure(
                 self.policy, hook, about, self.key, f"{said}; the answers are True, False and Fire.BEFORE"
             )
-        self._fired(context.time, record.count if answer is True else before)
+        self._fired(context.time, record.count if answer is True else before, _BY[hook])
         context.fired, context.fired_count = record.fired, record.fired_count
         if self._resets:
             call(self, "reset", about, context)
@@ -216,7 +227,7 @@ class AskedTrigger(TriggerWalk):
             said = "it set wake_at, which is for rules that decide event by event; use every here"
             raise PolicyFailure(self.policy, "track_all", about, self.key, said)
         for index in np.flatnonzero(fires).tolist():
-            self._fired(int(reached[index]), count + index + 1)
+            self._fired(int(reached[index]), count + index + 1, FiredBy.EVENT)
         before, record.time = record.time, int(reached[-1])
         tied = np.flatnonzero(told.times != record.time)
         whole = not len(tied) and before == record.time

@@ -49,6 +49,12 @@ class FiredBy(StrEnum):
     """The end of the streams, where nothing else would ever fire it."""
     FULL = "full"
     """It held as much as its Capacity allows, or the next event would not have fitted in; it is cleared then."""
+    EVENT = "event"
+    """An event that the trigger of one's own was told of."""
+    MOMENT = "moment"
+    """A moment that the trigger of one's own has asked for."""
+    ARRIVAL = "arrival"
+    """An event that has arrived: ``on_arrival`` of a trigger of one's own."""
 
 
 @checked_on_failure

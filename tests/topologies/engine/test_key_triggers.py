@@ -255,7 +255,8 @@ def test_what_a_rule_keeps_is_what_json_can_hold() -> None:
 
 
 def test_fired_by_and_the_names_of_triggers() -> None:
-    assert [each.value for each in FiredBy] == ["count", "rule", "timeout", "time", "close", "full"]
+    of_keys = ["count", "rule", "timeout", "time", "close", "full"]
+    assert [each.value for each in FiredBy] == [*of_keys, "event", "moment", "arrival"]
     assert triggers.CountTrigger is CountTrigger
     assert TriggerCall(fired_at=1_999).fire_ms == 1
 

@@ -14,7 +14,9 @@ from topologies.named_topology import load_topology
 from topologies.scenarios.schema.scenario_files import load, located
 from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.testing.policy_check import check_policy
-from windbolt import replay
+from windbolt import TupleWindow, WindowedBolt, replay
+from windbolt.policies import TriggerContext, TriggerPolicy
+from windbolt.testing import run_bolt
 
 FOLDER = Path(topologies.examples.policies.__file__).parent
 RULES = [
@@ -48,6 +50,35 @@ def test_a_worked_rule_answers_its_scenario_and_is_proven(rule: str) -> None:
     assert len(check.windows) == len(answer.windows or []), name
     assert check.crashed
     assert bool(check.moved) == bool(node.bolt.settings.key)
+
+
+@pytest.mark.parametrize(
+    ("rule", "causes"),
+    {
+        "minute_or_flush": ["moment", "arrival"],
+        "session_or_marker": ["event", "moment", "moment", "moment"],
+        "volume_bars": ["event"] * 3,
+    }.items(),
+)
+def test_a_window_says_what_made_its_trigger_fire(rule: str, causes: list[str]) -> None:
+    answer = replay(FOLDER / f"{rule}.yaml")
+    assert [each["by"] for each in answer.windows or []] == causes
+    assert ("at a moment: " in answer.draw()) == ("moment" in causes)
+
+
+def test_a_bolt_is_told_what_made_its_trigger_fire() -> None:
+    class AtTheEnd(TriggerPolicy):
+        def on_end(self, context: TriggerContext) -> bool:
+            return True
+
+    class Causes(WindowedBolt):
+        outputs = "by string"
+
+        def execute(self, window: TupleWindow) -> Any:
+            return {"by": window.fired_by}
+
+    bolt = Causes().with_window("1m").with_timestamp_field("ts").with_policies(trigger=AtTheEnd())
+    assert run_bolt(bolt, [{"ts": 1}]).rows == [{"by": "close"}]
 
 
 def test_describe_says_what_policies_are_there() -> None:

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from manager.slices.slicing import Joined, Slicing
-from policies.protocol import overrides
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.origins import shifted
 from topologies.graph.streams import ID
@@ -88,16 +87,16 @@ def due_at(node: WindowedNode, window: TupleWindow) -> int:
     """The watermark, in processing time the clock, from which a fired window was due, in microseconds; FOREVER if only
     the end of its batch made it fire, as before its end or with the end of the streams."""
     settings, pane = node.bolt.settings, window.pane
-    if window.fired_by is FiredBy.CLOSE or (pane is not None and pane.timing is Timing.EARLY):
+    if window.fired_by in (FiredBy.CLOSE, FiredBy.ARRIVAL) or (pane is not None and pane.timing is Timing.EARLY):
         return FOREVER
-    if window.fired_by is not None:
+    if window.fired_by is not None and not node.by_policies:
         trigger = settings.key_trigger
         after_last = isinstance(trigger, CountTrigger | RuleTrigger) and not trigger.from_first
         return shifted(window.end_timestamp, int(window.fired_by is FiredBy.TIMEOUT and after_last))
     waits = node.event_time and (pane is None or pane.last)
     allowed = settings.allowed_lateness.micros if waits else 0
-    if node.by_policies:  # an event on arrival may have fired it, before any watermark
-        return FOREVER if overrides(node.trigger, "on_arrival", "on_end") else node.due_at(window.end_timestamp)
+    if node.by_policies:
+        return node.due_at(window.end_timestamp)
     return shifted(window.end_timestamp, allowed + (node.closes_after_end if node.holds_events else node.due_at(0)))
 
 

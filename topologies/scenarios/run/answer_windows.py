@@ -57,7 +57,7 @@ def answer_window(
 
 
 def _brackets(settings: WindowSettings, row: Mapping[str, Any]) -> tuple[str, str]:
-    if row.get("by") is not None:
+    if row.get("by") is not None and settings.trigger is None:
         return "[", "]"  # from its first event to what fired it
     declared = settings.bounds
     bounds = settings.kinds[row["kind"] or 0].bounds(declared) if settings.kinds else declared

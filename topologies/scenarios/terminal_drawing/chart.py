@@ -20,11 +20,14 @@ from topologies.scenarios.terminal_drawing.chart_row import EXPIRED, ChartRow
 from topologies.scenarios.terminal_drawing.eliding import elided
 from topologies.scenarios.terminal_drawing.event_places import event_places
 from topologies.scenarios.terminal_drawing.label_lines import label_lines
+from windowing.settings.triggers import FiredBy
 from windowing.suggestions import nearest
 from windowing.time.timestamps import FOREVER
 
 WINDOWED, LATE, PENDING, NOWHERE, INVALID = "●", "✗", "○", "·", "?"
 NEW, AGAIN = "◆", "●"
+_FIRED: dict[str, str] = {FiredBy.MOMENT: "at a moment", FiredBy.ARRIVAL: "at an arrival"}
+"""What fired a window of a trigger of the user's own, where it was no event in its turn."""
 
 
 class Chart:
@@ -283,6 +286,8 @@ def _few(names: Sequence[str], most: int) -> list[str]:
 
 def _whose(window: AnswerWindow) -> Text:
     names = [f"{name} {window[name]}" for name in ("step", "bolt", "task", "key", "kind") if name in window]
+    if (fired := _FIRED.get(window.get("by", ""))) is not None:
+        names.append(fired)
     if "pane" in window:
         names.append(f"{window['pane']['timing'].replace('_', ' ')}{', the last' if window['pane']['last'] else ''}")
     return Text(f"{', '.join(names)}: " if names else "", "italic")
