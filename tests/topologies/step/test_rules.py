@@ -360,18 +360,18 @@ def test_a_path_of_the_classpath_is_below_its_folders(tmp_path: Path, monkeypatc
 
 
 def test_a_function_of_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "shop_rules"
+    package = tmp_path / "rules_in_a_package"
     package.mkdir()
     (package / "__init__.py").write_text("")
     (package / "orders.py").write_text("def by_id(event):\n    return event.value['id']\n")
     monkeypatch.syspath_prepend(tmp_path)
-    rule = load_rule(NamedRule("key", "classpath", "shop_rules.orders:by_id"))
+    rule = load_rule(NamedRule("key", "classpath", "rules_in_a_package.orders:by_id"))
     assert rule(Event({"id": "42"})) == "42"
-    assert load_rule(NamedRule("key", "classpath", "shop_rules.orders")) == rule
-    with pytest.raises(RuleError, match=r"^key rule shop_rules.orders:by_id, line 2: KeyError: 'id'\.?$"):
+    assert load_rule(NamedRule("key", "classpath", "rules_in_a_package.orders")) == rule
+    with pytest.raises(RuleError, match=r"^key rule rules_in_a_package.orders:by_id, line 2: KeyError: 'id'\.?$"):
         pickle.loads(pickle.dumps(rule))(Event({}))
     with pytest.raises(ConfigError, match="cannot be imported"):
-        load_rule(NamedRule("key", "classpath", "shop_rules.nothing:by_id"))
+        load_rule(NamedRule("key", "classpath", "rules_in_a_package.nothing:by_id"))
     with pytest.raises(ConfigError, match="not a function of Python"):
         load_rule(NamedRule("key", "classpath", "os:system"))
 
