@@ -46,6 +46,11 @@ VALUES: dict[str, list[Any]] = {
 }
 
 
+WRAPS = reader._wraps()
+"""True with a version of Arrow whose times of ORC are not read."""
+REFUSES_TIMES = "would change those of some years"
+
+
 def rows_of(path: Path, schema: str | pa.Schema, **asked: Any) -> tuple[list[Any], list[int], list[Any]]:
     filesystem, inside, _ = locate(str(path))
     rows, numbers, bad = list[Any](), list[int](), list[Any]()
@@ -62,13 +67,14 @@ def written(path: Path, columns: dict[str, Any], **options: Any) -> Path:
 
 
 def test_values_of_all_types_are_read_as_they_were_written(tmp_path: Path) -> None:
-    schema = parse_schema(", ".join(VALUES))
+    given = {name: values for name, values in VALUES.items() if not (WRAPS and "timestamp" in name)}
+    schema = parse_schema(", ".join(given))
     columns = {
         name.split(" ")[0]: pa.array(values, schema.field(number).type)
-        for number, (name, values) in enumerate(VALUES.items())
+        for number, (name, values) in enumerate(given.items())
     }
     path = written(tmp_path / "a.orc", columns)
-    expected = [dict(zip(columns, row, strict=True)) for row in zip(*VALUES.values(), strict=True)]
+    expected = [dict(zip(columns, row, strict=True)) for row in zip(*given.values(), strict=True)]
     assert rows_of(path, schema) == (expected, [0, 1, 2, 3], [])
     assert format_schema(infer_schema(pafs.LocalFileSystem(), str(path))) == format_schema(schema)
     assert rows_of(path, "g long, a string")[0] == [{"g": row["g"], "a": row["a"]} for row in expected]
@@ -102,7 +108,7 @@ def test_a_time_that_arrow_cannot_read_is_refused(tmp_path: Path, year: int) -> 
     moments = pa.array([MOMENT, dt.datetime(year, 12, 31, tzinfo=UTC)], pa.timestamp("us", "UTC"))
     path = written(tmp_path / "a.orc", {"id": [1, 2], "t": moments, "s": pa.array([{"t": each} for each in moments])})
     for schema in ("id long, t timestamp", "s struct<t: timestamp>"):
-        with pytest.raises(DataError, match=r"holds a time before 1677 or after 2262.*as Parquet"):
+        with pytest.raises(DataError, match=REFUSES_TIMES if WRAPS else "before 1677 or after 2262.*as Parquet"):
             rows_of(path, schema)
     assert rows_of(path, "id long")[0] == [{"id": 1}, {"id": 2}]
 
@@ -110,7 +116,7 @@ def test_a_time_that_arrow_cannot_read_is_refused(tmp_path: Path, year: int) -> 
 def test_a_version_of_arrow_that_would_wrap_times_reads_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path / "a.orc", {"id": [1], "t": pa.array([MOMENT])})
     monkeypatch.setattr(reader, "_wraps", lambda: True)
-    with pytest.raises(DataError, match="would change those of some years"):
+    with pytest.raises(DataError, match=REFUSES_TIMES):
         rows_of(path, "t timestamp")
     assert rows_of(path, "id long")[0] == [{"id": 1}]
 
@@ -130,4 +136,9 @@ def test_a_spout_reads_orc_with_inferred_columns_and_zones(tmp_path: Path) -> No
     written(tmp_path / "dt=2024-05-01/a.orc", {"id": [1], "t": naive})
     spout = spouts.files(f"{tmp_path}/*/*.orc", partition_columns="dt date", timezone="Europe/Berlin")
     moment = dt.datetime(2024, 5, 1, 4, tzinfo=UTC)
-    assert read(spout) == ([{"id": 1, "t": moment, "dt": dt.date(2024, 5, 1)}], [])
+    rows, bad = read(spout)
+    if WRAPS:
+        assert rows == []
+        assert REFUSES_TIMES in bad[0][1]
+    else:
+        assert (rows, bad) == ([{"id": 1, "t": moment, "dt": dt.date(2024, 5, 1)}], [])
