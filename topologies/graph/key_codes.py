@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from manager.keyed.held import is_needed
 from manager.keyed.held_segments import KEY_COLUMN
 from topologies.graph.fields_hash import comparable, is_one_to_one, value_codes
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from manager.keyed.held import Held
+    from manager.storage.segments.ref import Ref
+    from manager.storage.segments.segments import SegmentStore, SegmentWriter
 
 HASH_COLUMN, CODE_COLUMN, _VALUE = "hash", "code", "value"
 
@@ -34,6 +37,11 @@ class KeyCodes:
     a task keeps of keys from batch to batch (watermarks, firings, timers, rows that may be retracted) is kept by code.
     So the codes of keys that share a hash are stored, for as long as the task has something of them.
     """
+
+    @classmethod
+    def restored(cls, keys: Sequence[Sequence[str]], store: SegmentStore, ref: Ref | None) -> KeyCodes:
+        """From what ``write`` has written; None where it wrote nothing."""
+        return cls(keys, None if ref is None else store.read(ref))
 
     def __init__(self, keys: Sequence[Sequence[str]], stored: pa.Table | None = None) -> None:
         """``keys`` names the columns of the key of each input; none for no key. ``stored``: what ``table`` returned."""
@@ -80,6 +88,25 @@ class KeyCodes:
         }
         hashes, codes = zip(*self._shared.values(), strict=True)
         return pa.table({HASH_COLUMN: pa.array(hashes, pa.int64()), CODE_COLUMN: pa.array(codes, pa.int64()), **values})
+
+    def write(
+        self,
+        writer: SegmentWriter,
+        events: NDArray[np.int64] | None,
+        flags: NDArray[np.uint8] | None,
+        known: Sequence[pa.Table],
+    ) -> Ref | None:
+        """Write the codes that must be stored; None where there are none.
+
+        ``events`` and ``flags``: the code and the flags of each event; keys of which the task has neither an event that
+        is needed nor a row in ``known`` are forgotten first. None forgets none.
+        """
+        if self._shared and events is not None:
+            assert flags is not None
+            left = [table.column(KEY_COLUMN).to_numpy() for table in known]
+            self.keep(np.concatenate([events[is_needed(flags)], *left]))
+        table = self.table()
+        return None if table is None else writer.add(table)
 
     def keep(self, codes: NDArray[np.int64]) -> None:
         """Forget the keys with other codes, of which the task has nothing any more."""

@@ -1,4 +1,4 @@
-"""The events that a task holds until no window needs them: how they are read, written again, and counted."""
+"""The events that a task holds until no window needs them, and what it keeps of their keys: read, written again."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ import pyarrow as pa
 
 from manager.keyed.held import GONE, LAST, SEEN, Held, is_needed, live_rows, needed_rows
 from manager.keyed.held_segments import flag, read_held, write_held
+from manager.keyed.key_states import KeyStates
 from manager.storage.segments.ref import Ref
 from manager.storage.segments.segments import SegmentStore, SegmentWriter
-from manager.storage.task_state import AssignedState, TaskState
+from manager.storage.task_state import AssignedState, TaskState, TriggeredState
 from topologies.engine.batch.context import Context
 from topologies.engine.fire.compacting import compacted
 from topologies.engine.work.items import CompactItem
+from topologies.graph.key_codes import KeyCodes
 from topologies.graph.nodes.windowed import WindowedNode
 from windowing.data.events import count_by_stream
 
@@ -54,6 +56,29 @@ class OldEvents:
         parts = [live_rows(_with(held, columns), flags) for held, flags in self.parts]
         parts = [held for held in parts if len(held)]
         return Held.concat(parts) if parts else None
+
+
+class TaskKeys:
+    """What a task keeps of its keys apart from their events: their records, and the codes of keys that share a hash."""
+
+    def __init__(self, store: SegmentStore, before: TriggeredState, node: WindowedNode) -> None:
+        """``before`` is the state of the task's windows before the batch."""
+        self._ref = before.keys
+        self._tables = [] if before.keys is None else [store.read(before.keys)]
+        self._codes = KeyCodes.restored(node.keys, store, before.codes)
+        self.records = KeyStates(self._tables[0] if self._tables else None, node.bolt.settings.key)
+
+    def coded(self, events: Held) -> Held:
+        """These events, in order of arrival, with the codes of their keys."""
+        return self._codes.apply(events, self._tables)
+
+    def write(self, writer: SegmentWriter, events: Held, flags: NDArray[np.uint8]) -> tuple[Ref | None, Ref | None]:
+        """Write the records, if they have changed, and the codes; ``events`` are those that ``coded`` returned."""
+        if self.records.changed:
+            table = self.records.table(events.payload)
+            self._tables = [] if table is None else [table]
+            self._ref = None if table is None else writer.add(table)
+        return self._ref, self._codes.write(writer, events.keys, flags, self._tables)
 
 
 class TaskEvents:

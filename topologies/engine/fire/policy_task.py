@@ -8,9 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from manager.keyed.held import Held, is_needed
-from manager.keyed.held_segments import KEY_COLUMN
-from manager.keyed.key_states import KeyStates
+from manager.keyed.held import Held
 from manager.outside.transient import is_transient
 from manager.own_policies.policy_windows import PolicyWindows
 from manager.own_policies.unit import PolicyFailure
@@ -20,11 +18,10 @@ from policies.protocol import Policy
 from topologies.engine.admission.deciding import AdmissionContext
 from topologies.engine.failures.user_code import cause
 from topologies.engine.fire.admitting import Admitted
-from topologies.engine.fire.held_events import TaskEvents, no_events
+from topologies.engine.fire.held_events import TaskEvents, TaskKeys, no_events
 from topologies.engine.fire.task_windows import Firing, TaskSnapshot
 from topologies.engine.ingest.router import Router
 from topologies.engine.work.items import FireItem
-from topologies.graph.key_codes import KeyCodes
 from topologies.graph.nodes.windowed import WindowedNode
 from windowing.errors import BoltError
 
@@ -35,12 +32,8 @@ class PolicyTask:
     def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
         assert isinstance(item.state.windows, PolicyState)
         self._item, self._node, self._context, self._before = item, node, router.context, item.state.windows
-        store, keys = router.context.store, item.state.windows.keys
-        self._events = TaskEvents(store, item.state, len(node.inputs))
-        self._stored = [] if keys is None else [store.read(keys)]
-        self._records = KeyStates(self._stored[0] if self._stored else None, node.bolt.settings.key)
-        codes = item.state.windows.codes
-        self._codes = KeyCodes(node.keys, None if codes is None else store.read(codes))
+        self._events = TaskEvents(router.context.store, item.state, len(node.inputs))
+        self._keys = TaskKeys(router.context.store, item.state.windows, node)
         self._evaluated: tuple[Held, PolicyWindows] | None = None
         """The events of this batch, old ones first, and their windows."""
 
@@ -61,9 +54,9 @@ class PolicyTask:
             part if part.numbers is not None else replace(part, numbers=np.full(len(part), -1, np.int64))
             for part in parts
         ]
-        events = self._codes.apply(Held.concat(parts or [no_events(node)]), self._stored)
+        events = self._keys.coded(Held.concat(parts or [no_events(node)]))
         windows = PolicyWindows(
-            node.eviction, node.trigger, events, 0 if old is None else len(old), self._records, node.streams,
+            node.eviction, node.trigger, events, 0 if old is None else len(old), self._keys.records, node.streams,
             key=node.bolt.settings.key, task=self._item.task, event_time=node.event_time,
         )  # fmt: skip
         try:
@@ -77,26 +70,12 @@ class PolicyTask:
         """The events that are still needed, and the records of the task or of its keys."""
         assert self._evaluated is not None
         events, windows = self._evaluated
-        keys, flags = self._before.keys, windows.flags()
+        flags = windows.flags()
         refs = self._events.write(writer, flags, windows.numbers())
-        if self._records.changed:
-            table = self._records.table(events.payload)
-            keys = None if table is None else writer.add(table)
-            self._stored = [] if table is None else [table]
-        if len(self._codes):
-            assert events.keys is not None
-            kept = [table.column(KEY_COLUMN).to_numpy() for table in self._stored]
-            self._codes.keep(np.concatenate([events.keys[is_needed(flags)], *kept]))
-        codes = self._codes.table()
+        keys, codes = self._keys.write(writer, events, flags)
         reached = max((each for each in (self._before.last_end, windows.reached) if each is not None), default=None)
         return TaskSnapshot(
-            PolicyState(
-                windows.next_due,
-                windows.still_open,
-                keys,
-                codes=None if codes is None else writer.add(codes),
-                last_end=reached,
-            ),
+            PolicyState(windows.next_due, windows.still_open, keys, codes, reached),
             refs,
             self._events.accounted_by_stream(flags),
             {name: np.array(windows.accounts.by_stream(name)) for name in ("windowed", "unwindowed")},

@@ -6,21 +6,18 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from manager.keyed.held import Held, is_needed
-from manager.keyed.held_segments import KEY_COLUMN
-from manager.keyed.key_states import KeyStates
+from manager.keyed.held import Held
 from manager.storage.segments.segments import SegmentWriter
 from manager.storage.task_state import TriggeredState
 from manager.triggered.triggered_windows import TriggeredWindows
 from topologies.engine.admission.deciding import AdmissionContext
 from topologies.engine.failures.user_code import bolt_failure
 from topologies.engine.fire.admitting import Admitted
-from topologies.engine.fire.held_events import TaskEvents, no_events
+from topologies.engine.fire.held_events import TaskEvents, TaskKeys, no_events
 from topologies.engine.fire.task_windows import Firing, TaskSnapshot
 from topologies.engine.ingest.refusing import refuse_by_rule
 from topologies.engine.ingest.router import Router
 from topologies.engine.work.items import FireItem
-from topologies.graph.key_codes import KeyCodes
 from topologies.graph.nodes.windowed import WindowedNode
 from windowing.time.timestamps import FOREVER
 
@@ -35,13 +32,9 @@ class TriggeredTask:
 
     def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
         assert isinstance(item.state.windows, TriggeredState)
-        self._item, self._node, self._router, self._before = item, node, router, item.state.windows
-        store, keys = router.context.store, item.state.windows.keys
-        self._events = TaskEvents(store, item.state, len(node.inputs))
-        self._records = [] if keys is None else [store.read(keys)]
-        self._key_states = KeyStates(self._records[0] if self._records else None, node.bolt.settings.key)
-        codes = item.state.windows.codes
-        self._codes = KeyCodes(node.keys, None if codes is None else store.read(codes))
+        self._item, self._node, self._router = item, node, router
+        self._events = TaskEvents(router.context.store, item.state, len(node.inputs))
+        self._keys = TaskKeys(router.context.store, item.state.windows, node)
         self._evaluated: tuple[Held, TriggeredWindows] | None = None
         """The events of this batch, old ones first, and their windows."""
 
@@ -59,9 +52,9 @@ class TriggeredTask:
         node, old, trigger = self._node, self._events.old.live(), self._node.bolt.settings.key_trigger
         assert trigger is not None
         parts = [part for part in (old, self._events.new) if part is not None]
-        events = self._codes.apply(Held.concat(parts or [no_events(node)]), self._records)
+        events = self._keys.coded(Held.concat(parts or [no_events(node)]))
         windows = TriggeredWindows(
-            trigger, events, 0 if old is None else len(old), self._key_states, node.streams,
+            trigger, events, 0 if old is None else len(old), self._keys.records, node.streams,
             key=node.bolt.settings.key, task=self._item.task, capacity=node.bolt.settings.capacity,
         )  # fmt: skip
         batch, task = self._router.context.batch, self._item.task
@@ -76,22 +69,12 @@ class TriggeredTask:
         """The open windows: their events and the records of their keys."""
         assert self._evaluated is not None
         events, windows = self._evaluated
-        keys, flags = self._before.keys, windows.flags()
+        flags = windows.flags()
         refs = self._events.write(writer, flags)
-        if self._key_states.changed:
-            table = self._key_states.table(events.payload)
-            keys = None if table is None else writer.add(table)
-            self._records = [] if table is None else [table]
-        if len(self._codes):
-            assert events.keys is not None
-            kept = [table.column(KEY_COLUMN).to_numpy() for table in self._records]
-            self._codes.keep(np.concatenate([events.keys[is_needed(flags)], *kept]))
-        codes = self._codes.table()
+        keys, codes = self._keys.write(writer, events, flags)
         counted = {UNKNOWN: windows.unknown_answers, FULL: windows.full}
         return TaskSnapshot(
-            TriggeredState(
-                windows.next_due, windows.still_open, keys, codes=None if codes is None else writer.add(codes)
-            ),
+            TriggeredState(windows.next_due, windows.still_open, keys, codes),
             refs,
             self._events.accounted_by_stream(flags),
             {name: np.array(windows.accounts.by_stream(name)) for name in ("windowed", "purged")},

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from manager.keyed.held import GONE, LAST, SEEN, Held, is_needed
-from manager.keyed.held_segments import KEY_COLUMN
+from manager.keyed.held import GONE, LAST, SEEN, Held
 from manager.keyed.last_fired import LastFired
-from manager.storage.segments.ref import Ref
 from manager.storage.segments.segments import SegmentWriter
 from manager.storage.task_state import AssignedState
 from policies.marks import NONE
@@ -45,7 +43,7 @@ class AssignedTask:
         """As in ``Admitted``."""
         self._edges = WaitingEdges(node, router, before.end_edges)
         self._keys = KeyWatermarks.restored(node, before, store)
-        self._codes = KeyCodes(node.keys, None if before.codes is None else store.read(before.codes))
+        self._codes = KeyCodes.restored(node.keys, store, before.codes)
         self._evaluations = Evaluations(item, node, before, store, self._keys, self._codes)
         self._flags: NDArray[np.uint8] | None = None
         """The flags of each event after the evaluation, old ones first; None where there was none."""
@@ -111,7 +109,7 @@ class AssignedTask:
             panes=evaluations.write_panes(writer),
             released=evaluations.write_released(writer),
             end_edges=None if edges is None else edges.ref,
-            codes=self._write_codes(writer),
+            codes=self._codes.write(writer, self._coded, self._flags, self._kept_by_key() if len(self._codes) else []),
         )
         accounted = self._events.accounted_by_stream(self._flags)
         return TaskSnapshot(windows, refs, accounted, evaluations.counts)
@@ -137,16 +135,6 @@ class AssignedTask:
         """What is kept of keys that may have no events: their codes and values."""
         marks = None if self._keys is None else self._keys.substreams.all()
         return [table for table in (marks, self._evaluations.known_keys) if table is not None]
-
-    def _write_codes(self, writer: SegmentWriter) -> Ref | None:
-        """Write the codes of keys that share a hash, as far as there is still something of these keys; None where there
-        are none."""
-        if len(self._codes) and self._coded is not None:
-            left = [table.column(KEY_COLUMN).to_numpy() for table in self._kept_by_key()]
-            assert self._flags is not None
-            self._codes.keep(np.concatenate([self._coded[is_needed(self._flags)], *left]))
-        table = self._codes.table()
-        return None if table is None else writer.add(table)
 
     def _may_be_due(self) -> bool:
         """Whether a window may be due. If not, the events of earlier batches are not read."""
