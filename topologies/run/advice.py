@@ -135,10 +135,11 @@ def _asked(topology: Topology, node: WindowedNode, work: Mapping[str, BoltWork])
     alike = [each for each in topology.windowed.values() if isinstance(each.bolt, kind)]
     for each in alike:
         done = work.get(each.name, BoltWork())
-        if done.columns is None or not done.called:
+        named = names_in_code(each.bolt)
+        if done.columns is None or not done.called or named is None:
             return None
         # Code that the run has not come to may ask for more; rows that take others back, and traces, have columns too.
-        found |= (done.columns | names_in_code(each.bolt) | {RETRACT, TRACEPARENT}) & {*each.schema.names}
+        found |= (done.columns | named | {RETRACT, TRACEPARENT}) & {*each.schema.names}
     known = all(name == name.strip() and name for name in found)  # others cannot be declared
     return found if known and all(found <= {*each.schema.names} for each in alike) else None
 

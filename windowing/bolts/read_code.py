@@ -4,10 +4,13 @@ it."""
 from __future__ import annotations
 
 import dis
+import gc
 import sys
+from collections import deque
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
-from types import CodeType, FunctionType, MethodType
+from functools import cached_property, lru_cache, partial, partialmethod, singledispatchmethod
+from itertools import islice
+from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,7 +18,13 @@ if TYPE_CHECKING:
 
 _NAMES = {"expired", "get_expired", "select_expired"}
 _READS = {"LOAD_ATTR", "LOAD_METHOD"}
-_OURS = {"windowing", "policies", "manager", "topologies", "numpy", "pandas", "pyarrow"}
+_LIBRARIES = {"numpy", "pandas", "pyarrow", "pyspark"}
+_OURS = {"windowing", "policies", "manager", "topologies"} | _LIBRARIES
+_WRAPPERS = (partial, partialmethod, cached_property, singledispatchmethod, type(lru_cache(len)))
+"""What holds a function, and is none itself."""
+_CONTAINERS = (Mapping, list, tuple, set, frozenset, deque, SimpleNamespace)
+_MOST = 20_000
+"""How many functions and values are looked through."""
 
 
 def asks_for_expired(bolt: WindowedBolt) -> bool:
@@ -24,22 +33,25 @@ def asks_for_expired(bolt: WindowedBolt) -> bool:
 
     An attribute of ``self`` is another one. What is not found: names that are put together while running.
     """
-    return any(_reads(found.__code__) for found in _reached(bolt) if isinstance(found, FunctionType))
+    functions = (found for found in islice(_reached(bolt), _MOST) if isinstance(found, FunctionType))
+    return any(_reads(function.__code__) for function in functions if _is_users(function))
 
 
-def names_in_code(bolt: WindowedBolt) -> frozenset[str]:
+def names_in_code(bolt: WindowedBolt) -> frozenset[str] | None:
     """The texts in a bolt's methods, in the functions that they name, and in what these and the bolt hold: among them
-    are the columns that it asks for by name, also where it has not come to that yet.
+    are the columns that it asks for by name, also where it has not come to that yet. None where the bolt holds more
+    than can be looked through.
 
     What is not found: names that are put together while running.
     """
     found: set[str] = set()
-    for each in _reached(bolt):
-        if isinstance(each, FunctionType):
-            for code in _codes(each.__code__):
-                found.update(_texts(code.co_consts))
-        else:
-            found.update(_texts(each))
+    for visited, each in enumerate(_reached(bolt, objects=True)):
+        if visited >= _MOST:
+            return None
+        if isinstance(each, str):
+            found.add(each)
+        elif isinstance(each, FunctionType) and _is_users(each):
+            found.update(text for code in _codes(each.__code__) for text in _texts(code.co_consts))
     return frozenset(found)
 
 
@@ -48,31 +60,57 @@ def is_users_class(kind: type) -> bool:
     return _is_users(kind)
 
 
-def _reached(bolt: WindowedBolt) -> Iterator[Any]:
-    """The functions of the user's own that a bolt consists of or names, and the values that they name."""
-    waiting: list[Any] = [*vars(bolt).values(), *_methods(type(bolt))]
-    seen: set[int] = set()
+def _reached(bolt: WindowedBolt, *, objects: bool = False) -> Iterator[Any]:
+    """The functions and classes that a bolt consists of, holds or names, and the values that those of the user's own
+    hold and name; with ``objects`` also what is in containers and other objects."""
+    held = [value for name, value in vars(bolt).items() if name != "settings"]  # whose columns are known
+    waiting: list[Any] = [*held, *_methods(type(bolt))]
+    seen: dict[int, Any] = {}
     while waiting:
         found = waiting.pop()
-        yield from () if isinstance(found, FunctionType) else (found,)
-        for function in _functions(found):
-            if id(function) in seen:
-                continue
-            seen.add(id(function))
-            yield function
-            waiting.extend(_named(function))
+        if id(found) in seen:
+            continue
+        seen[id(found)] = found  # an object that is kept keeps its id to itself
+        yield found
+        waiting.extend(_inside(found, objects))
 
 
-def _texts(value: Any, depth: int = 4) -> Iterator[str]:
+def _inside(found: Any, objects: bool) -> Iterator[Any]:
+    match found:
+        case FunctionType():
+            if _is_users(found):
+                yield from _named(found)
+        case type():
+            if _is_users(found):
+                yield from (value for each in found.__mro__ if _is_users(each) for value in vars(each).values())
+        case property():
+            yield found.fget
+        case MethodType() | staticmethod() | classmethod():
+            yield found.__func__
+            if objects and isinstance(found, MethodType):
+                yield found.__self__
+        case ModuleType() | CodeType():
+            pass
+        case _ if isinstance(found, _WRAPPERS) or (objects and _is_open(found)):
+            yield from gc.get_referents(found)
+
+
+def _is_open(found: Any) -> bool:
+    """True for a container, and for an object that is not the system's."""
+    return (
+        isinstance(found, _CONTAINERS)
+        or type(found).__module__.partition(".")[0] not in sys.stdlib_module_names | _LIBRARIES
+    )
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts among the constants of code."""
     match value:
         case str():
             yield value
-        case Mapping() if depth:
-            for each in (*value.keys(), *value.values()):
-                yield from _texts(each, depth - 1)
-        case list() | tuple() | set() | frozenset() if depth:
+        case tuple() | frozenset():
             for each in value:
-                yield from _texts(each, depth - 1)
+                yield from _texts(each)
 
 
 def _methods(kind: type) -> Iterator[Any]:
@@ -85,29 +123,29 @@ def _methods(kind: type) -> Iterator[Any]:
             if name in replaced:
                 continue
             yield value
-            codes = [code for function in _functions(value) for code in _codes(function.__code__)]
-            if not any("super" in code.co_names for code in codes):
+            if not _calls_super(value):
                 replaced.add(name)
 
 
-def _functions(found: Any) -> Iterator[FunctionType]:
-    """The functions of the user's own behind a value: itself, a method's, a property's, those of a class."""
-    match found:
-        case FunctionType():
-            if _is_users(found):
-                yield found
-        case MethodType() | staticmethod() | classmethod():
-            yield from _functions(found.__func__)
-        case property():
-            yield from _functions(found.fget)
-        case type() if _is_users(found):
-            for value in vars(found).values():
-                if not isinstance(value, type):
-                    yield from _functions(value)
+def _calls_super(method: Any) -> bool:
+    """True where the code of a method, or what it wraps, names ``super``."""
+    waiting, seen = [method], set[int]()
+    while waiting:
+        found = waiting.pop()
+        if id(found) in seen or isinstance(found, type):
+            continue
+        seen.add(id(found))
+        if not isinstance(found, FunctionType):
+            waiting.extend(_inside(found, objects=False))
+        elif any("super" in code.co_names for code in _codes(found.__code__)):
+            return True
+        else:
+            waiting.extend(_wrapped(found))
+    return False
 
 
 def _is_users(found: Any) -> bool:
-    top = str(getattr(found, "__module__", "")).partition(".")[0]
+    top = str(found.__name__ if isinstance(found, ModuleType) else getattr(found, "__module__", "")).partition(".")[0]
     return top == "__main__" or top not in _OURS | sys.stdlib_module_names
 
 
@@ -124,17 +162,33 @@ def _reads(code: CodeType) -> bool:
 
 
 def _named(function: FunctionType) -> Iterator[Any]:
-    """What the names of a function stand for: globals, what it closes over, and defaults."""
-    for code in _codes(function.__code__):
-        for name in code.co_names:
-            if name in function.__globals__:
-                yield function.__globals__[name]
+    """What the names of a function stand for: globals, names in modules, what it closes over, and defaults."""
+    names = {name for code in _codes(function.__code__) for name in code.co_names}
+    modules, seen = [], set[str]()
+    for name in names:
+        value = function.__globals__.get(name, sys.modules.get(name))
+        yield value
+        modules.append(value)
+    while modules:
+        module = modules.pop()
+        if isinstance(module, ModuleType) and _is_users(module) and module.__name__ not in seen:
+            seen.add(module.__name__)
+            inside = [vars(module)[name] for name in names if name in vars(module)]
+            yield from inside
+            modules.extend(inside)
+    yield from function.__defaults__ or ()
+    yield from (function.__kwdefaults__ or {}).values()
+    yield from _wrapped(function)
+
+
+def _wrapped(function: FunctionType) -> Iterator[Any]:
+    """What a function closes over, and its attributes: what a decorator has wrapped is among them."""
     for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents
         except ValueError:  # it is not filled yet
             continue
-    yield from function.__defaults__ or ()
+    yield from vars(function).values()
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

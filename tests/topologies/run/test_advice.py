@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import enum
+import functools
+import types
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from io import StringIO
@@ -39,7 +42,6 @@ from windowing import (
     panes,
     seconds,
 )
-from windowing.bolts.read_code import names_in_code
 from windowing.settings.triggers import CountTrigger
 
 COLUMNS = "ts timestamp, user string, amount double, fee long, note string, text string, more long"
@@ -97,19 +99,21 @@ def declaring(bolt: WindowedBolt, advice: Advice) -> WindowedBolt:
 
 
 class Hidden:
-    """What a bolt does, where its code does not show it."""
+    """What a bolt does, where neither its code nor what it holds shows it: names are put together while running."""
 
     def __init__(self, ways: Sequence[tuple[str, tuple[str, ...]]]) -> None:
-        self.ways = ways
+        self._backwards = repr(tuple(ways))[::-1]
 
-    def __deepcopy__(self, memo: object) -> Hidden:
-        return self
+    @property
+    def ways(self) -> Sequence[tuple[str, tuple[str, ...]]]:
+        found: Sequence[tuple[str, tuple[str, ...]]] = ast.literal_eval(self._backwards[::-1])
+        return found
 
 
 WHOLE: dict[str, Callable[[TupleWindow], Any]] = {
-    "table": lambda window: window.table.column("fee").to_pylist(),
-    "filtered": lambda window: window.table.filter(pa.array(window.table["fee"].to_numpy() > 3)).to_pylist(),
-    "grouped": lambda window: window.table.group_by("user").aggregate([("fee", "sum")]).to_pylist(),
+    "table": lambda window: window.table.column(3).to_pylist(),
+    "filtered": lambda window: window.table.filter(pa.array(window.table[3].to_numpy() > 3)).to_pylist(),
+    "grouped": lambda window: window.table.group_by(window.table.column_names[1]).aggregate([]).to_pylist(),
     "names": lambda window: window.table.column_names,
     "new": lambda window: window.new.to_pylist(),
     "expired": lambda window: window.expired.to_pylist() if window.knows_expired else None,
@@ -326,31 +330,131 @@ def test_rows_that_take_others_back_keep_the_column_that_says_so() -> None:
     assert rows
 
 
+class Columns(enum.Enum):
+    NOTE = "note"
+
+
+class Names:
+    TEXT = "text"
+
+
+class Slotted:
+    __slots__ = ("column",)
+
+    def __init__(self, column: str) -> None:
+        self.column = column
+
+    def of(self, window: TupleWindow) -> Any:
+        return window.column("more")
+
+
 def helper(window: TupleWindow) -> Any:
-    return window.column("note") if len(window) > 1000 else None
+    return window.column("note")
+
+
+def by_keyword(window: TupleWindow, *, column: str = "note") -> Any:
+    return window.column(column)
+
+
+@functools.cache
+def cached() -> str:
+    return "note"
+
+
+def wrapping(function: Any) -> Any:
+    def call(*given: Any) -> Any:
+        return function(*given)
+
+    return call
+
+
+@wrapping
+def wrapped(window: TupleWindow) -> Any:
+    return window.column("note")
+
+
+@functools.singledispatch
+def by_type(of: Any) -> str:
+    return "fee"
+
+
+@by_type.register
+def _(of: int) -> str:
+    return "note"
+
+
+TABLE = {"of": [helper]}
+NOTES = types.SimpleNamespace(column="note")
+a_module = types.ModuleType("a_module_of_columns")
+a_module.inner = types.ModuleType("a_module_of_columns.inner")  # type: ignore[attr-defined]
+a_module.inner.NOTE = "note"
+a_module.inner.outer = a_module
 
 
 class Rare(WindowedBolt):
     """Names columns in code that a short run does not come to."""
 
     outputs = "n long"
-    most = ("text",)
+    most: tuple[str, ...] = ("text",)
 
-    def __init__(self) -> None:
-        self.by = {"of": ["fee"]}
+    def __init__(self, **held: Any) -> None:
+        self.__dict__.update(held)
 
     def execute(self, window: TupleWindow) -> Any:
         if len(window) > 1000:
-            helper(window)
-            window.select(*self.most)
-        return (len(window.column("more")),)
+            self.rare(window)
+        return (len(window.column("amount")),)
+
+    def rare(self, window: TupleWindow) -> Any:
+        return window.select(*self.most)
 
 
-def test_columns_that_the_code_names_are_kept_although_the_run_did_not_come_to_them() -> None:
-    advice = small(Rare())
+def bolt_that(function: Any, **members: Any) -> WindowedBolt:
+    return type("Rarer", (Rare,), {"rare": function, "most": (), **members})()
+
+
+@pytest.mark.parametrize(
+    ("bolt", "names"),
+    [
+        pytest.param(Rare(), "text", id="a constant of the class"),
+        pytest.param(Rare(by={"of": ["fee"]}), "fee, text", id="what the bolt holds"),
+        pytest.param(Rare(helper=Slotted("note")), "note, text, more", id="an object, and its method"),
+        pytest.param(Rare(helper=functools.partial(by_keyword, column="fee")), "fee, note, text", id="a partial"),
+        pytest.param(Rare(helper=Slotted("x").of), "text, more", id="a bound method"),
+        pytest.param(bolt_that(lambda self, window: helper(window)), "note", id="a function"),
+        pytest.param(bolt_that(lambda self, window: by_keyword(window)), "note", id="a default of a keyword"),
+        pytest.param(bolt_that(lambda self, window: window.column(cached())), "note", id="a cached function"),
+        pytest.param(bolt_that(lambda self, window: wrapped(window)), "note", id="a decorator without functools.wraps"),
+        pytest.param(bolt_that(lambda self, window: by_type(1)), "fee, note", id="single dispatch"),
+        pytest.param(bolt_that(lambda self, window: TABLE["of"][0](window)), "note", id="a table of functions"),
+        pytest.param(bolt_that(lambda self, window: Columns.NOTE.value), "note", id="an enum"),
+        pytest.param(bolt_that(lambda self, window: Names.TEXT), "text", id="a constant of another class"),
+        pytest.param(bolt_that(lambda self, window: NOTES.column), "note", id="a namespace"),
+        pytest.param(bolt_that(lambda self, window: a_module.inner.NOTE), "note", id="a name in a module of a module"),
+        pytest.param(
+            bolt_that(lambda self, window: self.found, found=functools.cached_property(lambda self: "note")),
+            "note",
+            id="a cached property",
+        ),
+        pytest.param(
+            bolt_that(wrapping(lambda self, window: super(type(self), self).rare(window)), most=["fee"]),
+            "fee",
+            id="a method that is wrapped",
+        ),
+    ],
+)
+def test_columns_that_the_code_names_are_kept_although_the_run_did_not_come_to_them(
+    bolt: WindowedBolt, names: str
+) -> None:
+    advice = small(bolt)
     assert advice is not None
-    assert advice.write == 'reads = "fee, note, text, more"'
-    assert {"fee", "note", "text", "more"} <= names_in_code(Rare())
+    columns = [name for name in NAMES if name in {"amount", *names.split(", ")}]
+    assert advice.write == f'reads = "{", ".join(columns)}"'
+
+
+def test_nothing_is_advised_to_a_bolt_that_holds_more_than_can_be_looked_through() -> None:
+    assert small(Rare(known=[f"id {number}" for number in range(15_000)])) is not None
+    assert small(Rare(known=[f"id {number}" for number in range(25_000)])) is None
 
 
 @pytest.mark.parametrize("stream", ["late", "errors"])
