@@ -21,8 +21,8 @@ from topologies.engine.time.first_output import FirstOutput
 from topologies.engine.work.source_splits import MergedSplits, SourceSplit
 from topologies.graph.nodes.spout import SpoutNode
 from topologies.io.file_spout import FileSpout, FoundFile
+from topologies.io.pulled import PulledSpout
 from topologies.io.spouts import MemorySpout
-from topologies.io.watched_files import WatchedFiles
 from topologies.metrics.source_lag import files_behind
 from topologies.page.asked_observers import asked_observers
 from topologies.preflight.in_process import check_local
@@ -35,6 +35,7 @@ from topologies.run.observed import observed
 from topologies.run.observer import Observers
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
+from topologies.sources.pulling import Puller
 from topologies.sources.splits import TableSource, file_splits
 from topologies.sources.unnameable import refuse_unnameable
 from topologies.topology import Topology
@@ -87,7 +88,8 @@ class LocalRun(CheckpointedRun):
         self.spouts = {
             name: cast("FileSpout", self.topology.spouts[name].spout) for name in sorted(self.topology.spouts)
         }
-        self.watched = {name: WatchedFiles(name, spout) for name, spout in self.spouts.items()}
+        for name, spout in self.spouts.items():
+            self.watch(name, spout)
         return tuple(self.spouts), ()
 
     def _batches(self) -> None:
@@ -105,12 +107,13 @@ class LocalRun(CheckpointedRun):
             self._run_and_note(journal.unfinished)
         if self.options.interval is not None:
             return self._at_every_trigger(self.options.interval.micros / 1e6)
-        cut = self._new_files()
-        batches = [dict(zip(cut, found, strict=True)) for found in zip_longest(*cut.values(), fillvalue=[])]
-        for number, found in enumerate(batches or [{}] * heartbeats):
+        cut, number = self._new_files(), -1
+        for number, found in enumerate(zip_longest(*cut.values(), fillvalue=[])):
             if self.options.stop.is_set():
                 return None
-            self._run_and_note(self._plan_next(found, heartbeat=number == 0))
+            self._run_and_note(self._plan_next(dict(zip(cut, found, strict=True)), heartbeat=number == 0))
+        if number < 0 and heartbeats and not self.options.stop.is_set():
+            self._run_and_note(self._plan_next({}, heartbeat=True))
 
     def _at_every_trigger(self, every: float) -> None:
         """A batch of what is new so often, until stopped."""
@@ -160,11 +163,12 @@ def _run(topology: Topology, options: RunOptions, observers: Observers) -> Summa
         observers.report(report)
         options.on_report(report)
 
-    for number, splits in enumerate(_batches(topology, read, first)):
-        if options.stop.is_set():
-            break
-        clock = max(clock, options.clock())
-        run(BatchPlan(number, TimeAdvance(clock), splits))
+    with ExitStack() as held:
+        for number, splits in enumerate(_batches(topology, read, first, held)):
+            if options.stop.is_set():
+                break
+            clock = max(clock, options.clock())
+            run(BatchPlan(number, TimeAdvance(clock), splits))
     if closes(summary, options):
         run(BatchPlan(number, TimeAdvance(clock, close=True), closing=True))
     summary.seconds = time.perf_counter() - started
@@ -173,16 +177,17 @@ def _run(topology: Topology, options: RunOptions, observers: Observers) -> Summa
 
 
 def _batches(
-    topology: Topology, read: Mapping[str, set[str]], first: FirstOutput | None
+    topology: Topology, read: Mapping[str, set[str]], first: FirstOutput | None, held: ExitStack
 ) -> Iterator[list[SourceSplit | MergedSplits]]:
-    """The splits of each batch; ``read`` gets the files that belong to one, by spout."""
-    sources = [_of_spout(topology, node, read[node.name], first) for node in topology.spouts.values()]
+    """The splits of each batch; ``read`` gets the files that belong to one, by spout, and ``held`` what is to be closed
+    at the end."""
+    sources = [_of_spout(topology, node, read[node.name], first, held) for node in topology.spouts.values()]
     for found in zip_longest(*sources, fillvalue=()):
         yield [split for splits in found for split in splits]
 
 
 def _of_spout(
-    topology: Topology, node: SpoutNode, read: set[str], first_output: FirstOutput | None
+    topology: Topology, node: SpoutNode, read: set[str], first_output: FirstOutput | None, held: ExitStack
 ) -> Iterator[Sequence[SourceSplit | MergedSplits]]:
     match node.spout:
         case MemorySpout() as spout:
@@ -190,6 +195,12 @@ def _of_spout(
             for table in spout.tables():
                 yield [TableSource(node.name, table, first)]
                 first += table.num_rows
+        case PulledSpout() as spout:
+            puller, first = Puller(node.name, spout), 0
+            held.callback(puller.close)
+            while (pulled := puller.pull()) is not None:
+                yield [TableSource(node.name, pulled.rows, first)]
+                first += pulled.rows.num_rows
         case FileSpout() as spout:
             for found in spout.batches():
                 read.update(found)

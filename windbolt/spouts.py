@@ -1,5 +1,5 @@
 """Where events come from: ``builder.set_spout("orders", spouts.files("orders/*.jsonl"))``."""
 
-from topologies.io.spouts import Spout, files, kafka, memory, stream
+from topologies.io.spouts import AnySpout, files, kafka, memory, stream
 
-__all__ = ["Spout", "files", "kafka", "memory", "stream"]
+__all__ = ["AnySpout", "files", "kafka", "memory", "stream"]

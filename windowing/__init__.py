@@ -27,6 +27,7 @@ from windowing.errors import (
     EnvironmentMissing,
     ScenarioError,
     SchemaError,
+    SpoutError,
     StorageError,
     TopologyError,
     WindboltError,
@@ -36,6 +37,7 @@ from windowing.settings.bounds import Bounds
 from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
 from windowing.settings.panes import Panes
 from windowing.settings.rules import SOURCE, Arrival
+from windowing.spout import Spout
 from windowing.time.daytimes import DayTime
 from windowing.time.durations import (
     Count,
@@ -86,6 +88,8 @@ __all__ = [
     "Silence",
     "SlidingLog",
     "Snapshot",
+    "Spout",
+    "SpoutError",
     "StatefulWindowedBolt",
     "StorageError",
     "TaskContext",

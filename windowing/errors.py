@@ -114,6 +114,15 @@ class BoltError(WindboltError):
         """Which of the bolt's tasks; None where it happened before events were distributed to them."""
 
 
+class SpoutError(WindboltError):
+    """An exception in a spout of the user's, or an answer of it that is none."""
+
+    def __init__(self, what: str, *, why: str = "", do: str = "", spout: str = "", transient: bool = False) -> None:
+        super().__init__(what, why=why, do=do, transient=transient)
+        self.spout = spout
+        """The name of the spout."""
+
+
 class ScenarioError(WindboltError, ValueError):
     """A scenario file, line or step that does not follow the contract."""
 

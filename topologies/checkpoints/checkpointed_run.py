@@ -18,6 +18,7 @@ from topologies.checkpoints.moved_input import follow_moved_input
 from topologies.checkpoints.notes.runs_note import RunNote, noted_run
 from topologies.checkpoints.opening import open_checkpoint
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.pulled_files import PulledFiles
 from topologies.checkpoints.rescaling.rescale import rescale_for
 from topologies.checkpoints.spark_half.source_log import Partitions, SourceLog
 from topologies.checkpoints.topology_fit.adding_columns import add_columns
@@ -33,6 +34,8 @@ from topologies.engine.commit.frames import Frames
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.time.first_output import FirstOutput
 from topologies.engine.work.output import Output
+from topologies.io.file_spout import FileSpout
+from topologies.io.pulled import PulledRows, PulledSpout
 from topologies.io.watched_files import WatchedFiles
 from topologies.metrics.source_lag import files_behind
 from topologies.run.advice import advice_on
@@ -109,6 +112,7 @@ class CheckpointedRun(ABC):
         held.callback(self.claims.release)
         self._begin(held)
         held.callback(self.executor.close)
+        held.callback(self._close_spouts)
         refuse_unnameable(self.given)
         self.claims.take()
 
@@ -163,6 +167,21 @@ class CheckpointedRun(ABC):
         self.log = SourceLog(half.filesystem, half.root, *self._open_source())
         half.sweep()  # Spark begins no query beside the draft of a first batch
 
+    def watch(self, name: str, spout: FileSpout) -> WatchedFiles:
+        """What lists the files of a spout; of one that the user has written, what pulls its rows too."""
+        source = self.given.spouts[name].spout
+        if isinstance(spout, PulledRows) and isinstance(source, PulledSpout):
+            keep, check_owner = self.checkpoint.keep, self.checkpoint.check_owner
+            self.watched[name] = PulledFiles(name, spout, source, self.halves, keep, check_owner)
+        else:
+            self.watched[name] = WatchedFiles(name, spout)
+        return self.watched[name]
+
+    def _close_spouts(self) -> None:
+        with ExitStack() as closing:
+            for watched in self.watched.values():
+                closing.callback(watched.close)
+
     @abstractmethod
     def _begin(self, held: ExitStack) -> None:
         """Called when the checkpoint is locked, and nothing is read yet: set ``executor``. What ``held`` is given is
@@ -201,6 +220,8 @@ class CheckpointedRun(ABC):
     def _all_batches(self) -> None:
         self.options.on_begin(self.summary.before)
         self.observers.begin(self.micro_batch, self._lag)
+        if self.micro_batch.manifest.batch >= 0:
+            self._acknowledge(self.log.files(self.micro_batch.manifest.batch))
         self._finish_closing()
         self._batches()
         if closes(self.summary, self.options):
@@ -221,7 +242,7 @@ class CheckpointedRun(ABC):
         drafted["files"] = sorted(self.log.files(number), key=lambda found: order.index(found[0]))
         drafted["partitions"] = {spout: list(partitions.names) for spout, partitions in there.items()}
         plan = self._planned(key, drafted)
-        found = [(spout, path) for spout, path in plan["files"]]
+        found = [(spout, self._now_at(spout, path)) for spout, path in plan["files"]]
         slots, advance = plan["slots"], TimeAdvance(plan["clock"])
         partitions = {spout: tuple(names) for spout, names in plan["partitions"].items()}
         ingest = rows(slots, there)
@@ -231,6 +252,16 @@ class CheckpointedRun(ABC):
             return BatchPlan(number, advance, read, ingest, run=plan["run"], slots=slots, partitions=partitions)
 
         self._survive(key, plan_without)
+        self._acknowledge(found)
+
+    def _now_at(self, spout: str, path: str) -> str:
+        of_spout = self.topology.spouts[spout].spout
+        return of_spout.now(path) if isinstance(of_spout, PulledRows) else path
+
+    def _acknowledge(self, found: Sequence[tuple[str, str]]) -> None:
+        """A batch with these files, by spout, is committed."""
+        for name, watched in self.watched.items():
+            watched.acknowledge([path for spout, path in found if spout == name])
 
     def _planned(self, key: str, drafted: dict[str, Any]) -> dict[str, Any]:
         """What a batch is, as it was planned first.

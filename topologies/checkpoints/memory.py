@@ -1,4 +1,4 @@
-"""In-memory spouts of runs with a checkpoint: their batches become files there, one a micro-batch."""
+"""Spouts of runs with a checkpoint whose rows are kept there, in files of which each is a micro-batch."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import pyarrow.fs as pafs
 
 from manager.storage.file_systems.files import make_private
 from manager.storage.file_systems.storage_errors import as_storage_error
+from topologies.checkpoints.pulled_files import pulled_rows
 from topologies.io.file_spout import KeptRows
 from topologies.io.formats import file_format, write_table
 from topologies.io.patterns import literal
+from topologies.io.pulled import PulledSpout
 from topologies.io.spouts import MemorySpout
 from topologies.topology import Topology
 from windowing.errors import ConfigError
@@ -22,9 +24,12 @@ _STEP_NS = 1_000_000  # Spark orders files by the millisecond of their last chan
 
 
 def as_files(topology: Topology, checkpoint: str) -> Topology:
-    """The topology with its in-memory spouts replaced by spouts of files that hold the same batches."""
+    """The topology with its in-memory spouts, and those that users have written, replaced by spouts of files that hold
+    the same batches."""
     spouts = dict(topology.spouts)
     for name, node in topology.spouts.items():
+        if isinstance(node.spout, PulledSpout):
+            spouts[name] = replace(node, spout=pulled_rows(name, node.spout, checkpoint))
         if isinstance(node.spout, MemorySpout):
             if "://" in checkpoint:
                 raise ConfigError(

@@ -16,10 +16,11 @@ from windowing.time.durations import Count, Duration, as_duration
 
 if TYPE_CHECKING:
     from topologies.io.sinks import Sink
-    from topologies.io.spouts import Spout
+    from topologies.io.spouts import AnySpout
     from windowing.bolts.plain_bolts import BatchBolt, Bolt
     from windowing.bolts.windowed_bolt import WindowedBolt
     from windowing.settings.presets import Preset
+    from windowing.spout import Spout
 
 
 class TopologyBuilder:
@@ -66,8 +67,8 @@ class TopologyBuilder:
         return declared_html(self._declared)
 
     @checked
-    def set_spout(self, name: str, spout: Spout, *, time: Preset | None = None) -> None:
-        """Add a source of events.
+    def set_spout(self, name: str, spout: AnySpout | Spout, *, time: Preset | None = None) -> None:
+        """Add a source of events: one of ``windbolt.spouts``, or a ``Spout`` of your own.
 
         ``time``: its time settings, ``presets.streaminsight(10, "5s")``: a default for every bolt that reads it and
         does not call ``with_time`` itself (SI-17, SI-18). StreamInsight's sources may differ in how they make

@@ -32,6 +32,7 @@ from topologies.graph.side_streams import ERROR_SCHEMA, ERRORS
 from topologies.graph.streams import Input, Stream, stream_label
 from topologies.io.defaults import Defaults
 from topologies.io.kafka import KafkaSpout
+from topologies.io.pulled import PulledSpout
 from topologies.topology import Topology
 from windowing.bolts.bolt_state import check_types
 from windowing.bolts.component import Component
@@ -39,6 +40,7 @@ from windowing.bolts.plain_bolts import BatchBolt, Bolt
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt, WindowedBolt
 from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.errors import ConfigError, TopologyError, WindboltError
+from windowing.spout import Spout
 from windowing.suggestions import did_you_mean_column
 
 if TYPE_CHECKING:
@@ -102,6 +104,9 @@ class _Compilation:
     def _spout(self, name: str, source: object) -> SpoutNode | None:
         declared = self.declared.bolts
         readers = [each.bolt for each in declared if any(read.stream[0] == name for read in each.inputs)]
+        if isinstance(source, Spout):
+            self._check_its_own(name, source)
+            source = PulledSpout(source)
         spout = with_record_time(source, self.known.source_times[name][0], readers)
         try:
             outputs = {**spout.outputs(), ERRORS: ERROR_SCHEMA}  # type: ignore[attr-defined]
@@ -112,7 +117,12 @@ class _Compilation:
             self.known.broken.add(name)
             return None
         except (AttributeError, TypeError):
-            self.mistakes.tell(f"spout {name!r} is {spout!r:.60}", "that is not a spout", "use one of windbolt.spouts")
+            its_class = isinstance(source, type) and issubclass(source, Spout)
+            self.mistakes.tell(
+                f"spout {name!r} is {spout!r:.60}",
+                "that is a class" if its_class else "that is not a spout",
+                f"give {source.__name__}()" if its_class else "use one of windbolt.spouts, or a Spout of your own",  # type: ignore[attr-defined]
+            )
             self.known.broken.add(name)
             return None
         taken = [column for schema in outputs.values() for column in schema.names if column in MERGED]
@@ -127,6 +137,16 @@ class _Compilation:
         if isinstance(spout, KafkaSpout):
             self.known.partitioned.add(name)
         return SpoutNode(name, spout, outputs, defaults=defaults)  # type: ignore[arg-type]
+
+    def _check_its_own(self, name: str, source: Spout) -> None:
+        """Two spouts of a topology are two objects: each has its own connection, and its own offset."""
+        other = next((each for each, spout in self.declared.spouts if spout is source), name)
+        if other != name:
+            self.mistakes.tell(
+                f"spouts {other!r} and {name!r} are the same {type(source).__name__}",
+                "each spout has its own offset",
+                f"make a {type(source).__name__} for each; or let all bolts read one spout",
+            )
 
     def _in_order(self) -> list[BoltDeclarer]:
         """The bolts, each after those it reads from; a circle is a mistake, and its bolts are left out."""

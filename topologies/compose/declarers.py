@@ -13,10 +13,11 @@ from windowing.data.returned_rows import DEFAULT_STREAM
 
 if TYPE_CHECKING:
     from topologies.io.sinks import Sink
-    from topologies.io.spouts import Spout
+    from topologies.io.spouts import AnySpout
     from windowing.bolts.plain_bolts import BatchBolt, Bolt
     from windowing.bolts.windowed_bolt import WindowedBolt
     from windowing.settings.presets import Preset
+    from windowing.spout import Spout
     from windowing.time.durations import Duration
 
 
@@ -86,7 +87,7 @@ class DeclaredTopology:
     on_invalid: str = "divert"
     message_timeout: Duration | None = None
     max_spout_pending: int | None = None
-    spouts: list[tuple[str, Spout]] = field(default_factory=list)
+    spouts: list[tuple[str, AnySpout | Spout]] = field(default_factory=list)
     times: dict[str, Preset | None] = field(default_factory=dict)
     """By spout: the time settings that it declares."""
     bolts: list[BoltDeclarer] = field(default_factory=list)

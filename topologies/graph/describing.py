@@ -26,8 +26,9 @@ from topologies.graph.side_streams import ERRORS
 from topologies.graph.streams import stream_label
 from topologies.io.file_spout import FileSpout
 from topologies.io.kafka import KafkaSink, KafkaSpout
+from topologies.io.pulled import PulledSpout
 from topologies.io.sinks import ConsoleSink, DiscardSink, FileSink, FunctionSink, MemorySink, Sink
-from topologies.io.spouts import FrameSpout, MemorySpout, Spout
+from topologies.io.spouts import AnySpout, FrameSpout, MemorySpout
 from windowing.bolts.joins.window_join import WindowJoin
 from windowing.bolts.ready.aggregate_bolt import AggregateBolt
 from windowing.bolts.ready.passing import Passing
@@ -127,7 +128,7 @@ def _time(node: WindowedNode) -> Iterator[str]:
     yield from rules_in_words(node)
 
 
-def spout_in_words(spout: Spout) -> str:
+def spout_in_words(spout: AnySpout) -> str:
     """Where a spout's events come from."""
     match spout:
         case FileSpout():
@@ -145,6 +146,8 @@ def spout_in_words(spout: Spout) -> str:
             return f"{what} of Kafka {spout.display_name} at {spout.servers}{limit}{_zone(spout)}"
         case FrameSpout():
             return "a streaming DataFrame"
+        case PulledSpout():
+            return f"{type(spout.spout).__name__}, about {spout.spout.rows_per_batch:,} rows a batch"
         case MemorySpout():
             number = len(spout.batches)
             return f"memory, {number} batch{'' if number == 1 else 'es'}"

@@ -31,6 +31,7 @@ from topologies.io.kafka import (
 from topologies.io.local_times import checked_zone
 from topologies.io.partition_columns import with_partition_columns
 from topologies.io.patterns import PASSED_OVER, find, passed_over
+from topologies.io.pulled import PulledSpout
 from windowing.calls.checked import checked_value
 from windowing.data.reprs import call, of_fields
 from windowing.data.returned_rows import DEFAULT_STREAM, EmittedRows, tables
@@ -79,7 +80,7 @@ class MemorySpout:
         return [one_table(defaults.completed(batch), schema) for batch in self.batches]
 
 
-Spout = FileSpout | FrameSpout | KafkaSpout | MemorySpout
+AnySpout = FileSpout | FrameSpout | KafkaSpout | MemorySpout | PulledSpout
 
 
 def on_truncation_of(spout: object) -> OnTruncation:

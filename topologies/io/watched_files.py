@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from topologies.io.file_spout import FileSpout, FoundFile, changed_at, entries_of, in_order
@@ -31,7 +31,7 @@ class WatchedFiles:
         self._changed: dict[str, None] = {}
         self._told = 0
 
-    def new(self, read: dict[str, int]) -> list[FoundFile]:
+    def new(self, read: dict[str, int]) -> Iterable[FoundFile]:
         """The files that are not in ``read``, in the order in which they are read.
 
         ``read``: by path, when each file was last changed that belongs to a batch, in milliseconds, in the order of the
@@ -41,6 +41,12 @@ class WatchedFiles:
         entries = entries_of(self.spout.paths, self._here)
         self._compare(entry for entry in entries if entry.path in read)
         return in_order(self.spout.path, (entry for entry in entries if entry.path not in read))
+
+    def acknowledge(self, paths: Sequence[str]) -> None:
+        """A batch is committed, to which these files belong."""
+
+    def close(self) -> None:
+        """The run has ended."""
 
     def look(self) -> None:
         """Compare what has been read last. DataError as for ``new``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -11,7 +12,9 @@ from topologies.io.file_spout import FileSpout, FoundFile, chunks_of
 from topologies.io.formats import FileSplit
 from topologies.io.formats.access import reached
 from topologies.io.paths import locate_file
+from topologies.io.pulled import PulledSpout
 from topologies.io.spouts import MemorySpout
+from topologies.sources.pulling import Puller
 from windowing.data.returned_rows import DEFAULT_STREAM
 
 MOST_ROWS, MOST_FILES = 1_000, 20
@@ -55,3 +58,12 @@ def first_rows_of_memory(node: SpoutNode, spout: MemorySpout) -> FirstRows:
     """Some rows of batches that are given in Python; raises SchemaError where they are not what is declared."""
     tables = [spout.outputs()[DEFAULT_STREAM].empty_table(), *spout.tables()]
     return FirstRows(node.defaults.filled(pa.concat_tables(tables).slice(0, MOST_ROWS)))
+
+
+def first_rows_of_users_spout(node: SpoutNode, spout: PulledSpout) -> FirstRows:
+    """The rows that a user's spout returns at the beginning; it is opened, and closed again, and nothing is
+    acknowledged. Raises SpoutError for what it raises."""
+    with closing(Puller(node.name, spout)) as puller:
+        pulled = puller.pull(MOST_ROWS)
+    rows = node.outputs[DEFAULT_STREAM].empty_table() if pulled is None else pulled.rows
+    return FirstRows(node.defaults.filled(rows.slice(0, MOST_ROWS)))

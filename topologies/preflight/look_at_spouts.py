@@ -17,16 +17,23 @@ from topologies.io.formats.bad import python_columns
 from topologies.io.kafka import KafkaSpout
 from topologies.io.partition_columns import undeclared
 from topologies.io.patterns import leading, passed_over
+from topologies.io.pulled import PulledSpout
 from topologies.io.spouts import MemorySpout
 from topologies.preflight.extracted_times import extracted_times
 from topologies.preflight.findings import Findings
 from topologies.preflight.first_keys import unknown_columns
-from topologies.preflight.first_rows import MOST_ROWS, FirstRows, first_rows_of_files, first_rows_of_memory
+from topologies.preflight.first_rows import (
+    MOST_ROWS,
+    FirstRows,
+    first_rows_of_files,
+    first_rows_of_memory,
+    first_rows_of_users_spout,
+)
 from topologies.preflight.input_paths import missing_input
 from topologies.preflight.time_columns import columns_behind, direct_columns
 from topologies.topology import Topology
 from windowing.data.returned_rows import DEFAULT_STREAM
-from windowing.errors import ConfigError, DataError, WindboltError
+from windowing.errors import ConfigError, DataError, SpoutError, WindboltError
 from windowing.time.timestamps import from_column, from_datetime, show
 
 _PATIENCE = 3.0
@@ -51,7 +58,7 @@ def dubious_input(topology: Topology) -> list[WindboltError]:
     return found
 
 
-def _found(topology: Topology, node: SpoutNode) -> Findings:
+def _found(topology: Topology, node: SpoutNode) -> Findings:  # noqa: PLR0911 - one for each kind
     try:
         match node.spout:
             case FileSpout() as spout if not spout.is_here:
@@ -60,8 +67,12 @@ def _found(topology: Topology, node: SpoutNode) -> Findings:
                 return _of_files(topology, node, spout)
             case MemorySpout() as spout:
                 return _of_rows(topology, node, first_rows_of_memory(node, spout))
+            case PulledSpout() as spout:
+                return _of_rows(topology, node, first_rows_of_users_spout(node, spout))
             case KafkaSpout(servers):
                 return _of_kafka(node.name, servers)
+    except SpoutError as error:
+        return Findings(problems=(error,))
     except WindboltError as error:
         return Findings(problems=(type(error)(f"spout {node.name!r}: {error.what}", why=error.why, do=error.do),))
     return Findings((("read", "nothing: Spark makes this DataFrame"),))

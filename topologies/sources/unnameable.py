@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from topologies.io.file_spout import FileSpout
 from topologies.io.patterns import find, passed_over
-from topologies.io.spouts import Spout
+from topologies.io.spouts import AnySpout
 from topologies.topology import Topology
 from windowing.errors import DataError
 
@@ -26,7 +26,7 @@ def refuse_unnameable(topology: Topology) -> None:
             )
 
 
-def unnameable(spout: Spout) -> Iterator[str]:
+def unnameable(spout: AnySpout) -> Iterator[str]:
     """The local files of a spout whose names are not UTF-8, in displayable form."""
     if not isinstance(spout, FileSpout) or not spout.is_here:
         return

@@ -142,8 +142,8 @@ class SparkRun(CheckpointedRun):
 
     def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         check_sinks(self.spark, self.topology)
-        self.source = StreamSource(self.spark, self.topology, self._log_of_files, self.checkpoint.check_owner)
-        self.watched = {planned.watched.name: planned.watched for planned in self.source.planned}
+        check_owner = self.checkpoint.check_owner
+        self.source = StreamSource(self.spark, self.topology, self._log_of_files, check_owner, self.watch)
         if self.executor.on_this_machine:
             self.source.read_in_driver(self.spark, self.executor.slots)
         if isinstance(self.executor, SparkExecutor) and is_cluster(self.spark.sparkContext.master or ""):

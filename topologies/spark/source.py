@@ -58,11 +58,13 @@ class StreamSource:
         topology: Topology,
         open_log: Callable[[int], FileLog],
         check_owner: Callable[[], None],
+        watch: Callable[[str, FileSpout], WatchedFiles] = WatchedFiles,
     ) -> None:
         """``open_log``: the log of files of a source of the query, by its place among these; called when it is asked
-        for its first batch. ``check_owner`` raises CheckpointError where another run has taken the checkpoint over."""
+        for its first batch. ``check_owner`` raises CheckpointError where another run has taken the checkpoint over.
+        ``watch`` makes what lists the files of a spout, given its name."""
         self.topology = topology
-        self._open_log, self._check_owner = open_log, check_owner
+        self._open_log, self._check_owner, self._watch = open_log, check_owner, watch
         # Spark identifies the sources of a checkpoint by their positions: these must not depend on the order of
         # declaration, nor on how long a run is to last. A user's DataFrame may have several sources: behind it no
         # position is known.
@@ -199,7 +201,7 @@ class StreamSource:
         spout = replace(spout, paths=tuple(with_host(spark, path) for path in spout.paths))
         if not spout.is_here:  # others have been looked at before Spark was started
             refuse_missing(name, spout)
-        return PlannedFiles(WatchedFiles(name, spout), partial(self._open_log, source), self._check_owner)
+        return PlannedFiles(self._watch(name, spout), partial(self._open_log, source), self._check_owner)
 
     def _rows(self, spark: SparkSession, name: str) -> DataFrame:
         node = self.topology.spouts[name]

@@ -23,7 +23,7 @@ from topologies.engine.batch.executor import InProcess, RunExecutor
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.paths import shown_path
 from topologies.io.sinks import FileSink, FunctionSink, Sink
-from topologies.io.spouts import FrameSpout, Spout
+from topologies.io.spouts import AnySpout, FrameSpout
 from topologies.run.masters import is_cluster
 from topologies.spark.code.module_owner import is_users, own_paths
 from topologies.spark.code.needed_modules import Reached, reached_by
@@ -272,7 +272,7 @@ def _for_workers(topology: Topology) -> Topology:
     return replace(topology, spouts=spouts, sinks=sinks)
 
 
-def _spout_for_workers(spout: Spout) -> Spout:
+def _spout_for_workers(spout: AnySpout) -> AnySpout:
     match spout:
         case FrameSpout():
             return replace(spout, make=_stays_behind)

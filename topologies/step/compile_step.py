@@ -15,7 +15,7 @@ from topologies.io import sinks, spouts
 from topologies.io.dead_letters import Undeliverable
 from topologies.io.file_spout import FileSpout
 from topologies.io.sinks import Sink
-from topologies.io.spouts import Spout
+from topologies.io.spouts import AnySpout
 from topologies.step.bolts.aggregating import AggregateMessages
 from topologies.step.bolts.calling import rules_of, trigger_of
 from topologies.step.bolts.envelopes import CloseEnvelopes, OpenEnvelopes
@@ -75,7 +75,7 @@ def failed_at(component: str) -> str:
     return component.removesuffix(FAILURES) + AGGREGATE if component.endswith(FAILURES) else component
 
 
-def step_topology(config: StepConfig, *, feed: Spout | None = None, load: bool = True) -> Topology:
+def step_topology(config: StepConfig, *, feed: AnySpout | None = None, load: bool = True) -> Topology:
     """The topology of a step, and of those that follow it.
 
     ``feed`` replaces the source, and the connections are replaced with in-memory sinks, one for each destination: for
@@ -103,7 +103,7 @@ class _Route:
 class _Building:
     """Builds a step and those that follow it, each from its own components."""
 
-    def __init__(self, config: StepConfig, feed: Spout | None, load: bool) -> None:
+    def __init__(self, config: StepConfig, feed: AnySpout | None, load: bool) -> None:
         self.config, self.feed, self.load = config, feed, load
         self.builder = TopologyBuilder(config.name)
         self.routes: list[_Route] = []
@@ -215,7 +215,7 @@ def looping(config: StepConfig, destination: Destination) -> frozenset[str]:
     return frozenset(source.topics) if meet else frozenset()
 
 
-def source_of(config: StepConfig) -> Spout:
+def source_of(config: StepConfig) -> AnySpout:
     """The spout of a step's source."""
     source = config.source
     assert source is not None

@@ -26,7 +26,7 @@ from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.spark_half.file_journal import FileJournal, as_uri
 from topologies.checkpoints.way_back import whole_batches
 from topologies.engine.batch.report import BatchReport
-from topologies.io.spouts import Spout
+from topologies.io.spouts import AnySpout
 from topologies.local import LocalRun
 from topologies.run.summary import Summary
 from topologies.sources.deaths import Deadly, Death
@@ -353,7 +353,7 @@ class Listed(Ids):
         return (",".join(map(str, window.column("id").tolist())),)
 
 
-REFUSED: dict[str, tuple[Spout, str]] = {
+REFUSED: dict[str, tuple[AnySpout, str]] = {
     "a DataFrame": (spouts.stream(lambda _: None, SCHEMA), "is a Spark DataFrame"),
     "Kafka": (spouts.kafka("here:9092", "t", SCHEMA), "Kafka in a local run: spout 'in'"),
     "files elsewhere": (spouts.files("s3://bucket/in", SCHEMA, format="jsonl"), "lists files of this machine"),

@@ -34,6 +34,7 @@ from topologies.checkpoints.matching_halves import check_halves
 from topologies.checkpoints.note_names import SAVEPOINT, START, TOPOLOGY
 from topologies.checkpoints.notes.timing_note import TIMING
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.pulled_files import FOLDER as PULLED
 from topologies.checkpoints.rescaling.movable import MOVABLE
 from topologies.checkpoints.savepoints.relocation import Relocation
 from topologies.checkpoints.spark_half.spark_files import write_spark_file
@@ -162,6 +163,7 @@ class _Taking:
         self._begin()
         self._spark_half()
         self._documents()
+        self._pulled_rows()
         after = self._segments(manifest, rewrite)
         self._check_unchanged()
         target.files.write(f"manifests/{self.key}", replace(after, files={}).to_values())
@@ -223,6 +225,17 @@ class _Taking:
                 if found is not None:
                     make_folder(target.filesystem, f"{target.root}/{folder}")
                     target.write(f"{folder}/{key}", self.relocation.document(found))
+
+    def _pulled_rows(self) -> None:
+        """Rows of users' spouts, and up to where these have been read."""
+        source, target = (f"{each.root}/{PULLED}" for each in (self.source, self.target))
+        for spout in entries(self.source.filesystem, source):
+            folder = f"{target}/{spout.base_name}"
+            for entry in entries(self.source.filesystem, f"{source}/{spout.base_name}"):
+                if not entry.base_name.startswith("."):
+                    if not is_object_store(self.target.uri):
+                        make_folder(self.target.filesystem, folder)
+                    self._copy(entry.path, f"{folder}/{entry.base_name}")
 
     def _segments(self, manifest: Manifest, rewrite: Rewrite | None) -> Manifest:
         """Write what is different, and copy the files of all other rows; returns the manifest with their new names."""

@@ -12,7 +12,7 @@ from topologies.io.defaults import Defaults
 from windowing.data.returned_rows import DEFAULT_STREAM
 
 if TYPE_CHECKING:
-    from topologies.io.spouts import Spout
+    from topologies.io.spouts import AnySpout
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class SpoutNode:
     """A spout under its name."""
 
     name: str
-    spout: Spout
+    spout: AnySpout
     outputs: Mapping[str, pa.Schema]
     needed: frozenset[str] | None = None
     """Those of its columns that are asked for; None: all."""

@@ -1,0 +1,196 @@
+"""Rows of a spout that a user has written, in files of the checkpoint: there before a batch uses them.
+
+A file holds the rows of a batch, and the offset behind them. The last one says where the spout goes on; those that no
+batch has yet are the next batches, whatever happened to the run that wrote them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import ipc
+
+from manager.outside.place_names import has_query
+from manager.storage.file_systems import hdfs, object_store
+from manager.storage.file_systems.files import (
+    entries,
+    is_there,
+    make_folder,
+    move,
+    sync_file,
+    sync_names,
+    write_private,
+)
+from manager.storage.file_systems.object_store import is_object_store
+from manager.storage.file_systems.storage_errors import as_storage_error
+from manager.storage.sealed_folder import delete_all
+from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
+from topologies.io.file_spout import FoundFile
+from topologies.io.formats import file_format
+from topologies.io.patterns import literal
+from topologies.io.pulled import PulledRows, PulledSpout
+from topologies.io.watched_files import WatchedFiles
+from topologies.sources.pulling import Pulled, Puller
+from windowing.errors import CheckpointError, ConfigError, DamagedCheckpoint
+
+FOLDER = "spouts"
+"""The folder of a checkpoint that has a folder for each such spout."""
+_NAME = re.compile(r"(\d{12})\.arrow")
+_OFFSET = b"windbolt.offset"
+_FIRST_MS = 1_000_000_000_000
+
+
+def pulled_rows(name: str, spout: PulledSpout, checkpoint: str) -> PulledRows:
+    """The spout of files that stands for a user's spout in a run on a checkpoint."""
+    if has_query(checkpoint):
+        raise ConfigError(
+            f"spout {name!r} keeps its rows in the checkpoint {checkpoint.partition('?')[0]!r}, which is named with "
+            "options",
+            why="files are listed and read by names without options",
+            do="give the options as variables of the environment, such as AWS_ENDPOINT_URL",
+        )
+    place = checkpoint.rstrip("/") if "://" in checkpoint else os.path.abspath(checkpoint)
+    return PulledRows(
+        (literal(f"{place}/{FOLDER}/{name}"),),
+        declared=spout.spout.schema,
+        format=file_format("arrow"),
+        on_change="ignore",
+        defaults=spout.defaults,
+        place=f"{place}/{FOLDER}/{name}",
+    )
+
+
+class PulledFiles(WatchedFiles):
+    """The files of a user's spout during a run: what is pulled becomes the next one."""
+
+    def __init__(
+        self,
+        name: str,
+        spout: PulledRows,
+        source: PulledSpout,
+        halves: PairedCheckpoint,
+        keep: int,
+        check_owner: Callable[[], None],
+    ) -> None:
+        """``source``: the user's spout. ``keep``: how many batches can be gone back to. ``check_owner`` raises
+        CheckpointError where another run has taken the checkpoint over."""
+        super().__init__(name, spout)
+        self._source, self._keep, self._check_owner = source, keep, check_owner
+        self._filesystem, self._uri = halves.filesystem, halves.uri
+        self._folder = f"{halves.root}/{FOLDER}/{name}"
+        self._place = spout.place
+        self._puller: Puller | None = None
+
+    def new(self, read: dict[str, int]) -> Iterator[FoundFile]:
+        """The files that are not in ``read``, and then those that are pulled, each when it is asked for."""
+        return self._new(_number(next(reversed(read))) if read else -1)
+
+    def acknowledge(self, paths: Sequence[str]) -> None:
+        """The batch with these files is committed: tell the source, and delete what nobody can go back to."""
+        last = max(map(_number, paths), default=None)
+        if last is None:
+            return
+        self._reader().acknowledge(self._offset(last))
+        gone = [number for number in self._numbers() if number < last - self._keep]
+        delete_all(self._filesystem, self._uri, map(self._path, gone), missing=True)
+
+    def close(self) -> None:
+        """Close the user's spout."""
+        if self._puller is not None:
+            self._puller.close()
+
+    def _new(self, last: int) -> Iterator[FoundFile]:
+        there = self._numbers()
+        if last >= 0 and last not in there:
+            raise self._gone(last)
+        for number in there:
+            if number > last:
+                yield self._found(number)
+        reader = self._reader()
+        number = max(there, default=-1)
+        while (pulled := reader.pull()) is not None:
+            number += 1
+            self._write(number, pulled)
+            yield self._found(number)
+
+    def _reader(self) -> Puller:
+        if self._puller is None:
+            there = self._numbers()
+            self._puller = Puller(self.name, self._source, self._offset(there[-1]) if there else None)
+        return self._puller
+
+    def _numbers(self) -> list[int]:
+        found = (_NAME.fullmatch(entry.base_name) for entry in entries(self._filesystem, self._folder))
+        return sorted(int(each[1]) for each in found if each)
+
+    def _path(self, number: int) -> str:
+        return f"{self._folder}/{_base(number)}"
+
+    def _found(self, number: int) -> FoundFile:
+        return FoundFile(f"{self._place}/{_base(number)}", _FIRST_MS + number, 1)
+
+    def _offset(self, number: int) -> Any:
+        path = self._path(number)
+        if not is_there(self._filesystem, path):
+            raise self._gone(number)
+        try:
+            with as_storage_error(path, "read"), self._filesystem.open_input_file(path) as source:
+                return json.loads(ipc.open_file(source).schema.metadata[_OFFSET])
+        except (pa.ArrowInvalid, KeyError, TypeError, ValueError) as error:
+            raise DamagedCheckpoint(f"{path} is damaged", why=str(error)) from error
+
+    def _gone(self, number: int) -> CheckpointError:
+        return CheckpointError(
+            f"spout {self.name!r} cannot go on: {self._path(number)} is gone",
+            why="it says up to which offset the source was read",
+            do=f"restore the folder {FOLDER}/ of the checkpoint; or {START_OVER}",
+        )
+
+    def _write(self, number: int, pulled: Pulled) -> None:
+        metadata = {_OFFSET: json.dumps(pulled.offset).encode(), b"id": uuid.uuid4().bytes}
+        sink = pa.BufferOutputStream()
+        rows = pulled.rows.replace_schema_metadata(metadata)
+        with ipc.new_file(sink, rows.schema) as writer:
+            writer.write_table(rows)
+        path, data = self._path(number), sink.getvalue().to_pybytes()
+        if self._uri is not None:
+            self._create(path, data)
+            return
+        make_folder(self._filesystem, self._folder)
+        draft = f"{self._folder}/.{_base(number)}.{uuid.uuid4().hex}"
+        write_private(self._filesystem, draft, data)
+        sync_file(draft)
+        move(self._filesystem, draft, path)
+        sync_names(self._folder)
+
+    def _create(self, path: str, data: bytes) -> None:
+        """Write a file where there is none: another run may be on the checkpoint."""
+        assert self._uri is not None
+        folder, base = path.rsplit("/", 1)
+        with as_storage_error(path, "written"):
+            if is_object_store(self._uri):
+                is_new = object_store.create_object(self._uri, path, data)
+            else:
+                make_folder(self._filesystem, folder)
+                is_new = hdfs.create_file(self._uri, f"{folder}/.{base}.{uuid.uuid4().hex}", path, data)
+        if not is_new:
+            self._check_owner()
+            raise CheckpointError(
+                f"spout {self.name!r}: {path} is there already",
+                why="another run has written it",
+                do="see that one run alone is on the checkpoint, and start it again",
+            )
+
+
+def _number(path: str) -> int:
+    return int(path.rsplit("/", 1)[1].removesuffix(".arrow"))
+
+
+def _base(number: int) -> str:
+    return f"{number:012d}.arrow"
