@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import re
+import socket
 
 from windowing.errors import BoltError, CheckpointError, StorageError, WindboltError
 
@@ -31,6 +32,9 @@ _ARROW = re.compile(
 """What Arrow's file systems of stores say, which have no numbers: the SDKs' own names of errors."""
 _OBSTORE = re.compile(rf"non-2xx status code: {_STATUS}\b|HTTP error: ")
 """What obstore says after its own retries: a status, or that there was no answer."""
+_WEB_CLIENTS = frozenset({"urllib", "urllib3", "requests", "httpx", "httpcore", "aiohttp"})
+_NO_ANSWER = re.compile(r"Timeout|Connect(?:ion|or)?Error|RemoteProtocol|Disconnected|NameResol|NewConn")
+"""In the names of the classes of their errors where there was no answer."""
 _JAVA = re.compile(
     r"\bjava\.net\.(?:ConnectException|SocketTimeoutException|SocketException|NoRouteToHostException"
     r"|UnknownHostException|PortUnreachableException)\b"
@@ -97,9 +101,24 @@ def passes_in_java(text: str) -> bool:
     return _JAVA.search(text) is not None
 
 
+def _passes_on_the_web(error: BaseException) -> bool:
+    """The same for an error of a client of HTTP: by the status of the answer, or that there was none."""
+    answer = getattr(error, "response", None)
+    status = getattr(error, "code", None) or getattr(answer, "status_code", None) or getattr(error, "status", None)
+    if isinstance(status, int):
+        return re.fullmatch(_STATUS, str(status)) is not None
+    reason = getattr(error, "reason", None)  # what urllib was told by the system
+    if isinstance(reason, Exception):
+        return isinstance(reason, socket.gaierror) or _passes(reason)
+    names = [kind.__name__ for kind in type(error).__mro__]
+    return "SSLError" not in names and any(map(_NO_ANSWER.search, names))
+
+
 def _passes(error: BaseException) -> bool:
     if isinstance(error, ConnectionError | TimeoutError):  # also those that users' code raises
         return True
+    if type(error).__module__.partition(".")[0] in _WEB_CLIENTS:
+        return _passes_on_the_web(error)
     if isinstance(error, OSError):
         return error.errno in _NUMBERS if error.errno is not None else _ARROW.search(str(error)) is not None
     match type(error).__module__.partition(".")[0]:

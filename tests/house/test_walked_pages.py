@@ -38,6 +38,7 @@ def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("asked.md", Walk(examples=6)),
         ("cookbook.md", Walk(files=3, examples=8, commands=12)),
         ("windows-of-your-own.md", Walk(files=2, examples=4, commands=1)),
+        ("spouts-of-your-own.md", Walk(examples=1)),
     ],
 )
 def test_pages_with_examples(page: str, done: Walk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,13 +8,17 @@ import gzip
 import json
 import os
 import socket
+import ssl
 import urllib.error
 from collections.abc import Callable
 from datetime import UTC, datetime
+from email.message import Message
 from typing import Any
 
 import pyarrow.fs as pafs
 import pytest
+import requests
+import urllib3
 
 from manager.outside.transient import is_of_events, is_transient, passes_in_java
 from manager.storage.file_systems import object_store
@@ -25,6 +29,16 @@ S3_LOST = "When reading information for key 'x' in bucket 'b': AWS Error NETWORK
 S3_BUSY = "When initiating multiple part upload for key 'x': AWS Error SLOW_DOWN during CreateMultipartUpload operation"
 S3_503 = "When getting information for key 'x': AWS Error UNKNOWN (HTTP status 503) during HeadObject operation: No"
 S3_DENIED = "When reading information for key '503' in bucket 'b': AWS Error ACCESS_DENIED during HeadObject operation"
+
+
+def answer(status: int) -> Exception:
+    return urllib.error.HTTPError("http://shop/prices", status, "no", Message(), None)
+
+
+def response(status: int) -> requests.Response:
+    found = requests.Response()
+    found.status_code = status
+    return found
 
 
 def caused(error: Exception, cause: Exception) -> Exception:
@@ -48,6 +62,13 @@ def caused(error: Exception, cause: Exception) -> Exception:
         StorageError("it cannot be written", transient=True),
         UnreachableError("Kafka does not answer", transient=True),
         caused(ValueError("odd"), TimeoutError()),
+        *(answer(status) for status in (408, 429, 500, 502, 503)),
+        urllib.error.URLError(ConnectionRefusedError(errno.ECONNREFUSED, "refused")),
+        urllib.error.URLError(socket.gaierror(-3, "Temporary failure in name resolution")),
+        requests.ConnectionError("no route"),
+        requests.ReadTimeout("read timed out"),
+        requests.HTTPError("503 Server Error", response=response(503)),
+        urllib3.exceptions.MaxRetryError(None, "/", urllib3.exceptions.ReadTimeoutError(None, "/", "timed out")),  # type: ignore[arg-type]
     ],
     ids=repr,
 )
@@ -59,6 +80,12 @@ def test_these_pass(error: Exception) -> None:
     "error",
     [
         ValueError("503 Service Unavailable"),
+        *(answer(status) for status in (400, 401, 404)),
+        urllib.error.URLError("unknown url type: htp"),
+        urllib.error.URLError(ssl.SSLCertVerificationError("certificate verify failed")),
+        requests.exceptions.SSLError("certificate verify failed"),
+        requests.exceptions.MissingSchema("No scheme supplied"),
+        requests.HTTPError("404 Client Error", response=response(404)),
         KeyError("x"),
         MemoryError(),
         *(OSError(number, os.strerror(number)) for number in (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES)),

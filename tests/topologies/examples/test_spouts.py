@@ -1,0 +1,128 @@
+"""The spouts to copy: each reads a real source, goes on where it was, and loses nothing."""
+
+from __future__ import annotations
+
+import json
+import mailbox
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
+from email.message import EmailMessage
+from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from topologies import RunOptions, TopologyBuilder, run_local, sinks
+from topologies.examples.spouts.mail_folder import Mails
+from topologies.examples.spouts.table_by_id import Orders
+from topologies.examples.spouts.web_service import Quotes
+from topologies.sources import pulling
+from windowing import Spout, SpoutError, TupleWindow, WindowedBolt
+
+BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+class Rows(WindowedBolt):
+    outputs = "text string"
+
+    def execute(self, window: TupleWindow) -> Any:
+        return [(str(row),) for row in window.table.column(window.table.column_names[-1]).to_pylist()]
+
+
+def read(spout: Spout, checkpoint: Path) -> list[str]:
+    """What a run that ends with the present input has read of the last column."""
+    builder, out = TopologyBuilder("t"), sinks.memory()
+    builder.set_spout("source", spout)
+    builder.set_bolt("rows", Rows().with_tumbling_window(1)).global_grouping("source")
+    builder.set_sink("out", out).from_("rows")
+    run_local(builder.build(), RunOptions(str(checkpoint), keep_open=True))
+    return [row["text"] for row in out.rows]
+
+
+def test_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+
+    def insert(numbers: range) -> None:
+        with closing(sqlite3.connect(path)) as database, database:
+            database.execute(
+                "CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY, ts TEXT, user TEXT, amount REAL)"
+            )
+            rows = [(number, str(BEGIN + timedelta(seconds=number)), "ada", number / 2) for number in numbers]
+            database.executemany("INSERT INTO orders VALUES (?, ?, ?, ?)", rows)
+
+    insert(range(1, 251))
+    assert read(Orders(str(path)), tmp_path / "ck") == [str(number / 2) for number in range(1, 251)]
+    assert read(Orders(str(path)), tmp_path / "ck") == []
+    insert(range(251, 254))
+    assert read(Orders(str(path)), tmp_path / "ck") == ["125.5", "126.0", "126.5"]
+    with pytest.raises(SpoutError, match=r"Orders.open\(\) failed. OperationalError: unable to open"):
+        read(Orders(str(tmp_path / "none.db")), tmp_path / "ck")
+
+
+@contextmanager
+def service(quotes: list[dict[str, Any]], failures: list[int]) -> Iterator[str]:
+    """A service of quotes, which answers with these statuses first."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked = parse_qs(urlsplit(self.path).query)
+            status = failures.pop(0) if failures else 200
+            after, limit = int(asked["after"][0]), int(asked["limit"][0])
+            found = [each for each in quotes if each["number"] > after][: min(limit, 100)]
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(found).encode() if status == 200 else b"")
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/quotes"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_web_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulling, "_PAUSES", (0, 0, 0))
+    quotes = [
+        {"number": number, "ts": (BEGIN + timedelta(seconds=number)).isoformat(), "symbol": "A", "price": number / 4}
+        for number in range(1, 301)
+    ]
+    failures: list[int] = []
+    with service(quotes[:250], failures) as address:
+        assert read(Quotes(address), tmp_path / "ck") == [str(number / 4) for number in range(1, 251)]
+    with service(quotes, failures) as address:
+        failures.append(500)
+        with pytest.raises(SpoutError, match=r"Quotes.read\(250, 100000\) failed. HTTPError: HTTP Error 500"):
+            read(Quotes(address), tmp_path / "ck")
+        assert read(Quotes(address), tmp_path / "ck") == [str(number / 4) for number in range(251, 301)]
+    with pytest.raises(SpoutError, match="refused"):  # nobody listens there any more
+        read(Quotes(address), tmp_path / "ck")
+
+
+def test_mails(tmp_path: Path) -> None:
+    box = mailbox.Maildir(tmp_path / "mails")
+
+    def send(number: int) -> None:
+        mail = EmailMessage()
+        mail["Date"], mail["From"] = format_datetime(BEGIN + timedelta(minutes=number)), "ada@example.org"
+        mail["Subject"] = f"mail {number}"
+        mail.set_content("Hello")
+        box.add(mail)
+
+    for number in range(5):
+        send(number)
+    assert sorted(read(Mails(str(tmp_path / "mails")), tmp_path / "ck")) == [f"mail {number}" for number in range(5)]
+    assert len(box) == 0
+    send(5)
+    assert read(Mails(str(tmp_path / "mails")), tmp_path / "ck") == ["mail 5"]
+    assert len(box) == 0
