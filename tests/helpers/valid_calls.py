@@ -649,7 +649,7 @@ CALLS: dict[str, Valid] = {
 }
 
 SUBCLASSED = {
-    "BatchBolt", "BatchWindowedBolt", "Bolt", "StatefulWindowedBolt", "WindowedBolt", "panes.PaneTrigger",
+    "BatchBolt", "BatchWindowedBolt", "Bolt", "Spout", "StatefulWindowedBolt", "WindowedBolt", "panes.PaneTrigger",
     "policies.EvictionPolicy", "policies.TriggerPolicy",
 }  # fmt: skip
 """Classes that users subclass: a subclass has what arguments its author gives it."""
@@ -684,6 +684,7 @@ OF_ITS_PARTS = {
     "FrameSpout.outputs", "EvictionPolicy.window_start", "FileSpout.partition_of", "Partition.of", "Partition.cast",
     "Partition.applied", "Policy.start", "QueuedEvent.row",
     "Events.slice", "Events.take", "Events.sorted", "Events.by_stream", "Events.concat",
+    *(f"Spout.{name}" for name in ("open", "read", "acknowledge", "close")),  # users write them, windbolt calls them
     *(
         f"{kind}.{question}"
         for kind in ("WindowKind", "Calendar", "CountByStart", "Hopping", "Session", "SlidingLog", "Snapshot")

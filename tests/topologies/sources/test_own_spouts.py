@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from tests.helpers.s3 import ENVIRONMENT, S3
 from topologies import RunOptions, Topology, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints import pulled_files
 from topologies.checkpoints.going_back import go_back
@@ -441,3 +442,40 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest
     assert [name[0] for name in os.listdir(tmp_path / FOLDER / "numbers")] == ["."]
     monkeypatch.undo()
     assert run_local(topology(Numbers(queue))[0], RunOptions(str(tmp_path))).rows == 12
+
+
+def test_a_checkpoint_in_a_store(
+    empty_store: S3, right: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue, checkpoint = Queue(), "s3://bucket/ck"
+    with pytest.raises(WindboltError, match="is named with options"):
+        run_local(topology(Numbers(queue))[0], RunOptions(empty_store.uri("ck")))
+    for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": f"http://{empty_store.address}"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.MonkeyPatch.context() as patch:
+        failing("run", MicroBatch, 2, after=False)(patch)
+        with pytest.raises(KeyboardInterrupt):
+            run_local(topology(Numbers(queue), tmp_path / "out")[0], RunOptions(checkpoint))
+    run_local(topology(Numbers(queue), tmp_path / "out")[0], RunOptions(checkpoint))
+    assert rows_in(tmp_path / "out") == right
+    kept = [name for name in empty_store.names() if f"/{FOLDER}/" in name]
+    assert kept == [f"ck/{FOLDER}/numbers/{number:012d}.arrow" for number in (4, 5, 6, 7)]
+
+
+def test_two_runs_on_one_checkpoint_in_a_store_do_not_overwrite_each_others_rows(
+    empty_store: S3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": f"http://{empty_store.address}"}.items():
+        monkeypatch.setenv(name, value)
+    write = PulledFiles._write
+
+    def another_is_faster(self: PulledFiles, number: int, pulled: Any) -> None:
+        monkeypatch.setattr(PulledFiles, "_write", write)
+        other = run_local(topology(Numbers(Queue(7)))[0], RunOptions("s3://bucket/ck"))
+        assert other.rows == 7
+        write(self, number, pulled)
+
+    monkeypatch.setattr(PulledFiles, "_write", another_is_faster)
+    with pytest.raises(CheckpointError, match="has been taken over"):
+        run_local(topology(Numbers(Queue()))[0], RunOptions("s3://bucket/ck"))
+    assert len([name for name in empty_store.names() if f"/{FOLDER}/" in name]) == 2
