@@ -36,6 +36,9 @@ class Spout(ABC):
     """About how many rows a micro-batch takes; ``read`` is called until there are so many, nothing more is there, or a
     second has passed."""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"  # without its attributes: a password may be among them
+
     def open(self) -> None:  # noqa: B027 - most have nothing to open
         """Called before the first ``read`` of a run: connect here."""
 

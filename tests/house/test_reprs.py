@@ -46,6 +46,7 @@ from windbolt import (
     Silence,
     SlidingLog,
     Snapshot,
+    Spout,
     StatefulWindowedBolt,
     TaskContext,
     TemporalJoin,
@@ -73,6 +74,16 @@ LONGEST = 200
 MANY = [("ada & <bob>", float(number), datetime(2024, 1, 1, 6, 0, 3, tzinfo=UTC)) for number in range(500)]
 SCHEMA = "user string, amount double, ts timestamp"
 WORDS = "a text that goes on " * 100
+
+
+class Told(Spout):
+    schema = "words string"
+
+    def __init__(self) -> None:
+        self.password = WORDS
+
+    def read(self, offset: Any, limit: int) -> Any:
+        return None
 
 
 class Mine(WindowedBolt):
@@ -199,6 +210,7 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "ShiftTime": lambda: ShiftTime("10s"),
     "SlidingLog": lambda: SlidingLog("10s"),
     "Snapshot": Snapshot,
+    "Spout": Told,
     "StatefulWindowedBolt": StatefulWindowedBolt,
     "StoredState": lambda: StoredState(
         checkpoint="ck", bolt=WORDS, batch="7", clock=0, tables={f"table {each}": pa.table({}) for each in range(99)}

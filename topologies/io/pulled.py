@@ -22,7 +22,7 @@ class PulledSpout:
     spout: Spout
 
     def __repr__(self) -> str:
-        return f"{type(self.spout).__name__}()"
+        return repr(self.spout)
 
     @property
     def defaults(self) -> Mapping[str, Any]:
