@@ -18,13 +18,14 @@ import shutil
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from tests.helpers.places import ROOT
 from tests.mutation import switch
 from tests.mutation.hunting import ENDS, PLAN, SECONDS
-from tests.mutation.sites import SWITCH, Mutant, plant
+from tests.mutation.sites import FOLDERS, SWITCH, Mutant, plant
 
 COPIED = ("windbolt", "windowing", "policies", "manager", "topologies", "tests", "docs", "README.md", "pyproject.toml")
 LEFT_OUT = ("tests/spark", "tests/house", "tests/mutation")
@@ -37,6 +38,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seed", type=int, default=29)
     parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--under", nargs="*", default=FOLDERS, help="folders and files in which they are planted")
     parser.add_argument("--only", type=int, nargs="*", help="hunt these defects again")
     parser.add_argument("--longest", type=float, default=3600, help="seconds after which a defect is given up")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
@@ -44,7 +46,7 @@ def main() -> int:
     folder = options.folder.absolute()
     match options.what:
         case "plant":
-            copied(folder, options.seed, options.count)
+            copied(folder, options.seed, options.count, options.under)
         case "reach":
             reach(folder, rest, options.processes)
         case "hunt":
@@ -53,13 +55,13 @@ def main() -> int:
     return 0
 
 
-def copied(folder: Path, seed: int, count: int) -> None:
+def copied(folder: Path, seed: int, count: int, under: Sequence[str]) -> None:
     """Copies the project into a folder that is not there yet, and plants defects in the copy."""
     folder.mkdir(parents=True)
     for name in COPIED:
         source = ROOT / name
         shutil.copytree(source, folder / name) if source.is_dir() else shutil.copy(source, folder / name)
-    mutants = plant(folder, seed, count)
+    mutants = plant(folder, seed, count, under)
     shutil.copy(switch.__file__, folder / f"{SWITCH}.py")
     (folder / "mutants.json").write_text(json.dumps([asdict(each) for each in mutants], indent=1), "utf-8")
 

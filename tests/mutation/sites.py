@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import copy
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,9 +38,9 @@ class Mutant:
         return f"{self.number:4} {self.path}:{self.line}: {self.before}  ->  {self.after}"
 
 
-def plant(root: Path, seed: int, count: int) -> list[Mutant]:
-    """Plants ``count`` defects, drawn with ``seed``, in the source below ``root``; the files are written anew."""
-    trees = {path: ast.parse(path.read_text("utf-8")) for path in _files(root)}
+def plant(root: Path, seed: int, count: int, under: Sequence[str] = FOLDERS) -> list[Mutant]:
+    """Plants ``count`` defects, drawn with ``seed``, in these folders and files below ``root``, which are rewritten."""
+    trees = {path: ast.parse(path.read_text("utf-8")) for path in _files(root, under)}
     sites = [(path, node) for path, tree in trees.items() for node in _sites(tree)]
     chosen = sorted(random.Random(seed).sample(range(len(sites)), min(count, len(sites))))
     mutants, numbers = [], {}
@@ -57,8 +57,10 @@ def plant(root: Path, seed: int, count: int) -> list[Mutant]:
     return mutants
 
 
-def _files(root: Path) -> list[Path]:
-    return [path for folder in FOLDERS for path in sorted((root / folder).rglob("*.py"))]
+def _files(root: Path, under: Sequence[str]) -> list[Path]:
+    """Returns each file once, in the order of ``under``."""
+    found = [sorted(path.rglob("*.py")) if path.is_dir() else [path] for path in (root / each for each in under)]
+    return list(dict.fromkeys(path for paths in found for path in paths))
 
 
 def _sites(tree: ast.Module) -> Iterator[ast.expr | ast.AugAssign]:

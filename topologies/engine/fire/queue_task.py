@@ -170,8 +170,6 @@ def _due(store: SegmentStore, ref: Ref, frontier: int) -> Events | None:
     if not ref.needed or not ref.has_live_up_to(frontier):
         return None
     events = read_events(store, ref)
-    if frontier == FOREVER or not ref.has_live_after(frontier):
-        return events
     return events.slice(0, int(np.searchsorted(events.timestamps, frontier, side="right")))
 
 

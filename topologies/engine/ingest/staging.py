@@ -150,9 +150,9 @@ def _split_by_task(events: Events, tasks_of: list[NDArray[np.int64]], parallelis
         yield 0, events.sorted()
         return
     tasks, times = _joined(tasks_of), events.timestamps
-    low, span = int(times.min()), int(times.max()) - int(times.min()) + 1
+    span = int(times.max()) - int(times.min()) + 1
     if span < (1 << 62) // parallelism:
-        keys = tasks * span + (times - low)
+        keys = tasks * span + times
         order = None if is_sorted(keys) else stable_order(keys)
     else:
         by_time = stable_order(times)

@@ -14,14 +14,12 @@ def latest_seen(node: WindowedNode, bolt_state: BoltState, arrived: Iterable[Def
     """The latest event time so far in microseconds, whatever task has the event; the clock in processing time.
 
     NONE where there is no event. Of what came from other windowed bolts only live events count, and those that
-    ``arrived`` in this batch: the others are behind the watermark.
+    ``arrived`` in this batch: the others are behind the watermark. Of other inputs no event is later than ``latest``.
     """
     if not node.event_time:
         return clock
     own = [label for label, origins in zip(node.streams, node.origins, strict=True) if not origins]
     known = [bolt_state.watermark.latest[label] for label in own if label in bolt_state.watermark.latest]
-    if len(own) < len(node.streams):
-        times = [task.refs.latest_live for task in bolt_state.tasks]
-        times += [sections.refs.latest_live for sections in arrived]
-        known += [time for time in times if time is not None]
-    return max(known, default=NONE)
+    times = [task.refs.latest_live for task in bolt_state.tasks]
+    times += [sections.refs.latest_live for sections in arrived]
+    return max([*known, *(time for time in times if time is not None)], default=NONE)
