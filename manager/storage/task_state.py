@@ -21,7 +21,7 @@ class AssignedState:
     next_end: int | None = None
     """When the next window was due after the last evaluation; None where none was open."""
     last_end: int | None = None
-    """The end of the last window that fired."""
+    """The latest end of a window that has fired."""
     evaluations: int = 0
     """Number of evaluations so far."""
     floor: int | None = None

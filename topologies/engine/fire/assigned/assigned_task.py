@@ -98,7 +98,7 @@ class AssignedTask:
         ends = (evaluations.next_end, None if edges is None else edges.earliest_end)
         windows = AssignedState(
             next_end=min((end for end in ends if end is not None), default=None),
-            last_end=before.last_end if evaluations.last_end is None else evaluations.last_end,
+            last_end=max((end for end in (before.last_end, evaluations.last_end) if end is not None), default=None),
             evaluations=before.evaluations + 1,
             floor=before.floor if self._keys is None else self._keys.floor,
             open_ends=evaluations.open_ends,
