@@ -9,6 +9,8 @@ import pytest
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from windowing import Silence, TupleWindow, WindowedBolt
 from windowing.data.returned_rows import EmittedRows
+from windowing.settings.kinds import Session
+from windowing.time.timestamps import LATEST
 
 
 class Ends(WindowedBolt):
@@ -42,3 +44,19 @@ def test_a_silence_that_would_begin_after_the_last_year_is_invalid(tmp_path: Pat
     builder.set_sink("errors", errors).from_("quiet", stream="errors")
     run_local(builder.build())
     assert "year 1 or 9999" in errors.rows[0]["_reason"]
+
+
+def test_a_session_gap_may_reach_the_last_moment_that_can_be_written_and_not_beyond() -> None:
+    now, last = 1_700_000_000_000, LATEST // 1_000  # in milliseconds
+    builder, out, errors = TopologyBuilder("edge"), sinks.memory(), sinks.memory()
+    rows = [(now, last - now, "to the end"), (now, last - now + 1, "beyond")]
+    builder.set_spout("events", spouts.memory("ts long, gap long, id string", rows))
+    bolt = Ends().with_window(Session("10s", gap_field="gap")).with_timestamp_field("ts")
+    builder.set_bolt("ends", bolt).global_grouping("events")
+    builder.set_sink("out", out).from_("ends")
+    builder.set_sink("errors", errors).from_("ends", stream="errors")
+    run_local(builder.build())
+    (wrong,) = errors.rows
+    assert "beyond" in str(wrong)
+    assert wrong["_reason"] == "its session would end after the year 9999"
+    assert [row["n"] for row in out.rows] == [1]
