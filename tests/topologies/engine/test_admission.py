@@ -10,15 +10,20 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from manager.storage.checkpoint import MemoryCheckpoint
 from policies.admission import Admission, Decision
 from policies.marks import NONE
 from tests.helpers.examples import examples
 from tests.helpers.lateness import Lateness
 from topologies.engine.admission import deciding
+from topologies.engine.batch.executor import InProcess
+from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.rows.routed_rows import Rows
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.run.scenario_answer import Replayed
 from topologies.scenarios.schema.scenario_files import read_scenario
+from topologies.sources.splits import TableSource
 from windbolt import (
     Arrival,
     Bounds,
@@ -29,6 +34,7 @@ from windbolt import (
     WindowedBolt,
     micros,
     presets,
+    sinks,
     spouts,
 )
 from windbolt.testing import run_bolt
@@ -183,3 +189,18 @@ def test_an_adjusted_event_whose_window_the_idle_timeout_has_closed_is_late_and_
     bolt = atlas.with_lateness(arrival=Arrival("at", late="5s"))
     assert adjusted_and_late(bolt) == (Decision.ADJUSTED_LATE, True)
     assert adjusted_and_late(bolt, closed_until=10_000_000) == (Decision.OUT_OF_ORDER, False)
+
+
+def test_events_that_three_tasks_read_meet_the_watermark_of_their_own_place() -> None:
+    bolt = Nothing().with_tumbling_window("10ms").with_watermark(every=1).with_timestamp_field("ts")
+    builder = TopologyBuilder("pieces")
+    pieces = [[(5,), (40,), (12,)], [(45,), (3,)], [(60,), (61,), (4,)]]
+    spout = spouts.memory("ts long", *pieces)
+    builder.set_spout("events", spout)
+    builder.set_bolt("bolt", bolt.with_late_tuple_stream("late")).global_grouping("events")
+    builder.set_sink("late", out := sinks.memory()).from_("bolt", stream="late")
+    builder.set_sink("rest", sinks.discard()).from_("bolt")
+    step = MicroBatch(builder.build(), MemoryCheckpoint(), InProcess())
+    splits = [TableSource("events", table, row) for table, row in zip(spout.tables(), (0, 3, 5), strict=True)]
+    step.run(BatchPlan(0, TimeAdvance(0), splits))
+    assert [(row["ts"], row["_late_by_us"]) for row in out.rows] == [(12, 28_000), (3, 42_000), (4, 57_000)]

@@ -223,6 +223,9 @@ def test_where_it_pays(tmp_path: Path) -> None:
     assert not groups([10_000] * 100, 8, 400, tmp_path), "eight tasks are eight processes at most"
     assert not groups(small, 400, 1, tmp_path), "one process reads each once"
     assert not groups([10_000] * 3, 400, 200, tmp_path)
+    # Of 12 * n requests, n to copy and 2 to write them remain, and 12 * 2 to read what was written.
+    assert not groups([10_000] * 93, 12, 400, tmp_path), "997 requests saved are too few"
+    assert groups([10_000] * 94, 12, 400, tmp_path), "1,008 are enough"
 
 
 def test_large_segments_stay_where_they_are(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from tests.helpers.lives import (
     promised,
     rename_right_key,
 )
-from topologies import TopologyBuilder, sinks, spouts
+from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.testing.driver import TopologyDriver
 from topologies.topology import Topology
 from windowing import (
@@ -611,6 +611,19 @@ def test_endless_lifetimes_do_not_wrap_when_they_are_shifted() -> None:
     topology = builder.build()
     step = play(topology, {"events": [event("a", 1, 3, shape="start_edge")]})
     assert step.manifest.bolts["second"].accounts.totals(0)["received"] == 0
+
+
+def test_an_event_that_ends_as_it_begins_is_invalid_and_one_that_lasts_a_microsecond_is_not() -> None:
+    builder, errors, out = TopologyBuilder("short"), sinks.memory(), sinks.memory()
+    builder.set_spout("events", spouts.memory("ts timestamp, until timestamp", [(5, 5), (5, 6), (5, 4)]))
+    bolt = Counted().with_time(streaminsight(1, to_infinity=True)).with_timestamp_field("ts").with_window(Snapshot())
+    builder.set_bolt("counted", bolt.with_lifetime("until")).global_grouping("events")
+    builder.set_sink("out", out).from_("counted")
+    builder.set_sink("errors", errors).from_("counted", stream="errors")
+    summary = run_local(builder.build())
+    assert [row["_reason"] for row in errors.rows] == ["its lifetime ends before it begins, or as it begins"] * 2
+    assert summary.last is not None
+    assert summary.last.bolts["counted"].accounts["windowed"] == 1
 
 
 VERSIONED = st.lists(

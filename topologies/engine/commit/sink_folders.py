@@ -141,6 +141,8 @@ def _publish(key: str, files: SinkFiles, *, again: bool) -> None:
         for number, draft in enumerate(files["drafts"])
         if there is None or draft in there
     ]
+    if not names:
+        return
     if uri is not None and is_object_store(uri):
         with as_storage_error(folder, "written to"):
             object_store.rename_objects(uri, names)
@@ -151,7 +153,7 @@ def _publish(key: str, files: SinkFiles, *, again: bool) -> None:
         return
     for hidden, target in names:
         move(filesystem, hidden, target)
-    if uri is None and names:
+    if uri is None:
         sync_names(folder)
 
 
