@@ -432,6 +432,14 @@ def test_json_array_loses_the_row_that_is_wrong(tmp_path: Path, data: bytes, goo
         assert why in bad[0]["reason"]
 
 
+def test_an_element_over_many_blocks_takes_no_longer_than_its_length(tmp_path: Path) -> None:
+    """With time by the square this would take minutes."""
+    deep = b'{"a":1,"u":' + b"[{}," * 10_000 + b"1" + b"]" * 10_000 + b"}"
+    (tmp_path / "a.json").write_bytes(b"[" + deep + b',{"a":2}]')
+    rows, _, bad = read(tmp_path / "a.json", "json", "a long", block_size=2)
+    assert ([row["a"] for row in rows], len(bad)) == ([2], 1)
+
+
 def test_a_row_longer_than_the_longest_has_one_fate_wherever_it_is_cut(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(b'[{"a":1},{"a":2,"u":"' + b"x" * 200 + b'"},{"a":3}]')
     (tmp_path / "a.csv").write_bytes(b"id,s\n" + b"".join(b"%d,%s\n" % (at, b"x" * 50) for at in range(40)))

@@ -58,13 +58,14 @@ class _Array:
     def __init__(self, source: pa.NativeFile, path: str, size: int, longest: int) -> None:
         self.source, self.path, self.size, self.longest = source, path, size, longest
         self.data, self.place, self.ended = b"", 0, False
+        self.seen, self.depth = 0, 0  # how far the element at ``place`` is known, and how deep it is there
 
     def begins(self) -> bool:
         while not self.ended and (len(self.data) < len(BOM) or not self.data.removeprefix(BOM).strip()):
             self._more()
         self.data = self.data.removeprefix(BOM).lstrip()
         begins = self.data.startswith(b"[")
-        self.place = int(begins)
+        self.place = self.seen = int(begins)
         return begins
 
     def chunks(self, schema: pa.Schema, on_truncation: OnTruncation) -> Iterator[Chunk]:
@@ -95,7 +96,7 @@ class _Array:
             if value or not (last and first and not values):
                 values.append(value)
             taken += end - self.place + 1
-            self.place = end + 1
+            self.place = self.seen = end + 1
             if last:
                 return values, self._after()
         return values, None
@@ -108,17 +109,19 @@ class _Array:
     def _end(self) -> int | None:
         """Where the next element ends, at a comma or the bracket of the array; None where it does not."""
         while True:
-            depth = 0
-            for token in _TOKEN.finditer(self.data, self.place):
+            begun = len(self.data)
+            for token in _TOKEN.finditer(self.data, self.seen):
                 what = token[0]
                 if what == b'"':  # a text that does not end in what has been read
+                    begun = token.start()
                     break
                 if what in b"[{":
-                    depth += 1
-                elif depth and what in b"]}":
-                    depth -= 1
-                elif not depth and what in b",]":
+                    self.depth += 1
+                elif self.depth and what in b"]}":
+                    self.depth -= 1
+                elif not self.depth and what in b",]":
                     return token.start()
+            self.seen = begun
             if self.ended or len(self.data) - self.place > self.longest:
                 return None
             self._more()
@@ -128,6 +131,7 @@ class _Array:
             data: bytes = self.source.read(self.size)
         self.ended = not data
         self.data = self.data[self.place :] + data
+        self.seen -= self.place
         self.place = 0
 
 
