@@ -166,14 +166,16 @@ def check_policy(
         key: The columns of ``with_key``.
         window: A length, or a length and a slide, for the policy that is not given.
         timestamp_field: The column of the time; None for processing time.
-        lag: That of the bolt. By default as much as the events are out of order, so that none is late. Where it is
-            less, the watermark stays where an event would be late by it: being late depends on where it moves.
+        lag: That of the bolt. By default as much as the events are out of order, so that none is late.
         schema: The columns, where the rows do not say them.
         clock: In processing time, the clock at the arrival of each row.
         cuts: Number of cuts that are drawn.
         examples: With a strategy, the number of inputs that are drawn.
         seed: For another draw.
         other_process: False leaves out the run in another process, which takes a second.
+
+    With a smaller ``lag`` than the default the watermark stays where an event would be late by it, for which events are
+    late depends on where the watermark moves.
 
     Raises ConfigError where these do not go together, where a policy fails or answers wrongly, and where no window
     holds an event, so that nothing would be shown.
