@@ -108,6 +108,8 @@ def _check(policy: object, kind: type[Policy]) -> None:
             why="the state of a policy is small, one for each task or key, and kept as JSON",
             do="use int, float, str, bool, list or dict",
         )
+    for name in ("reach",) if kind is EvictionPolicy else ("every", "offset"):
+        _check_extent(policy, name)
     firing = ("track", "track_all", "on_time", "on_arrival", "on_end")
     needed = ("evict", "evict_all") if kind is EvictionPolicy else firing
     built_in = any(each.__module__ in ("policies.eviction", "policies.trigger") for each in type(policy).__mro__)
@@ -117,6 +119,27 @@ def _check(policy: object, kind: type[Policy]) -> None:
             why="these decide which events a window holds" if kind is EvictionPolicy else "so it would never fire",
             do=f"write `{needed[0]}`: its docstring says when it is called, and what it answers",
         )
+
+
+def _check_extent(policy: Policy, name: str) -> None:
+    """Raise ConfigError for a length of time of a policy that is none."""
+    try:
+        given = getattr(policy, name)
+    except Exception as error:
+        raise ConfigError(
+            f"{type(policy).__name__}.{name} cannot be read: {type(error).__name__}: {error}",
+            why="it is read when the bolt is built, and for each task",
+            do="let it depend on nothing but the parameters of the policy",
+        ) from error
+    positive = isinstance(given, Duration) and (given.micros > 0 or name == "offset")
+    if positive or (given is None and name != "offset"):
+        return
+    unit = "" if isinstance(given, Duration) else f" ({type(given).__name__})"
+    raise ConfigError(
+        f"{type(policy).__name__}.{name} = {given!r:.60}{unit}",
+        why="it is a length of time" + ("" if name == "offset" else ", longer than none; or None"),
+        do=f"write {name} = minutes(1)",
+    )
 
 
 def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[WindowAssigner, ...]:

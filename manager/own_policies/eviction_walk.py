@@ -49,6 +49,11 @@ class EvictionWalk:
         self.expired = np.zeros(len(held), np.bool_)
         """Which events have expired, when the windows are exhausted."""
 
+    @property
+    def state(self) -> Any:
+        """The state of the eviction, also where a hook has put another dict in the place of it."""
+        return self.record.eviction
+
     def windows(self, firings: Sequence[Firing]) -> Iterator[HeldWindow]:
         """Yield the windows that hold events, in order."""
         for firing in firings:
@@ -80,6 +85,10 @@ class AskedEviction(EvictionWalk):
         self._retained: list[int] = []
         self._columns: NDArray[np.int64] = np.zeros(0, np.int64)
         self._event = QueuedEvent(0, 0, held.lists, 0, held.streams)
+
+    @property
+    def state(self) -> Any:
+        return self._context.state
 
     @cached_property
     def _lists(self) -> tuple[list[int], list[int], list[int]]:

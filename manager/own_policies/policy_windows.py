@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from policies.marks import NONE
 from policies.protocol import EvictionPolicy, Policy, QueuedEvent, TriggerPolicy, overrides
 from windowing.bolts.bolt_state import new_state
 from windowing.settings.triggers import FiredBy
+from windowing.time.timestamps import show
 from windowing.window import TupleWindow
 
 if TYPE_CHECKING:
@@ -157,13 +159,26 @@ class PolicyWindows:
             _as_range(members),
             _as_range(_without(members, previous)),
             _as_range(_without(previous, members)),
-            self.eviction.window_start(window.reference),
+            self._start(window),
             window.reference,
             self._task,
             None,
             window.key,
             fired_by=window.by,
         )
+
+    def _start(self, window: _Found) -> int | None:
+        """The start of a window, as the eviction says."""
+        policy, about = self.eviction, f"the window that ends at {show(window.reference)}"
+        try:
+            start = policy.window_start(window.reference)
+        except Exception as error:
+            raise PolicyFailure(policy, "window_start", about, window.key, error) from error
+        if start is not None and (type(start) is not int or start > window.reference):
+            said = f"it answered {start!r:.60} ({type(start).__name__})"
+            said = f"{said}; a start is a whole number of microseconds, not later than the end, {window.reference}"
+            raise PolicyFailure(policy, "window_start", about, window.key, said)
+        return start
 
     def _units(self, frontier: int | None) -> dict[int, tuple[int, int, Any]]:
         """The units that have something to do, by hash: where their events begin and end, and their keys."""
@@ -217,6 +232,7 @@ class PolicyWindows:
         if trigger.firings or not self._asks_eviction:
             positions = np.concatenate(told)
             yield from self._evicted(unit, key, record, positions, trigger.firings)
+        record.trigger = trigger.state
         if record.time is not None:
             self.reached = record.time if self.reached is None else max(self.reached, record.time)
         _check_state(self.trigger, record.trigger, key)
@@ -241,6 +257,7 @@ class PolicyWindows:
         for window in eviction.windows(firings):
             yield self._found(window, unit, key, positions)
         eviction.clear()
+        record.eviction = eviction.state
         self._gone[positions[eviction.expired]] = True
 
     def _begun(self, key: Any, stored: UnitRecord | None) -> UnitRecord:
@@ -257,7 +274,7 @@ class PolicyWindows:
                 policy.start(fresh)
             except Exception as error:
                 raise PolicyFailure(policy, "start", "before the first event", key, error) from error
-            state.update({name: value for name, value in fresh.items() if name not in state})
+            state.update({name: deepcopy(value) for name, value in fresh.items() if name not in state})
         return record
 
     @staticmethod
@@ -379,11 +396,13 @@ def _as_given(names: Sequence[str], places: NDArray[np.int64]) -> list[str]:
     return given
 
 
-def _check_state(policy: Policy, state: Mapping[str, Any], key: Any) -> None:
+def _check_state(policy: Policy, state: Any, key: Any) -> None:
     """Raise PolicyFailure for a state that is not as declared, or would change when it is stored."""
     types = policy.state_types
     wrong = ""
-    if state.keys() != types.keys():
+    if type(state) is not dict:
+        wrong = f"context.state is {_kind(state)} {state!r:.60}, and it is a dict of the names in state_types"
+    elif state.keys() != types.keys():
         odd = sorted(map(str, state.keys() ^ types.keys()))
         wrong = f"context.state has {sorted(map(str, state))}, and state_types declares {sorted(types)}: {odd} differ"
     for name, kind in types.items() if not wrong else ():

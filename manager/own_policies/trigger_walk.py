@@ -50,6 +50,11 @@ class TriggerWalk:
         self.policy, self.record, self.key = policy, record, key
         self.firings: list[Firing] = []
 
+    @property
+    def state(self) -> Any:
+        """The state of the trigger, also where a hook has put another dict in the place of it."""
+        return self.record.trigger
+
     def tell(self, told: ToldEvents) -> None:
         """Tell events, in order, with the moments before each."""
         raise NotImplementedError
@@ -84,6 +89,10 @@ class AskedTrigger(TriggerWalk):
         self._resets = overrides(policy, "reset")
         self._wake = record.wake_at
 
+    @property
+    def state(self) -> Any:
+        return self._context.state
+
     def tell(self, told: ToldEvents) -> None:
         if not len(told):
             return
@@ -103,7 +112,8 @@ class AskedTrigger(TriggerWalk):
             return
         asked = {self.record.next_end, self.record.wake_at}
         for moment in sorted(each for each in asked if each is not None):
-            self._moment(moment)
+            if moment in (self.record.next_end, self.record.wake_at):  # the earlier one may have replaced it
+                self._moment(moment)
         if self.record.count and overrides(self.policy, "on_end"):
             about = "the end of the streams"
             self._answer(call(self, "on_end", about, self._context), "on_end", about, self.record.count)

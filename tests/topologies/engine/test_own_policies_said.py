@@ -173,6 +173,81 @@ def test_at_the_end_of_the_streams_moments_pass_and_a_trigger_is_told() -> None:
     assert pause["held"] == end["held"] == list(range(8))
 
 
+@pytest.mark.parametrize("later", [None, 9_999_000_000])
+def test_at_the_end_a_moment_that_another_one_has_replaced_does_not_pass(later: int | None) -> None:
+    """As while events come: a minute passes first, and takes back what was asked for behind it."""
+
+    class Moved(TriggerPolicy):
+        every = seconds(60)
+
+        def track(self, event: QueuedEvent, context: TriggerContext) -> bool:
+            context.wake_at = 90_000_000
+            return False
+
+        def on_time(self, time: int, context: TriggerContext) -> bool:
+            context.wake_at = later
+            return True
+
+    fired = run(timed(trigger=Moved(), eviction=All()), ROWS, Cut([4]))
+    assert [window["ends"] for window in fired] == [0, 60_000_000]
+
+
+class Rebinding(TriggerPolicy):
+    """Counts in a new dict each time."""
+
+    state_types: ClassVar[dict[str, type]] = {"events": int}
+
+    def track(self, event: QueuedEvent, context: TriggerContext) -> bool:
+        context.state = {"events": context.state["events"] + 1}
+        return bool(context.state["events"] % 2 == 0)
+
+
+class RebindingEviction(EvictionPolicy):
+    """Holds the events since every other window; counts windows in a new dict each time."""
+
+    state_types: ClassVar[dict[str, type]] = {"windows": int}
+
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
+        return Action.PROCESS if context.state["windows"] % 2 else Action.KEEP
+
+    def reset(self, context: EvictionContext) -> None:
+        context.state = {"windows": context.state["windows"] + 1}
+
+
+class OwnList(TriggerPolicy):
+    """Begins with a list that belongs to the policy."""
+
+    state_types: ClassVar[dict[str, type]] = {"seen": list}
+
+    def __init__(self) -> None:
+        self.first = [0]
+
+    def start(self, state: dict[str, Any]) -> None:
+        state["seen"] = self.first
+
+    def track(self, event: QueuedEvent, context: TriggerContext) -> bool:
+        context.state["seen"].append(event["id"])
+        return len(context.state["seen"]) % 3 == 0
+
+
+@pytest.mark.parametrize(
+    "policies",
+    [
+        {"trigger": Rebinding(), "eviction": All()},
+        {"trigger": Rebinding(), "eviction": RebindingEviction()},
+        {"trigger": OwnList(), "eviction": All()},
+    ],
+)
+@pytest.mark.parametrize("key", [(), ("key",)])
+def test_a_state_is_kept_of_each_key_alone_also_where_another_dict_or_list_is_put_there(
+    policies: dict[str, Any], key: tuple[str, ...]
+) -> None:
+    bolt = timed(Show().with_key(*key) if key else None, **policies)
+    whole = run(bolt, ROWS, Cut([]))
+    assert whole
+    assert run(bolt, ROWS, Cut([1, 2, 3, 4, 5, 6, 7])) == whole
+
+
 # ---- errors (finding 6)
 
 
@@ -265,6 +340,30 @@ def test_a_moment_that_has_passed_is_an_error() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [
+        (lambda self, reference: reference // 0, "ZeroDivisionError"),
+        (lambda self, reference: "early", "it answered 'early' (str); a start is a whole number of microseconds"),
+        (lambda self, reference: reference + 1, "not later than the end, 2000000"),
+    ],
+)
+def test_a_wrong_start_of_a_window_is_an_error(start: Any, words: str) -> None:
+    said = failing(trigger=OnNine(), eviction=type("Starts", (All,), {"window_start": start})())
+    assert "bolt 'show' failed in window_start of " in said
+    assert "the window that ends at 1970-01-01T00:00:02Z" in said
+    assert words in said
+
+
+def test_a_state_that_is_no_dict_is_an_error() -> None:
+    def track(self: Any, event: QueuedEvent, context: TriggerContext) -> Any:
+        context.state = 7  # type: ignore[assignment]
+        return False
+
+    said = failing(trigger=trigger_of(track), eviction=All())
+    assert "context.state is a int 7, and it is a dict of the names in state_types" in said
+
+
 def test_answers_on_arrays_are_checked() -> None:
     class Short(OnNine):
         def track_all(self, events: QueuedEvents, context: TriggerContext) -> Any:
@@ -293,6 +392,14 @@ def test_answers_on_arrays_are_checked() -> None:
             {"trigger": type("Tables", (OnNine,), {"state_types": {"a": "x long"}})()},
             r"Tables\(\): state 'a' is declared 'x long'",
         ),
+        ({"trigger": type("Each", (OnNine,), {"every": 60})()}, r"Each.every = 60 \(int\)"),
+        ({"trigger": type("Each", (OnNine,), {"every": seconds(0)})()}, r"Each.every = (.|\n)*longer than none"),
+        ({"trigger": type("Moved", (OnNine,), {"offset": None})()}, r"Moved.offset = None(.|\n)*a length of time"),
+        ({"eviction": type("Far", (All,), {"reach": "1m"})()}, r"Far.reach = '1m' \(str\)"),
+        (
+            {"eviction": type("Far", (All,), {"reach": property(lambda self: self.length)})()},
+            r"Far.reach cannot be read: AttributeError",
+        ),
         (
             {"trigger": type("Reads", (OnNine,), {"reads": "value, valeu"})()},
             r"Reads.reads names 'valeu'; did you mean 'value'\?",
@@ -319,6 +426,23 @@ def test_what_a_policy_cannot_be_combined_with_is_refused_with_the_reason(put: A
     bolt = put(Show().with_key("key")).with_timestamp_field("ts")
     with pytest.raises(TopologyError, match=words):
         topology_of(bolt.with_policies(trigger=OnNine(), eviction=All()))
+
+
+def test_a_key_whose_columns_are_called_as_what_is_kept_beside_it_is_refused() -> None:
+    builder = TopologyBuilder("own")
+    builder.set_spout("numbers", spouts.memory("value long, _cache string, ts long"))
+    bolt = timed(Show().with_key("_cache"), trigger=OnNine(), eviction=All())
+    builder.set_bolt("show", bolt).fields_grouping("numbers", "_cache")
+    with pytest.raises(TopologyError, match=r"has policies, and a key with the columns \['_cache'\]"):
+        builder.build()
+
+
+def test_rows_at_starts_that_an_eviction_says_itself_are_refused() -> None:
+    """Nobody would know how far back the watermark of the next bolt must stay."""
+    far = type("Far", (All,), {"window_start": lambda self, reference: reference - 3_600_000_000})
+    bolt = timed(Show().with_time(output_time="window start"), trigger=OnNine(), eviction=far())
+    with pytest.raises(TopologyError, match="Far says itself where these begin"):
+        topology_of(bolt)
 
 
 # ---- what is seen of a run (findings 3 and 5)
