@@ -25,7 +25,7 @@ READ = (*INNER, SEQ_COLUMN, DECISION_COLUMN, END_EDGE_COLUMN)
 """Beside what a windowed bolt reads; and all names that begin with ``WEIGHT_COLUMN``."""
 
 RECORDED = RECORD_COLUMNS
-"""Beside the key of a bolt whose windows a trigger fires."""
+"""Beside the key of a bolt whose windows a trigger fires, or policies of the user's own."""
 
 RETRACTED = ("_window_kind", "_window_key", "_window_start", "_window_end")
 """Beside what a bolt emits that may take it back: the window that emitted it."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from policies.protocol import Policy
+from policies.protocol import Policy, overrides
 from topologies.compose.checks.checked_bolt import CheckedBolt
 from topologies.graph.inner_columns import RECORDED, RETRACTED
 from windowing.errors import ConfigError
 from windowing.settings.kinds import Session
 from windowing.settings.panes import RETRACT, PaneMode
-from windowing.settings.rules import LateAction, LateBy
+from windowing.settings.rules import LateAction, LateBy, OutputTime
 
 
 def panes(bolt: CheckedBolt) -> Iterator[ConfigError]:
@@ -170,6 +170,7 @@ def policies(bolt: CheckedBolt) -> Iterator[ConfigError]:
     for other, (has, why) in NOT_WITH_A_POLICY.items():
         if has(bolt):
             yield from bolt.exclusions("a policy of its own", {other: True}, why)
+    yield from _of_own_policies(bolt)
     for policy in (bolt.settings.eviction, bolt.settings.trigger):
         if isinstance(policy, Policy):
             try:
@@ -181,6 +182,29 @@ def policies(bolt: CheckedBolt) -> Iterator[ConfigError]:
                 yield from bolt.column(f"{type(policy).__name__}.reads", name, everywhere=True)
 
 
+def _of_own_policies(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """What windbolt could not keep of the keys, or promise the next bolt."""
+    settings, eviction = bolt.settings, bolt.settings.eviction
+    yield from _recorded(bolt, "policies")
+    by_start = settings.output_time is OutputTime.START and bolt.event_time
+    if by_start and isinstance(eviction, Policy) and overrides(eviction, "window_start"):
+        yield bolt.fault(
+            f"emits rows at the start of windows, and {type(eviction).__name__} says itself where these begin",
+            "how far back that is is not known before, so the rows could be late for the next bolt",
+            "give the policy a `reach` instead of `window_start`, or use with_time(output_time='window end')",
+        )
+
+
+def _recorded(bolt: CheckedBolt, what: str) -> Iterator[ConfigError]:
+    taken = [column for column in bolt.settings.key if column in RECORDED]
+    if taken:
+        yield bolt.fault(
+            f"has {what}, and a key with the columns {taken}",
+            "windbolt keeps columns of these names beside those of the key",
+            "rename them in a bolt before it",
+        )
+
+
 def key_trigger(bolt: CheckedBolt) -> Iterator[ConfigError]:
     """A trigger of keys leaves nothing for other rules to decide (UH-4)."""
     settings = bolt.settings
@@ -188,13 +212,7 @@ def key_trigger(bolt: CheckedBolt) -> Iterator[ConfigError]:
         return
     if not settings.key:
         yield bolt.fault("has a trigger but no key", "a trigger has windows for each key", "call with_key")
-    taken = [column for column in settings.key if column in RECORDED]
-    if taken:
-        yield bolt.fault(
-            f"has a trigger, and a key with the columns {taken}",
-            "windbolt keeps columns of these names beside those of the key",
-            "rename them in a bolt before it",
-        )
+    yield from _recorded(bolt, "a trigger")
     for field in () if settings.capacity is None else settings.capacity.columns:
         yield from bolt.column("with_trigger(bytes_of=...)", field, everywhere=True)
     if bolt.event_time:
