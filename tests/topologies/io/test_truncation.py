@@ -369,3 +369,38 @@ def test_a_time_of_numpy_counts_its_own_unit(unit: Any) -> None:
     assert moments == [datetime(2024, 1, 1, tzinfo=UTC)]
     assert last is not None
     assert last.bolts["n"].accounts["invalid"] == 1
+
+
+def test_an_extractor_may_return_no_time_of_pandas_or_one_that_no_calendar_has() -> None:
+    """NaT is a datetime, and NumPy begins to count again where microseconds end: 2 ** 60 seconds are 0 of them."""
+    moments = [pd.NaT, np.datetime64(2**60, "s"), np.datetime64(-(2**62), "ms"), np.datetime64(10**15, "D")]
+    moments += [np.datetime64(1, "Y"), pd.Timestamp(1, unit="ns")]
+    builder = TopologyBuilder("extracted")
+    builder.set_spout("s", spouts.memory("place long", [(place,) for place in range(len(moments))]))
+    bolt = AggregateBolt(at=aggregates.window_start(), n=aggregates.count()).with_tumbling_window("5s")
+    bolt = bolt.with_alignment(bounds="[start, end)").with_timestamp_extractor(lambda event: moments[event["place"]])
+    builder.set_bolt("n", bolt).global_grouping("s")
+    out = sinks.memory()
+    builder.set_sink("out", out).from_("n")
+    last = run_local(builder.build(), RunOptions()).last
+    assert [row["at"].year for row in out.rows] == [1970, 1971]
+    assert last is not None
+    accounts = last.bolts["n"].accounts
+    assert (accounts["invalid"], accounts["truncated"]) == (4, 1)
+
+
+def test_an_invalid_row_does_not_count_at_the_bolt_either(tmp_path: Path) -> None:
+    """Its time was cut, and its lifetime ends before it begins."""
+    ends = ["2018-01-01", "2016-01-01"] * 4
+    rows = [{"ts": text, "until": until} for text, until in zip(texts(), ends, strict=False)]
+    (tmp_path / "in.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    builder = TopologyBuilder("lasting")
+    builder.set_spout("s", spouts.files(str(tmp_path), "ts timestamp, until timestamp"))
+    bolt = AggregateBolt(n=aggregates.count()).with_tumbling_window("1h").with_alignment(bounds="[start, end)")
+    builder.set_bolt("n", bolt.with_timestamp_field("ts").with_lifetime("until")).global_grouping("s")
+    builder.set_sink("out", sinks.discard()).from_("n")
+    last = run_local(builder.build(), RunOptions()).last
+    assert last is not None
+    accounts = last.bolts["n"].accounts
+    assert (accounts["invalid"], accounts["truncated"]) == (3, len([each for each in FINE if each % 2 == 0]))
+    assert last.spouts["s"]["truncated"] == 4

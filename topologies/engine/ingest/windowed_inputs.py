@@ -47,7 +47,7 @@ class WindowedInputs:
             timed_rows = timed(node, input_index, rows.table, rows.times, rows.clock)
         truncated = [mask for mask in (rows.truncated, timed_rows.truncated) if mask is not None]
         if truncated:
-            cut = np.logical_or.reduce(truncated)
+            cut = np.logical_or.reduce(truncated) & (timed_rows.codes != Decision.INVALID)
             self._ledger.count_chosen(node, "truncated", input_index, cut, node.copies(input_index))
         self._refuse(node, input_index, rows, timed_rows, emit)
         self._see(node, input_index, rows, timed_rows)

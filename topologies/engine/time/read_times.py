@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _NO_TIMES = (bool, np.bool_, float, np.floating, Decimal)
 """Numbers that are no milliseconds: as whole ones, seconds with a fraction would be times of January 1970."""
 _TOO_FINE = "its time is finer than a microsecond, and on_truncation='error' cuts nothing"
+_FINER = ("ns", "ps", "fs", "as")
+"""The units of NumPy that are finer than microseconds."""
 _FAR = 1 << 62
 """A time in microseconds later than any event time; out of range, but it fits into 64 bits."""
 
@@ -127,8 +129,9 @@ def _each_time(node: WindowedNode, extractor: Any, table: pa.Table) -> Read:
         try:
             extracted = extractor(Tuple(row, 0, ""))
             if isinstance(extracted, datetime):
-                value = from_datetime(extracted)
-                cut[index] = bool(getattr(extracted, "nanosecond", 0))  # of pandas
+                if extracted == extracted:  # noqa: PLR0124 - NaT of pandas is a datetime, and not equal to itself
+                    value = from_datetime(extracted)
+                    cut[index] = bool(getattr(extracted, "nanosecond", 0))  # of pandas
             elif isinstance(extracted, np.datetime64):
                 value, cut[index] = _of_numpy(extracted)
             elif isinstance(extracted, _NO_TIMES):
@@ -157,4 +160,8 @@ def _of_numpy(moment: np.datetime64) -> tuple[int | None, bool]:
     if np.isnat(moment):
         return None, False
     micros = moment.astype("datetime64[us]")
-    return int(micros.astype(np.int64)), bool(micros != moment)
+    if np.datetime_data(moment.dtype)[0] in _FINER:
+        return int(micros.astype(np.int64)), bool(micros != moment)
+    if micros.astype(moment.dtype) != moment:  # so far away that NumPy has begun to count again
+        return _FAR, False
+    return int(micros.astype(np.int64)), False
