@@ -14,6 +14,7 @@ import pyarrow.fs as pafs
 from topologies.io.file_metadata import with_file_metadata
 from topologies.io.formats import Chunk, FileFormat, FileSplit, infer_schema
 from topologies.io.formats.access import reached
+from topologies.io.formats.split import OnTruncation
 from topologies.io.local_times import in_utc, in_zone
 from topologies.io.partition_columns import Partition, checked_partition_columns, with_partition_columns
 from topologies.io.paths import shown_path
@@ -82,6 +83,11 @@ class FileSpout:
         return not any("://" in shown_path(path) for path in self.paths)
 
     @property
+    def on_truncation(self) -> OnTruncation:
+        """What it does with times that are finer than microseconds."""
+        return getattr(self.format, "on_truncation", "cut")
+
+    @property
     def partitions(self) -> pa.Schema:
         """The partition columns."""
         return checked_partition_columns(self.partition_columns)
@@ -118,8 +124,8 @@ class FileSpout:
 
     def partition_of(self, path: str) -> Partition:
         """What the folders of a file say of its rows, in UTC. Raises DataError where that cannot be read."""
-        values = Partition.of(path, in_zone(self.partitions, self.timezone), self.defaults.keys())
-        return values.cast(self.partitions)
+        zoned = in_zone(self.partitions, self.timezone)
+        return Partition.of(path, zoned, self.defaults.keys(), self.on_truncation).cast(self.partitions)
 
     def files(self) -> list[str]:
         """The present files in the order in which they are read: by time of change, then by name."""
@@ -184,7 +190,8 @@ def chunks_of(
     ``known_as``: the path of the file, where the split is one of a copy.
     """
     zoned, folders = in_zone(schema, spout.timezone), spout.partitions
-    partition = Partition.of(known_as or split.path, in_zone(folders, spout.timezone), optional)
+    zoned_folders = in_zone(folders, spout.timezone)
+    partition = Partition.of(known_as or split.path, zoned_folders, optional, spout.on_truncation)
     if folders.names:  # a file that has them too has to agree
         optional = {*optional, *folders.names}
         needed = None if needed is None else {*needed, *folders.names}

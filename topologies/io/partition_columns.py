@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
 import numpy as np
@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 from topologies.io.formats import Chunk
 from topologies.io.formats.bad import BadRow, python_columns, row_as_json, short_repr
 from topologies.io.formats.file_errors import type_name
-from topologies.io.formats.isolate import Mask
+from topologies.io.formats.isolate import Mask, bad_of, cut_of
 from topologies.io.formats.lines.text import convertible_text, parse_text
+from topologies.io.formats.split import OnTruncation
 from topologies.io.patterns import is_partition
 from windowing.data.schema import format_schema, parse_schema
 from windowing.errors import ConfigError, DataError
@@ -99,12 +100,17 @@ class Partition:
     folders do not have."""
     texts: Mapping[str, str]
     """By column, the value as the folder has it."""
+    cut: bool = False
+    """Whether one of the values is a time that was cut to microseconds."""
 
     @staticmethod
-    def of(path: str, columns: pa.Schema, optional: Collection[str] = ()) -> Partition:
+    def of(
+        path: str, columns: pa.Schema, optional: Collection[str] = (), on_truncation: OnTruncation = "cut"
+    ) -> Partition:
         """What the folders of this file say of these columns; they may lack those in ``optional``.
 
-        Raises DataError for a column that they lack otherwise, and for a value that is not of its type.
+        Raises DataError for a column that they lack otherwise, and for a value that is not of its type or, with
+        ``"error"``, is finer than it.
         """
         if not columns.names:
             return Partition({}, {})
@@ -117,12 +123,20 @@ class Partition:
                 why=f"{absent[0]!r} is one of partition_columns, and the folders of the file are {among}",
                 do="move the file, or give its spout a default for the column",
             )
-        values = {field.name: _value(path, field, texts[field.name]) for field in columns if field.name in texts}
-        return Partition(values, texts)
+        read = {field.name: _value(path, field, texts[field.name]) for field in columns if field.name in texts}
+        cut = [name for name, (_, was_cut) in read.items() if was_cut]
+        if cut and on_truncation == "error":
+            raise DataError(
+                f"{path!r} is in the folder {cut[0]}={texts[cut[0]]}, which is finer than a microsecond",
+                why="on_truncation='error' cuts nothing",
+                do="rename the folder, or leave on_truncation out",
+            )
+        return Partition({name: value for name, (value, _) in read.items()}, texts, bool(cut))
 
     def cast(self, columns: pa.Schema) -> Partition:
         """The same values in other types for the same moments."""
-        return Partition({name: each.cast(columns.field(name).type) for name, each in self.values.items()}, self.texts)
+        values = {name: each.cast(columns.field(name).type) for name, each in self.values.items()}
+        return replace(self, values=values)
 
     def applied(self, chunk: Chunk) -> Chunk:
         """The rows with the values of their folders. One that has another value of its own is bad."""
@@ -139,6 +153,7 @@ class Partition:
                 if other.any():
                     wrong[name] = other
             table = table.set_column(place, table.field(place), pa.chunked_array([_repeated(value, len(own))]))
+        bad = bad.with_truncated(numbers) if self.cut else bad
         if not wrong:
             return table, numbers, bad
         mask = np.logical_or.reduce(list(wrong.values()))
@@ -170,20 +185,20 @@ def _repeated(value: pa.Array, number: int) -> pa.Array:
     return pa.nulls(number, value.type) if value.null_count else pa.repeat(value[0], number)
 
 
-def _value(path: str, column: pa.Field, given: str) -> pa.Array:
-    """The value of a folder, as an array of the column's type that holds it alone."""
+def _value(path: str, column: pa.Field, given: str) -> tuple[pa.Array, bool]:
+    """The value of a folder, as an array of the column's type that holds it alone; and whether it was cut to it."""
     kind, text = column.type, _decoded(given)
     if given == NULL:
-        return pa.nulls(1, kind)
+        return pa.nulls(1, kind), False
     if text and kind == pa.string():
-        return pa.array([text])
+        return pa.array([text]), False
     if text and pa.types.is_temporal(kind):
         text = _BASIC_DATE.sub(r"\1-\2-\3", text) if _BASIC_DATE.fullmatch(text) else text
         text = None if _NUMBER.fullmatch(text) else text
     if text:
-        values, bad = parse_text(pa.array([text]), kind)
-        if bad is None or not bad.any():
-            return values
+        values, flags = parse_text(pa.array([text]), kind)
+        if flags is None or not bad_of(flags).any():
+            return values, flags is not None and cut_of(flags) is not None
     raise DataError(
         f"{path!r} is in the folder {column.name}={given}, which is no {type_name(kind)}",
         why=_reason(column, given),

@@ -85,9 +85,7 @@ AnySpout = FileSpout | FrameSpout | KafkaSpout | MemorySpout | PulledSpout
 
 def on_truncation_of(spout: object) -> OnTruncation:
     """What a spout does with times that are finer than microseconds; spouts of rows in Python have none."""
-    if isinstance(spout, FileSpout):
-        return getattr(spout.format, "on_truncation", "cut")
-    return spout.on_truncation if isinstance(spout, KafkaSpout) else "cut"
+    return spout.on_truncation if isinstance(spout, FileSpout | KafkaSpout) else "cut"
 
 
 @checked_value

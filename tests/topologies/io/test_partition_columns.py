@@ -22,7 +22,7 @@ from topologies.local import LocalRun
 from topologies.preflight.look_at_spouts import find_sources
 from topologies.sources.splits import FileSource
 from topologies.topology import Topology
-from windowing import TupleWindow, WindowedBolt
+from windowing import AggregateBolt, TupleWindow, WindowedBolt, aggregates
 from windowing.errors import ConfigError
 
 LOCAL = pafs.LocalFileSystem()
@@ -108,6 +108,29 @@ def test_what_is_no_value_costs_the_file_and_says_why(tmp_path: Path) -> None:
         ((row, why),) = bad
         assert row is None
         assert re.search(reason, why), why
+
+
+def test_a_time_finer_than_microseconds_is_cut_in_each_row_or_costs_the_file(tmp_path: Path) -> None:
+    put(tmp_path, "p=2024-01-31T06%3A30%3A00.000000001/x.jsonl", {"id": 1}, {"id": 2}, {"id": "?"})
+    put(tmp_path, "p=2024-01-31T06%3A30%3A00.000001000/y.jsonl", {"id": 3})
+
+    def accounts(**how: Any) -> dict[str, int]:
+        builder = TopologyBuilder("partitions")
+        spout = spouts.files(tmp_path, "id long", format="jsonl", partition_columns="p timestamp", **how)
+        builder.set_spout("in", spout)
+        bolt = AggregateBolt(n=aggregates.count()).with_tumbling_window("1h").with_timestamp_field("p")
+        builder.set_bolt("n", bolt).global_grouping("in")
+        builder.set_sink("out", sinks.discard()).from_("n")
+        last = run_local(builder.build()).last
+        assert last is not None
+        of_bolt = {name: last.bolts["n"].accounts[name] for name in ("windowed", "invalid", "truncated")}
+        return {**of_bolt, "of spout": last.spouts["in"]["truncated"]}
+
+    assert accounts() == {"windowed": 3, "invalid": 1, "truncated": 2, "of spout": 2}
+    assert accounts(on_truncation="error") == {"windowed": 1, "invalid": 1, "truncated": 0, "of spout": 0}
+    spout = spouts.files(tmp_path, "id long", format="jsonl", partition_columns="p timestamp", on_truncation="error")
+    ((_, reason),) = read(spout)[1]
+    assert "in the folder p=2024-01-31T06%3A30%3A00.000000001, which is finer than a microsecond" in reason
 
 
 def test_a_folder_above_a_project_or_between_does_not_count(tmp_path: Path) -> None:
