@@ -453,11 +453,16 @@ def _content(folders: _Folders, paths: list[str], *, below: bool) -> Iterator[En
 
 
 def _leads_up(folder: str) -> bool:
-    """True for a link to a folder that it is in, whose files would be listed again and again."""
+    """True for a link to a folder that it is in, also by way of other links: its files would be listed again and
+    again."""
     if not _is_link(folder):
         return False
-    target = os.path.realpath(folder)
-    return os.path.commonpath([os.path.realpath(os.path.dirname(folder)), target]) == target
+    target, above = os.path.realpath(folder), os.path.dirname(folder)
+    while os.path.commonpath([os.path.realpath(above), target]) != target:
+        if above == os.path.dirname(above):
+            return False
+        above = os.path.dirname(above)
+    return True
 
 
 def _is_link(folder: str) -> bool:

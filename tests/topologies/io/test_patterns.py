@@ -399,6 +399,16 @@ def test_links_in_circles_are_no_input_and_no_error(tmp_path: Path) -> None:
     assert [os.path.basename(each.path) for each in find([str(tmp_path / "really")])] == ["2.jsonl"]
 
 
+def test_folders_that_link_to_each_other_are_read_once(tmp_path: Path) -> None:
+    for folder, file in (("a", "1.jsonl"), ("b", "2.jsonl"), ("b/h=1", "3.jsonl")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / file).write_text("{}\n")
+    (tmp_path / "a/dt=1").symlink_to("../b")
+    (tmp_path / "b/h=1/x=1").symlink_to("../../a")
+    found = sorted(os.path.relpath(each.path, tmp_path) for each in find([str(tmp_path / "a")]))
+    assert found == ["a/1.jsonl", "a/dt=1/2.jsonl", "a/dt=1/h=1/3.jsonl"]
+
+
 def test_a_run_goes_on_in_the_folder_in_which_it_was_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in ("a/in", "b/in"):
         (tmp_path / folder).mkdir(parents=True)
