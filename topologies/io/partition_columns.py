@@ -39,9 +39,9 @@ def checked_partition_columns(given: object) -> pa.Schema:
         return pa.schema([])
     if isinstance(given, tuple | list | set | frozenset):
         raise ConfigError(
-            f"partition_columns={given!r:.60} has no types",
+            f"partition_columns={given!r:.60} is no declaration",
             why="the name of a folder is text, and which type it stands for is not guessed",
-            do=f"declare them: partition_columns={', '.join(f'{name} string' for name in given)!r}, or with types "
+            do=f"declare them: partition_columns={', '.join(map(_declared, given))!r}, or with types "
             "like date, int and timestamp",
         )
     columns = parse_schema(given)
@@ -53,6 +53,16 @@ def checked_partition_columns(given: object) -> pa.Schema:
             do="declare it as string, and take it apart in a bolt",
         )
     return columns
+
+
+def _declared(given: object) -> str:
+    """The declaration of a column of which a user gave the name, or the name and the type."""
+    match given:
+        case (str() as name, str() as kind):
+            return f"{name} {kind}"
+        case (str() as name, *_):
+            return f"{name} string"
+    return f"{given} string"
 
 
 def with_partition_columns(declared: pa.Schema, columns: pa.Schema) -> pa.Schema:

@@ -350,21 +350,22 @@ def _matches(folders: _Folders, base: str, parts: tuple[str, ...]) -> list[Entry
         last = number == len(parts) - 1
         within = [entry.path for entry in entries if entry.is_folder]
         if part == _ANY_FOLDERS:
-            entries = list(chain.from_iterable(folders.asked(partial(_folders_below, folders), within)))
+            entries = _folders_below(folders, within)
         else:
             entries = list(chain.from_iterable(folders.asked(partial(_matched, folders, part, last), within)))
     return entries
 
 
-def _folders_below(folders: _Folders, folder: str) -> list[Entry]:
-    """A folder and all in it, at any depth. A link is not followed: what it leads to would be read a second time."""
-    found = [Entry(folder, True, None)]
-    level = [folder]
+def _folders_below(folders: _Folders, within: Iterable[str]) -> list[Entry]:
+    """Folders and all in them, at any depth, each once. A link is not followed: what it leads to would be read a second
+    time."""
+    level = list(dict.fromkeys(within))
+    found = dict.fromkeys(level)
     while level:
         inside = chain.from_iterable(folders.asked(partial(_folders_in, folders), level))
-        level = [entry.path for entry in inside]
-        found += [Entry(path, True, None) for path in level]
-    return found
+        level = [entry.path for entry in inside if entry.path not in found]
+        found.update(dict.fromkeys(level))
+    return [Entry(path, True, None) for path in found]
 
 
 def _folders_in(folders: _Folders, folder: str) -> list[Entry]:

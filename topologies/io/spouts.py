@@ -226,12 +226,17 @@ def _format_of_all(paths: Sequence[str]) -> str:
             do="give each format a spout of its own; a bolt may read several",
         )
     for path, name in found.items():
-        if name is None:
+        if name is None and (not names or _holds_several(path)):
             raise ConfigError(
                 f"files({path!r}): the format cannot be told from the path",
                 do="end the path in *.parquet, *.csv, *.jsonl, *.arrow or *.txt, or give format=...",
             )
     return next(iter(names))
+
+
+def _holds_several(path: str) -> bool:
+    """True for a folder with files of several formats."""
+    return len(_formats_inside(path)) > 1
 
 
 def _check_name(text: str) -> None:
@@ -449,10 +454,16 @@ def memory(schema: SchemaLike, *batches: EmittedRows, defaults: Mapping[str, Any
 
 
 def _format_inside(path: str) -> str | None:
-    if not os.path.isdir(path):
-        return None
-    formats = {format_of(entry.path) for entry in find([path]) if not passed_over(entry.path)} - {None}
+    formats = _formats_inside(path)
     return formats.pop() if len(formats) == 1 else None
+
+
+def _formats_inside(path: str) -> set[str]:
+    """The formats of the files in a folder, as far as their names tell them."""
+    if not os.path.isdir(path):
+        return set()
+    formats = {format_of(entry.path) for entry in find([path]) if not passed_over(entry.path)}
+    return {each for each in formats if each is not None}
 
 
 def _schema_of_frame(frame: Any) -> pa.Schema:

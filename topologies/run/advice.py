@@ -108,7 +108,7 @@ def _columns(
     used = (
         f"{len(columns)} of their {len(names)} columns ({', '.join(columns)})" if columns else "none of their columns"
     )
-    others = "1 other column" if len(left) == 1 else f"{len(left)} other columns"
+    others = "1 other column was" if len(left) == 1 else f"{len(left)} other columns were"
     start_over = (
         " A checkpoint knows its events with all columns: let the bolt start over there (windbolt reset), or begin a "
         "new one."
@@ -119,8 +119,8 @@ def _columns(
         "columns",
         node.name,
         f"bolt {node.name!r} asked its windows for {used}. If it never needs others, write in the class "
-        f"{type(node.bolt).__name__}: {write}. The {others} were {byte_size(spared)} of the {byte_size(total)} of its "
-        f"events in this run, and are then not kept for it.{start_over}",
+        f"{type(node.bolt).__name__}: {write}. The {others} {byte_size(spared)} of the {byte_size(total)} of its "
+        f"events in this run, and {'is' if len(left) == 1 else 'are'} then not kept for it.{start_over}",
         write,
     )
 

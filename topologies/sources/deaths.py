@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -75,20 +76,31 @@ def header_lines(format: FileFormat) -> int:
 
 @contextmanager
 def without_lines(
-    filesystem: pafs.FileSystem, path: str, doomed: Sequence[Death], lines: tuple[int, int] | None, header: int
+    filesystem: pafs.FileSystem,
+    path: str,
+    doomed: Sequence[Death],
+    lines: tuple[int, int] | None,
+    header: int,
+    comment: str | None = None,
 ) -> Iterator[tuple[pafs.FileSystem, str]]:
     """A copy of a text file in which deadly lines are replaced by marks; with ``lines`` (start, stop), of that range
     only.
 
-    The first ``header`` lines are always included, and one more if the last of these says which delimiter there is.
+    The first ``header`` lines are always included, the last of which is that of the names: lines that begin with
+    ``comment``, blank ones, and one that says which delimiter there is may stand before it, and are included too.
     """
-    gone, first = {death.at for death in doomed}, header - 1
+    gone = {death.at for death in doomed}
+    before = re.compile(rb"\r?\n" + (rb"|" + re.escape(comment.encode()) if comment else b""))
+    says_delimiter = False
     with tempfile.TemporaryDirectory(prefix="windbolt-") as folder:
         copy = os.path.join(folder, without_compression(os.path.basename(path)))
         with open(copy, "wb") as sink:
             for number, line in enumerate(_lines(filesystem, path)):
-                if number == first and DELIMITER_LINE.match(line.removeprefix(BOM)):
-                    header += 1
+                if number == header - 1:
+                    bare = line if number else line.removeprefix(BOM)
+                    says = not says_delimiter and DELIMITER_LINE.match(bare) is not None
+                    says_delimiter = says_delimiter or says
+                    header += says or before.match(bare) is not None
                 if lines is None or number < header or lines[0] <= number < lines[1]:
                     sink.write(f"{_MARK}\n".encode() if number in gone else line)
         yield pafs.LocalFileSystem(), copy

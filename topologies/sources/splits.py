@@ -129,8 +129,8 @@ class FileSource:
             split = FileSplit(path, self.split.part, self.split.parts)
             chunks = list(chunks_of(spout, filesystem, split, schema, needed, optional))
         else:
-            header = header_lines(spout.format)
-            with without_lines(filesystem, path, lines, self.lines, header) as (files, copy):
+            header, comment = header_lines(spout.format), getattr(spout.format, "comment", None)
+            with without_lines(filesystem, path, lines, self.lines, header, comment) as (files, copy):
                 readable = without_marked_lines(
                     list(chunks_of(spout, files, FileSplit(copy), schema, needed, optional, known_as=path)),
                     lines,

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pyarrow.fs as pafs
@@ -26,6 +26,10 @@ from windowing.errors import ConfigError, EnvironmentMissing
 
 _AT_ONCE = 16
 """Requests that are under way at the same time."""
+_VARIABLES = ("AWS_", "GOOGLE_", "AZURE_")
+"""How the names of variables begin that say where a store is, and as whom it is asked."""
+_Process: TypeAlias = tuple[int, tuple[tuple[str, str], ...]]
+"""The process that asks, and its variables: a store is another one where these have changed."""
 _RETRIES = {"max_retries": RETRIES, "retry_timeout": timedelta(seconds=60)}
 
 
@@ -44,7 +48,7 @@ def open_uri(uri: str, *, options: bool = True) -> tuple[pafs.FileSystem, str]:
             do="name a folder on this machine, or a place in s3://, gs://, abfss:// or hdfs://; or mount it here",
         )
     root, inside = root_and_path(uri, options=options)
-    plain, path = (open_hdfs(root), "/") if is_hdfs(uri) else _opened(root, os.getpid())
+    plain, path = (open_hdfs(root), "/") if is_hdfs(uri) else _opened(root, _process())
     if inside:
         path = f"{path.removesuffix('/')}/{inside}"
     return (_patient(plain) if is_object_store(uri) or is_hdfs(uri) else plain), path
@@ -141,8 +145,12 @@ def _patient(plain: pafs.FileSystem) -> pafs.FileSystem:
     return pafs.PyFileSystem(AskingAgain(plain))
 
 
+def _process() -> _Process:
+    return os.getpid(), tuple((name, os.environ[name]) for name in sorted(os.environ) if name.startswith(_VARIABLES))
+
+
 @lru_cache(maxsize=256)
-def _opened(uri: str, process: int) -> tuple[pafs.FileSystem, str]:
+def _opened(uri: str, process: _Process) -> tuple[pafs.FileSystem, str]:
     filesystem, path = pafs.FileSystem.from_uri(_as_pyarrow_names_it(uri))
     return filesystem, path
 
@@ -157,7 +165,7 @@ def _as_pyarrow_names_it(uri: str) -> str:
 
 
 def _of(uri: str, path: str) -> tuple[Any, str]:
-    return _store(root_and_path(uri)[0], path.split("/", 1)[0], os.getpid()), _key(path)
+    return _store(root_and_path(uri)[0], path.split("/", 1)[0], _process()), _key(path)
 
 
 def _key(path: str) -> str:
@@ -165,7 +173,7 @@ def _key(path: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _store(uri: str, bucket: str, process: int) -> Any:
+def _store(uri: str, bucket: str, process: _Process) -> Any:
     try:
         import obstore.store as stores
     except ImportError as error:
@@ -177,7 +185,7 @@ def _store(uri: str, bucket: str, process: int) -> Any:
     scheme = urlsplit(uri).scheme
     with _as_os_error():
         if scheme == "s3":
-            return stores.S3Store(bucket, retry_config=_RETRIES, **_s3_options(uri))
+            return stores.S3Store(bucket, retry_config=_RETRIES, **_s3_options(uri, process))
         if scheme == "gs":
             return stores.GCSStore(bucket, retry_config=_RETRIES)
         if scheme in ("abfs", "abfss"):
@@ -190,11 +198,11 @@ def _store(uri: str, bucket: str, process: int) -> Any:
     )
 
 
-def _s3_options(uri: str) -> dict[str, Any]:
+def _s3_options(uri: str, process: _Process) -> dict[str, Any]:
     """What obstore is told, so that it asks the same store as pyarrow, as the same user."""
     at = urlsplit(uri)
     asked = {name: values[-1] for name, values in parse_qs(at.query).items()}
-    options: dict[str, Any] = {"region": asked.get("region") or _opened(uri, os.getpid())[0].region}
+    options: dict[str, Any] = {"region": asked.get("region") or _opened(uri, process)[0].region}
     endpoint = asked.get("endpoint_override")
     if endpoint:
         options["endpoint"] = endpoint if "://" in endpoint else f"{asked.get('scheme', 'https')}://{endpoint}"

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 import pytest
 
 from topologies import RunOptions, Summary, TopologyBuilder, run_local, sinks, spouts
@@ -171,6 +172,21 @@ class Ids(WindowedBolt):
         return (" ".join(str(event["id"]) for event in window.get()),)
 
 
+def test_a_reason_shows_days_and_numbers_as_files_have_them(tmp_path: Path) -> None:
+    table = pa.table({"dt": [date(2024, 1, 2)], "n": [Decimal("1.50")]})
+    (tmp_path / "dt=2024-01-01/n=2").mkdir(parents=True)
+    pq.write_table(table, tmp_path / "dt=2024-01-01/n=2/a.parquet")
+    _, bad = read(spouts.files(tmp_path, "x long", format="parquet", partition_columns="dt date, n decimal(3, 2)",
+                               defaults={"x": 0}))  # fmt: skip
+    assert bad == [
+        (
+            0,
+            "column 'dt': 2024-01-02 is not what the folder of the file says, dt=2024-01-01; "
+            "column 'n': 1.50 is not what the folder of the file says, n=2",
+        )
+    ]
+
+
 def test_files_at_two_depths(tmp_path: Path) -> None:
     put(tmp_path, "dt=2024-01-01/a.jsonl", {"id": 1}, {"id": 2, "hour": 9})
     put(tmp_path, "dt=2024-01-01/hour=6/b.jsonl", {"id": 3})
@@ -209,7 +225,7 @@ def test_times_of_folders_are_of_the_zone_of_the_spout(tmp_path: Path) -> None:
 
 
 MISTAKES: dict[str, Callable[[], Any]] = {
-    "has no types.*partition_columns='dt string, hour string'": lambda: spouts.files(
+    "is no declaration.*partition_columns='dt string, hour string'": lambda: spouts.files(
         "in/*.jsonl", "dt date, hour int", partition_columns=("dt", "hour")
     ),
     "'dt' is in the schema, and in partition_columns": lambda: spouts.files(
@@ -217,7 +233,13 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     ),
     "declared as array<int>": lambda: spouts.files("in/*.jsonl", "a int", partition_columns="b array<int>"),
     "declared as binary": lambda: spouts.files("in/*.jsonl", "a int", partition_columns="b binary"),
-    "has no types.*partition_columns='day string'": lambda: spouts.files("in/*.parquet", partition_columns=["day"]),
+    "is no declaration.*partition_columns='day string'": lambda: spouts.files(
+        "in/*.parquet", partition_columns=["day"]
+    ),
+    "is no declaration.*partition_columns='dt date, hour string'": lambda: spouts.files(
+        "in/*.parquet",
+        partition_columns=[("dt", "date"), "hour"],
+    ),
     "declared as array<string>": lambda: spouts.files("in/*.orc", partition_columns="b array<string>"),
     "is not a type": lambda: spouts.files("in/*.jsonl", "a int", partition_columns="dt, hour"),
     "which is no int": lambda: spouts.files("in/*.jsonl", "a int", partition_columns="b int", defaults={"b": "x"}),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from fnmatch import translate
 from itertools import product
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Lock
 from typing import Any
 
 import pyarrow.fs as pafs
@@ -15,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.storage.file_systems import object_store
 from tests.helpers.damage import SCHEMA, Ids
+from tests.helpers.object_store import object_store
 from tests.helpers.s3 import ENVIRONMENT, S3
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.spark_half.source_log import SourceLog
@@ -156,7 +157,6 @@ def in_store(store: S3, monkeypatch: pytest.MonkeyPatch) -> S3:
     """A store that is named by the environment, as it is for input."""
     for name, value in (ENVIRONMENT | {"AWS_ENDPOINT_URL_S3": f"http://{store.address}"}).items():
         monkeypatch.setenv(name, value)
-    object_store._opened.cache_clear()  # which does not know the environment
     return store
 
 
@@ -212,6 +212,45 @@ def test_folders_of_a_store_are_listed_several_at_a_time(
     found = {each.path.removeprefix("s3://bucket/") for each in _listed(f"s3://bucket/{path}")}
     assert found == set(names)
     assert "deep" not in asked
+
+
+def test_no_more_folders_of_a_store_are_listed_at_a_time_below_stars(
+    in_store: S3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each folder that a star stands for had threads of its own: 16 times 16 listings at once."""
+    names = [f"wide/{above}/{below}/1.jsonl" for above in range(6) for below in range(6)]
+    for name in names:
+        in_store.put(name, b"{}\n")
+    lock, inside = Lock(), patterns._There.inside
+    now, most, asked = 0, 0, Counter[str]()
+
+    def listed(folders: Any, folder: str) -> list[patterns.Entry]:
+        nonlocal now, most
+        with lock:
+            now, asked[folder] = now + 1, asked[folder] + 1
+            most = max(most, now)
+        try:
+            return inside(folders, folder)
+        finally:
+            with lock:
+                now -= 1
+
+    monkeypatch.setattr(patterns._There, "inside", listed)
+    in_store.wait(0.01)
+    found = {each.path.removeprefix("s3://bucket/") for each in _listed("s3://bucket/wide/*/**/*.jsonl")}
+    assert found == set(names)
+    assert most <= 16
+    assert max(asked.values()) <= 2  # for the folders in it, and for the files
+
+
+def test_a_store_is_asked_at_the_address_that_is_set_now(in_store: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_store.put("in/1.jsonl", b"{}\n")
+    assert [each.path for each in _listed("s3://bucket/in")] == ["s3://bucket/in/1.jsonl"]
+    with object_store() as other:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://{other.address}")
+        other.answer = 404
+        assert _listed("s3://bucket/in") == []
+        assert other.asked
 
 
 def _listed(path: str) -> list[FoundFile]:
@@ -283,6 +322,18 @@ def test_files_that_are_always_passed_over_are_refused_where_they_are_named(path
 def test_the_format_of_a_folder_is_that_of_the_files_that_count() -> None:
     Path("events/more.csv.tmp").write_text("")
     assert spouts.files("events", SCHEMA).format.name == "jsonl"
+
+
+def test_a_path_of_which_nothing_is_there_yet_has_the_format_of_the_others(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "both").mkdir()
+    (tmp_path / "both/a.csv").touch()
+    (tmp_path / "both/a.jsonl").touch()
+    for other in ("empty", "not there", "not/*"):
+        assert spouts.files([tmp_path / other, tmp_path / "x.jsonl"], SCHEMA).format.name == "jsonl"
+    for paths in ([tmp_path / "both", tmp_path / "x.jsonl"], [tmp_path / "empty", tmp_path / "not there"]):
+        with pytest.raises(ConfigError, match="the format cannot be told from the path"):
+            spouts.files(paths, SCHEMA)
 
 
 def test_brackets_and_braces_that_are_not_closed_stand_for_themselves(project: Path) -> None:

@@ -351,6 +351,31 @@ def test_csv_may_begin_with_excels_line_for_the_delimiter(tmp_path: Path) -> Non
             assert read(Path(copy), "csv", "a long", skip_rows=1, delimiter=";")[0] == [{"a": 3}], head
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("line", ["sep=;", "SEP=;", '"Sep=;"'])
+def test_excels_line_for_the_delimiter_may_be_in_capitals_and_behind_comments(
+    tmp_path: Path, line: str, end: str
+) -> None:
+    path = tmp_path / "a.csv"
+    for comments in ("", "# made by hand", f"#{end}# {'long ' * 50}"):
+        head = comments + end if comments else ""
+        path.write_text(f"{head}{line}{end}#{end}a;b{end}1;2{end}# sep=,{end}3;4{end}", newline="")
+        for size in BLOCKS:
+            assert read(path, "csv", "a long, b long", comment="#", block_size=size)[0] == [
+                {"a": 1, "b": 2},
+                {"a": 3, "b": 4},
+            ]
+    path.write_text("# made by hand\na,b\n1,2\n")  # and where no such line follows, nothing is left out
+    assert read(path, "csv", "a long, b long", comment="#")[0] == [{"a": 1, "b": 2}]
+
+
+def test_a_part_of_a_file_has_its_header_also_behind_comments_and_blank_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("# made by hand\n\nsep=;\n# of 2024\na;b\n1;2\n3;4\n")
+    with without_lines(FS, str(path), [], (6, 7), 1, "#") as (_, copy):
+        assert read(Path(copy), "csv", "a long, b long", comment="#")[0] == [{"a": 3, "b": 4}]
+
+
 def test_csv_that_cannot_be_written_in_its_dialect_is_refused(tmp_path: Path) -> None:
     path = str(tmp_path / "a.csv")
     for value, options in (("a,b", {"quote": None}), ("", {"quote": None}), ("\u0416", {"encoding": "cp1252"})):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import enum
 import functools
+import re
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -256,6 +257,19 @@ def test_it_is_said_in_the_words_that_one_has_to_write() -> None:
     assert 'write in the class Sums: reads = "user, amount, more"' in advice.text
     assert "The 3 other columns were " in advice.text
     assert advice.to_json() == {"about": "columns", "bolt": "bolt", "text": advice.text, "write": advice.write}
+
+
+class AllButOne(WindowedBolt):
+    outputs = "n long"
+
+    def execute(self, window: TupleWindow) -> Any:
+        return (sum(len(window.column(name)) for name in ("user", "amount", "fee", "note", "text")),)
+
+
+def test_one_column_is_one() -> None:
+    advice = small(AllButOne())
+    assert advice is not None
+    assert re.search("The 1 other column was .* of its events in this run, and is then not kept", advice.text)
 
 
 def test_bytes_are_those_of_the_columns_that_nobody_asked_for() -> None:

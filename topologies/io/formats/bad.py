@@ -7,6 +7,8 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from datetime import date
+from decimal import Decimal
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -74,8 +76,14 @@ NO_BAD_ROWS = BadRows(BAD_SCHEMA.empty_table())
 
 
 def short_repr(value: Any) -> str:
-    """The ``repr`` of a value, truncated, as shown in reasons."""
-    text = repr(value)
+    """A value as shown in reasons, truncated: texts and bytes in quotes, dates, times and decimals as files have
+    them."""
+    if isinstance(value, date | Decimal):
+        text = str(value)
+    elif isinstance(value, list | tuple | dict):
+        text = json.dumps(value, default=partial(_text, encoding=UTF_8), ensure_ascii=False)
+    else:
+        text = repr(value)
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."
 
 

@@ -1,10 +1,10 @@
 """CSV, plain or compressed: rows are found (``csvrows.py``), read as bytes by Arrow, then typed column by column.
 
-A header is required. Excel's line ``sep=;`` may stand before it, and is the delimiter then. An unquoted empty value is
-null in every column; a quoted one (``""``) is empty text in a string or binary column and null in any other. Binary
-values are base64, lists, maps and structs are JSON. Blank lines are skipped, except in a file of one column, where they
-are nulls. Quoted values may contain line ends. A byte order mark is skipped. Row numbers count rows, not lines: neither
-the header nor blank lines count.
+A header is required. Excel's line ``sep=;`` may stand before it, and behind comments, and is the delimiter then. An
+unquoted empty value is null in every column; a quoted one (``""``) is empty text in a string or binary column and null
+in any other. Binary values are base64, lists, maps and structs are JSON. Blank lines are skipped, except in a file of
+one column, where they are nulls. Quoted values may contain line ends. A byte order mark is skipped. Row numbers count
+rows, not lines: neither the header nor blank lines count.
 
 An unclosed quote swallows the lines after it. If it runs to the end of the file, that row is bad.
 """
@@ -40,7 +40,7 @@ from windowing.errors import ConfigError, DataError
 
 _BLOCK = 4 << 20
 _SIGN = re.compile(r"[^\x00\r\n+.A-Za-z0-9\x80-\U0010ffff-]")
-DELIMITER_LINE = re.compile(rb'(?P<quote>"?)sep=(?P<sign>[^\r\n])(?P=quote)(\r\n|\n|\r|\Z)')
+DELIMITER_LINE = re.compile(rb'(?P<quote>"?)(?i:sep)=(?P<sign>[^\r\n])(?P=quote)(\r\n|\n|\r|\Z)')
 """What Excel takes for the delimiter of a file, where it stands in the first line."""
 _LONGEST_DELIMITER_LINE = 10
 _PROBE = 'a,"1"\r\n'
@@ -139,7 +139,8 @@ class CsvFormat:
         header: list[str] | None = None
         row = 0
         with opened(fs, split.path, "CSV", streamed=True) as source:
-            text, delimiter = _without_delimiter_line(self._text(source, split.path))
+            comment = self.comment.encode() if self.comment else None
+            text, delimiter = _without_delimiter_line(self._text(source, split.path), comment)
             if delimiter is not None:
                 self = self._delimited(delimiter, split.path)  # noqa: PLW0642 - as this file says
             for rows in self._rows(text, split.path):
@@ -312,14 +313,19 @@ class CsvFormat:
         return values, either(broken, bad)
 
 
-def _without_delimiter_line(text: Iterator[bytes]) -> tuple[Iterator[bytes], str | None]:
-    """A file without the line ``sep=;`` that Excel takes, and may write, before the header; and what that says."""
-    head = b""
+def _without_delimiter_line(text: Iterator[bytes], comment: bytes | None) -> tuple[Iterator[bytes], str | None]:
+    """A file without the line ``sep=;`` that Excel takes, and may write, before the header, and without the comments
+    and blank lines before that; and what it says."""
+    commented = rb"(?:%s[^\r\n]*+)?" % re.escape(comment) if comment else b""
+    before = re.compile(rb"(?:%s(?:\r\n|\n|\r(?!\n|\Z)))*+" % commented)
+    head, place = b"", 0
     for data in text:
         head += data
-        if len(head) > _LONGEST_DELIMITER_LINE:
+        found = before.match(head)
+        place = 0 if found is None else found.end()
+        if len(head) - place > _LONGEST_DELIMITER_LINE and not (comment and head.startswith(comment, place)):
             break
-    found = DELIMITER_LINE.match(head)
+    found = DELIMITER_LINE.match(head, place)
     rest = head if found is None else head[found.end() :]
     return chain([rest] if rest else [], text), None if found is None else found["sign"].decode("utf-8", "replace")
 
