@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from manager.storage.sealed_folder import SealedFolder
 from topologies.checkpoints.spark_half.source_log import OffsetRange, SourceLog
 from topologies.io.kafka import KafkaSpout
 from topologies.spark.kafka_frames import admin_of
-from windowing.errors import DataError
+from windowing.errors import DataError, UnreachableError
 
 TOPICS = "topics"
 """The note of the topics that were read: spout, topic, id, and after which batch that was found."""
@@ -72,22 +72,20 @@ class ReadTopics:
 
     def lost(self, ranges: Mapping[str, Sequence[OffsetRange] | None]) -> list[str]:
         """Say which records of a batch were deleted before they were read, where that does not stop the run. DataError
-        where a topic was made anew since the run began."""
+        where a topic was made anew since the run began.
+
+        Called before the records of a batch are read. A broker that does not answer now is asked before the next one:
+        its topics are compared before a further batch is committed, or when the next run starts.
+        """
         said: list[str] = []
         for name, spout in self.spouts.items():
             of_spout = ranges.get(name) or ()
-            if not may_lose(spout):
-                continue
-            with admin_of(self.spark, f"spout {name!r}", spout.servers, spout.options) as admin:
-                for topic, (found, _) in _topics(self.spark, admin, spout, self.ids[name]).items():
-                    if self.ids[name].get(topic, found) != found:
-                        raise DataError(
-                            f"spout {name!r}: topic {topic!r} was deleted and made anew while the run read it",
-                            why="its records have other offsets now",
-                            do="start the run again: it reads the new topic from its beginning",
-                        )
-                places = [(each.topic, each.partition) for each in of_spout]
-                earliest = _ends(self.spark, admin, places, first=True)
+            earliest: dict[tuple[str, int], int] = {}
+            passing = nullcontext() if may_lose(spout) else suppress(UnreachableError)
+            with passing, admin_of(self.spark, f"spout {name!r}", spout.servers, spout.options) as admin:
+                self._refuse_remade(admin, name, of_spout)
+                if may_lose(spout):
+                    earliest = _ends(self.spark, admin, [(each.topic, each.partition) for each in of_spout], first=True)
             for each in of_spout:
                 gone = min(earliest.get((each.topic, each.partition), each.start), each.end) - each.start
                 if gone > 0:
@@ -96,6 +94,28 @@ class ReadTopics:
                         f"{each.start} on were deleted before they were read"
                     )
         return said
+
+    def _refuse_remade(self, admin: Any, name: str, ranges: Sequence[OffsetRange]) -> None:
+        """Raise DataError for a topic of a spout that is another one than when the run began."""
+        spout, ids = self.spouts[name], self.ids[name]
+        for topic, (found, _) in _topics(self.spark, admin, spout, ids).items():
+            if ids.get(topic, found) == found:
+                continue
+            if may_lose(spout):
+                raise DataError(
+                    f"spout {name!r}: topic {topic!r} was deleted and made anew while the run read it",
+                    why="its records have other offsets now",
+                    do="start the run again: it reads the new topic from its beginning",
+                )
+            read = {each.partition: each.start for each in ranges if each.topic == topic}
+            raise DataError(
+                f"spout {name!r}: topic {topic!r} was deleted and made anew while the run read it",
+                why=f"the old one was read in {_places(read)}; the new one would be read from there on, without the "
+                "records before"
+                if read
+                else "its records have other offsets now",
+                do=_GO_ON,
+            )
 
     def _is_remade(
         self, admin: Any, topic: str, read: Mapping[int, int], known: str | None, now: tuple[str, int]
@@ -114,19 +134,29 @@ def may_lose(spout: KafkaSpout) -> bool:
     return spout.options.get("failOnDataLoss", "true") == "false"
 
 
+_GO_ON = (
+    "give the spout options={'failOnDataLoss': False}: the run then goes on with the new topic from its "
+    "beginning, and what had not been read of the old one is lost. Or start with a new checkpoint"
+)
+
+
 def _refused(name: str, topic: str, read: Mapping[int, int]) -> DataError:
-    places = ", ".join(f"partition {partition} up to offset {offset}" for partition, offset in sorted(read.items())[:5])
     return DataError(
         f"spout {name!r}: topic {topic!r} is another one than the checkpoint has read: it was deleted and made anew",
-        why=f"the old one was read in {places}; the new one would be read from there on, without the records before",
-        do="give the spout options={'failOnDataLoss': False}: the run then goes on with the new topic from its "
-        "beginning, and what had not been read of the old one is lost. Or start with a new checkpoint",
+        why=f"the old one was read in {_places(read)}; the new one would be read from there on, without the records "
+        "before",
+        do=_GO_ON,
     )
 
 
+def _places(read: Mapping[int, int]) -> str:
+    return ", ".join(f"partition {partition} up to offset {offset}" for partition, offset in sorted(read.items())[:5])
+
+
 def _said(name: str, topic: str, skipped: int) -> str:
-    lost = f"; {skipped:,} records of the old one that a batch was to read are lost" if skipped else ""
-    return f"{name}: topic {topic} was deleted and made anew, and is read from its beginning{lost}"
+    records = f"{skipped:,} record{'' if skipped == 1 else 's'}"
+    lost = f"; up to {records} of the old one that a batch was to read {'is' if skipped == 1 else 'are'} lost"
+    return f"{name}: topic {topic} was deleted and made anew, and is read from its beginning{lost if skipped else ''}"
 
 
 def _noted(files: SealedFolder) -> list[list[Any]]:

@@ -401,6 +401,39 @@ def test_a_topic_that_was_made_anew_is_told_and_can_be_read_from_its_beginning(k
     assert values() == ([], [])
 
 
+def test_a_topic_that_is_made_anew_while_it_is_read_ends_the_run_and_is_then_read_whole(
+    kafka: Kafka, tmp_path: Path
+) -> None:
+    """By offsets nobody could tell: the run would go on behind the first record of the new topic, in silence."""
+
+    def topology(**options: bool) -> tuple[Topology, dict[str, MemorySink]]:
+        builder, out = TopologyBuilder("anew"), {"records": sinks.memory()}
+        spout = spouts.kafka(kafka.servers, topic, value="text", options=options, records_per_batch=1)
+        builder.set_spout("records", spout)
+        builder.set_sink("to-records", out["records"]).from_("records")
+        builder.set_sink("anew", sinks.foreach_batch(remake, frame="arrow")).from_("records")
+        return builder.build(), out
+
+    def remake(table: pa.Table, batch: int) -> None:
+        if table["value"].to_pylist() == ["old 0"]:
+            kafka.make_anew(topic).produce(topic, ["new 0", "new 1", "new 2"])
+
+    topic = kafka.topic("anew_within")
+    kafka.produce(topic, ["old 0", "old 1"])
+    built, out = topology()
+    with pytest.raises(DataError, match=rf"topic '{topic}' was deleted and made anew.*'failOnDataLoss': False") as told:
+        run(built, tmp_path / "checkpoint", keep_open=True)
+    assert "up to offset 1" in str(told.value)
+    assert [row["value"] for row in out["records"].rows] == ["old 0"]
+    built, out = topology(failOnDataLoss=False)
+    summary = run(built, tmp_path / "checkpoint", keep_open=True)
+    assert [row["value"] for row in out["records"].rows] == ["new 0", "new 1", "new 2"]
+    assert summary.complaints == [
+        f"records: topic {topic} was deleted and made anew, and is read from its beginning; up to 1 record of the old "
+        "one that a batch was to read is lost"
+    ]
+
+
 def test_a_session_without_the_connector_is_told(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     topology, _ = reading(records=spouts.kafka(kafka.servers, "any"))
     monkeypatch.setattr(connector, "_CLASS", "org.apache.spark.sql.kafka010.Absent")
