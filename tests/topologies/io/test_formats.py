@@ -249,6 +249,14 @@ def test_each_compression_is_known_by_its_suffix(files: Files, end: str, codec: 
     assert spouts.files(f"in/*.jsonl.{end}", "a long").format.name == "jsonl"
 
 
+@pytest.mark.parametrize("end", [".gz", ".bz2", ".lz4", ".zst"])
+def test_a_compressed_file_without_a_byte_was_cut(files: Files, end: str) -> None:
+    path = files.folder / f"f.csv{end}"
+    path.write_bytes(b"")
+    with pytest.raises(DataError, match="a compressed file has at least a header"):
+        files.read(str(path), parse_schema("a long"), "csv")
+
+
 def test_a_compression_that_is_not_read_is_said(files: Files) -> None:
     with pytest.raises(DataError, match=r"files in \.xz are not read\. compress it in another way: \.gz, \.bz2"):
         files.read(files.put("x.jsonl.xz", b"\xfd7zXZ"), "a long", "jsonl")

@@ -32,6 +32,8 @@ def opened(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool = False)
     Raises UnreachableError, also while reading; MissingError where the file does not exist.
     """
     bytes_of = _local if type(fs) is pafs.LocalFileSystem else _watched
+    if streamed and without_compression(path) != path:
+        _refuse_nothing(fs, path)
     with bytes_of(fs, path, kind, streamed=streamed) as plain:
         if not streamed:
             yield plain
@@ -39,6 +41,18 @@ def opened(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool = False)
         with reading(path, kind):
             stream = _unpacked(plain, path)
         yield stream
+
+
+def _refuse_nothing(fs: pafs.FileSystem, path: str) -> None:
+    """Raise DataError for a compressed file without a byte, which decompresses to nothing."""
+    with reached(path):
+        size = fs.get_file_info(path).size
+    if size == 0:
+        raise DataError(
+            f"{path!r} is empty",
+            why="a compressed file has at least a header: it was cut off, or is still being written",
+            do="write it again, or remove it",
+        )
 
 
 @contextmanager
