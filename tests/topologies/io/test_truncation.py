@@ -327,11 +327,23 @@ def test_where_nothing_is_cut_the_setting_is_refused() -> None:
 # extractors
 
 
-def extracted(extractor: Any, **how: Any) -> dict[str, int]:
+class SameTexts(BatchBolt):
+    """All texts."""
+
+    outputs = "text string"
+
+    def execute(self, batch: pa.Table) -> Any:
+        """They."""
+        return batch
+
+
+def extracted(extractor: Any, source: str = "s", **how: Any) -> dict[str, int]:
     builder = TopologyBuilder("extracted")
     builder.set_spout("s", spouts.memory("text string", [(text,) for text in texts()]))
+    builder.set_bolt("same", SameTexts()).shuffle_grouping("s")
+    builder.set_sink("texts", sinks.discard()).from_("same")
     bolt = AggregateBolt(n=aggregates.count()).with_tumbling_window("1h")
-    builder.set_bolt("n", bolt.with_timestamp_extractor(extractor, **how)).global_grouping("s")
+    builder.set_bolt("n", bolt.with_timestamp_extractor(extractor, **how)).global_grouping(source)
     builder.set_sink("out", sinks.discard()).from_("n")
     last = run_local(builder.build(), RunOptions()).last
     assert last is not None
@@ -348,11 +360,12 @@ EXTRACTORS: dict[str, tuple[Any, dict[str, Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("source", ["s", "same"])
 @pytest.mark.parametrize("kind", EXTRACTORS)
-def test_times_of_extractors(kind: str) -> None:
+def test_times_of_extractors_also_behind_a_batch_bolt(kind: str, source: str) -> None:
     extractor, how = EXTRACTORS[kind]
-    assert extracted(extractor, **how) == {"windowed": 7, "invalid": 0, "truncated": 4}
-    assert extracted(extractor, **how, on_truncation="error")["invalid"] == 4
+    assert extracted(extractor, source, **how) == {"windowed": 7, "invalid": 0, "truncated": 4}
+    assert extracted(extractor, source, **how, on_truncation="error")["invalid"] == 4
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
