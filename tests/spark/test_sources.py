@@ -112,6 +112,36 @@ def test_what_cannot_be_read_is_accounted_for_and_the_query_goes_on(tmp_path: Pa
     assert {name: sorted(_bare(row) for row in sink.rows) for name, sink in found.items()} == without
 
 
+def test_times_are_read_as_they_are_declared_on_both_engines(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/1.csv").write_text(
+        "ts;at\n31/01/2024 12:05 AM;1704088805,25\n31/02/2024 12:05 AM;1\n02/01/2024 1:05 pm;-0,0000001\n"
+    )
+
+    def topology() -> tuple[Topology, dict[str, MemorySink]]:
+        builder, out = TopologyBuilder("declared"), {"rows": sinks.memory(), "errors": sinks.memory()}
+        spout = spouts.files(tmp_path / "in", "ts timestamp, at timestamp", delimiter=";", decimal_point=",",
+                             times={"ts": "%d/%m/%Y %I:%M %p", "at": "s"}, timezone="Europe/Berlin")  # fmt: skip
+        builder.set_spout("in", spout)
+        builder.set_sink("rows", out["rows"]).from_("in")
+        builder.set_sink("errors", out["errors"]).from_("in", "errors")
+        return builder.build(), out
+
+    there, expected = topology()
+    local = run_local(there).last
+    here, found = topology()
+    spark = run(here, tmp_path / "checkpoint").last
+    assert local is not None
+    assert spark is not None
+    assert spark.spouts == local.spouts == {"in": {"rows": 2, "invalid": 1, "unreadable_files": 0, "truncated": 1}}
+    assert found["rows"].rows == expected["rows"].rows
+    assert [[each.isoformat() for each in row.values()] for row in found["rows"].rows] == [
+        ["2024-01-30T23:05:00+00:00", "2024-01-01T06:00:05.250000+00:00"],
+        ["2024-01-02T12:05:00+00:00", "1969-12-31T23:59:59.999999+00:00"],
+    ]
+    assert "there is no such day" in str(found["errors"].rows[0])
+
+
 def _bare(row: dict[str, Any]) -> str:
     """A row, its path without the scheme that Spark puts before it."""
     return str(row).replace("file://", "").replace("file:", "")

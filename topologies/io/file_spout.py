@@ -14,6 +14,7 @@ import pyarrow.fs as pafs
 from topologies.io.file_metadata import with_file_metadata
 from topologies.io.formats import Chunk, FileFormat, FileSplit, infer_schema
 from topologies.io.formats.access import reached
+from topologies.io.formats.lines.declared_times import Times
 from topologies.io.formats.split import OnTruncation
 from topologies.io.local_times import in_utc, in_zone
 from topologies.io.partition_columns import Partition, checked_partition_columns, with_partition_columns
@@ -58,6 +59,8 @@ class FileSpout:
     """Metadata columns added to its rows, by the names of ``FILE_METADATA``."""
     partition_columns: SchemaLike | None = None
     """The columns that its rows have from the names of their folders."""
+    partition_times: Times = ()
+    """How the times of these are declared to be written."""
     merge_by: str | None = None
     """The column by which the rows of a batch's files are merged; None: they arrive file by file."""
     on_missing: str = "stop"
@@ -125,7 +128,8 @@ class FileSpout:
     def partition_of(self, path: str) -> Partition:
         """What the folders of a file say of its rows, in UTC. Raises DataError where that cannot be read."""
         zoned = in_zone(self.partitions, self.timezone)
-        return Partition.of(path, zoned, self.defaults.keys(), self.on_truncation).cast(self.partitions)
+        optional, times = self.defaults.keys(), self.partition_times
+        return Partition.of(path, zoned, optional, self.on_truncation, times).cast(self.partitions)
 
     def files(self) -> list[str]:
         """The present files in the order in which they are read: by time of change, then by name."""
@@ -190,8 +194,8 @@ def chunks_of(
     ``known_as``: the path of the file, where the split is one of a copy.
     """
     zoned, folders = in_zone(schema, spout.timezone), spout.partitions
-    zoned_folders = in_zone(folders, spout.timezone)
-    partition = Partition.of(known_as or split.path, zoned_folders, optional, spout.on_truncation)
+    zoned_folders, times = in_zone(folders, spout.timezone), spout.partition_times
+    partition = Partition.of(known_as or split.path, zoned_folders, optional, spout.on_truncation, times)
     if folders.names:  # a file that has them too has to agree
         optional = {*optional, *folders.names}
         needed = None if needed is None else {*needed, *folders.names}

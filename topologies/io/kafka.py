@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 
 from topologies.io.dead_letters import Undeliverable
+from topologies.io.formats.lines.declared_times import Times
 from topologies.io.formats.split import OnTruncation
 from windowing.data.reprs import of_fields
 from windowing.data.returned_rows import DEFAULT_STREAM
@@ -72,6 +73,8 @@ class KafkaSpout:
     """The zone of times that are written without one; None: UTC."""
     on_truncation: OnTruncation = "cut"
     """What happens to times that are finer than microseconds."""
+    times: Times = ()
+    """How times are declared to be written, by column."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """What its rows have in columns where they have no value."""
 

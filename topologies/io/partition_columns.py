@@ -19,6 +19,7 @@ from topologies.io.formats import Chunk
 from topologies.io.formats.bad import BadRow, python_columns, row_as_json, short_repr
 from topologies.io.formats.file_errors import type_name
 from topologies.io.formats.isolate import Mask, bad_of, cut_of
+from topologies.io.formats.lines.declared_times import Times, form_of
 from topologies.io.formats.lines.text import convertible_text, parse_text
 from topologies.io.formats.split import OnTruncation
 from topologies.io.patterns import is_partition
@@ -115,9 +116,14 @@ class Partition:
 
     @staticmethod
     def of(
-        path: str, columns: pa.Schema, optional: Collection[str] = (), on_truncation: OnTruncation = "cut"
+        path: str,
+        columns: pa.Schema,
+        optional: Collection[str] = (),
+        on_truncation: OnTruncation = "cut",
+        times: Times = (),
     ) -> Partition:
-        """What the folders of this file say of these columns; they may lack those in ``optional``.
+        """What the folders of this file say of these columns; they may lack those in ``optional``. ``times``: how times
+        are declared to be written, by column.
 
         Raises DataError for a column that they lack otherwise, and for a value that is not of its type or, with
         ``"error"``, is finer than it.
@@ -133,7 +139,12 @@ class Partition:
                 why=f"{absent[0]!r} is one of partition_columns, and the folders of the file are {among}",
                 do="move the file, or give its spout a default for the column",
             )
-        read = {field.name: _value(path, field, texts[field.name]) for field in columns if field.name in texts}
+        forms = dict(times)
+        read = {
+            field.name: _value(path, field, texts[field.name], forms.get(field.name))
+            for field in columns
+            if field.name in texts
+        }
         cut = [name for name, (_, was_cut) in read.items() if was_cut]
         if cut and on_truncation == "error":
             raise DataError(
@@ -195,13 +206,22 @@ def _repeated(value: pa.Array, number: int) -> pa.Array:
     return pa.nulls(number, value.type) if value.null_count else pa.repeat(value[0], number)
 
 
-def _value(path: str, column: pa.Field, given: str) -> tuple[pa.Array, bool]:
+def _value(path: str, column: pa.Field, given: str, form: str | None) -> tuple[pa.Array, bool]:
     """The value of a folder, as an array of the column's type that holds it alone; and whether it was cut to it."""
     kind, text = column.type, _decoded(given)
     if given == NULL:
         return pa.nulls(1, kind), False
     if text and kind == pa.string():
         return pa.array([text]), False
+    if text and form is not None:
+        values, flags = form_of(form).parse(pa.array([text]), kind)
+        if flags is None or not bad_of(flags).any():
+            return values, flags is not None and cut_of(flags) is not None
+        raise DataError(
+            f"{path!r} is in the folder {column.name}={given}, which is no {type_name(kind)}",
+            why=form_of(form).reason(text),
+            do="rename the folder, or correct times=",
+        )
     if text and pa.types.is_temporal(kind):
         text = _BASIC_DATE.sub(r"\1-\2-\3", text) if _BASIC_DATE.fullmatch(text) else text
         text = None if _NUMBER.fullmatch(text) else text

@@ -15,6 +15,7 @@ from topologies.io.file_spout import FileSpout
 from topologies.io.formats import FormatName, file_format
 from topologies.io.formats.access import COMPRESSIONS, unread_compression
 from topologies.io.formats.choose_format import format_of
+from topologies.io.formats.lines.declared_times import Times, check_kind, checked_times
 from topologies.io.formats.lines.textlines import LINE
 from topologies.io.formats.split import OnTruncation, check_truncation
 from topologies.io.kafka import (
@@ -29,7 +30,7 @@ from topologies.io.kafka import (
     checked_topics,
 )
 from topologies.io.local_times import checked_zone
-from topologies.io.partition_columns import with_partition_columns
+from topologies.io.partition_columns import checked_partition_columns, with_partition_columns
 from topologies.io.patterns import PASSED_OVER, find, passed_over
 from topologies.io.pulled import PulledSpout
 from windowing.calls.checked import checked_value
@@ -37,6 +38,7 @@ from windowing.data.reprs import call, of_fields
 from windowing.data.returned_rows import DEFAULT_STREAM, EmittedRows, tables
 from windowing.data.schema import SchemaLike, format_schema, parse_schema
 from windowing.errors import ConfigError, SchemaError
+from windowing.suggestions import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,7 @@ def files(
     metadata: bool | str | Iterable[str] = False,
     merge_by: str | None = None,
     timezone: str | None = None,
+    times: Mapping[str, str] | None = None,
     on_missing: Literal["stop", "invalid"] = "stop",
     on_change: Literal["warn", "error", "ignore"] = "warn",
     on_truncation: OnTruncation = "cut",
@@ -135,6 +138,10 @@ def files(
     ``timezone="America/New_York"``: the zone of times that have none, text and other; UTC without it. A local time that
     is there twice is the first of the two; one that is skipped counts from before the clocks were changed.
 
+    ``times={"ts": "%d/%m/%Y %I:%M %p", "at": "s"}``: how the times of a column are written, where that is not ISO 8601
+    or milliseconds since 1970: in a format of Python's ``strptime``, with English names; or as numbers in the unit
+    ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``. What is written otherwise is a bad row, and so is a day that there is not.
+
     Times have microseconds: what is finer, in texts or in columns of nanoseconds, is cut off towards the past, and such
     rows are counted as ``truncated``; with ``on_truncation="error"`` they are invalid.
 
@@ -162,7 +169,12 @@ def files(
     _check_choices(text, on_missing, on_change, options)
     _check_merged(merge_by, defaults)
     # Lines have no times: the format "text" knows no such option, and refuses one.
-    cut = {} if name == "text" and on_truncation == "cut" else {"on_truncation": on_truncation}
+    cut: dict[str, Any] = {} if name == "text" and on_truncation == "cut" else {"on_truncation": on_truncation}
+    folders = checked_partition_columns(partition_columns)
+    spelled = checked_times(times)
+    of_files = tuple((column, form) for column, form in spelled if column not in folders.names)
+    if of_files:
+        cut["times"] = _times_of_files(of_files, schema, name)
     return _checked(
         FileSpout(
             paths,
@@ -172,6 +184,7 @@ def files(
             bytes_per_batch=bytes_per_batch,
             metadata=checked_file_metadata(metadata),
             partition_columns=partition_columns,
+            partition_times=_fitting(spelled, folders),
             merge_by=merge_by,
             on_missing=on_missing,
             on_change=on_change,
@@ -179,6 +192,43 @@ def files(
             defaults=dict(defaults or {}),
         )
     )
+
+
+def _times_of_files(times: Times, schema: SchemaLike | None, name: str) -> Times:
+    """How the times of columns of files are written. Raises ConfigError where the columns are not declared as times."""
+    if name == "text":
+        raise ConfigError(
+            f"files(..., format='text', times={dict(times)!r:.60})",
+            why="a row of text is a line, which has no times",
+            do="let the bolt that takes lines apart read the times, or give another format",
+        )
+    if schema is None:
+        raise ConfigError(
+            f"files(..., times={dict(times)!r:.60}) without a schema",
+            why="without one a column has the type of the files, which is no time where it needs a form",
+            do="declare the columns: files(..., 'user string, ts timestamp', times=...)",
+        )
+    return _times_of(times, parse_schema(schema))
+
+
+def _times_of(times: Times, declared: pa.Schema) -> Times:
+    for name, _ in times:
+        if name not in declared.names:
+            raise ConfigError(
+                f"times= names {name!r}, which is not a column{did_you_mean(name, declared.names)}",
+                why=f"the columns are {', '.join(declared.names)}",
+                do="name a declared column; a time within a struct, a list or a map is declared as string, and read "
+                "in a bolt",
+            )
+    return _fitting(times, declared)
+
+
+def _fitting(times: Times, columns: pa.Schema) -> Times:
+    """Those of the columns. Raises ConfigError for one that has no times written so."""
+    found = tuple((name, form) for name, form in times if name in columns.names)
+    for name, form in found:
+        check_kind(name, form, columns.field(name).type)
+    return found
 
 
 def _paths(path: object) -> tuple[str, ...]:
@@ -358,6 +408,7 @@ def kafka(
     value: Form = "binary",
     metadata: bool | str | Iterable[str] = False,
     timezone: str | None = None,
+    times: Mapping[str, str] | None = None,
     on_truncation: OnTruncation = "cut",
     options: Mapping[str, Any] | None = None,
 ) -> KafkaSpout:
@@ -372,8 +423,8 @@ def kafka(
     ``defaults={"currency": "EUR"}``: what rows have in a column where they have no value, because it is null or the
     JSON object lacks the name.
 
-    ``timezone``: the zone of times that are written without one; ``on_truncation``: what happens to those that are
-    finer than microseconds, as for ``files``. Both need a ``schema``.
+    ``timezone``: the zone of times that are written without one; ``times``: how the times of a column are written;
+    ``on_truncation``: what happens to those that are finer than microseconds: all as for ``files``, with a ``schema``.
 
     ``starting`` is where a run with a new checkpoint begins: ``"earliest"``, ``"latest"``, a datetime (with the first
     record of that time), or ``{topic: {partition: offset}}``. ``records_per_batch`` bounds a micro-batch (500,000).
@@ -384,7 +435,7 @@ def kafka(
     checked_form("value", value)
     columns = checked_metadata(metadata)
     _check_records(schema, key, value, columns, records_per_batch)
-    _check_times(schema, timezone, on_truncation)
+    _check_times(schema, timezone, times, on_truncation)
     return _checked(
         KafkaSpout(
             checked_servers(servers),
@@ -398,6 +449,7 @@ def kafka(
             records_per_batch=records_per_batch,
             options=checked_options(options),
             timezone=checked_zone(timezone),
+            times=() if schema is None else _times_of(checked_times(times), parse_schema(schema)),
             on_truncation=on_truncation,
             defaults=dict(defaults or {}),
         )
@@ -426,7 +478,9 @@ def _check_records(
         )
 
 
-def _check_times(schema: SchemaLike | None, timezone: str | None, on_truncation: OnTruncation) -> None:
+def _check_times(
+    schema: SchemaLike | None, timezone: str | None, times: Mapping[str, str] | None, on_truncation: OnTruncation
+) -> None:
     """Raise ConfigError for a zone of texts, or what happens to their nanoseconds, where no text is read."""
     check_truncation(on_truncation)
     if schema is None and on_truncation != "cut":
@@ -434,6 +488,12 @@ def _check_times(schema: SchemaLike | None, timezone: str | None, on_truncation:
             f"kafka() with on_truncation={on_truncation!r} and without a schema",
             why="without a schema the rows are the records, whose timestamps have milliseconds",
             do="leave on_truncation out, or give a schema",
+        )
+    if schema is None and times:
+        raise ConfigError(
+            f"kafka() with times={dict(times)!r:.60} and without a schema",
+            why="without a schema the rows are the records, of whose values nothing is read",
+            do="leave times out, or give a schema",
         )
     if schema is None and timezone is not None:
         raise ConfigError(

@@ -6,14 +6,18 @@ import json
 import os
 import re
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from types import MappingProxyType
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from topologies.engine.time.epoch_seconds import epoch_seconds
 from topologies.graph.nodes.spout import SpoutNode
 from topologies.io.file_spout import FileSpout
-from topologies.io.formats.bad import python_columns
+from topologies.io.formats.bad import plain, python_columns
 from topologies.io.kafka import KafkaSpout
 from topologies.io.partition_columns import undeclared
 from topologies.io.patterns import leading, passed_over
@@ -31,6 +35,7 @@ from topologies.preflight.first_rows import (
 )
 from topologies.preflight.input_paths import missing_input
 from topologies.preflight.time_columns import columns_behind, direct_columns
+from topologies.preflight.written_times import written_times
 from topologies.topology import Topology
 from windowing.data.returned_rows import DEFAULT_STREAM
 from windowing.errors import ConfigError, DataError, SpoutError, WindboltError
@@ -85,7 +90,8 @@ def _of_files(topology: Topology, node: SpoutNode, spout: FileSpout) -> Findings
     files = spout.listed()
     if not files:
         return Findings((("files", "none yet"),), warnings=(_no_file(node.name, spout),))
-    found = _of_rows(topology, node, first_rows_of_files(node, spout, files))
+    first = first_rows_of_files(node, spout, files)
+    found = _of_rows(topology, node, first, written_times(node, spout, files))
     number = f"{len(files):,}, the first is {os.path.basename(files[0].path)}"
     warnings = (*found.warnings, *unknown_columns(node, spout, files))
     return Findings((("files", number), *_folders(spout, files[0].path), *found.facts), found.problems, warnings)
@@ -118,14 +124,18 @@ def _summed_up(reasons: Sequence[str]) -> str:
     return "; ".join(shown) + (f"; and {len(often) - len(shown)} other reasons" if len(often) > len(shown) else "")
 
 
-def _of_rows(topology: Topology, node: SpoutNode, first: FirstRows) -> Findings:
+def _of_rows(
+    topology: Topology, node: SpoutNode, first: FirstRows, written: Mapping[str, str] = MappingProxyType({})
+) -> Findings:
     facts = [("read", _counted(first))]
     if first.rows.num_rows:
         facts.append(("such as", _example(first)))
     times = direct_columns(topology, node, first.rows.schema)
-    facts += [(column, _span(first, column)) for column in times]
     later = columns_behind(topology, node, first.rows.schema)
-    facts += [(column, f"{_span(first, column)}, as {bolt} gets them") for column, bolt in later.items()]
+    spans = {column: _span(first, column) for column in times}
+    spans |= {column: f"{_span(first, column)}, as {bolt} gets them" for column, bolt in later.items()}
+    spans = {column: spans.get(column) or _range(first.rows.column(column)) for column in [*spans, *written]}
+    facts += [(column, "; ".join(filter(None, (span, written.get(column))))) for column, span in spans.items()]
     problems, warnings = list[WindboltError](), list[WindboltError]()
     if first.reasons:
         error = ConfigError(
@@ -176,6 +186,12 @@ def _counted(first: FirstRows) -> str:
 def _span(first: FirstRows, column: str) -> str:
     times = _valid_times(first, column)
     return f"{show(min(times))} to {show(max(times))}" if times else "no times"
+
+
+def _range(values: pa.ChunkedArray) -> str:
+    bounds = [plain(each) for each in pc.min_max(values).values()]
+    low, high = (_text(each) for each in bounds)
+    return "" if bounds[0] is None else f"{low} to {high}"
 
 
 def _valid_times(first: FirstRows, column: str) -> list[int]:

@@ -151,7 +151,7 @@ def _parsed(spout: KafkaSpout, schema: pa.Schema, table: pa.Table) -> Chunk:
         return settle(table, schema, offsets, spout.on_truncation)
     declared = parse_schema(spout.declared)
     values, zoned = _whole(table.column("value")), in_zone(declared, spout.timezone)
-    rows, places, bad = parse_values(values, zoned, spout.on_truncation)
+    rows, places, bad = parse_values(values, zoned, spout.on_truncation, spout.times)
     rows = in_utc(rows, declared)
     unreadable, truncated = _placed(bad.rows, offsets), offsets[bad.truncated]
     if not spout.metadata:

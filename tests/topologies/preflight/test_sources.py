@@ -56,7 +56,7 @@ def test_the_first_rows_of_files_are_read(tmp_path: Path) -> None:
         "files": "2, the first is 1.jsonl",
         "read": "3 rows",
         "such as": '{"user": "ada", "amount": 2.5, "ts": "2024-01-01T06:00:03Z"}',
-        "ts": "2024-01-01T06:00:01Z to 2024-01-01T06:00:09Z",
+        "ts": "2024-01-01T06:00:01Z to 2024-01-01T06:00:09Z; written like '2024-01-01T06:00:03Z', with its offset",
     }
     assert findings.problems == findings.warnings == ()
 

@@ -16,6 +16,7 @@ from topologies.io.formats.access import opened
 from topologies.io.formats.conform import only_present, refuse_impossible, settle, with_absent, without_unneeded
 from topologies.io.formats.convert import as_bytes, is_text
 from topologies.io.formats.file_errors import declared_once, reading, refuse_absent, refuse_empty
+from topologies.io.formats.lines.declared_times import Times, checked_times
 from topologies.io.formats.split import Chunk, FileSplit, OnTruncation, check_truncation
 from windowing.errors import DataError
 
@@ -32,10 +33,12 @@ class ArrowFormat:
     """
 
     on_truncation: OnTruncation = "cut"
+    times: Times = ()
     name: ClassVar[str] = "arrow"
 
     def __post_init__(self) -> None:
         check_truncation(self.on_truncation)
+        object.__setattr__(self, "times", checked_times(self.times))
 
     def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
         """One split."""
@@ -57,14 +60,14 @@ class ArrowFormat:
                 present = reader.schema
                 refuse_absent(split.path, present.names, schema, optional)
                 declared, schema = schema, only_present(schema, present.names)
-                refuse_impossible(split.path, present, schema)
+                refuse_impossible(split.path, present, schema, self.times)
                 schema = without_unneeded(schema, present, needed)
             for batch in self._batches(reader, split.path):
                 raw = pa.Table.from_batches([batch]).select(schema.names)
                 with reading(split.path, "Arrow IPC"):
                     _validate(raw)
                     numbers = np.arange(row, row + raw.num_rows, dtype=np.int64)
-                    chunk = settle(raw, schema, numbers, self.on_truncation)
+                    chunk = settle(raw, schema, numbers, self.on_truncation, times=self.times)
                 yield with_absent(chunk, declared, present.names)
                 row += raw.num_rows
 

@@ -47,6 +47,7 @@ _OF_ONE_USE = {
     "use_threads": "reading",
     "longest_row": "reading",
     "on_truncation": "reading",
+    "times": "reading",
     "escape_formulas": "writing",
 }
 """The options of formats that do something only where files are read, or only where they are written."""
@@ -92,7 +93,7 @@ def file_format(name: str, use: Literal["reading", "writing", "both"] = "both", 
         known = [option for option in known if option not in _OF_ONE_USE or _OF_ONE_USE[option] == use]
     unknown = [option for option in options if option not in known]
     if unknown:
-        known = [option for option in known if option != "on_truncation"]  # an argument of the spout's
+        known = [option for option in known if option not in ("on_truncation", "times")]  # arguments of the spout's
         raise ConfigError(
             f"{', '.join(map(repr, unknown))} is not an option of the format {name!r}"
             + ("" if use == "both" else f" for {use}")

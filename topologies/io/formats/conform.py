@@ -29,6 +29,7 @@ from topologies.io.formats.bad import (
 from topologies.io.formats.convert import as_bytes, convert_column, convertible, is_bytes, is_number, is_text
 from topologies.io.formats.file_errors import type_name
 from topologies.io.formats.isolate import CUT, Flags, Mask, bad_of, cut_of, either
+from topologies.io.formats.lines.declared_times import Times, form_of
 from topologies.io.formats.split import Chunk, OnTruncation
 from windowing.data.schema import narrowest
 from windowing.errors import DataError
@@ -36,10 +37,12 @@ from windowing.errors import DataError
 _kinds = pa.types
 
 
-def refuse_impossible(path: str, present: pa.Schema, schema: pa.Schema) -> None:
-    """Raise DataError for columns whose type in the file can never become the declared one."""
+def refuse_impossible(path: str, present: pa.Schema, schema: pa.Schema, times: Times = ()) -> None:
+    """Raise DataError for columns whose type in the file can never become the declared one. ``times``: as for
+    ``settle``."""
+    forms = dict(times)
     pairs = [(field, present.field(field.name).type) for field in schema]
-    wrong = [(field, kind) for field, kind in pairs if not convertible(kind, field.type)]
+    wrong = [(field, kind) for field, kind in pairs if not convertible(kind, field.type, forms.get(field.name))]
     if wrong:
         mismatches = "; ".join(
             f"{field.name!r} is {kind}, declared as {type_name(field.type)}" for field, kind in wrong
@@ -93,21 +96,23 @@ def settle(
     numbers: npt.NDArray[np.int64],
     on_truncation: OnTruncation,
     found: Mapping[str, Flags] = MappingProxyType({}),
+    times: Times = (),
 ) -> Chunk:
     """Convert rows as read into (good rows with exactly ``schema``, their row numbers, bad rows).
 
-    ``found``: flags of columns that were known before.
+    ``found``: flags of columns that were known before. ``times``: how texts and numbers are times, by column.
     """
+    forms = dict(times)
     columns: list[pa.ChunkedArray] = []
     flags: dict[str, Flags] = {}
     for field in schema:
-        column, of_column = convert_column(raw.column(field.name), field.type)
+        column, of_column = convert_column(raw.column(field.name), field.type, forms.get(field.name))
         columns.append(column)
         of_column = either(of_column, found.get(field.name))
         if of_column is not None and of_column.any():
             flags[field.name] = of_column
     table = pa.Table.from_arrays(columns, schema=schema)
-    return parted(table, raw, flags, numbers, on_truncation)
+    return parted(table, raw, flags, numbers, on_truncation, times=times)
 
 
 def parted(
@@ -117,6 +122,7 @@ def parted(
     numbers: npt.NDArray[np.int64],
     on_truncation: OnTruncation,
     encoding: str = UTF_8,
+    times: Times = (),
 ) -> Chunk:
     """Separate the rows that are bad in some column from the good ones, and tell those that were truncated.
 
@@ -130,13 +136,21 @@ def parted(
     truncated = numbers[np.logical_or.reduce(cut) & ~any_bad] if cut else numbers[:0]
     if not any_bad.any():
         return table, numbers, NO_BAD_ROWS.with_truncated(truncated)
-    places = np.flatnonzero(any_bad)
+    places, forms = np.flatnonzero(any_bad), dict(times)
     wrong = python_columns(_with_bytes(_takeable(raw).take(pa.array(places))))
     bad = [
         BadRow(
             int(numbers[at]),
             "; ".join(
-                _reason(table.schema.field(name), raw.schema.field(name).type, wrong, place, flags[name][at], encoding)
+                _reason(
+                    table.schema.field(name),
+                    raw.schema.field(name).type,
+                    wrong,
+                    place,
+                    flags[name][at],
+                    encoding,
+                    forms.get(name),
+                )
                 for name, mask in masks.items()
                 if mask[at]
             ),
@@ -160,25 +174,28 @@ def too_fine(name: str, value: object) -> str:
     )
 
 
-def misfit(name: str, value: object, kind: pa.DataType) -> str:
-    """The reason why a value does not fit its declared type."""
-    hint = _time_hint(str(value).strip(), kind) if _kinds.is_temporal(kind) else None
+def misfit(name: str, value: object, kind: pa.DataType, form: str | None = None) -> str:
+    """The reason why a value does not fit its declared type. ``form``: how its times are declared to be written."""
+    if form is not None:
+        return f"column {name!r}: {short_repr(value)} is no {type_name(kind)}: {form_of(form).reason(str(value))}"
+    hint = _time_hint(name, str(value).strip(), kind) if _kinds.is_temporal(kind) else None
     if hint is not None:
         return f"column {name!r}: {short_repr(value)} is no {type_name(kind)}: {hint}"
     return f"column {name!r}: {short_repr(value)} cannot be read as {type_name(kind)} without changing it"
 
 
-_TIMES: tuple[tuple[str, str], ...] = (
-    (r"-?\d{14,}", "whole numbers are milliseconds since 1970, and this one looks like micro- or nanoseconds"),
-    (r"-?\d+\.\d+", "whole numbers are milliseconds since 1970, and this one looks like seconds with a fraction"),
-    (r".*\d\s?[AaPp]\.?[Mm]\.?", "it looks like a clock of twelve hours"),
-    (r".*:60(\D.*)?", "it looks like a leap second, which timestamps do not have"),
-    (r".*\d\s?\[?[A-Za-z_]{2,}(/[A-Za-z_]+)*\]?", "its zone is a name, not Z or an offset like +01:00"),
-    (r".*\d [+-]\d\d:?\d\d", "there is a space before its offset"),
-    (r"\d{1,4}[/.]\d{1,2}[/.]\d{1,4}.*", "which number is the day and which the month cannot be told"),
-    (r"\d{1,2}-\d{1,2}-\d{2,4}.*", "which number is the day and which the month cannot be told"),
-    (r"\d{4}-?W\d\d.*", "it looks like a week of the year"),
+_TIMES: tuple[tuple[str, str, str], ...] = (
+    (r"-?\d{14,}", "whole numbers are milliseconds since 1970, and this one looks like micro- or nanoseconds", "us"),
+    (r"-?\d+\.\d+", "whole numbers are milliseconds since 1970, and this one looks like seconds with a fraction", "s"),
+    (r".*\d\s?[AaPp]\.?[Mm]\.?", "it looks like a clock of twelve hours", "%d/%m/%Y %I:%M %p"),
+    (r".*:60(\D.*)?", "it looks like a leap second, which timestamps do not have", ""),
+    (r".*\d\s?\[?[A-Za-z_]{2,}(/[A-Za-z_]+)*\]?", "its zone is a name, not Z or an offset like +01:00", ""),
+    (r".*\d [+-]\d\d:?\d\d", "there is a space before its offset", ""),
+    (r"\d{1,4}[/.]\d{1,2}[/.]\d{1,4}.*", "which number is the day and which the month cannot be told", ""),
+    (r"\d{1,2}-\d{1,2}-\d{2,4}.*", "which number is the day and which the month cannot be told", ""),
+    (r"\d{4}-?W\d\d.*", "it looks like a week of the year", ""),
 )
+"""What texts look like that are no times, what that is, and the form that would read the likes of them."""
 _MOMENT = re.compile(
     r"([+-]?\d{4,})-?(\d\d)-?(\d\d)"
     r"([Tt ](\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,]\d+)?)?)?(?:[Zz]|([+-]\d\d)(?::?(\d\d))?)?)?"
@@ -186,19 +203,20 @@ _MOMENT = re.compile(
 _BEYOND = "write null for an end that is not known, or declare a string"
 
 
-def _time_hint(text: str, kind: pa.DataType) -> str | None:
+def _time_hint(name: str, text: str, kind: pa.DataType) -> str | None:
     """What a text looks like that is no time, and what to do about it; None where it looks like nothing known."""
-    advice = "write it like 2024-05-01T06:00:00Z, or declare a string and read it in an extractor"
+    like, how = "2024-05-01T06:00:00Z", "%d/%m/%Y %H:%M"
     if _kinds.is_date(kind):
-        advice = "write it like 2024-05-01, or declare a string"
-    for pattern, hint in _TIMES[:4]:
+        like, how = "2024-05-01", "%d/%m/%Y"
+    advice = f"write it like {like}, or say how it is written, as in times={{{name!r}: {how!r}}}"
+    for pattern, hint, form in _TIMES[:4]:
         if re.fullmatch(pattern, text):
-            return f"{hint}; {advice}"
+            return f"{hint}; {advice.replace(how, form) if form and not _kinds.is_date(kind) else advice}"
     found = _MOMENT.fullmatch(text)
     if found is not None:
         hint, beyond = _of_moment(found, kind)
         return f"{hint}; {_BEYOND if beyond else advice}"
-    hint = next((hint for pattern, hint in _TIMES[4:] if re.fullmatch(pattern, text)), "")
+    hint = next((hint for pattern, hint, _ in _TIMES[4:] if re.fullmatch(pattern, text)), "")
     return f"{hint}; {advice}" if hint else None
 
 
@@ -246,6 +264,7 @@ def _reason(
     index: int,
     flag: np.bool_ | np.uint8,
     encoding: str,
+    form: str | None,
 ) -> str:
     """Why a value, which was ``given`` as this type, is bad."""
     value = wrong[field.name][index]
@@ -254,9 +273,9 @@ def _reason(
     if _kinds.is_timestamp(given) or _kinds.is_date(given):
         return f"column {field.name!r}: {value!s} as {given} is outside the years 1 to 9999 in UTC; {_BEYOND}"
     if not isinstance(value, bytes):
-        return misfit(field.name, value, field.type)
+        return misfit(field.name, value, field.type, form)
     try:
-        return misfit(field.name, value.decode("utf-8"), field.type)
+        return misfit(field.name, value.decode("utf-8"), field.type, form)
     except UnicodeDecodeError:
         if encoding == UTF_8:
             return f"column {field.name!r}: {short_repr(value)} is not valid UTF-8"

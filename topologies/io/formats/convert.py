@@ -35,6 +35,7 @@ from topologies.io.formats.isolate import (
     whole_numbers,
 )
 from topologies.io.formats.lines.arrow_times import from_dates, from_milliseconds, from_timestamps, within_calendar
+from topologies.io.formats.lines.declared_times import form_of
 from topologies.io.formats.lines.text import convertible_text, decimals, parse_text
 from windowing.data.decimals import rescaled
 
@@ -42,8 +43,11 @@ _kinds = pa.types
 _POWERS = 38
 
 
-def convertible(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a column of the one type can become one of the other, value by value."""
+def convertible(source: pa.DataType, target: pa.DataType, form: str | None = None) -> bool:
+    """Whether a column of the one type can become one of the other, value by value. ``form``: how its times are
+    declared to be written."""
+    if form is not None and _is_written(source):
+        return True
     if source == target or _kinds.is_null(source):
         return True
     if _kinds.is_dictionary(source) or _kinds.is_run_end_encoded(source):
@@ -55,9 +59,17 @@ def convertible(source: pa.DataType, target: pa.DataType) -> bool:
     return any(is_source(source) and any(is_kind(target) for is_kind in targets) for is_source, targets in _ALLOWED)
 
 
-def convert_column(column: pa.ChunkedArray, target: pa.DataType) -> tuple[pa.ChunkedArray, Flags | None]:
-    """A column converted to ``target``, and the flags of its values: which could not be converted, which were cut."""
-    done = [_checked(chunk, target) if chunk.type == target else convert(chunk, target) for chunk in column.chunks]
+def convert_column(
+    column: pa.ChunkedArray, target: pa.DataType, form: str | None = None
+) -> tuple[pa.ChunkedArray, Flags | None]:
+    """A column converted to ``target``, and the flags of its values: which could not be converted, which were cut.
+
+    ``form``: how its times are declared to be written, where they are texts or numbers.
+    """
+    if form is not None and _is_written(column.type):
+        done = [_declared(chunk, target, form) for chunk in column.chunks]
+    else:
+        done = [_checked(chunk, target) if chunk.type == target else convert(chunk, target) for chunk in column.chunks]
     if all(bad is None for _, bad in done):
         same = all(new is old for (new, _), old in zip(done, column.chunks, strict=True))
         return column if same and column.type == target else pa.chunked_array([new for new, _ in done], target), None
@@ -89,6 +101,28 @@ def _converted(values: pa.Array, target: pa.DataType) -> Converted:  # noqa: PLR
         parsed, unreadable = parse_text(texts, target)
         return parsed, either(bad, unreadable)
     return _plain(values, target)
+
+
+def _is_written(kind: pa.DataType) -> bool:
+    """True for texts and numbers, which may be times by a declared form."""
+    if _kinds.is_dictionary(kind) or _kinds.is_run_end_encoded(kind):
+        return _is_written(kind.value_type)
+    return is_text(kind) or is_number(kind)
+
+
+def _declared(values: pa.Array, target: pa.DataType, form: str) -> Converted:
+    """Texts and numbers as times, by their form."""
+    if _kinds.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    elif _kinds.is_run_end_encoded(values.type):
+        values = pc.run_end_decode(values)
+    texts, bad = _checked(values.cast(pa.string()), pa.string()) if is_text(values.type) else (_digits(values), None)
+    moments, flags = form_of(form).parse(texts, target)
+    return moments, either(bad, flags)
+
+
+def _digits(numbers: pa.Array) -> pa.Array:
+    return numbers.cast(pa.float64() if _kinds.is_float16(numbers.type) else numbers.type).cast(pa.string())
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -19,6 +19,7 @@ import pyarrow.fs as pafs
 from topologies.io.formats.access import opened
 from topologies.io.formats.conform import only_present, refuse_impossible, settle, with_absent, without_unneeded
 from topologies.io.formats.file_errors import declared_once, reading, refuse_absent, refuse_empty, refuse_invalid
+from topologies.io.formats.lines.declared_times import Times, checked_times
 from topologies.io.formats.split import Chunk, FileSplit, OnTruncation, check_truncation
 from windowing.errors import ConfigError, DataError
 
@@ -33,9 +34,11 @@ class OrcFormat:
     name: ClassVar[str] = "orc"
 
     on_truncation: OnTruncation = "cut"
+    times: Times = ()
 
     def __post_init__(self) -> None:
         check_truncation(self.on_truncation)
+        object.__setattr__(self, "times", checked_times(self.times))
         _orc()
 
     def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
@@ -58,14 +61,15 @@ class OrcFormat:
                 present = file.schema
                 refuse_absent(split.path, present.names, schema, optional)
                 declared, schema = schema, only_present(schema, present.names)
-                refuse_impossible(split.path, present, schema)
+                refuse_impossible(split.path, present, schema, self.times)
                 schema = without_unneeded(schema, present, needed)
                 _refuse_wrapping(split.path, present, schema)
             for stripe in range(file.nstripes):
                 with reading(split.path, "ORC"):
                     raw = _stripe(file, split.path, stripe, schema)
                     refuse_invalid(split.path, raw, raw.num_rows)
-                    chunk = settle(raw, schema, np.arange(row, row + raw.num_rows, dtype=np.int64), self.on_truncation)
+                    numbers = np.arange(row, row + raw.num_rows, dtype=np.int64)
+                    chunk = settle(raw, schema, numbers, self.on_truncation, times=self.times)
                 yield with_absent(chunk, declared, present.names)
                 row += raw.num_rows
             if row != file.nrows:

@@ -17,6 +17,7 @@ from topologies.io.formats.access import opened
 from topologies.io.formats.conform import only_present, refuse_impossible, settle, with_absent, without_unneeded
 from topologies.io.formats.file_errors import declared_once, reading, refuse_absent, refuse_empty, refuse_invalid
 from topologies.io.formats.isolate import Flags, Mask, flagged
+from topologies.io.formats.lines.declared_times import Times, checked_times
 from topologies.io.formats.split import Chunk, FileSplit, OnTruncation, check_truncation
 from windowing.errors import DataError
 
@@ -28,10 +29,12 @@ class ParquetFormat:
 
     use_threads: bool = False
     on_truncation: OnTruncation = "cut"
+    times: Times = ()
     name: ClassVar[str] = "parquet"
 
     def __post_init__(self) -> None:
         check_truncation(self.on_truncation)
+        object.__setattr__(self, "times", checked_times(self.times))
 
     def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
         """Splits of whole row groups, in order and evenly."""
@@ -54,7 +57,7 @@ class ParquetFormat:
                 present = file.schema_arrow
                 refuse_absent(split.path, present.names, schema, optional)
                 declared, schema = schema, only_present(schema, present.names)
-                refuse_impossible(split.path, present, schema)
+                refuse_impossible(split.path, present, schema, self.times)
                 schema = without_unneeded(schema, present, needed)
             groups = split.share(file.num_row_groups)
             row = sum(file.metadata.row_group(group).num_rows for group in range(groups.start))
@@ -62,7 +65,7 @@ class ParquetFormat:
                 raw, cut = self._group(file, int96, split.path, group, schema)
                 with reading(split.path, "Parquet"):
                     numbers = np.arange(row, row + raw.num_rows, dtype=np.int64)
-                    chunk = settle(raw, schema, numbers, self.on_truncation, cut)
+                    chunk = settle(raw, schema, numbers, self.on_truncation, cut, self.times)
                 yield with_absent(chunk, declared, present.names)
                 row += raw.num_rows
 

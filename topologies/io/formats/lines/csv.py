@@ -31,6 +31,7 @@ from topologies.io.formats.conform import only_present, parted, with_absent
 from topologies.io.formats.file_errors import declared_once, reading, refuse_absent
 from topologies.io.formats.isolate import Converted, Flags, concatenated, either, isolate
 from topologies.io.formats.lines.csvrows import RowFinder, Rows
+from topologies.io.formats.lines.declared_times import Times, checked_times, form_of, is_unit
 from topologies.io.formats.lines.jsonvalue import parse_cells
 from topologies.io.formats.lines.long_lines import BOM, LONGEST_ROW
 from topologies.io.formats.lines.text import empty_is_null, parse_base64, parse_text, with_full_stop
@@ -72,11 +73,13 @@ class CsvFormat:
     escape_formulas: bool = False
     decimal_point: str = "."
     on_truncation: OnTruncation = "cut"
+    times: Times = ()
     name: ClassVar[str] = "csv"
 
     def __post_init__(self) -> None:
         self._check_characters()
         check_truncation(self.on_truncation)
+        object.__setattr__(self, "times", checked_times(self.times))
         if isinstance(self.null_values, str):
             raise ConfigError(
                 f"null_values {self.null_values!r} is one text",
@@ -291,25 +294,31 @@ class CsvFormat:
     def _typed(self, raw: pa.Table, schema: pa.Schema, numbers: npt.NDArray[np.int64]) -> Chunk:
         columns: list[pa.ChunkedArray] = []
         flags: dict[str, Flags] = {}
+        forms = dict(self.times)
         for declared in schema:
-            parts = [self._column(chunk, declared.type) for chunk in raw.column(declared.name).chunks]
+            form = forms.get(declared.name)
+            parts = [self._column(chunk, declared.type, form) for chunk in raw.column(declared.name).chunks]
             columns.append(pa.chunked_array([part for part, _ in parts], declared.type))
             found: list[Flags] = [np.zeros(len(part), dtype=np.bool_) if each is None else each for part, each in parts]
             if any(each.any() for each in found):
                 flags[declared.name] = concatenated(found)
-        return parted(
-            pa.Table.from_arrays(columns, schema=schema), raw, flags, numbers, self.on_truncation, self._codec
-        )
+        table = pa.Table.from_arrays(columns, schema=schema)
+        return parted(table, raw, flags, numbers, self.on_truncation, self._codec, self.times)
 
     @property
     def _codec(self) -> str:
         """The encoding, by its name in Python."""
         return codecs.lookup(self.encoding).name
 
-    def _column(self, cells: pa.Array, target: pa.DataType) -> Converted:
+    def _column(self, cells: pa.Array, target: pa.DataType, form: str | None) -> Converted:
         texts, broken = isolate(cells, pa.string(), lambda some: some.cast(pa.string()))
         comma = self.decimal_point == ","
-        values, bad = typed_cells(with_full_stop(texts, target) if comma else texts, target)
+        if form is None:
+            values, bad = typed_cells(with_full_stop(texts, target) if comma else texts, target)
+        else:
+            texts = empty_is_null(texts)
+            numbers = comma and is_unit(form)
+            values, bad = form_of(form).parse(with_full_stop(texts, pa.float64()) if numbers else texts, target)
         return values, either(broken, bad)
 
 

@@ -14,6 +14,7 @@ import pyarrow.fs as pafs
 from topologies.io.formats.access import opened
 from topologies.io.formats.bad import LONGEST_DATA, BadRow, BadRows
 from topologies.io.formats.file_errors import declared_once, reading
+from topologies.io.formats.lines.declared_times import Times
 from topologies.io.formats.lines.jsonl import JsonlFormat
 from topologies.io.formats.lines.jsonrows import JsonRows
 from topologies.io.formats.lines.long_lines import BOM
@@ -47,7 +48,7 @@ class JsonFormat(JsonlFormat):
         with opened(fs, split.path, "JSON", streamed=True) as source:
             array = _Array(source, split.path, self.block_size, self.longest_row)
             if array.begins():
-                yield from array.chunks(schema, self.on_truncation)
+                yield from array.chunks(schema, self.on_truncation, self.times)
                 return
         yield from super().read(fs, split, schema, needed, optional)
 
@@ -68,13 +69,13 @@ class _Array:
         self.place = self.seen = int(begins)
         return begins
 
-    def chunks(self, schema: pa.Schema, on_truncation: OnTruncation) -> Iterator[Chunk]:
+    def chunks(self, schema: pa.Schema, on_truncation: OnTruncation, times: Times) -> Iterator[Chunk]:
         row, broken = 0, None
         while broken is None:
             values, broken = self._values(first=row == 0)
             numbers = np.arange(row, row + len(values))
             if values:
-                yield JsonRows(values, schema, numbers, on_truncation).chunk()
+                yield JsonRows(values, schema, numbers, on_truncation, times).chunk()
             row += len(values)
         if broken:
             rest = self.data[self.place :][:LONGEST_DATA].decode("utf-8", "backslashreplace")

@@ -20,6 +20,7 @@ from topologies.io.formats.access import opened
 from topologies.io.formats.bad import LONGEST_DATA, BadRow, BadRows
 from topologies.io.formats.convert import as_bytes
 from topologies.io.formats.file_errors import declared_once
+from topologies.io.formats.lines.declared_times import Times, checked_times
 from topologies.io.formats.lines.jsonrows import JsonRows
 from topologies.io.formats.lines.long_lines import LONGEST_ROW, LongLine, blocks_of_lines
 from topologies.io.formats.split import Chunk, FileSplit, OnTruncation, check_truncation
@@ -39,10 +40,12 @@ class JsonlFormat:
     block_size: int = _BLOCK
     longest_row: int = LONGEST_ROW
     on_truncation: OnTruncation = "cut"
+    times: Times = ()
     name: ClassVar[str] = "jsonl"
 
     def __post_init__(self) -> None:
         check_truncation(self.on_truncation)
+        object.__setattr__(self, "times", checked_times(self.times))
         if self.block_size < 1:
             raise ConfigError(
                 f"block_size {self.block_size} is too small", why="a block must hold whole lines", do="use 1 MB or more"
@@ -81,16 +84,16 @@ class JsonlFormat:
     def _chunk(self, lines: list[bytes], schema: pa.Schema, row: int) -> Chunk:
         numbers = np.arange(row, row + len(lines))
         if max(map(len, lines)) <= self.longest_row:
-            return JsonRows(lines, schema, numbers, self.on_truncation).chunk()
+            return JsonRows(lines, schema, numbers, self.on_truncation, self.times).chunk()
         long = [place for place, line in enumerate(lines) if len(line.removesuffix(b"\r")) > self.longest_row]
         too_long = [LongLine(lines[place][:LONGEST_DATA], self.longest_row).bad_row(row + place) for place in long]
         kept = np.delete(np.arange(len(lines)), long)
         good = [lines[place] for place in kept.tolist()]
-        table, places, bad = JsonRows(good, schema, numbers[kept], self.on_truncation).chunk()
+        table, places, bad = JsonRows(good, schema, numbers[kept], self.on_truncation, self.times).chunk()
         return table, places, bad.with_others(too_long)
 
 
-def parse_values(values: pa.Array, schema: pa.Schema, on_truncation: OnTruncation = "cut") -> Chunk:
+def parse_values(values: pa.Array, schema: pa.Schema, on_truncation: OnTruncation = "cut", times: Times = ()) -> Chunk:
     """Parse values that are each a JSON object, by the rules of a line; rows are numbered by their index.
 
     A value may have several lines. A null or blank value is bad.
@@ -98,7 +101,8 @@ def parse_values(values: pa.Array, schema: pa.Schema, on_truncation: OnTruncatio
     declared_once(schema)
     texts = as_bytes(values).to_pylist()
     given = np.array([place for place, text in enumerate(texts) if text is not None and text.strip()], np.int64)
-    table, places, bad = JsonRows([texts[place] for place in given.tolist()], schema, given, on_truncation).chunk()
+    rows = [texts[place] for place in given.tolist()]
+    table, places, bad = JsonRows(rows, schema, given, on_truncation, times).chunk()
     absent = [
         BadRow(int(place), "the value is null (a tombstone)" if texts[place] is None else "the value is blank", "")
         for place in np.setdiff1d(np.arange(len(texts)), given)

@@ -24,6 +24,7 @@ from topologies.io.formats.conform import misfit, refused, too_fine
 from topologies.io.formats.convert import convert
 from topologies.io.formats.isolate import CUT, Converted, Flags, Mask, cut_of, either
 from topologies.io.formats.lines.arrow_times import from_milliseconds, within_calendar
+from topologies.io.formats.lines.declared_times import Times, form_of
 from topologies.io.formats.lines.jsonvalue import (
     Number,
     Object,
@@ -34,6 +35,7 @@ from topologies.io.formats.lines.jsonvalue import (
     list_array,
     parse_json,
     struct_array,
+    timed_column,
 )
 from topologies.io.formats.lines.text import parse_base64, parse_text
 from topologies.io.formats.split import Chunk, OnTruncation
@@ -53,8 +55,10 @@ class JsonRows:
         schema: pa.Schema,
         numbers: npt.NDArray[np.int64],
         on_truncation: OnTruncation = "cut",
+        times: Times = (),
     ) -> None:
-        """``numbers``: those of the rows in their file."""
+        """``numbers``: those of the rows in their file. ``times``: how times are declared to be written, by column."""
+        self.forms = dict(times)
         self.rows, self.schema, self.numbers, self.on_truncation = rows, schema, numbers, on_truncation
         self.whole = b"\n".join(rows)
         self.parts: list[tuple[npt.NDArray[np.int64], pa.Table]] = []
@@ -82,7 +86,7 @@ class JsonRows:
         made, places, aside = self._decoded()
         if not made:
             return aside
-        columns = _Columns()
+        columns = _Columns(self.forms)
         table, flags = columns.table(made, self.schema)
         doubtful = None if flags is None else refused(flags, self.on_truncation)
         rows, whole = self.rows, self.whole
@@ -108,7 +112,7 @@ class JsonRows:
 
     def _decoded(self) -> tuple[list[Any], Sequence[int], list[int]]:
         """The rows that msgspec decodes, their places, and the places of the others."""
-        decode = _decoder(self.schema)
+        decode = _decoder(self.schema, frozenset(self.forms))
         if decode is None:
             return [], [], list(range(len(self.rows)))
         if _is_utf8(self.whole):
@@ -146,12 +150,14 @@ class JsonRows:
         reasons: dict[int, list[str]] = {}
         cut = np.zeros(len(objects), np.bool_)
         for field in self.schema:
-            values, flags = column_of([declared_value(made, field.name) for made in objects], field.type)
+            given = [declared_value(made, field.name) for made in objects]
+            form = self.forms.get(field.name)
+            values, flags = column_of(given, field.type) if form is None else timed_column(given, field.type, form)
             columns.append(values)
             if flags is None:
                 continue
             for index in np.flatnonzero(refused(flags, self.on_truncation)).tolist():
-                reasons.setdefault(index, []).append(_reason(objects[index], field, flags[index]))
+                reasons.setdefault(index, []).append(_reason(objects[index], field, flags[index], form))
             cut = cut | (flags & CUT).astype(np.bool_)
         for index, row_reasons in reasons.items():
             self._turn_away(int(places[index]), "; ".join(row_reasons))
@@ -168,25 +174,26 @@ class JsonRows:
 class _Columns:
     """Decoded values as columns, and how many values were given under each name, at any depth."""
 
-    def __init__(self) -> None:
+    def __init__(self, forms: dict[str, str]) -> None:
         self.given: dict[str, int] = {}
+        self.forms = forms
 
     def table(self, made: list[Any], schema: pa.Schema) -> tuple[pa.Table, Flags | None]:
         """The rows, and their flags."""
         flags: Flags | None = None
         columns: list[pa.Array] = []
         for index, field in enumerate(schema):
-            values, of_column = self._named(list(map(_attribute(index), made)), field)
+            values, of_column = self._named(list(map(_attribute(index), made)), field, self.forms.get(field.name))
             columns.append(values)
             flags = either(flags, of_column)
         return pa.Table.from_arrays(columns, schema=schema), flags
 
-    def _named(self, values: list[Any], field: pa.Field) -> Converted:
+    def _named(self, values: list[Any], field: pa.Field, form: str | None = None) -> Converted:
         absent = values.count(msgspec.UNSET)
         self.given[field.name] = self.given.get(field.name, 0) + len(values) - absent
         if absent:
             values = [None if value is msgspec.UNSET else value for value in values]
-        return self._array(values, field.type)
+        return self._array(values, field.type) if form is None else _timed(values, field.type, form)
 
     def _array(self, values: list[Any], kind: pa.DataType) -> Converted:
         if _kinds.is_list(kind):
@@ -240,18 +247,22 @@ def _is_utf8(data: bytes) -> bool:
 
 
 @lru_cache(maxsize=128)
-def _decoder(schema: pa.Schema) -> Callable[[bytes], Any] | None:
-    """None where msgspec does not know the names, for their quotes or control characters."""
+def _decoder(schema: pa.Schema, raw: frozenset[str]) -> Callable[[bytes], Any] | None:
+    """None where msgspec does not know the names, for their quotes or control characters. ``raw``: the columns that
+    stay JSON."""
     try:
-        return msgspec.json.Decoder(_struct(schema)).decode
+        return msgspec.json.Decoder(_struct(schema, raw)).decode
     except ValueError:
         return None
 
 
-def _struct(fields: pa.Schema | pa.StructType) -> type[msgspec.Struct]:
+def _struct(fields: pa.Schema | pa.StructType, raw: frozenset[str] = frozenset()) -> type[msgspec.Struct]:
     """A class with an attribute f0, f1 ... for each field, UNSET where it is absent."""
     names = {f"f{index}": field.name for index, field in enumerate(fields)}
-    shapes = [(f"f{index}", _shape(field.type), msgspec.UNSET) for index, field in enumerate(fields)]
+    shapes = [
+        (f"f{index}", msgspec.Raw if field.name in raw else _shape(field.type), msgspec.UNSET)
+        for index, field in enumerate(fields)
+    ]
     return msgspec.defstruct("Row", shapes, rename=names, gc=False)
 
 
@@ -291,6 +302,26 @@ def _moments(values: list[Any], kind: pa.DataType) -> Converted:
 
 def _from_text(values: list[Any], kind: pa.DataType) -> Converted:
     return (parse_base64 if _kinds.is_binary(kind) else parse_text)(pa.array(values, pa.string()), kind)
+
+
+def _timed(values: list[Any], kind: pa.DataType, form: str) -> Converted:
+    texts = [None if value is None else _plain_text(bytes(value)) for value in values]
+    if _ODD in texts:
+        given = [None if value is None else cell(bytes(value).decode()) for value in values]
+        return timed_column(given, kind, form)
+    return form_of(form).parse(pa.array(texts, pa.binary()).cast(pa.string()), kind)
+
+
+_ODD = b"\0"
+
+
+def _plain_text(value: bytes) -> bytes | None:
+    """A text without its quotes, or a number; None for null, and ``_ODD`` for another value or one with escapes."""
+    if value[:1] == b'"' and b"\\" not in value:
+        return value[1:-1]
+    if value[:1].isdigit() or value[:1] == b"-":
+        return value
+    return None if value == b"null" else _ODD
 
 
 def _numbers(values: list[Any], kind: pa.DataType) -> Converted:
@@ -343,12 +374,12 @@ def _object(row: bytes) -> Object:
     return value
 
 
-def _reason(made: Object, field: pa.Field, flag: np.bool_ | np.uint8) -> str:
+def _reason(made: Object, field: pa.Field, flag: np.bool_ | np.uint8, form: str | None) -> str:
     if flag == CUT:
         return too_fine(field.name, jsonable(made.get(field.name)))
     if field.name in made.twice:
         return f"column {field.name!r}: the name is given more than once"
-    return misfit(field.name, _python(jsonable(made.get(field.name))), field.type)
+    return misfit(field.name, _python(jsonable(made.get(field.name))), field.type, form)
 
 
 def _python(value: Any) -> Any:

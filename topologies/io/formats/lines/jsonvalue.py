@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from topologies.io.formats.isolate import Converted, Flags, Mask, bad_of, blank, of_lists
+from topologies.io.formats.isolate import Converted, Flags, Mask, bad_of, blank, either, of_lists
+from topologies.io.formats.lines.declared_times import form_of
 from topologies.io.formats.lines.text import parse_base64, parse_text
 
 _kinds = pa.types
@@ -84,6 +85,17 @@ def column_of(values: list[Any], target: pa.DataType) -> Converted:
     parse = parse_base64 if _kinds.is_binary(target) or _kinds.is_large_binary(target) else parse_text
     parsed, unreadable = parse(texts, target)
     return parsed, wrong if unreadable is None else unreadable if wrong is None else wrong | unreadable
+
+
+def timed_column(values: list[Any], target: pa.DataType, form: str) -> Converted:
+    """Parsed values as times that are written in a declared form."""
+    texts, wrong = _simple([_text_for(value, _AS_TIME) for value in values], pa.string())
+    moments, flags = form_of(form).parse(texts, target)
+    return moments, either(wrong, flags)
+
+
+_AS_TIME = pa.timestamp("us")
+"""A type for which numbers are texts too."""
 
 
 def parse_cells(texts: pa.Array, target: pa.DataType) -> Converted:
