@@ -56,6 +56,11 @@ class SortedEvents:
         """Whether events have a key, which their windows then have too."""
         return any(self._keys)
 
+    @property
+    def in_order(self) -> bool:
+        """True if the events were given in order, so that members are places."""
+        return self._order is None
+
     def places(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
         """The indices, among the events as given, of these members."""
         return members if self._order is None else self._order[members]

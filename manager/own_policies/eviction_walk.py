@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from manager.own_policies.trigger_walk import Firing, described
-from manager.own_policies.unit import PolicyFailure, ToldEvents, UnitRecord, call
+from manager.own_policies.unit import Indices, PolicyFailure, ToldEvents, UnitRecord, among, at, call, packed
 from policies.eviction import CountEvictionPolicy, TimeEvictionPolicy
 from policies.protocol import Action, EvictionContext, EvictionPolicy, QueuedEvent, overrides
 from windowing.settings.bounds import Bounds
@@ -30,7 +30,7 @@ class HeldWindow:
 
     reference: int
     """Its end in microseconds."""
-    members: NDArray[np.int64]
+    members: Indices
     """Its events, by their indices among the told ones that are held."""
     by: FiredBy | None = None
     """What fired it."""
@@ -63,7 +63,7 @@ class EvictionWalk:
             if len(members):
                 yield HeldWindow(firing.reference, members, firing.by)
 
-    def _members(self, firing: Firing, stop: int) -> NDArray[np.int64]:
+    def _members(self, firing: Firing, stop: int) -> Indices:
         """The events of a window, among those before index ``stop``."""
         raise NotImplementedError
 
@@ -83,7 +83,7 @@ class AskedEviction(EvictionWalk):
         self._by_columns, self._resets = overrides(policy, "evict_all"), overrides(policy, "reset")
         self._reached = 0
         self._retained: list[int] = []
-        self._columns: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._columns: Indices = range(0)
         self._event = QueuedEvent(0, 0, held.lists, 0, held.streams)
 
     @property
@@ -91,11 +91,11 @@ class AskedEviction(EvictionWalk):
         return self._context.state
 
     @cached_property
-    def _lists(self) -> tuple[list[int], list[int], list[int]]:
+    def _lists(self) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
         """The numbers, times and places of the events, for hooks that are called event by event."""
-        return self._numbers.tolist(), self._held.times.tolist(), self._held.places.tolist()
+        return self._numbers.tolist(), self._held.times.tolist(), self._held.rows
 
-    def _members(self, firing: Firing, stop: int) -> NDArray[np.int64]:
+    def _members(self, firing: Firing, stop: int) -> Indices:
         context = self._context
         self._track(firing.stop)
         context.time = context.reference = firing.reference
@@ -103,19 +103,20 @@ class AskedEviction(EvictionWalk):
         members = self._by_arrays(stop) if self._by_columns else self._one_by_one(stop)
         context.fired, context.fired_count = firing.reference, firing.stop
         if self._resets:
-            call(self, "reset", f"the window that ends at {show(firing.reference)}", context)
+            call(self, "reset", self._about, context)
         return members
 
     def _track(self, until: int) -> None:
         """Tell the events before a number that have not been told yet."""
-        record = self.record
-        low, high = np.searchsorted(self._numbers, (record.tracked, until)).tolist()
-        record.tracked = max(record.tracked, until)
-        if low == high or not (self._tracks or self._tracks_all):
+        record, context = self.record, self._context
+        before, record.tracked = record.tracked, max(record.tracked, until)
+        if not (self._tracks or self._tracks_all):
             return
-        context = self._context
+        low, high = np.searchsorted(self._numbers, (before, until)).tolist()
+        if low == high:
+            return
         if self._tracks_all:
-            events = self._held.part(low, high).columns(self._numbers[low:high])
+            events = self._held.columns(range(low, high), self._numbers[low:high])
             context.count = int(self._numbers[high - 1]) + 1
             context.time = context.reference = int(self._held.times[high - 1])
             call(self, "track_all", f"events {self._numbers[low]} to {self._numbers[high - 1]}", events, context)
@@ -131,7 +132,7 @@ class AskedEviction(EvictionWalk):
         except Exception as error:
             raise PolicyFailure(self.policy, "track", event, self.key, error) from error
 
-    def _one_by_one(self, stop: int) -> NDArray[np.int64]:
+    def _one_by_one(self, stop: int) -> Indices:
         retained, (numbers, times, places) = self._retained, self._lists
         retained.extend(range(self._reached, stop))
         self._reached = max(self._reached, stop)
@@ -162,40 +163,51 @@ class AskedEviction(EvictionWalk):
         except Exception as error:
             raise PolicyFailure(self.policy, "evict", event, self.key, error) from error
         self._retained = left
-        return np.array(members, np.int64)
+        return packed(np.array(members, np.int64))
 
-    def _by_arrays(self, stop: int) -> NDArray[np.int64]:
-        asked = np.concatenate([self._columns, np.arange(self._reached, max(stop, self._reached))])
+    def _by_arrays(self, stop: int) -> Indices:
+        asked = _with_those_behind(self._columns, self._reached, stop)
         self._reached = max(self._reached, stop)
         if not len(asked):
             return asked
-        about = f"the window that ends at {show(self._context.reference)}"
-        run = int(asked[-1]) - int(asked[0]) == len(asked) - 1  # they ascend, so they follow each other
-        which = slice(int(asked[0]), int(asked[-1]) + 1) if run else asked
-        events = self._held.picked(which).columns(self._numbers[which])
-        actions = call(self, "evict_all", about, events, self._context)
-        good = isinstance(actions, np.ndarray) and actions.dtype.kind in "iu" and actions.shape == asked.shape
-        if not good or actions.min() < _EXPIRE or actions.max() > _STOP:
+        which = at(asked)
+        events = self._held.columns(asked, self._numbers[which])
+        try:
+            actions = self.policy.evict_all(events, self._context)
+        except Exception as error:
+            raise PolicyFailure(self.policy, "evict_all", self._about, self.key, error) from error
+        good = isinstance(actions, np.ndarray) and actions.dtype.kind in "iu" and actions.shape == (len(asked),)
+        most = int(actions.max()) if good else 0
+        if not good or most > _STOP or actions.min() < _EXPIRE:
             said = f"it answered {described(actions)}; the answer is an Action for each of {len(asked)} events"
             raise PolicyFailure(
-                self.policy, "evict_all", about, self.key, f"{said}: np.where(good, Action.PROCESS, Action.EXPIRE)"
+                self.policy,
+                "evict_all",
+                self._about,
+                self.key,
+                f"{said}: np.where(good, Action.PROCESS, Action.EXPIRE)",
             )
-        if actions.max() == _STOP:
+        if most == _STOP:
             actions = np.where(np.arange(len(actions)) >= np.argmax(actions == _STOP), _KEEP, actions)
-        gone, members = actions == _EXPIRE, actions == _PROCESS
-        self.expired[which] |= gone
-        self._columns = asked[~gone]
-        return asked if members.all() else asked[members]
+        left = actions != _EXPIRE
+        self.expired[which] |= ~left
+        self._columns = among(asked, left)
+        return among(asked, actions == _PROCESS)
+
+    @property
+    def _about(self) -> str:
+        """The window that is decided about, in words."""
+        return f"the window that ends at {show(self._context.reference)}"
 
 
 class CountedEviction(EvictionWalk):
     """``CountEvictionPolicy`` besides a trigger of a user's own: the last events up to the one that fires."""
 
-    def _members(self, firing: Firing, stop: int) -> NDArray[np.int64]:
+    def _members(self, firing: Firing, stop: int) -> Indices:
         assert isinstance(self.policy, CountEvictionPolicy)
         start = int(np.searchsorted(self._numbers, firing.stop - self.policy.length.value))
         self.expired[:start] = True
-        return np.arange(start, stop)
+        return range(start, stop)
 
     def clear(self) -> None:
         assert isinstance(self.policy, CountEvictionPolicy)
@@ -206,10 +218,10 @@ class CountedEviction(EvictionWalk):
 class TimedEviction(EvictionWalk):
     """``TimeEvictionPolicy`` besides a trigger of a user's own: the events of a length of time up to the firing."""
 
-    def _members(self, firing: Firing, stop: int) -> NDArray[np.int64]:
+    def _members(self, firing: Firing, stop: int) -> Indices:
         assert isinstance(self.policy, TimeEvictionPolicy)
         self._expire(firing.reference, stop)
-        return np.flatnonzero(~self.expired[:stop])
+        return packed(np.flatnonzero(~self.expired[:stop]))
 
     def clear(self) -> None:
         if self.record.time is not None:
@@ -220,6 +232,17 @@ class TimedEviction(EvictionWalk):
         start = reference - self.policy.length.micros
         times = self._held.times[:stop]
         self.expired[:stop] |= times <= start if self.policy.bounds is Bounds.END else times < start
+
+
+def _with_those_behind(before: Indices, start: int, stop: int) -> Indices:
+    """Indices that ascend, and behind them those from ``start`` to ``stop``."""
+    if start >= stop:
+        return before
+    if not len(before):
+        return range(start, stop)
+    if isinstance(before, range) and before.stop == start:
+        return range(before.start, stop)
+    return np.concatenate([np.asarray(before), np.arange(start, stop)])
 
 
 def is_asked(policy: EvictionPolicy) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from manager.keyed.key_states import KeyRecord, KeyStates
 from manager.keyed.sorted_events import SortedEvents
 from manager.own_policies.eviction_walk import HeldWindow, eviction_walk, is_asked
 from manager.own_policies.trigger_walk import Firing, trigger_walk
-from manager.own_policies.unit import PolicyFailure, ToldEvents, UnitRecord
+from manager.own_policies.unit import Indices, PolicyFailure, ToldEvents, UnitRecord, among, at, packed
 from manager.storage.segments.take_rows import take_rows
 from policies.marks import NONE
 from policies.protocol import EvictionPolicy, Policy, QueuedEvent, TriggerPolicy, overrides
@@ -39,7 +40,7 @@ class _Found:
     reference: int
     hash: int
     key: Any
-    members: NDArray[np.int64]
+    members: Indices
     by: FiredBy | None
 
 
@@ -73,24 +74,26 @@ class PolicyWindows:
         count, arrange = len(events), self._sorted._sorted
         self._times = self._sorted.live.starts
         self._places = self._sorted.places(np.arange(count))
-        hashes = self._sorted.hashes
-        self._hashes = np.full(count, _NO_KEY, np.int64) if hashes is None or not key else hashes
+        self._in_order = self._sorted.in_order
+        self._hashes = self._sorted.hashes if key else None
         self._numbers = np.full(count, -1, np.int64) if events.numbers is None else arrange(events.numbers).copy()
         self._gone = np.zeros(count, np.bool_) if events.gone is None else arrange(events.gone).copy()
         self._last = np.zeros(count, np.bool_) if events.last is None else arrange(events.last).copy()
         self._new = new
         self.reached: int | None = None
         """How far time has come in the units that were evaluated, in microseconds; None where it was in none."""
-        waiting = np.sort(self._places[self._waiting])
-        self._all_columns = _Columns(events.payload)
-        self._fresh, self._fresh_columns = waiting, self._all_columns
-        if 2 * len(waiting) > count:
-            self._fresh = np.arange(count)
-        else:
-            self._fresh_columns = _Columns(take_rows(events.payload, waiting))
+        waiting = self._waiting
         names = [] if len(streams) == 1 else self._sorted.streams_of(np.arange(count))
         self._streams = _as_given(names, self._places)
-        self._fresh_streams = [self._streams[place] for place in self._fresh.tolist()] if names else []
+        self._all_columns = self._fresh_columns = _Columns(events.payload)
+        self._fresh: NDArray[np.int64] | None = None
+        """The places of the events that have not been told, in order, where few of many have not; else None. Only their
+        values are made Python values for the trigger."""
+        self._fresh_streams = self._streams
+        if 2 * np.count_nonzero(waiting) <= count:
+            self._fresh = np.sort(self._places[waiting])
+            self._fresh_columns = _Columns(take_rows(events.payload, self._fresh))
+            self._fresh_streams = [self._streams[place] for place in self._fresh.tolist()] if names else []
 
     @property
     def accounts(self) -> Accounts:
@@ -114,7 +117,7 @@ class PolicyWindows:
     @property
     def still_open(self) -> int:
         """Number of units with events that are in no window yet and may still be in one."""
-        return len(np.unique(self._hashes[~self._gone & ~self._sorted.seen]))
+        return len(self._units_of(~self._gone & ~self._sorted.seen))
 
     def flags(self) -> NDArray[np.uint8]:
         """The flags (SEEN, GONE, LAST) of each event, in the order given."""
@@ -134,31 +137,31 @@ class PolicyWindows:
         for (unit, (low, high, key)), text in zip(units.items(), texts, strict=True):
             found.extend(self._evaluate(unit, low, high, key, text, frontier))
         found.sort(key=lambda window: (window.reference, window.hash))  # stable: windows of a unit stay in order
-        before: dict[int, NDArray[np.int64]] = {}
+        before: dict[int, Indices] = {}
         windowed = np.zeros(len(self._times), np.bool_)
         for window in found:
             previous = before.get(window.hash)
             if previous is None:
                 low, high = self._block(window.hash)
-                previous = low + np.flatnonzero(self._last[low:high])
+                previous = among(range(low, high), self._last[low:high])
             before[window.hash] = window.members
-            windowed[window.members] = True
+            windowed[at(window.members)] = True
             yield self._shown(window, previous)
         for unit, members in before.items():
             low, high = self._block(unit)
             self._last[low:high] = False
-            self._last[members] = True
+            self._last[at(members)] = True
         self._sorted.count("windowed", windowed & ~self._sorted.seen)
         self._sorted.seen |= windowed
         self._sorted.leave_out(self._gone)
 
-    def _shown(self, window: _Found, previous: NDArray[np.int64]) -> TupleWindow:
+    def _shown(self, window: _Found, previous: Indices) -> TupleWindow:
         members = window.members
         return TupleWindow(
             self._source,
-            _as_range(members),
-            _as_range(_without(members, previous)),
-            _as_range(_without(previous, members)),
+            members,
+            _without(members, previous),
+            _without(previous, members),
             self._start(window),
             window.reference,
             self._task,
@@ -187,7 +190,7 @@ class PolicyWindows:
             ready |= self._waiting & (self._times <= frontier)
         if self._by_arrival:
             ready |= self._places >= self._new
-        chosen = np.unique(self._hashes[ready]).tolist()
+        chosen = self._units_of(ready)
         if frontier is not None:
             chosen = list(dict.fromkeys([*chosen, *self.records.due(frontier, all_at_end=True)]))
         blocks = [self._block(unit) for unit in chosen]
@@ -200,10 +203,18 @@ class PolicyWindows:
             for unit, (low, high) in zip(chosen, blocks, strict=True)
         }
 
+    def _units_of(self, which: NDArray[np.bool_]) -> list[int]:
+        """The hashes of the units that some of the events, by a mask, are of; in order."""
+        if self._hashes is None:
+            return [_NO_KEY] if which.any() else []
+        hashes = self._hashes[which]
+        heads: list[int] = hashes[np.flatnonzero(np.diff(hashes, prepend=hashes[:1] - 1))].tolist()
+        return heads
+
     def _block(self, unit: int) -> tuple[int, int]:
         """Where the events of a unit begin and end."""
-        if not self._sorted.keyed:
-            return 0, len(self._hashes)
+        if self._hashes is None:
+            return 0, len(self._times)
         if self._starts is None:
             heads = np.flatnonzero(np.diff(self._hashes, prepend=self._hashes[:1] - 1)).tolist()
             ends = [*heads[1:], len(self._hashes)] if heads else []
@@ -217,12 +228,9 @@ class PolicyWindows:
         record = self._begun(key, UnitRecord.from_text(text) if text else None)
         reach = self.eviction.reach
         trigger = trigger_walk(self.trigger, record, key, None if reach is None else reach.micros)
-        numbers = self._numbers[low:high]
-        old = np.flatnonzero((numbers >= 0) & ~self._gone[low:high])
-        old = low + old[np.argsort(numbers[old], kind="stable")]
-        told = [old]
+        told = [self._told_before(low, high)]
         for positions, fires in self._in_turn(low, high, key, frontier):
-            self._numbers[positions] = record.count + np.arange(len(positions))
+            self._numbers[at(positions)] = np.arange(record.count, record.count + len(positions))
             told.append(positions)
             trigger.tell(self._told(positions))
             if fires:
@@ -230,7 +238,7 @@ class PolicyWindows:
         if frontier is not None:
             trigger.pass_until(frontier)
         if trigger.firings or not self._asks_eviction:
-            positions = np.concatenate(told)
+            positions = _one_after_another(told)
             yield from self._evicted(unit, key, record, positions, trigger.firings)
         record.trigger = trigger.state
         if record.time is not None:
@@ -242,23 +250,33 @@ class PolicyWindows:
         place = int(self._places[low]) if low < high else -1
         self.records.put(unit, KeyRecord(timer=timer, cache=record.to_text()), place)
 
+    def _told_before(self, low: int, high: int) -> Indices:
+        """The positions of the events of a unit that have been told in earlier batches, in order of their numbers."""
+        numbers = self._numbers[low:high]
+        old = among(range(low, high), (numbers >= 0) & ~self._gone[low:high])
+        numbers = self._numbers[at(old)]
+        if (numbers[1:] > numbers[:-1]).all():
+            return old
+        return np.asarray(old)[np.argsort(numbers, kind="stable")]
+
     def _evicted(
-        self, unit: int, key: Any, record: UnitRecord, positions: NDArray[np.int64], firings: Sequence[Firing]
+        self,
+        unit: int,
+        key: Any,
+        record: UnitRecord,
+        positions: Indices,
+        firings: Sequence[Firing],
     ) -> Iterator[_Found]:
         """Yield the windows that hold events, of the told ones at these positions; what expires is gone."""
-        held = ToldEvents(
-            self._times[positions],
-            self._places[positions],
-            self._all_columns.lists,
-            self._all_columns.arrays,
-            self._streams,
-        )
-        eviction = eviction_walk(self.eviction, record, key, held, self._numbers[positions])
+        columns, index = self._all_columns, at(positions)
+        places = positions if self._in_order else self._places[index]
+        held = ToldEvents(self._times[index], places, columns.lists, columns.arrays, self._streams)
+        eviction = eviction_walk(self.eviction, record, key, held, self._numbers[index])
         for window in eviction.windows(firings):
             yield self._found(window, unit, key, positions)
         eviction.clear()
         record.eviction = eviction.state
-        self._gone[positions[eviction.expired]] = True
+        self._gone[index] |= eviction.expired
 
     def _begun(self, key: Any, stored: UnitRecord | None) -> UnitRecord:
         """The record of a unit: a new one, or the stored one with the names of states that are declared now."""
@@ -278,28 +296,35 @@ class PolicyWindows:
         return record
 
     @staticmethod
-    def _found(window: HeldWindow, unit: int, key: Any, positions: NDArray[np.int64]) -> _Found:
-        return _Found(window.reference, unit, key, np.sort(positions[window.members]), window.by)
+    def _found(window: HeldWindow, unit: int, key: Any, positions: Indices) -> _Found:
+        members = window.members
+        if not isinstance(positions, range):
+            found: Indices = packed(np.sort(positions[at(members)]))
+        elif isinstance(members, range):
+            found = positions[members.start : members.stop]
+        else:
+            found = members + positions.start
+        return _Found(window.reference, unit, key, found, window.by)
 
-    def _told(self, positions: NDArray[np.int64]) -> ToldEvents:
+    def _told(self, positions: Indices) -> ToldEvents:
         """Events that are told now, as the trigger sees them."""
-        ranks = self._places[positions]
-        if len(self._fresh) < len(self._times):
-            ranks = np.searchsorted(self._fresh, ranks)
-        columns = self._fresh_columns
-        return ToldEvents(self._times[positions], ranks, columns.lists, columns.arrays, self._fresh_streams)
+        index, columns = at(positions), self._fresh_columns
+        ranks = positions if self._in_order else self._places[index]
+        if self._fresh is not None:
+            ranks = np.searchsorted(self._fresh, np.asarray(ranks))
+        return ToldEvents(self._times[index], ranks, columns.lists, columns.arrays, self._fresh_streams)
 
-    def _in_turn(self, low: int, high: int, key: Any, frontier: int | None) -> Iterator[tuple[NDArray[np.int64], bool]]:
+    def _in_turn(self, low: int, high: int, key: Any, frontier: int | None) -> Iterator[tuple[Indices, bool]]:
         """Yield the events of a unit that are to be told, in order: (positions, whether an event on arrival fires
         behind them)."""
-        waiting = low + np.flatnonzero((self._numbers[low:high] < 0) & ~self._gone[low:high])
+        waiting = among(range(low, high), (self._numbers[low:high] < 0) & ~self._gone[low:high])
         if self._by_arrival:
-            for last in self._firing_arrivals(waiting, key):
-                arrived = self._places[waiting] <= last
-                yield waiting[arrived], True
-                waiting = waiting[~arrived]
+            for last in self._firing_arrivals(np.asarray(waiting, np.int64), key):
+                arrived = self._places[at(waiting)] <= last
+                yield among(waiting, arrived), True
+                waiting = among(waiting, ~arrived)
         if frontier is not None:
-            yield waiting[self._times[waiting] <= frontier], False
+            yield among(waiting, self._times[at(waiting)] <= frontier), False
 
     def _firing_arrivals(self, waiting: NDArray[np.int64], key: Any) -> Iterator[int]:
         """Yield the places of the new events that fire on arrival."""
@@ -307,7 +332,7 @@ class PolicyWindows:
         new = new[np.argsort(self._places[new])]
         told = self._told(new)
         event = QueuedEvent(-1, 0, told.lists, 0, told.streams)
-        asked = zip(told.times.tolist(), told.places.tolist(), self._places[new].tolist(), strict=True)
+        asked = zip(told.times.tolist(), told.rows, self._places[new].tolist(), strict=True)
         for time, rank, place in asked:
             event.timestamp, event._index = time, rank
             try:
@@ -361,8 +386,8 @@ class _Positions:
         self.stream_names = events.stream_names
 
     def table(self, members: range | NDArray[np.int64]) -> pa.Table:
-        payload, in_order = self._events.payload, self._events._order is None
-        if in_order and isinstance(members, range):
+        payload = self._events.payload
+        if self._events.in_order and isinstance(members, range):
             return payload.slice(members.start, len(members))
         return take_rows(payload, self._events.places(np.asarray(members, np.int64)))
 
@@ -374,18 +399,26 @@ class _Positions:
         return self._events.stream_codes(np.asarray(members, np.int64))
 
 
-def _without(members: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Positions, ascending, without those that are among others, ascending too."""
-    apart = not len(members) or not len(others) or others[-1] < members[0] or members[-1] < others[0]
-    return members if apart else members[np.isin(members, others, invert=True, assume_unique=True)]
+def _without(members: Indices, others: Indices) -> Indices:
+    """Positions without those that are among others."""
+    if not len(members) or not len(others) or others[-1] < members[0] or members[-1] < others[0]:
+        return members
+    if not isinstance(members, range):
+        return packed(members[np.isin(members, others, invert=True, assume_unique=True)])
+    if isinstance(others, range) and others.start <= members.start:
+        return range(min(others.stop, members.stop), members.stop)
+    if isinstance(others, range) and others.stop >= members.stop:
+        return range(members.start, others.start)
+    return among(members, np.isin(np.arange(members.start, members.stop), np.asarray(others), invert=True))
 
 
-def _as_range(members: NDArray[np.int64]) -> range | NDArray[np.int64]:
-    """Positions as a range where they follow each other."""
-    if not len(members):
-        return range(0)
-    low, high = int(members[0]), int(members[-1]) + 1
-    return range(low, high) if high - low == len(members) else members
+def _one_after_another(parts: Sequence[Indices]) -> Indices:
+    """The positions of all parts, one part after another."""
+    parts = [part for part in parts if len(part)]
+    runs = [part for part in parts if isinstance(part, range)]
+    if len(runs) == len(parts) and all(before.stop == part.start for before, part in pairwise(runs)):
+        return range(runs[0].start, runs[-1].stop) if runs else range(0)
+    return np.concatenate([np.asarray(part) for part in parts])
 
 
 def _as_given(names: Sequence[str], places: NDArray[np.int64]) -> list[str]:

@@ -126,7 +126,7 @@ class AskedTrigger(TriggerWalk):
         event = QueuedEvent(0, 0, told.lists, 0, told.streams)
         due, now, count = record.next_moment, context.time, context.count
         try:
-            for time, place in zip(told.times.tolist(), told.places.tolist(), strict=True):
+            for time, place in zip(told.times.tolist(), told.rows, strict=True):
                 if due is not None and due < time:
                     self._pass(time)
                     due, now = record.next_moment, context.time
@@ -219,30 +219,30 @@ class AskedTrigger(TriggerWalk):
                 record.next_end = self._multiple(now, every)
             due, high = record.next_moment, len(told)
             if due is not None:
-                later = told.times[low:] > due
-                high = low + int(np.argmax(later)) if later.any() else high
-            self._tell_piece(told.part(low, high), now)
+                high = max(int(np.searchsorted(told.times, due, "right")), low + 1)
+            self._tell_piece(told, low, high, now)
             low = high
 
-    def _tell_piece(self, told: ToldEvents, now: int) -> None:
-        record, context, count = self.record, self._context, self.record.count
+    def _tell_piece(self, told: ToldEvents, low: int, high: int, now: int) -> None:
+        """Tell the events from index ``low`` to ``high``, whose times ascend."""
+        record, context, count, size = self.record, self._context, self.record.count, high - low
         context.time, context.count = now, count
-        reached = np.maximum(np.maximum.accumulate(told.times), now)
-        about = f"events {count} to {count + len(told) - 1}"
-        fires = call(self, "track_all", about, told.columns(np.arange(count, count + len(told))), context)
-        if not isinstance(fires, np.ndarray) or fires.dtype != np.bool_ or fires.shape != (len(told),):
-            said = f"it answered {described(fires)}; the answer is an array of bool, one for each of {len(told)} events"
+        about = f"events {count} to {count + size - 1}"
+        events = told.columns(range(low, high), np.arange(count, count + size))
+        fires = call(self, "track_all", about, events, context)
+        if not isinstance(fires, np.ndarray) or fires.dtype != np.bool_ or fires.shape != (size,):
+            said = f"it answered {described(fires)}; the answer is an array of bool, one for each of {size} events"
             raise PolicyFailure(self.policy, "track_all", about, self.key, said)
         if context.wake_at != self._wake:
             said = "it set wake_at, which is for rules that decide event by event; use every here"
             raise PolicyFailure(self.policy, "track_all", about, self.key, said)
-        for index in np.flatnonzero(fires).tolist():
-            self._fired(int(reached[index]), count + index + 1, FiredBy.EVENT)
-        before, record.time = record.time, int(reached[-1])
-        tied = np.flatnonzero(told.times != record.time)
-        whole = not len(tied) and before == record.time
-        record.ties = (record.ties if whole else 0) + len(told) - (int(tied[-1]) + 1 if len(tied) else 0)
-        record.count = context.count = count + len(told)
+        times, stops = told.times[low:high], np.flatnonzero(fires)
+        for time, stop in zip(times[stops].tolist(), (stops + count + 1).tolist(), strict=True):
+            self._fired(max(time, now), stop, FiredBy.EVENT)
+        before, record.time = record.time, max(int(times[-1]), now)
+        tied = size - int(np.searchsorted(times, record.time))
+        record.ties = tied + (record.ties if tied == size and before == record.time else 0)
+        record.count = context.count = count + size
         context.time, context.fired, context.fired_count = record.time, record.fired, record.fired_count
 
 

@@ -92,13 +92,43 @@ class UnitRecord:
         return end if wake is None else wake if end is None else min(wake, end)
 
 
+Indices = range | np.ndarray
+"""Indices of events: a range where they follow each other, which costs nothing, else an array."""
+
+
+def packed(indices: NDArray[np.int64]) -> Indices:
+    """Indices that ascend, as a range where they follow each other."""
+    if not len(indices):
+        return range(0)
+    low, high = int(indices[0]), int(indices[-1]) + 1
+    return range(low, high) if high - low == len(indices) else indices
+
+
+def at(indices: Indices) -> slice | NDArray[np.int64]:
+    """Indices as what picks them from an array."""
+    return slice(indices.start, indices.stop) if isinstance(indices, range) else indices
+
+
+def among(indices: Indices, which: NDArray[np.bool_]) -> Indices:
+    """Those of the indices that a mask picks."""
+    count = int(np.count_nonzero(which))
+    if count == len(indices):
+        return indices
+    if not isinstance(indices, range):
+        return packed(indices[which])
+    first = int(which.argmax())
+    if which[first : first + count].all():
+        return range(indices.start + first, indices.start + first + count)
+    return np.flatnonzero(which) + indices.start
+
+
 @dataclass(frozen=True)
 class ToldEvents:
     """Events in the order in which they are told; arrays of equal length."""
 
     times: NDArray[np.int64]
-    places: NDArray[np.int64]
-    """The place of each in the columns."""
+    places: Indices
+    """The place of each in the columns; a range where they follow each other."""
     lists: Mapping[str, Sequence[Any]]
     """The columns as Python values, made when one is asked for; of these events and others."""
     arrays: Mapping[str, NDArray[Any]]
@@ -109,18 +139,20 @@ class ToldEvents:
     def __len__(self) -> int:
         return len(self.times)
 
-    def part(self, start: int, stop: int) -> ToldEvents:
-        """Some of them, one after another."""
-        return ToldEvents(self.times[start:stop], self.places[start:stop], self.lists, self.arrays, self.streams)
+    @property
+    def rows(self) -> Sequence[int]:
+        """The place of each, as Python numbers."""
+        return self.places if isinstance(self.places, range) else self.places.tolist()
 
-    def columns(self, numbers: NDArray[np.int64]) -> QueuedEvents:
-        """The events, which have these numbers, as columns."""
-        places = self.places
-        run = len(places) > 0 and int(places[-1]) - int(places[0]) == len(places) - 1
-        run = run and bool((places[1:] > places[:-1]).all())
-        where = slice(int(places[0]), int(places[-1]) + 1) if run else places
-        return QueuedEvents(numbers, self.times, self.arrays, where)
+    def columns(self, which: Indices, numbers: NDArray[np.int64]) -> QueuedEvents:
+        """The events at these indices, which have these numbers, as columns."""
+        index = at(which)
+        places = self.places[index] if isinstance(index, slice) else np.asarray(self.places)[index]
+        return QueuedEvents(_read_only(numbers), _read_only(self.times[index]), self.arrays, at(places))
 
-    def picked(self, which: slice | NDArray[np.int64]) -> ToldEvents:
-        """Those at these indices."""
-        return ToldEvents(self.times[which], self.places[which], self.lists, self.arrays, self.streams)
+
+def _read_only(array: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A view that a policy cannot write to: the array is what the engine goes by."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

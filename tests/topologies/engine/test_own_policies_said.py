@@ -523,3 +523,18 @@ class Unit:
 
 def test_policies_can_be_run_without_a_topology() -> None:
     assert Unit(OnNine(), ROWS).fired == [[0, 1, 2], [0, 1, 2, 3, 4]]
+
+
+def test_a_policy_on_arrays_cannot_change_what_the_engine_goes_by() -> None:
+    class Shifts(OnNine):
+        def track_all(self, events: QueuedEvents, context: TriggerContext) -> Any:
+            events.timestamps[:] = 0
+            return np.zeros(len(events), np.bool_)
+
+    class Renumbers(All):
+        def evict_all(self, events: QueuedEvents, context: EvictionContext) -> Any:
+            events.numbers[:] = 0
+            return np.full(len(events), Action.PROCESS)
+
+    assert "ValueError: assignment destination is read-only" in failing(trigger=Shifts(), eviction=All())
+    assert "ValueError: assignment destination is read-only" in failing(trigger=OnNine(), eviction=Renumbers())
