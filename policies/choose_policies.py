@@ -23,7 +23,7 @@ from policies.eviction import (
     WatermarkCountEvictionPolicy,
     WatermarkTimeEvictionPolicy,
 )
-from policies.protocol import EvictionPolicy, Policy, TriggerPolicy, is_own, overrides
+from policies.protocol import EvictionPolicy, Policy, TriggerPolicy, forget_after, is_own, overrides
 from policies.trigger import (
     CountTriggerPolicy,
     TimeTriggerPolicy,
@@ -59,6 +59,7 @@ def choose_policies(settings: WindowSettings, *, event_time: bool) -> tuple[Evic
     trigger = _trigger(settings, event_time) if settings.trigger is None else settings.trigger
     for policy, kind in ((eviction, EvictionPolicy), (trigger, TriggerPolicy)):
         _check(policy, kind)
+    _check_forgetting(eviction, trigger)
     if trigger.event_time is True and not event_time:
         raise ConfigError(
             f"{trigger!r} follows the watermark, and the bolt has no event time",
@@ -110,6 +111,7 @@ def _check(policy: object, kind: type[Policy]) -> None:
         )
     for name in ("reach",) if kind is EvictionPolicy else ("every", "offset"):
         _check_extent(policy, name)
+    _check_extent(policy, "forget_after")
     firing = ("track", "track_all", "on_time", "on_arrival", "on_end")
     needed = ("evict", "evict_all") if kind is EvictionPolicy else firing
     built_in = any(each.__module__ in ("policies.eviction", "policies.trigger") for each in type(policy).__mro__)
@@ -140,6 +142,25 @@ def _check_extent(policy: Policy, name: str) -> None:
         why="it is a length of time" + ("" if name == "offset" else ", longer than none; or None"),
         do=f"write {name} = minutes(1)",
     )
+
+
+def _check_forgetting(eviction: EvictionPolicy, trigger: TriggerPolicy) -> None:
+    """Raise ConfigError where a key would be forgotten before its windows have fired."""
+    least = forget_after(eviction, trigger)
+    if least is None:
+        return
+    needed = {
+        f"{type(trigger).__name__}.every": trigger.every,
+        f"{type(eviction).__name__}.reach": eviction.reach,
+        "the slide": trigger.slide if isinstance(trigger, TimeTriggerPolicy) else None,
+    }
+    for name, long in needed.items():
+        if long is not None and long.micros > least.micros:
+            raise ConfigError(
+                f"forget_after, {least}, is shorter than {name}, {long}",
+                why="a key would be forgotten, with its events, before a window fires that may hold them",
+                do=f"let forget_after be {long} or more",
+            )
 
 
 def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[WindowAssigner, ...]:

@@ -193,8 +193,14 @@ class Policy:
             )
         return frozenset(name.strip() for name in names if name.strip())
 
+    forget_after: Duration | None = None
+    """How long a key (a task, without ``with_key``) may be without an event; None for ever. Then, after the moments up
+    to that one, ``on_end`` is called, and all that is kept of the key is forgotten: both states, its events and their
+    number. Its next event is its first. If both policies say it, the shorter time counts."""
+
     def start(self, state: dict[str, Any]) -> None:
-        """Called once for each task or key, before its first event: sets what its state is to be then.
+        """Called once for each task or key, before its first event: sets what its state is to be then. Called again
+        before the first event after the key was forgotten.
 
         Before it, numbers are 0, and texts, lists and dicts empty.
         """
@@ -307,7 +313,10 @@ class TriggerPolicy(Policy):
 
     def on_end(self, context: TriggerContext) -> Answer:
         """Called at the end of the streams, after all events and moments. True fires a window that ends with the last
-        event. Without it nothing fires then, and the events that are in no window stay ``pending``."""
+        event. Without it nothing fires then, and the events that are in no window stay ``pending``.
+
+        With ``forget_after`` it is called when the key is forgotten, at that moment; at the end of the streams all keys
+        are. Events that are in no window are then ``purged``."""
         return False
 
     def reset(self, context: TriggerContext) -> None:
@@ -316,6 +325,12 @@ class TriggerPolicy(Policy):
 
 Answer = bool | Fire
 """What a trigger answers."""
+
+
+def forget_after(*policies: Policy) -> Duration | None:
+    """How long a key or task may be without an event before it is forgotten; None for ever."""
+    given = [each.forget_after for each in policies if each.forget_after is not None]
+    return min(given, key=lambda each: each.micros, default=None)
 
 
 def overrides(policy: Policy, *hooks: str) -> bool:

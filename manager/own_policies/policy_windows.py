@@ -16,11 +16,12 @@ from manager.keyed.held import GONE, LAST, SEEN, Held
 from manager.keyed.key_states import KeyRecord, KeyStates
 from manager.keyed.sorted_events import SortedEvents
 from manager.own_policies.eviction_walk import HeldWindow, eviction_walk, is_asked
-from manager.own_policies.trigger_walk import Firing, trigger_walk
+from manager.own_policies.trigger_walk import Firing, TriggerWalk, trigger_walk
 from manager.own_policies.unit import Indices, PolicyFailure, ToldEvents, UnitRecord, among, at, packed
 from manager.storage.segments.take_rows import take_rows
+from manager.triggered.evaluation import Forgotten
 from policies.marks import NONE
-from policies.protocol import EvictionPolicy, Policy, QueuedEvent, TriggerPolicy, overrides
+from policies.protocol import EvictionPolicy, Policy, QueuedEvent, TriggerPolicy, forget_after, overrides
 from windowing.bolts.bolt_state import new_state
 from windowing.settings.triggers import FiredBy
 from windowing.time.timestamps import show
@@ -42,6 +43,40 @@ class _Found:
     key: Any
     members: Indices
     by: FiredBy | None
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """A unit that is forgotten."""
+
+    reference: int
+    hash: int
+    key: Any
+
+
+class _Life:
+    """A unit from its first event until it is forgotten: its record, its trigger, and what it has been told."""
+
+    def __init__(self, record: UnitRecord, trigger: TriggerWalk, told: Indices, forget_after: int | None) -> None:
+        self.record, self.trigger, self.told, self._forget_after = record, trigger, [told], forget_after
+
+    @property
+    def end(self) -> int | None:
+        """The moment at which it is forgotten, if no event comes up to then."""
+        touched = self.record.touched
+        return None if touched is None or self._forget_after is None else touched + self._forget_after
+
+    def outlives(self, times: NDArray[np.int64]) -> int:
+        """How many events, of these times in order, come before it is forgotten; takes note of them."""
+        record = self.record
+        if self._forget_after is None or not len(times):
+            return len(times)
+        reached = times if record.time is None else np.maximum(times, record.time)
+        silent = np.diff(reached, prepend=reached[:1] if record.touched is None else record.touched)
+        over = silent > self._forget_after
+        count = int(over.argmax()) if over.any() else len(times)
+        record.touched = int(reached[count - 1]) if count else record.touched
+        return count
 
 
 class PolicyWindows:
@@ -69,6 +104,8 @@ class PolicyWindows:
         self.eviction, self.trigger, self.records, self._task = eviction, trigger, records, task
         self._by_arrival = event_time and overrides(trigger, "on_arrival")
         self._asks_eviction = is_asked(eviction)
+        silent = forget_after(eviction, trigger)
+        self._forget_after = None if silent is None else silent.micros
         self._sorted = SortedEvents(events, streams, (tuple(key),) * len(streams) if key else ())
         self._source = _Positions(self._sorted)
         count, arrange = len(events), self._sorted._sorted
@@ -79,6 +116,7 @@ class PolicyWindows:
         self._numbers = np.full(count, -1, np.int64) if events.numbers is None else arrange(events.numbers).copy()
         self._gone = np.zeros(count, np.bool_) if events.gone is None else arrange(events.gone).copy()
         self._last = np.zeros(count, np.bool_) if events.last is None else arrange(events.last).copy()
+        self._purged = np.zeros(count, np.bool_)
         self._new = new
         self.reached: int | None = None
         """How far time has come in the units that were evaluated, in microseconds; None where it was in none."""
@@ -128,10 +166,11 @@ class PolicyWindows:
         """The number of each event in the order given; -1 where it is not known yet."""
         return self._sorted.as_given(self._numbers)
 
-    def windows(self, frontier: int | None) -> Iterator[TupleWindow]:
+    def windows(self, frontier: int | None) -> Iterator[TupleWindow | Forgotten]:
         """Yield what fires when time has come to a frontier (microseconds; FOREVER: the streams end), in order of (end,
-        key), for each unit in its order. None: only what fires on arrival. Raises PolicyFailure."""
-        found = list[_Found]()
+        key), for each unit in its order; and the keys that are forgotten. None: only what fires on arrival. Raises
+        PolicyFailure."""
+        found = list[_Found | _Ended]()
         units = self._units(frontier)
         texts = self.records.caches_of(list(units))
         for (unit, (low, high, key)), text in zip(units.items(), texts, strict=True):
@@ -140,6 +179,11 @@ class PolicyWindows:
         before: dict[int, Indices] = {}
         windowed = np.zeros(len(self._times), np.bool_)
         for window in found:
+            if isinstance(window, _Ended):
+                before[window.hash] = range(0)  # the first window of its next life has none before it
+                if self._sorted.keyed:
+                    yield Forgotten(window.key)
+                continue
             previous = before.get(window.hash)
             if previous is None:
                 low, high = self._block(window.hash)
@@ -153,6 +197,8 @@ class PolicyWindows:
             self._last[at(members)] = True
         self._sorted.count("windowed", windowed & ~self._sorted.seen)
         self._sorted.seen |= windowed
+        self._sorted.count("purged", self._purged & ~self._sorted.seen)
+        self._sorted.seen |= self._purged
         self._sorted.leave_out(self._gone)
 
     def _shown(self, window: _Found, previous: Indices) -> TupleWindow:
@@ -223,32 +269,71 @@ class PolicyWindows:
 
     _starts: dict[int, tuple[int, int]] | None = None
 
-    def _evaluate(self, unit: int, low: int, high: int, key: Any, text: str, frontier: int | None) -> Iterator[_Found]:
-        """Yield the windows of a unit, of which ``text`` is the stored record."""
-        record = self._begun(key, UnitRecord.from_text(text) if text else None)
-        reach = self.eviction.reach
-        trigger = trigger_walk(self.trigger, record, key, None if reach is None else reach.micros)
-        told = [self._told_before(low, high)]
+    def _evaluate(
+        self, unit: int, low: int, high: int, key: Any, text: str, frontier: int | None
+    ) -> Iterator[_Found | _Ended]:
+        """Yield the windows of a unit, of which ``text`` is the stored record; and when it is forgotten."""
+        life = self._life(key, UnitRecord.from_text(text) if text else None, self._told_before(low, high))
         for positions, fires in self._in_turn(low, high, key, frontier):
-            self._numbers[at(positions)] = np.arange(record.count, record.count + len(positions))
-            told.append(positions)
-            trigger.tell(self._told(positions))
+            left = positions
+            while len(left):
+                count = life.outlives(self._times[at(left)])
+                self._tell(life, left[:count])
+                left = left[count:]
+                if len(left):
+                    yield from self._ended(unit, key, life)
+                    life = self._life(key, None, range(0))
             if fires:
-                trigger.fire()
+                life.trigger.fire()
+        end = life.end
+        if end is not None and frontier is not None and frontier > end:
+            yield from self._ended(unit, key, life)
+            self.records.drop(unit)
+            return
         if frontier is not None:
-            trigger.pass_until(frontier)
-        if trigger.firings or not self._asks_eviction:
-            positions = _one_after_another(told)
-            yield from self._evicted(unit, key, record, positions, trigger.firings)
-        record.trigger = trigger.state
+            life.trigger.pass_until(frontier)
+        yield from self._fired(unit, key, life)
+        moment, place = life.record.next_moment, int(self._places[low]) if low < high else -1
+        due = [] if moment is None else [life.trigger.due_at(moment)]
+        timer = min([*due, *([] if end is None else [end + 1])], default=NONE)
+        self.records.put(unit, KeyRecord(timer=timer, cache=life.record.to_text()), place)
+
+    def _life(self, key: Any, stored: UnitRecord | None, told: Indices) -> _Life:
+        record, reach = self._begun(key, stored), self.eviction.reach
+        reached = None if reach is None else reach.micros
+        trigger = trigger_walk(self.trigger, record, key, reached, self._forget_after)
+        return _Life(record, trigger, told, self._forget_after)
+
+    def _tell(self, life: _Life, positions: Indices) -> None:
+        """Tell events, which are in order."""
+        if not len(positions):
+            return
+        before = life.record.count
+        self._numbers[at(positions)] = np.arange(before, before + len(positions))
+        life.told.append(positions)
+        life.trigger.tell(self._told(positions))
+
+    def _fired(self, unit: int, key: Any, life: _Life) -> Iterator[_Found]:
+        """Yield the windows that the trigger of a life has fired."""
+        record, firings = life.record, life.trigger.firings
+        if firings or not self._asks_eviction:
+            yield from self._evicted(unit, key, record, _one_after_another(life.told), firings)
+        record.trigger = life.trigger.state
         if record.time is not None:
             self.reached = record.time if self.reached is None else max(self.reached, record.time)
         _check_state(self.trigger, record.trigger, key)
         _check_state(self.eviction, record.eviction, key)
-        moment = record.next_moment
-        timer = NONE if moment is None else trigger.due_at(moment)
-        place = int(self._places[low]) if low < high else -1
-        self.records.put(unit, KeyRecord(timer=timer, cache=record.to_text()), place)
+
+    def _ended(self, unit: int, key: Any, life: _Life) -> Iterator[_Found | _Ended]:
+        """Yield the last windows of a life; what it still has is purged."""
+        end = life.end
+        assert end is not None
+        life.trigger.end(end)
+        yield from self._fired(unit, key, life)
+        told = at(_one_after_another(life.told))
+        self._purged[told] |= ~self._gone[told]
+        self._gone[told] = True
+        yield _Ended(end, unit, key)
 
     def _told_before(self, low: int, high: int) -> Indices:
         """The positions of the events of a unit that have been told in earlier batches, in order of their numbers."""

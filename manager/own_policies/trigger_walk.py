@@ -67,6 +67,10 @@ class TriggerWalk:
         """Fire now, as an event on arrival has asked for."""
         raise NotImplementedError
 
+    def end(self, moment: int) -> None:
+        """Tell the moments up to this one, in microseconds, at which the unit is forgotten."""
+        self.pass_until(moment + 1)
+
     def due_at(self, moment: int) -> int:
         """The least frontier at which the trigger is told of a moment; both in microseconds."""
         return moment + 1
@@ -80,8 +84,9 @@ class TriggerWalk:
 class AskedTrigger(TriggerWalk):
     """A trigger of a user's own, which is asked about each event, or about pieces of columns, and at its moments."""
 
-    def __init__(self, policy: TriggerPolicy, record: UnitRecord, key: Any) -> None:
+    def __init__(self, policy: TriggerPolicy, record: UnitRecord, key: Any, forget_after: int | None) -> None:
         super().__init__(policy, record, key)
+        self._forget_after = forget_after
         self._context = TriggerContext(
             record.trigger, key, record.time or 0, record.count, record.fired, record.fired_count, record.wake_at
         )
@@ -114,8 +119,15 @@ class AskedTrigger(TriggerWalk):
         for moment in sorted(each for each in asked if each is not None):
             if moment in (self.record.next_end, self.record.wake_at):  # the earlier one may have replaced it
                 self._moment(moment)
+        self._end("the end of the streams")
+
+    def end(self, moment: int) -> None:
+        self._pass(moment + 1)
+        self._come_to(moment)
+        self._end(f"the end of the key at {show(moment)}")
+
+    def _end(self, about: str) -> None:
         if self.record.count and overrides(self.policy, "on_end"):
-            about = "the end of the streams"
             self._answer(call(self, "on_end", about, self._context), "on_end", about, self.record.count)
             self._note_wake("on_end", about)
 
@@ -166,12 +178,15 @@ class AskedTrigger(TriggerWalk):
             record.next_end = None
         if record.wake_at == moment:
             record.wake_at = context.wake_at = self._wake = None
-        record.ties = record.ties if moment == record.time else 0
-        context.time = record.time = moment
+        self._come_to(moment)
         about = f"at {show(moment)}"
         answer = call(self, "on_time", about, moment, context)
         self._answer(answer, "on_time", about, record.count - record.ties)
         self._note_wake("on_time", about)
+
+    def _come_to(self, moment: int) -> None:
+        self.record.ties = self.record.ties if moment == self.record.time else 0
+        self._context.time = self.record.time = moment
 
     def _multiple(self, time: int, every: int) -> int:
         """The first multiple of ``every`` at a time or after it."""
@@ -203,6 +218,12 @@ class AskedTrigger(TriggerWalk):
             return
         if wake is not None and (type(wake) is not int or wake <= time):
             said = f"wake_at was set to {wake!r:.60}; it is a whole number of microseconds, later than time, {time}"
+            raise PolicyFailure(self.policy, hook, about, self.key, said)
+        if hook == "track" and wake is not None and self._forget_after is not None and wake > time + self._forget_after:
+            said = (
+                f"wake_at was set to {show(wake)}; by then the key is forgotten (forget_after), and on_time would not "
+                "be called"
+            )
             raise PolicyFailure(self.policy, hook, about, self.key, said)
         self._wake = self.record.wake_at = wake
 
@@ -308,15 +329,18 @@ class AlignedTrigger(TriggerWalk):
                 record.last_end = end if record.last_end is None else max(record.last_end, end)
 
 
-def trigger_walk(policy: TriggerPolicy, record: UnitRecord, key: Any, reach: int | None) -> TriggerWalk:
-    """The walk of a trigger; ``reach`` is that of the eviction in microseconds."""
+def trigger_walk(
+    policy: TriggerPolicy, record: UnitRecord, key: Any, reach: int | None, forget_after: int | None = None
+) -> TriggerWalk:
+    """The walk of a trigger; ``reach`` is that of the eviction, and after ``forget_after`` without an event the unit is
+    forgotten; both in microseconds."""
     asked = overrides(policy, "track", "track_all", "on_time", "on_arrival", "on_end")
     match policy:
         case CountTriggerPolicy() if not asked:
             return CountedTrigger(policy, record, key)
         case TimeTriggerPolicy() if not asked:
             return AlignedTrigger(policy, record, key, reach)
-    return AskedTrigger(policy, record, key)
+    return AskedTrigger(policy, record, key, forget_after)
 
 
 def described(answer: object) -> str:

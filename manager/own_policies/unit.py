@@ -65,6 +65,8 @@ class UnitRecord:
     """The reference of the last firing that the eviction has decided about."""
     evicted_count: int = 0
     """Number of events up to that."""
+    touched: int | None = None
+    """How far time had come with the last event."""
     wake_at: int | None = None
     """The moment that the trigger has asked for."""
     next_end: int | None = None

@@ -84,7 +84,9 @@ def test_every_field_is_described() -> None:
     of_events = [name for name in ("number", "timestamp", "stream", "row()") if f"`event.{name}`" not in described]
     assert of_events == []
     assert [
-        name for name in ("state_types", "reads", "every", "offset", "event_time") if f"`{name}`" not in described
+        name
+        for name in ("state_types", "reads", "every", "offset", "forget_after", "event_time")
+        if f"`{name}`" not in described
     ] == []
     arrays = [name for name in ("numbers", "timestamps") if f"`events.{name}`" not in CHAPTER]
     assert arrays == []

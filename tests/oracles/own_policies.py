@@ -19,6 +19,7 @@ from policies.protocol import (
     QueuedEvent,
     TriggerContext,
     TriggerPolicy,
+    forget_after,
 )
 
 
@@ -40,11 +41,16 @@ class PlainRun:
     windows: list[Fired] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.lives: list[int] = []  # how many windows had fired by the end of each
+        self._begin()
+
+    def _begin(self) -> None:
         self.told: list[tuple[int, QueuedEvent]] = []
         self.queue: list[tuple[int, QueuedEvent]] = []
         self.at_trigger = TriggerContext(_fresh(self.trigger), self.key)
         self.at_eviction = EvictionContext(_fresh(self.eviction), self.key)
         self.grid: int | None = None
+        self.touched: int | None = None  # how far time had come with the last event
         self.evicted = 0  # number of events that the eviction has been told of
 
     def run(self, rows: Sequence[Mapping[str, Any]], times: Sequence[int], *, ends: bool = True) -> list[Fired]:
@@ -56,7 +62,10 @@ class PlainRun:
                 self._settle(waiting, rows)
                 waiting = []
                 self._answer(True)
-        if ends:
+        if ends and forget_after(self.eviction, self.trigger) is not None:
+            self._settle(waiting, rows)
+            self._forget()
+        elif ends:
             self._settle(waiting, rows)
             for moment in sorted({each for each in (self.grid, self.at_trigger.wake_at) if each is not None}):
                 self._moment(moment)
@@ -65,6 +74,8 @@ class PlainRun:
 
     def _settle(self, waiting: list[tuple[int, int]], rows: Sequence[Mapping[str, Any]]) -> None:
         for time, place in sorted(waiting):
+            if self._over(time):
+                self._forget()
             self._pass(time)
             context = self.at_trigger
             event = _event(len(self.told), time, rows[place])
@@ -72,10 +83,29 @@ class PlainRun:
             self.queue.append((place, event))
             context.time = max(time, context.time) if len(self.told) > 1 else time
             context.count = len(self.told)
+            self.touched = context.time
             if self.trigger.every is not None and self.grid is None:
                 slide = self.trigger.every.micros
                 self.grid = -(-context.time // slide) * slide
             self._answer(self.trigger.track(event, context))
+
+    def _over(self, time: int) -> bool:
+        silent = forget_after(self.eviction, self.trigger)
+        if silent is None or self.touched is None:
+            return False
+        return max(time, self.at_trigger.time) - self.touched > silent.micros
+
+    def _forget(self) -> None:
+        """Pass the moments up to that of forgetting, tell the trigger, and begin anew."""
+        silent = forget_after(self.eviction, self.trigger)
+        if self.touched is None or silent is None:
+            return
+        end = self.touched + silent.micros
+        self._pass(end + 1)
+        self.at_trigger.time = end
+        self._answer(self.trigger.on_end(self.at_trigger))
+        self.lives.append(len(self.windows))
+        self._begin()
 
     def _pass(self, time: int) -> None:
         """Tell the moments before a time."""

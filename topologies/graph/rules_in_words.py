@@ -108,6 +108,8 @@ def policy_in_words(policy: Policy) -> str:
     words = [repr(policy)]
     if every is not None:
         words.append(f"moments every {every}" + (f", shifted by {shift}" if shift is not None and shift.micros else ""))
+    if policy.forget_after is not None:
+        words.append(f"forgets a key after {policy.forget_after} without an event")
     if policy.state_types:
         words.append("keeps " + ", ".join(f"{name} {kind.__name__}" for name, kind in policy.state_types.items()))
     read = policy.columns_read

@@ -103,7 +103,7 @@ def _without(policy: Policy, hooks: Sequence[str], **instead: Any) -> Policy:
     for name in HOOKS:
         if overrides(policy, name) and name not in hooks:
             spaces[name] = _delegate(policy, name)
-    for name in ("state_types", "reads", "event_time", "every", "offset", "reach"):
+    for name in ("state_types", "reads", "event_time", "every", "offset", "reach", "forget_after"):
         if hasattr(policy, name):
             spaces[name] = getattr(policy, name)
     if isinstance(policy, EvictionPolicy):

@@ -7,7 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.simulation.world.bolts import ByMethod, Expired, Few, Ids, PerUser, Plain, by_amount, picks, sums
-from tests.simulation.world.policies import Enough, Fresh, Near, Passing
+from tests.simulation.world.policies import (
+    AtOnce,
+    Enough,
+    Fresh,
+    Near,
+    NearForAWhile,
+    OfEachUser,
+    Passing,
+    PassingOrAtOnce,
+)
 from windowing import (
     Changes,
     Deduplicate,
@@ -56,12 +65,20 @@ def _daily(chance: random.Random) -> DailyTrigger:
 
 def _policies(bolt: WindowedBolt, chance: random.Random) -> WindowedBolt:
     """Policies such as users write, in event time or by the clock; sometimes beside a built-in one."""
-    eviction = chance.choice([Near(chance.choice([5.0, 50.0]), chance.choice([3, 20])), Fresh()])
-    trigger: Any = Passing(chance.choice([1, 3]), chance.randint(1, 4))
-    if chance.random() < 0.5:
-        trigger = Enough(
-            chance.choice([40.0, 300.0]), chance.choice([1, 5]), chance.random() < 0.3, chance.random() < 0.7
-        )
+    near: Any = chance.choice([Near, NearForAWhile])
+    eviction = chance.choice(
+        [near(chance.choice([5.0, 50.0]), chance.choice([3, 20])), Fresh(), OfEachUser(chance.randint(1, 3), 5)]
+    )
+    moments = chance.choice([1, 3]), chance.randint(1, 4)
+    sums = chance.choice([40.0, 300.0]), chance.choice([1, 5]), chance.random() < 0.3, chance.random() < 0.7
+    trigger: Any = chance.choice(
+        [
+            Passing(*moments),
+            PassingOrAtOnce(*moments, chance.choice(["in", "more", "user1"])),
+            Enough(*sums),
+            AtOnce(*sums, chance.choice([1, 3])),
+        ]
+    )
     match chance.randrange(4):
         case 0:
             bolt = bolt.with_window(chance.randint(1, 9)).with_policies(trigger=trigger)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -49,6 +50,12 @@ class Near(EvictionPolicy):
     def reset(self, context: EvictionContext) -> None:
         """Count the windows."""
         context.state["windows"] += 1
+
+
+class NearForAWhile(Near):
+    """The same, of keys that are forgotten when they have been silent."""
+
+    forget_after = Duration(10 * _SECOND)
 
 
 @dataclass(frozen=True)
@@ -100,7 +107,7 @@ class Passing(TriggerPolicy):
 
     seconds: int
     least: int
-    reads = ()
+    reads: ClassVar[Sequence[str]] = ()
 
     @property
     def every(self) -> Duration:  # type: ignore[override]
@@ -114,3 +121,65 @@ class Passing(TriggerPolicy):
     def on_time(self, time: int, context: TriggerContext) -> bool | Fire:
         """With enough new events."""
         return context.count - context.fired_count >= self.least
+
+
+@dataclass(frozen=True)
+class AtOnce(Enough):
+    """The same, and at once when a certain amount arrives; at moments too."""
+
+    seconds: int
+
+    @property
+    def every(self) -> Duration:  # type: ignore[override]
+        """The moments."""
+        return Duration(self.seconds * _SECOND)
+
+    def on_time(self, time: int, context: TriggerContext) -> bool | Fire:
+        """After a pause, and at moments: with three new events, those at the moment left for the next window."""
+        enough = context.count - context.fired_count >= 3
+        return enough and (Fire.BEFORE if self.before else True)
+
+    def on_arrival(self, event: QueuedEvent) -> bool:
+        """By the amount."""
+        return event["amount"] is not None and int(abs(event["amount"])) % 5 == 0
+
+
+@dataclass(frozen=True)
+class PassingOrAtOnce(Passing):
+    """On arrays, and at once with each event of an input, or of a user."""
+
+    at_once: str
+    reads = ("user",)
+
+    def on_arrival(self, event: QueuedEvent) -> bool:
+        """By the input or the user."""
+        return self.at_once in (event.stream, event["user"])
+
+
+@dataclass(frozen=True)
+class OfEachUser(EvictionPolicy):
+    """The last events of each user, and of these the first ones up to a gap; on arrays and event by event alike."""
+
+    most: int
+    gap: int
+    reads = "user"
+    state_types: ClassVar[dict[str, type]] = {"numbers": dict}
+
+    def track(self, event: QueuedEvent, context: EvictionContext) -> None:
+        """Note the numbers of the last events of each user."""
+        noted = context.state["numbers"].setdefault(str(event["user"]), [])
+        noted.append(event.number)
+        del noted[: -self.most]
+
+    def track_all(self, events: QueuedEvents, context: EvictionContext) -> None:
+        """The same."""
+        for user, number in zip(events["user"].tolist(), events.numbers.tolist(), strict=True):
+            noted = context.state["numbers"].setdefault(str(user), [])
+            noted.append(number)
+            del noted[: -self.most]
+
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
+        """By what was noted."""
+        if event.number not in context.state["numbers"].get(str(event["user"]), ()):
+            return Action.EXPIRE
+        return Action.STOP if event.number % self.gap == self.gap - 1 else Action.PROCESS

@@ -107,8 +107,10 @@ def expected(eviction: EvictionPolicy, trigger: TriggerPolicy, rows: Sequence[Ro
     for key in sorted({row["key"] for row in rows}) if keyed else [None]:
         own = [row for row in rows if key is None or row["key"] == key]
         before: list[int] = []
-        for window in PlainRun(eviction, trigger, key).run(own, [1_000 * row["ts"] for row in own]):
+        plain = PlainRun(eviction, trigger, key)
+        for number, window in enumerate(plain.run(own, [1_000 * row["ts"] for row in own])):
             held = held_ids(window, own)
+            before = [] if number in plain.lives else before
             found.append(
                 {
                     "key": key,
@@ -141,7 +143,12 @@ class Drawn(EvictionPolicy):
     by: str
     least: int
     other: Action
+    forget: int = 0
     state_types: ClassVar[dict[str, type]] = {"latest": int, "seen": list, "windows": int}
+
+    @property
+    def forget_after(self) -> Duration | None:  # type: ignore[override]
+        return millis(self.forget) if self.forget else None
 
     def start(self, state: dict[str, Any]) -> None:
         state["windows"] = 1
@@ -202,11 +209,16 @@ class DrawnTrigger(TriggerPolicy):
     grid: int = 0
     before: bool = False
     at_end: bool = False
+    forget: int = 0
     state_types: ClassVar[dict[str, type]] = {"sum": int, "moments": int}
 
     @property
     def every(self) -> Duration | None:  # type: ignore[override]
         return millis(self.grid) if self.grid else None
+
+    @property
+    def forget_after(self) -> Duration | None:  # type: ignore[override]
+        return millis(self.forget) if self.forget else None
 
     def track(self, event: QueuedEvent, context: TriggerContext) -> Any:
         context.state["sum"] += event["value"]
@@ -259,8 +271,8 @@ class ByNumber(TriggerPolicy):
         return context.count - context.fired_count >= 2
 
 
-def _made(kind: type[Drawn], by: str, least: int, other: Action) -> Drawn:
-    return kind(by, least, other)
+def _made(kind: type[Drawn], by: str, least: int, other: Action, forget: int) -> Drawn:
+    return kind(by, least, other, forget)
 
 
 class ByNumberOrFlush(ByNumber):
@@ -276,6 +288,7 @@ evictions = st.builds(
     st.sampled_from(["number", "value", "time", "age", "state"]),
     st.integers(0, 3),
     st.sampled_from([Action.EXPIRE, Action.KEEP, Action.STOP]),
+    st.sampled_from([0, 0, 0, 12]),
 )
 triggers = st.one_of(
     st.builds(
@@ -285,6 +298,7 @@ triggers = st.one_of(
         grid=st.sampled_from([0, 0, 5, 8]),
         before=st.booleans(),
         at_end=st.booleans(),
+        forget=st.sampled_from([0, 0, 13]),
     ),
     st.just(ByNumber()),
 )
@@ -332,7 +346,7 @@ def test_a_flush_on_arrival_fires_the_same_windows_however_the_input_is_cut(
     if isinstance(trigger, ByNumber):
         trigger = ByNumberOrFlush()
     elif isinstance(trigger, DrawnTrigger):
-        trigger = OnFlush(trigger.by, trigger.least, trigger.grid, trigger.before, trigger.at_end)
+        trigger = OnFlush(**vars(trigger))
     wanted = expected(eviction, trigger, rows, keyed)
     for cut in ([], [1] * len(rows), sizes):
         assert by_unit(run(bolt_of(eviction, trigger, keyed=keyed), rows, Cut(cut), 2 if keyed else 1)) == wanted
@@ -518,7 +532,7 @@ def test_nothing_that_a_bolt_with_policies_emits_is_late_for_the_next(
     eviction: Drawn, trigger: TriggerPolicy, rows: list[Row], sizes: list[int], keyed: bool
 ) -> None:
     if isinstance(trigger, DrawnTrigger):
-        trigger = OnFlush(trigger.by, trigger.least, trigger.grid, trigger.before, trigger.at_end)
+        trigger = OnFlush(**vars(trigger))
     for cut in ([], [1] * len(rows), sizes):
         builder, sink = TopologyBuilder("chain"), sinks.memory()
         builder.set_spout("numbers", spouts.memory("id long, key long, value long, ts long"))

@@ -31,7 +31,7 @@ from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.cli.terminal.summary_display import print_summary
 from topologies.why_waiting.why import why
 from windbolt import state
-from windowing import BoltError, Panes, Session, TopologyError, seconds
+from windowing import BoltError, Panes, Session, TopologyError, TupleWindow, minutes, seconds
 from windowing.bolts.windowed_bolt import WindowedBolt
 
 ROWS: list[Row] = [
@@ -514,7 +514,8 @@ class Unit:
         records = KeyStates(None if before is None else before.records.table(None), ())
         events = Held(times=times, payload=pa.Table.from_pylist(rows))
         windows = PolicyWindows(All(), trigger, events, 0, records)
-        self.fired = [window.table.column("id").to_pylist() for window in windows.windows(int(times[-1]))]
+        fired = [each for each in windows.windows(int(times[-1])) if isinstance(each, TupleWindow)]
+        self.fired = [window.table.column("id").to_pylist() for window in fired]
         self.records: KeyStates = records
         record = records.get(0)
         assert record is not None
@@ -538,3 +539,93 @@ def test_a_policy_on_arrays_cannot_change_what_the_engine_goes_by() -> None:
 
     assert "ValueError: assignment destination is read-only" in failing(trigger=Shifts(), eviction=All())
     assert "ValueError: assignment destination is read-only" in failing(trigger=OnNine(), eviction=Renumbers())
+
+
+# ---- keys that are forgotten
+
+
+class Silent(OnNine):
+    """The same, of keys that are forgotten after three seconds without an event; what is left fires then."""
+
+    forget_after = seconds(3)
+
+    def on_end(self, context: TriggerContext) -> Any:
+        return context.count > context.fired_count
+
+
+class Since(EvictionPolicy):
+    """What has come since the window before."""
+
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> Any:
+        return Action.PROCESS if event.number >= context.fired_count else Action.EXPIRE
+
+
+def test_what_is_kept_of_a_key_is_deleted_when_it_has_been_silent(tmp_path: Path) -> None:
+    rows = [{"id": n, "key": n // 2, "value": 9 * (n % 2), "ts": 10_000 * (n // 2)} for n in range(40)]
+    builder, sink = TopologyBuilder("own"), sinks.memory()
+    batches = [[tuple(row.values()) for row in rows[low : low + 3]] for low in range(0, 40, 3)]
+    builder.set_spout("numbers", spouts.memory("id long, key long, value long, ts long", *batches))
+    bolt = timed(Show().with_key("key"), trigger=Silent(), eviction=Since())
+    builder.set_bolt("show", bolt, 2).fields_grouping("numbers", "key")
+    builder.set_sink("out", sink).from_("show")
+    run_local(builder.build(), RunOptions(str(tmp_path), keep_open=True, clock=lambda: 0))
+    assert sorted(row["held"] for row in sink.rows) == [[n, n + 1] for n in range(0, 40, 2)]
+    kept = state.read(str(tmp_path), "show")["policies"].to_pylist()
+    assert [row["key"] for row in kept] == [19]
+
+
+def test_a_key_that_comes_back_begins_anew_and_what_it_still_had_is_purged() -> None:
+    kept: list[tuple[int, int, int | None]] = []
+
+    class Noted(Silent):
+        def track(self, event: QueuedEvent, context: TriggerContext) -> Any:
+            kept.append((event["id"], event.number, context.fired))
+            return super().track(event, context)
+
+        def on_end(self, context: TriggerContext) -> Any:
+            return False
+
+    rows = [{"id": n, "key": 0, "value": 9 if n == 1 else 0, "ts": ts} for n, ts in enumerate([0, 1_000, 2_000, 9_000])]
+    for cut in ([], [1] * 4, [3]):
+        kept.clear()
+        assert [row["held"] for row in run(timed(trigger=Noted(), eviction=Since()), rows, Cut(cut))] == [[0, 1]]
+        assert kept == [(0, 0, None), (1, 1, None), (2, 2, 1_000_000), (3, 0, None)]
+
+
+def test_a_bolt_is_told_which_key_is_forgotten() -> None:
+    forgotten: list[Any] = []
+
+    class Told(Show):
+        def forget(self, key: Any) -> None:
+            forgotten.append(key)
+
+    rows = [{"id": n, "key": n, "value": 0, "ts": 10_000 * n} for n in range(3)]
+    run(timed(Told().with_key("key"), trigger=Silent(), eviction=Since()), rows, Cut([1, 1]))
+    assert forgotten == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("policies", "words"),
+    [
+        (
+            {"trigger": type("Slow", (Silent,), {"every": minutes(1)})()},
+            r"forget_after, 3s, is shorter than Slow\.every",
+        ),
+        ({"trigger": type("Text", (Silent,), {"forget_after": "1h"})()}, r"Text\.forget_after = '1h'"),
+        ({"trigger": type("Text", (Silent,), {"every": "1h"})()}, r"Text\.every = '1h'"),
+        ({"trigger": type("None_", (Silent,), {"every": seconds(0)})()}, r"None_\.every = "),
+    ],
+)
+def test_times_that_do_not_go_together_are_said_as_the_topology_is_built(policies: Any, words: str) -> None:
+    with pytest.raises(TopologyError, match=words):
+        topology_of(timed(**{"trigger": OnNine(), "eviction": Since(), **policies}))
+
+
+def test_a_moment_after_a_key_is_forgotten_is_an_error() -> None:
+    class Late(Silent):
+        def track(self, event: QueuedEvent, context: TriggerContext) -> Any:
+            context.wake_at = context.time + seconds(4).micros
+            return False
+
+    said = failing(trigger=Late(), eviction=Since())
+    assert "wake_at was set to 1970-01-01T00:00:04Z; by then the key is forgotten (forget_after)" in said

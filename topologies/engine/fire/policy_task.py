@@ -78,7 +78,7 @@ class PolicyTask:
             PolicyState(windows.next_due, windows.still_open, keys, codes, reached),
             refs,
             self._events.accounted_by_stream(flags),
-            {name: np.array(windows.accounts.by_stream(name)) for name in ("windowed", "unwindowed")},
+            {name: np.array(windows.accounts.by_stream(name)) for name in ("windowed", "unwindowed", "purged")},
         )
 
     def _failed(self, failure: PolicyFailure) -> BoltError:
