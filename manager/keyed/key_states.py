@@ -35,6 +35,13 @@ class KeyRecord:
     """Cache of a rule for as long as the window is open, as JSON; "" where there is none."""
 
 
+@dataclass(frozen=True)
+class Forgotten:
+    """A key that was silent for so long that its record is deleted (UH-22)."""
+
+    key: Any
+
+
 class KeyStates:
     """The records of a task's keys. Few become objects, and the table is rewritten only where some changed."""
 

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from manager.own_policies.trigger_walk import Firing, described
-from manager.own_policies.unit import Indices, PolicyFailure, ToldEvents, UnitRecord, among, at, call, packed
+from manager.own_policies.unit import (
+    Indices,
+    PolicyFailure,
+    ToldEvents,
+    UnitRecord,
+    among,
+    at,
+    call,
+    check_not_replaced,
+    packed,
+)
 from policies.eviction import CountEvictionPolicy, TimeEvictionPolicy
 from policies.protocol import Action, EvictionContext, EvictionPolicy, QueuedEvent, overrides
 from windowing.settings.bounds import Bounds
@@ -104,6 +114,7 @@ class AskedEviction(EvictionWalk):
         context.fired, context.fired_count = firing.reference, firing.stop
         if self._resets:
             call(self, "reset", self._about, context)
+        check_not_replaced(self, "evict or track", self._about, self.record.eviction, context)
         return members
 
     def _track(self, until: int) -> None:
@@ -129,7 +140,7 @@ class AskedEviction(EvictionWalk):
                 context.count = numbers[index] + 1
                 context.time = context.reference = times[index]
                 track(event, context)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PolicyFailure(self.policy, "track", event, self.key, error) from error
 
     def _one_by_one(self, stop: int) -> Indices:
@@ -160,7 +171,7 @@ class AskedEviction(EvictionWalk):
                     )
         except PolicyFailure:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PolicyFailure(self.policy, "evict", event, self.key, error) from error
         self._retained = left
         return packed(np.array(members, np.int64))
@@ -174,7 +185,7 @@ class AskedEviction(EvictionWalk):
         events = self._held.columns(asked, self._numbers[which])
         try:
             actions = self.policy.evict_all(events, self._context)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PolicyFailure(self.policy, "evict_all", self._about, self.key, error) from error
         good = isinstance(actions, np.ndarray) and actions.dtype.kind in "iu" and actions.shape == (len(asked),)
         most = int(actions.max()) if good else 0

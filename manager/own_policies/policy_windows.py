@@ -13,18 +13,17 @@ import pyarrow as pa
 
 from manager.accounts import Accounts
 from manager.keyed.held import GONE, LAST, SEEN, Held
-from manager.keyed.key_states import KeyRecord, KeyStates
+from manager.keyed.key_states import Forgotten, KeyRecord, KeyStates
 from manager.keyed.sorted_events import SortedEvents
 from manager.own_policies.eviction_walk import HeldWindow, eviction_walk, is_asked
 from manager.own_policies.trigger_walk import Firing, TriggerWalk, trigger_walk
 from manager.own_policies.unit import Indices, PolicyFailure, ToldEvents, UnitRecord, among, at, packed
 from manager.storage.segments.take_rows import take_rows
-from manager.triggered.evaluation import Forgotten
 from policies.marks import NONE
 from policies.protocol import EvictionPolicy, Policy, QueuedEvent, TriggerPolicy, forget_after, overrides
 from windowing.bolts.bolt_state import new_state
 from windowing.settings.triggers import FiredBy
-from windowing.time.timestamps import show
+from windowing.time.timestamps import FOREVER, show
 from windowing.window import TupleWindow
 
 if TYPE_CHECKING:
@@ -217,13 +216,12 @@ class PolicyWindows:
         )
 
     def _start(self, window: _Found) -> int | None:
-        """The start of a window, as the eviction says."""
         policy, about = self.eviction, f"the window that ends at {show(window.reference)}"
         try:
             start = policy.window_start(window.reference)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PolicyFailure(policy, "window_start", about, window.key, error) from error
-        if start is not None and (type(start) is not int or start > window.reference):
+        if start is not None and (type(start) is not int or not -FOREVER < start <= window.reference):
             said = f"it answered {start!r:.60} ({type(start).__name__})"
             said = f"{said}; a start is a whole number of microseconds, not later than the end, {window.reference}"
             raise PolicyFailure(policy, "window_start", about, window.key, said)
@@ -321,8 +319,12 @@ class PolicyWindows:
         record.trigger = life.trigger.state
         if record.time is not None:
             self.reached = record.time if self.reached is None else max(self.reached, record.time)
-        _check_state(self.trigger, record.trigger, key)
-        _check_state(self.eviction, record.eviction, key)
+        for policy, state in ((self.trigger, record.trigger), (self.eviction, record.eviction)):
+            try:
+                _check_state(policy, state, key)
+            except RecursionError as error:
+                said = "context.state contains itself, or is nested hundreds of levels deep, and is kept as JSON"
+                raise PolicyFailure(policy, "state", "after the events of this batch", key, said) from error
 
     def _ended(self, unit: int, key: Any, life: _Life) -> Iterator[_Found | _Ended]:
         """Yield the last windows of a life; what it still has is purged."""
@@ -375,7 +377,7 @@ class PolicyWindows:
             fresh = new_state(types)
             try:
                 policy.start(fresh)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise PolicyFailure(policy, "start", "before the first event", key, error) from error
             state.update({name: deepcopy(value) for name, value in fresh.items() if name not in state})
         return record
@@ -422,7 +424,7 @@ class PolicyWindows:
             event.timestamp, event._index = time, rank
             try:
                 answer = self.trigger.on_arrival(event)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise PolicyFailure(self.trigger, "on_arrival", event, key, error) from error
             if answer is True:
                 yield place

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from manager.own_policies.unit import PolicyFailure, ToldEvents, UnitRecord, call
+from manager.own_policies.unit import PolicyFailure, ToldEvents, UnitRecord, call, check_not_replaced
 from policies.protocol import Fire, QueuedEvent, TriggerContext, TriggerPolicy, overrides
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy
 from windowing.settings.triggers import FiredBy
@@ -107,6 +107,8 @@ class AskedTrigger(TriggerWalk):
             self._tell_pieces(told)
         else:
             self._tell_each(told)
+        about = f"one of the events up to {self.record.count - 1}"
+        check_not_replaced(self, "track", about, self.record.trigger, self._context)
 
     def fire(self) -> None:
         self._answer(True, "on_arrival", "an event on arrival", self.record.count)
@@ -160,7 +162,7 @@ class AskedTrigger(TriggerWalk):
                     due = record.next_moment
         except PolicyFailure:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PolicyFailure(self.policy, "track", event, self.key, error) from error
 
     # -- moments
@@ -181,6 +183,7 @@ class AskedTrigger(TriggerWalk):
         self._come_to(moment)
         about = f"at {show(moment)}"
         answer = call(self, "on_time", about, moment, context)
+        check_not_replaced(self, "on_time", about, record.trigger, context)
         self._answer(answer, "on_time", about, record.count - record.ties)
         self._note_wake("on_time", about)
 
@@ -205,10 +208,12 @@ class AskedTrigger(TriggerWalk):
             raise PolicyFailure(
                 self.policy, hook, about, self.key, f"{said}; the answers are True, False and Fire.BEFORE"
             )
-        self._fired(context.time, record.count if answer is True else before, _BY[hook])
+        assert record.time is not None
+        self._fired(record.time, record.count if answer is True else before, _BY[hook])
         context.fired, context.fired_count = record.fired, record.fired_count
         if self._resets:
             call(self, "reset", about, context)
+            check_not_replaced(self, "reset", about, record.trigger, context)
             self._note_wake("reset", about)
 
     def _note_wake(self, hook: str, about: QueuedEvent | str) -> None:

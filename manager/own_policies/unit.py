@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from policies.protocol import Policy, QueuedEvent, QueuedEvents
+from policies.protocol import Policy, PolicyContext, QueuedEvent, QueuedEvents
 from windowing.time.timestamps import show
 
 if TYPE_CHECKING:
@@ -22,12 +22,17 @@ if TYPE_CHECKING:
 class PolicyFailure(Exception):
     """What a policy raised or answered wrongly, and what it was called with."""
 
-    def __init__(self, policy: Policy, hook: str, about: QueuedEvent | str, key: Any, error: Exception | str) -> None:
+    def __init__(
+        self, policy: Policy, hook: str, about: QueuedEvent | str, key: Any, error: BaseException | str
+    ) -> None:
         """``about`` is the event, moment or window; ``error`` what the policy raised, or what is wrong with its
         answer."""
         super().__init__(str(error))
         self.policy, self.hook, self.key, self.error = policy, hook, key, error
-        self.about = about if isinstance(about, str) else f"event {about.number} at {show(about.timestamp)}"
+        if isinstance(about, QueuedEvent):
+            which = "an event" if about.number < 0 else f"event {about.number}"
+            about = f"{which} at {show(about.timestamp)}"
+        self.about = about
 
 
 class _Walk(Protocol):
@@ -41,8 +46,17 @@ def call(walk: _Walk, hook: str, about: QueuedEvent | str, *arguments: Any) -> A
     """Call a hook of a policy. Raises PolicyFailure for what it raises."""
     try:
         return getattr(walk.policy, hook)(*arguments)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # else sys.exit() would end a run as if it had succeeded
         raise PolicyFailure(walk.policy, hook, about, walk.key, error) from error
+
+
+def check_not_replaced(walk: _Walk, hook: str, about: QueuedEvent | str, kept: object, context: PolicyContext) -> None:
+    """Raise PolicyFailure where a policy has put another state in place of the one that is kept."""
+    if context.state is not kept:
+        said = (
+            "it has put another dict into context.state, which is not kept: change it in place, context.state['n'] = 1"
+        )
+        raise PolicyFailure(walk.policy, hook, about, walk.key, said)
 
 
 @dataclass

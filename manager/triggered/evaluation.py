@@ -67,13 +67,6 @@ def _message(error: Exception) -> str:
         return "(it cannot say why)"
 
 
-@dataclass(frozen=True)
-class Forgotten:
-    """A key that was silent for so long that its record is deleted (UH-22)."""
-
-    key: Any
-
-
 @dataclass
 class KeyFirings:
     """The firings of an evaluation, in any order. A window holds the events from ``lows`` to ``highs``; the first five

@@ -11,12 +11,12 @@ import numpy as np
 
 from manager.accounts import Accounts
 from manager.keyed.held import GONE, SEEN, Held
-from manager.keyed.key_states import KeyRecord, KeyStates
+from manager.keyed.key_states import Forgotten, KeyRecord, KeyStates
 from manager.keyed.sorted_events import SortedEvents
 from manager.keyed.tuple_windows import TupleWindows
 from manager.triggered.by_day import fire_by_day, fire_by_day_rule
 from manager.triggered.by_rule import fire_by_rule
-from manager.triggered.evaluation import Evaluation, Forgotten, KeyFirings, Refusals, Room
+from manager.triggered.evaluation import Evaluation, KeyFirings, Refusals, Room
 from manager.triggered.keyed_events import KeyedEvents
 from policies.assigners import Assigned
 from policies.firing import CODES, fire_counted

@@ -37,7 +37,11 @@ def test_each_refusal_is_in_the_table_with_its_reason() -> None:
     refused = {name: why.replace("`", "") for name, (_, why) in firing_rules.NOT_WITH_A_POLICY.items()}
     assert {name: told[name] for name in refused} == refused
     others = set(told) - set(refused) - {"with a policy of your own"}
-    assert others == {"with_message_id_field", "a trigger of keys, with_trigger(CountTrigger(...))"}
+    assert others == {
+        "with_message_id_field",
+        "a trigger of keys, with_trigger(CountTrigger(...))",
+        "with_time(output_time='window start'), with a window_start of your own",
+    }
     assert {told[name] for name in others} == set(refused_elsewhere())
 
 
@@ -47,6 +51,13 @@ def refused_elsewhere() -> list[str]:
     class Fires(TriggerPolicy):
         def track(self, event: QueuedEvent, context: TriggerContext) -> bool:
             return True
+
+    class Starts(EvictionPolicy):
+        def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
+            return Action.PROCESS
+
+        def window_start(self, reference: int) -> int:
+            return 0
 
     class Nothing(WindowedBolt):
         outputs: ClassVar[dict[str, str]] = {}
@@ -58,7 +69,8 @@ def refused_elsewhere() -> list[str]:
     builder.set_spout("numbers", spouts.memory("id string, ts timestamp"))
     ids = Nothing().with_window("1m").with_timestamp_field("ts").with_message_id_field("id")
     keys = Nothing().with_key("id").with_time(processing=True).with_trigger(CountTrigger(Count(2)))
-    for name, bolt in {"ids": ids, "keys": keys}.items():
+    starts = Nothing().with_timestamp_field("ts").with_time(output_time="window start").with_policies(eviction=Starts())
+    for name, bolt in {"ids": ids, "keys": keys, "starts": starts}.items():
         builder.set_bolt(name, bolt.with_policies(trigger=Fires())).global_grouping("numbers")
     with pytest.raises(TopologyError) as raised:
         builder.build()

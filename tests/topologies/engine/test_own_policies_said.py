@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -629,3 +630,108 @@ def test_a_moment_after_a_key_is_forgotten_is_an_error() -> None:
 
     said = failing(trigger=Late(), eviction=Since())
     assert "wake_at was set to 1970-01-01T00:00:04Z; by then the key is forgotten (forget_after)" in said
+
+
+# ---- policies that do all wrong
+
+
+def raises(error: BaseException) -> Callable[..., Any]:
+    def hook(*arguments: Any) -> Any:
+        raise error
+
+    return hook
+
+
+@pytest.mark.parametrize("hook", ["track", "on_time", "on_arrival", "on_end", "reset", "start"])
+def test_no_hook_of_a_trigger_can_end_a_run_in_silence(hook: str) -> None:
+    wrong = type("Exits", (OnNine,), {hook: raises(SystemExit(0)), "every": seconds(1)})()
+    said = failing(trigger=wrong, eviction=All())
+    assert f"failed in {hook} of Exits()" in said
+    assert "SystemExit: 0" in said
+    assert "event -1" not in said
+
+
+@pytest.mark.parametrize("hook", ["track", "track_all", "evict", "evict_all", "reset", "start", "window_start"])
+def test_no_hook_of_an_eviction_can_end_a_run_in_silence(hook: str) -> None:
+    said = failing(trigger=OnNine(), eviction=type("Exits", (All,), {hook: raises(SystemExit(0))})())
+    assert f"failed in {hook} of Exits()" in said
+    assert "SystemExit: 0" in said
+
+
+@pytest.mark.parametrize("start", ["x", 1.5, True, 10**30])
+def test_a_start_that_is_no_time_is_an_error(start: Any) -> None:
+    wrong = type("Starts", (All,), {"window_start": lambda self, reference: start})()
+    assert "failed in window_start of Starts()" in failing(trigger=OnNine(), eviction=wrong)
+
+
+def test_a_state_that_contains_itself_is_an_error() -> None:
+    class Itself(OnNine):
+        state_types: ClassVar[dict[str, type]] = {"seen": list, "events": int}
+
+        def track(self, event: QueuedEvent, context: TriggerContext) -> Any:
+            context.state["seen"].append(context.state["seen"])
+            return False
+
+    assert "context.state contains itself" in failing(trigger=Itself(), eviction=All())
+
+
+def test_a_state_that_is_replaced_is_an_error_and_not_lost_with_the_batch() -> None:
+    class Counts(OnNine):
+        def track(self, event: QueuedEvent, context: TriggerContext) -> Any:
+            context.state = {"events": context.state["events"] + 1}
+            return context.state["events"] % 3 == 0
+
+    class Keeps(All):
+        state_types: ClassVar[dict[str, type]] = {"events": int}
+
+        def track(self, event: QueuedEvent, context: EvictionContext) -> None:
+            context.state = {"events": 1}
+
+    assert "put another dict into context.state" in failing(trigger=Counts(), eviction=All())
+    assert "put another dict into context.state" in failing(trigger=OnNine(), eviction=Keeps())
+
+
+def test_the_end_of_a_window_does_not_follow_what_a_trigger_writes_into_its_context() -> None:
+    class Writes(OnNine):
+        def track(self, event: QueuedEvent, context: TriggerContext) -> Any:
+            context.time, context.count = 77, 99
+            return event["value"] == 9
+
+    found = run(timed(trigger=Writes(), eviction=All()), ROWS, Cut([]))
+    assert [row["ends"] for row in found] == [2_000_000, 4_000_000]
+
+
+def test_a_policy_that_holds_a_lock_is_refused_as_the_topology_is_built() -> None:
+    class Locks(OnNine):
+        def __init__(self) -> None:
+            self.lock = threading.Lock()
+
+    with pytest.raises(TopologyError, match=r"Locks\(\.\.\.\) holds what cannot be copied"):
+        topology_of(timed(trigger=Locks(), eviction=All()))
+
+
+def test_a_column_that_reads_does_not_name_is_said_with_those_that_there_are() -> None:
+    class Reads(OnNine):
+        reads = "value"
+
+        def track(self, event: QueuedEvent, context: TriggerContext) -> Any:
+            return event["weight"] > 1
+
+    said = failing(trigger=Reads(), eviction=type("ReadsToo", (All,), {"reads": "value"})())
+    assert "KeyError: 'weight'" in said
+    assert "The columns of an event here are id, key, value, ts; Reads.reads names those that it needs" in said
+
+
+def test_two_bolts_share_a_policy_and_nothing_else() -> None:
+    trigger, eviction = OnNine(), All()
+    builder, found = TopologyBuilder("two"), {}
+    rows = [tuple(row.values()) for row in ROWS]
+    builder.set_spout("numbers", spouts.memory("id long, key long, value long, ts long", rows))
+    for name, bolt in (("whole", Show()), ("keyed", Show().with_key("key"))):
+        declared = builder.set_bolt(name, timed(bolt, trigger=trigger, eviction=eviction))
+        declared.fields_grouping("numbers", "key")
+        found[name] = sinks.memory()
+        builder.set_sink(f"{name}-out", found[name]).from_(name)
+    run_local(builder.build())
+    assert [row["held"] for row in found["whole"].rows] == [[0, 1, 2], [0, 1, 2, 3, 4]]
+    assert [row["held"] for row in found["keyed"].rows] == [[0, 2], [0, 2, 4]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from policies.protocol import Policy, overrides
+from policies.protocol import EvictionPolicy, Policy, is_own, overrides
 from topologies.compose.checks.checked_bolt import CheckedBolt
 from topologies.graph.inner_columns import RECORDED, RETRACTED
 from windowing.errors import ConfigError
@@ -187,7 +187,7 @@ def _of_own_policies(bolt: CheckedBolt) -> Iterator[ConfigError]:
     settings, eviction = bolt.settings, bolt.settings.eviction
     yield from _recorded(bolt, "policies")
     by_start = settings.output_time is OutputTime.START and bolt.event_time
-    if by_start and isinstance(eviction, Policy) and overrides(eviction, "window_start"):
+    if by_start and isinstance(eviction, EvictionPolicy) and is_own(eviction) and overrides(eviction, "window_start"):
         yield bolt.fault(
             f"emits rows at the start of windows, and {type(eviction).__name__} says itself where these begin",
             "how far back that is is not known before, so the rows could be late for the next bolt",

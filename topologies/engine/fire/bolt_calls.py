@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from manager.keyed.key_states import Forgotten
 from manager.storage.segments.ref import Ref
 from manager.storage.segments.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import BoltTaskState, is_over
-from manager.triggered.evaluation import Forgotten
 from topologies.engine.failures.user_code import bolt_failure, failed
 from topologies.engine.failures.whereabouts import worker_position
 from topologies.engine.fire.call_limits import CallLimits

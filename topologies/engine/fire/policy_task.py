@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -90,12 +90,23 @@ class PolicyTask:
         return BoltError(
             f"bolt {node.name!r} failed {where}, task {self._item.task}{key}: {failure.about}, "
             f"in batch {self._context.batch}",
-            why=cause(error, columns) if isinstance(error, Exception) else f"{error}{_line(policy, failure.hook)}",
+            why=f"{error}{_line(policy, failure.hook)}"
+            if isinstance(error, str)
+            else f"{cause(error, columns)}{_of_columns(policy, error, columns)}",
             do=f"fix it and rerun: batch {self._context.batch} was not committed, and runs again",
             bolt=node.name,
             task=self._item.task,
-            transient=isinstance(error, Exception) and is_transient(error),
+            transient=isinstance(error, BaseException) and is_transient(error),
         )
+
+
+def _of_columns(policy: Policy, error: BaseException, columns: Sequence[str]) -> str:
+    """The columns that there are, where a policy has asked for another one."""
+    asked = error.args[0] if isinstance(error, KeyError) and error.args else None
+    if not isinstance(asked, str) or asked in columns or asked in policy.state_types:
+        return ""
+    named = "" if policy.columns_read is None else f"; {type(policy).__name__}.reads names those that it needs"
+    return f". The columns of an event here are {', '.join(columns)}{named}"
 
 
 def _line(policy: Policy, hook: str) -> str:

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from manager.keyed.key_states import Forgotten
 from manager.keyed.pane_states import PaneStates
 from manager.slices.slicing import Slicing
 from manager.storage.segments.ref import Ref
 from manager.storage.segments.segments import SegmentWriter
 from manager.storage.task_state import WindowsState
-from manager.triggered.evaluation import Forgotten
 from topologies.engine.admission.deciding import AdmissionContext
 from topologies.engine.fire.admitting import Admitted
 from windowing.window import TupleWindow
