@@ -28,6 +28,7 @@ from topologies.engine.micro_batch import MicroBatch
 from topologies.sources.splits import TableSource, file_splits
 from topologies.topology import Topology
 from windowing import (
+    AggregateBolt,
     BatchBolt,
     Bolt,
     BoltError,
@@ -41,6 +42,7 @@ from windowing import (
     micros,
     millis,
 )
+from windowing.aggregates import count
 from windowing.settings.kinds import Session
 from windowing.time.timestamps import from_datetime
 
@@ -955,3 +957,14 @@ def test_what_a_task_has_staged_is_freed_when_it_ends() -> None:
         assert not [each for each in gc.get_objects() if isinstance(each, Staging)]
     finally:
         gc.enable()
+
+
+def test_sums_without_a_key_may_have_tasks_that_get_nothing() -> None:
+    """A global grouping sends all events to the first of several tasks, whatever the bolt adds up."""
+    builder, out = TopologyBuilder("sums"), sinks.memory()
+    builder.set_spout("events", spouts.memory(EVENTS, [("a", 1, 1), ("b", 2, 2), ("c", 3, 12)]))
+    sums = AggregateBolt(n=count()).with_tumbling_window("10ms").with_timestamp_field("ts")
+    builder.set_bolt("sums", sums, parallelism=3).global_grouping("events")
+    builder.set_sink("out", out).from_("sums")
+    run_local(builder.build())
+    assert [row["n"] for row in out.rows] == [2, 1]

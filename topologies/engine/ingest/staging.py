@@ -23,7 +23,7 @@ from topologies.engine.ingest.arriving import Arriving, column_bytes
 from topologies.engine.work.bolt_work import BoltWork
 from topologies.engine.work.output import Staged
 from topologies.engine.work.sections import Sections
-from topologies.graph.groupings import AllGrouping
+from topologies.graph.groupings import AllGrouping, GlobalGrouping
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.io.formats import write_table
 from topologies.io.paths import locate
@@ -117,7 +117,7 @@ class Staging:
         self.work[node.name] = BoltWork(perf_counter() - began)
         grouping = node.inputs[0].grouping
         tasks = np.zeros(len(folded), np.int64)
-        if node.parallelism > 1 and not isinstance(grouping, AllGrouping):
+        if node.parallelism > 1 and not isinstance(grouping, AllGrouping | GlobalGrouping):
             tasks = grouping.tasks(slicing.keys_of(folded), None, node.parallelism)
         yield from _split_by_task(folded, [tasks], node.parallelism)
 
