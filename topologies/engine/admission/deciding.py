@@ -226,9 +226,11 @@ def _late_for_windows(
 
 
 def _reference(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
-    """The watermark at each event, less the allowed lateness (AT-7); NONE where the session alone decides."""
-    marks = np.full(len(events.times), NONE) if node.bolt.settings.late_by_session else events.marks.bolt
-    return node.admission.less_allowed(marks)
+    """The watermark at each event, less the allowed lateness (AT-7), or up to where the clock has closed sessions if
+    that is later; NONE where the session alone decides."""
+    if node.bolt.settings.late_by_session:
+        return np.full(len(events.times), NONE)
+    return np.maximum(node.admission.less_allowed(events.marks.bolt), events.closed_until)
 
 
 def gaps_of_sessions(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
