@@ -18,7 +18,6 @@ from manager.own_policies.unit import (
     among,
     at,
     call,
-    check_not_replaced,
     packed,
 )
 from policies.eviction import CountEvictionPolicy, TimeEvictionPolicy
@@ -114,7 +113,6 @@ class AskedEviction(EvictionWalk):
         context.fired, context.fired_count = firing.reference, firing.stop
         if self._resets:
             call(self, "reset", self._about, context)
-        check_not_replaced(self, "evict or track", self._about, self.record.eviction, context)
         return members
 
     def _track(self, until: int) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from manager.own_policies.unit import PolicyFailure, ToldEvents, UnitRecord, call, check_not_replaced
+from manager.own_policies.unit import PolicyFailure, ToldEvents, UnitRecord, call
 from policies.protocol import Fire, QueuedEvent, TriggerContext, TriggerPolicy, overrides
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy
 from windowing.settings.triggers import FiredBy
@@ -107,8 +107,6 @@ class AskedTrigger(TriggerWalk):
             self._tell_pieces(told)
         else:
             self._tell_each(told)
-        about = f"one of the events up to {self.record.count - 1}"
-        check_not_replaced(self, "track", about, self.record.trigger, self._context)
 
     def fire(self) -> None:
         self._answer(True, "on_arrival", "an event on arrival", self.record.count)
@@ -183,7 +181,6 @@ class AskedTrigger(TriggerWalk):
         self._come_to(moment)
         about = f"at {show(moment)}"
         answer = call(self, "on_time", about, moment, context)
-        check_not_replaced(self, "on_time", about, record.trigger, context)
         self._answer(answer, "on_time", about, record.count - record.ties)
         self._note_wake("on_time", about)
 
@@ -213,7 +210,6 @@ class AskedTrigger(TriggerWalk):
         context.fired, context.fired_count = record.fired, record.fired_count
         if self._resets:
             call(self, "reset", about, context)
-            check_not_replaced(self, "reset", about, record.trigger, context)
             self._note_wake("reset", about)
 
     def _note_wake(self, hook: str, about: QueuedEvent | str) -> None:

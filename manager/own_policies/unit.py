@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from policies.protocol import Policy, PolicyContext, QueuedEvent, QueuedEvents
+from policies.protocol import Policy, QueuedEvent, QueuedEvents
 from windowing.time.timestamps import show
 
 if TYPE_CHECKING:
@@ -48,15 +48,6 @@ def call(walk: _Walk, hook: str, about: QueuedEvent | str, *arguments: Any) -> A
         return getattr(walk.policy, hook)(*arguments)
     except (Exception, SystemExit) as error:  # else sys.exit() would end a run as if it had succeeded
         raise PolicyFailure(walk.policy, hook, about, walk.key, error) from error
-
-
-def check_not_replaced(walk: _Walk, hook: str, about: QueuedEvent | str, kept: object, context: PolicyContext) -> None:
-    """Raise PolicyFailure where a policy has put another state in place of the one that is kept."""
-    if context.state is not kept:
-        said = (
-            "it has put another dict into context.state, which is not kept: change it in place, context.state['n'] = 1"
-        )
-        raise PolicyFailure(walk.policy, hook, about, walk.key, said)
 
 
 @dataclass

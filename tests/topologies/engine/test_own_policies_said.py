@@ -675,22 +675,6 @@ def test_a_state_that_contains_itself_is_an_error() -> None:
     assert "context.state contains itself" in failing(trigger=Itself(), eviction=All())
 
 
-def test_a_state_that_is_replaced_is_an_error_and_not_lost_with_the_batch() -> None:
-    class Counts(OnNine):
-        def track(self, event: QueuedEvent, context: TriggerContext) -> Any:
-            context.state = {"events": context.state["events"] + 1}
-            return context.state["events"] % 3 == 0
-
-    class Keeps(All):
-        state_types: ClassVar[dict[str, type]] = {"events": int}
-
-        def track(self, event: QueuedEvent, context: EvictionContext) -> None:
-            context.state = {"events": 1}
-
-    assert "put another dict into context.state" in failing(trigger=Counts(), eviction=All())
-    assert "put another dict into context.state" in failing(trigger=OnNine(), eviction=Keeps())
-
-
 def test_the_end_of_a_window_does_not_follow_what_a_trigger_writes_into_its_context() -> None:
     class Writes(OnNine):
         def track(self, event: QueuedEvent, context: TriggerContext) -> Any:
