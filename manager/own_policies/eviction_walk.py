@@ -230,7 +230,10 @@ class TimedEviction(EvictionWalk):
     def _members(self, firing: Firing, stop: int) -> Indices:
         assert isinstance(self.policy, TimeEvictionPolicy)
         self._expire(firing.reference, stop)
-        return packed(np.flatnonzero(~self.expired[:stop]))
+        held = ~self.expired[:stop]
+        if self.policy.bounds is Bounds.START:
+            held &= self._held.times[:stop] < firing.reference  # the others wait for the next window, as evict says
+        return packed(np.flatnonzero(held))
 
     def clear(self) -> None:
         if self.record.time is not None:

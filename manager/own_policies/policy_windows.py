@@ -158,7 +158,7 @@ class PolicyWindows:
 
     def flags(self) -> NDArray[np.uint8]:
         """The flags (SEEN, GONE, LAST) of each event, in the order given."""
-        flags = self._sorted.seen * np.uint8(SEEN) + self._gone * np.uint8(GONE) + self._last * np.uint8(LAST)
+        flags = self._sorted.seen * np.uint8(SEEN) | self._gone * np.uint8(GONE) | self._last * np.uint8(LAST)
         return self._sorted.as_given(flags)
 
     def numbers(self) -> NDArray[np.int64]:
@@ -260,9 +260,9 @@ class PolicyWindows:
         if self._hashes is None:
             return 0, len(self._times)
         if self._starts is None:
-            heads = np.flatnonzero(np.diff(self._hashes, prepend=self._hashes[:1] - 1)).tolist()
-            ends = [*heads[1:], len(self._hashes)] if heads else []
-            self._starts = dict(zip(self._hashes[heads].tolist(), zip(heads, ends, strict=True), strict=True))
+            units, heads = np.unique(self._hashes, return_index=True)
+            blocks = pairwise([*heads.tolist(), len(self._hashes)])
+            self._starts = dict(zip(units.tolist(), blocks, strict=True))
         return self._starts.get(unit, (0, 0))
 
     _starts: dict[int, tuple[int, int]] | None = None

@@ -323,7 +323,7 @@ class AlignedTrigger(TriggerWalk):
             while due <= min(end, limit):
                 stop = self._before + int(ends.bounds.up_to(times, np.array([due]))[0])
                 self._fired(due, stop)
-                record.time = max(record.time or due, due)
+                record.time = max(due if record.time is None else record.time, due)
                 passed, due = due, due + slide
             if due <= end:
                 record.next_end = due if record.next_end is None else min(record.next_end, due)

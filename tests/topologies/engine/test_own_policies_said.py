@@ -22,10 +22,13 @@ from policies import (
     Action,
     EvictionContext,
     EvictionPolicy,
+    Fire,
     QueuedEvent,
     QueuedEvents,
     TriggerContext,
     TriggerPolicy,
+    WatermarkTimeEvictionPolicy,
+    WatermarkTimeTriggerPolicy,
 )
 from tests.topologies.engine.test_own_policies import Cut, Row, Show, run, topology_of
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
@@ -34,6 +37,7 @@ from topologies.why_waiting.why import why
 from windbolt import state
 from windowing import BoltError, Panes, Session, TopologyError, TupleWindow, minutes, seconds
 from windowing.bolts.windowed_bolt import WindowedBolt
+from windowing.settings.bounds import Bounds
 
 ROWS: list[Row] = [
     {"id": place, "key": place % 2, "value": value, "ts": 1_000 * place}
@@ -69,6 +73,40 @@ def test_an_eviction_is_asked_about_events_up_to_the_firing_one_and_none_beyond(
     bolt = timed(trigger=OnNine(), eviction=All())
     for cut in ([], [1] * 8, [3, 3]):
         assert [row["held"] for row in run(bolt, ROWS, Cut(cut))] == [[0, 1, 2], [0, 1, 2, 3, 4]]
+
+
+@pytest.mark.parametrize("bounds", Bounds)
+def test_a_built_in_length_of_time_holds_what_it_says_of_each_event(bounds: Bounds) -> None:
+    class EventByEvent(WatermarkTimeEvictionPolicy):
+        def evict(self, event: Any, context: EvictionContext) -> Action:
+            return super().evict(event, context)
+
+    class EachTwoSeconds(TriggerPolicy):
+        every = seconds(2)
+
+        def on_time(self, time: int, context: TriggerContext) -> Any:
+            return True
+
+    triggers: list[TriggerPolicy] = [OnNine(), EachTwoSeconds()]
+    for trigger in triggers:
+        held, wanted = (
+            [row["held"] for row in run(timed(trigger=trigger, eviction=kind(seconds(2), bounds)), ROWS, Cut([2]))]
+            for kind in (WatermarkTimeEvictionPolicy, EventByEvent)
+        )
+        assert held == wanted
+        assert max(map(len, held)) == 2
+
+
+def test_an_eviction_that_is_told_on_arrays_has_the_number_of_events_so_far() -> None:
+    counted: list[int] = []
+
+    class Counting(All):
+        def track_all(self, events: QueuedEvents, context: EvictionContext) -> None:
+            counted.append(context.count)
+            assert context.count == events.numbers[-1] + 1
+
+    run(timed(trigger=OnNine(), eviction=Counting()), ROWS, Cut([]))
+    assert counted == [3, 5]
 
 
 def test_with_an_eviction_alone_the_ends_do_not_depend_on_the_cut() -> None:
@@ -374,6 +412,11 @@ def test_answers_on_arrays_are_checked() -> None:
         def evict_all(self, events: QueuedEvents, context: EvictionContext) -> Any:
             return np.ones(len(events), np.bool_)
 
+    class Unknown(All):
+        def evict_all(self, events: QueuedEvents, context: EvictionContext) -> Any:
+            return np.where(np.arange(len(events)) == 0, -1, Action.PROCESS)
+
+    assert "an Action for each of 3 events" in failing(trigger=OnNine(), eviction=Unknown())
     assert "it answered an array of bool of shape (1,)" in failing(trigger=Short(), eviction=All())
     assert "an Action for each of 3 events" in failing(trigger=OnNine(), eviction=Odd())
 
@@ -517,14 +560,42 @@ class Unit:
         windows = PolicyWindows(All(), trigger, events, 0, records)
         fired = [each for each in windows.windows(int(times[-1])) if isinstance(each, TupleWindow)]
         self.fired = [window.table.column("id").to_pylist() for window in fired]
+        self.next_due = windows.next_due
         self.records: KeyStates = records
         record = records.get(0)
         assert record is not None
-        self.state = UnitRecord.from_text(record.cache).trigger
+        kept = UnitRecord.from_text(record.cache)
+        self.state, self.time = kept.trigger, kept.time
+
+
+@pytest.mark.parametrize("last", [7, 0], ids=["seven", "1970"])
+def test_the_time_of_a_task_is_that_of_its_last_event_though_a_window_ended_before(last: int) -> None:
+    rows = [{**row, "ts": row["ts"] - 7_000 + 1_000 * last} for row in ROWS]
+    assert Unit(WatermarkTimeTriggerPolicy(seconds(3), offset=seconds(2)), rows).time == 1_000_000 * last
+
+
+def test_on_arrays_a_window_before_a_moment_is_without_the_events_of_that_time() -> None:
+    class OnArrays(TriggerPolicy):
+        every = seconds(2)
+
+        def track_all(self, events: QueuedEvents, context: TriggerContext) -> Any:
+            return np.zeros(len(events), np.bool_)
+
+        def on_time(self, time: int, context: TriggerContext) -> Any:
+            return Fire.BEFORE
+
+    rows = [
+        {**row, "ts": ts} for row, ts in zip(ROWS, [0, 1_000, 2_000, 2_000, 3_000, 4_000, 4_000, 4_000], strict=True)
+    ]
+    for cut in ([8], [3, 1], [1] * 8):
+        held = [row["held"] for row in run(timed(trigger=OnArrays(), eviction=All()), rows, Cut(cut))]
+        assert held[:2] == [[0, 1], [0, 1, 2, 3, 4]]
 
 
 def test_policies_can_be_run_without_a_topology() -> None:
-    assert Unit(OnNine(), ROWS).fired == [[0, 1, 2], [0, 1, 2, 3, 4]]
+    unit = Unit(OnNine(), ROWS)
+    assert unit.fired == [[0, 1, 2], [0, 1, 2, 3, 4]]
+    assert unit.next_due is None, "all events have been told, and the trigger waits for no moment"
 
 
 def test_a_policy_on_arrays_cannot_change_what_the_engine_goes_by() -> None:
