@@ -41,6 +41,7 @@ from windowing import (
     WindowedBolt,
     micros,
     millis,
+    presets,
 )
 from windowing.aggregates import count
 from windowing.settings.kinds import Session
@@ -180,6 +181,24 @@ def test_a_chain_does_not_stall_when_the_first_bolt_is_quiet() -> None:
     reports = list(steps(topology, 3))
     assert [report.bolts["second"].watermark for report in reports] == [999, 999_999, 1_999_999, 2_000_000]
     assert [row["end"] for row in totals.rows] == [20, 1000, 2000]
+
+
+def test_a_chain_goes_on_with_the_arrivals_where_each_key_has_its_own_watermark() -> None:
+    rules = presets.azure(late="5s", out_of_order="0s", early=None, arrival_field="at")
+    first = Each().with_time(rules).with_tumbling_window("10s").with_timestamp_field("ts").with_key("key")
+    builder, out = TopologyBuilder("chain"), sinks.memory()
+    spout = spouts.memory(
+        "key string, value long, ts long, at long", [("a", 1, 1_000, 1_000)], [("b", 2, 60_000, 60_000)]
+    )
+    builder.set_spout("events", spout)
+    builder.set_bolt("first", first.with_watermark(per_key=True)).fields_grouping("events", "key")
+    builder.set_bolt("second", Sum().with_tumbling_window("20s")).global_grouping("first")
+    builder.set_sink("out", out).from_("second")
+    step = MicroBatch(builder.build(), MemoryCheckpoint(), InProcess())
+    for number, table in enumerate(spout.tables()):
+        report = step.run(BatchPlan(number, TimeAdvance(60_000_000 * number), [TableSource("events", table, number)]))
+    assert report.bolts["second"].watermark == 54_999_999
+    assert [row["value"] for row in out.rows] == [1], "before the end of the streams"
 
 
 class Starts(WindowedBolt):
