@@ -201,3 +201,11 @@ def test_windows_that_cannot_fire_again_are_refused(bolt: WindowedBolt, text: st
 
 def test_timings_are_named() -> None:
     assert [timing.value for timing in Timing] == ["early", "on_time", "late"]
+
+
+def test_a_window_that_closes_after_its_end_fires_on_time_only_then() -> None:
+    bolt = Sum().with_tumbling_window("10s").with_alignment(closes_after_end=True).with_watermark(every=1)
+    run = Run(bolt.with_lateness(by="window", allowed="5s").with_trigger(Panes(late=True)))
+    assert run.batch(("ada", 1, 10_000)) == []
+    assert run.batch(("ada", 2, 10_000)) == []
+    assert [(row["total"], row["pane"]) for row in run.batch(("bob", 4, 10_001))] == [(3, 0)]
