@@ -51,9 +51,10 @@ def drawn_events(chance: random.Random, parted: list[bool], clock: int) -> Arriv
 
 def cut(events: ArrivalTimes, low: int, high: int) -> ArrivalTimes:
     parts = {each.name: getattr(events, each.name) for each in fields(events)}
-    return ArrivalTimes(
-        **{name: part[low:high] if isinstance(part, np.ndarray) else part for name, part in parts.items()}
-    )
+    taken: dict[str, Any] = {
+        name: part[low:high] if isinstance(part, np.ndarray) else part for name, part in parts.items()
+    }
+    return ArrivalTimes(**taken)
 
 
 def marks(settings: WindowSettings, streams: list[str], batches: list[ArrivalTimes], most: int) -> list[Any]:
