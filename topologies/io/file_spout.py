@@ -14,7 +14,7 @@ import pyarrow.fs as pafs
 from topologies.io.file_metadata import with_file_metadata
 from topologies.io.formats import Chunk, FileFormat, FileSplit, infer_schema
 from topologies.io.formats.access import reached
-from topologies.io.formats.lines.declared_times import Times
+from topologies.io.formats.declared_times import Times
 from topologies.io.formats.split import OnTruncation
 from topologies.io.local_times import in_utc, in_zone
 from topologies.io.partition_columns import Partition, checked_partition_columns, with_partition_columns

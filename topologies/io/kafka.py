@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 
 from topologies.io.dead_letters import Undeliverable
-from topologies.io.formats.lines.declared_times import Times
+from topologies.io.formats.declared_times import Times
 from topologies.io.formats.split import OnTruncation
 from windowing.data.reprs import of_fields
 from windowing.data.returned_rows import DEFAULT_STREAM

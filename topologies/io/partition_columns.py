@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 from topologies.io.formats import Chunk
 from topologies.io.formats.bad import BadRow, python_columns, row_as_json, short_repr
+from topologies.io.formats.declared_times import Times, form_of
 from topologies.io.formats.file_errors import type_name
 from topologies.io.formats.isolate import Mask, bad_of, cut_of
-from topologies.io.formats.lines.declared_times import Times, form_of
 from topologies.io.formats.lines.text import convertible_text, parse_text
 from topologies.io.formats.split import OnTruncation
 from topologies.io.patterns import is_partition

@@ -15,7 +15,7 @@ from topologies.io.file_spout import FileSpout
 from topologies.io.formats import FormatName, file_format
 from topologies.io.formats.access import COMPRESSIONS, unread_compression
 from topologies.io.formats.choose_format import format_of
-from topologies.io.formats.lines.declared_times import Times, check_kind, checked_times
+from topologies.io.formats.declared_times import Times, check_kind, checked_times
 from topologies.io.formats.lines.textlines import LINE
 from topologies.io.formats.split import OnTruncation, check_truncation
 from topologies.io.kafka import (

@@ -16,7 +16,7 @@ from topologies.io.file_spout import FileSpout, FoundFile
 from topologies.io.formats import FileSplit
 from topologies.io.formats.access import reached
 from topologies.io.formats.bad import short_repr
-from topologies.io.formats.lines.declared_times import AS_WRITTEN, is_unit, unit_in_words
+from topologies.io.formats.declared_times import AS_WRITTEN, is_unit, unit_in_words
 from topologies.io.paths import locate_file
 from windowing.data.returned_rows import DEFAULT_STREAM
 

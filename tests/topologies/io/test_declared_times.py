@@ -22,8 +22,8 @@ from tests.helpers.examples import examples
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.io.file_spout import FileSpout, chunks_of
 from topologies.io.formats import FileSplit
+from topologies.io.formats.declared_times import form_of
 from topologies.io.formats.isolate import bad_of, cut_of
-from topologies.io.formats.lines.declared_times import form_of
 from topologies.io.formats.lines.jsonl import parse_values
 from topologies.io.kafka import RECORD
 from topologies.preflight.look_at_spouts import find_sources

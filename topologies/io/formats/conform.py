@@ -27,9 +27,9 @@ from topologies.io.formats.bad import (
     shown_bytes,
 )
 from topologies.io.formats.convert import as_bytes, convert_column, convertible, is_bytes, is_number, is_text
+from topologies.io.formats.declared_times import Times, form_of
 from topologies.io.formats.file_errors import type_name
 from topologies.io.formats.isolate import CUT, Flags, Mask, bad_of, cut_of, either
-from topologies.io.formats.lines.declared_times import Times, form_of
 from topologies.io.formats.split import Chunk, OnTruncation
 from windowing.data.schema import narrowest
 from windowing.errors import DataError

@@ -20,6 +20,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from topologies.io.formats.arrow_times import from_dates, from_milliseconds, from_timestamps, within_calendar
+from topologies.io.formats.declared_times import form_of
 from topologies.io.formats.isolate import (
     Converted,
     Flags,
@@ -34,8 +36,6 @@ from topologies.io.formats.isolate import (
     where,
     whole_numbers,
 )
-from topologies.io.formats.lines.arrow_times import from_dates, from_milliseconds, from_timestamps, within_calendar
-from topologies.io.formats.lines.declared_times import form_of
 from topologies.io.formats.lines.text import convertible_text, decimals, parse_text
 from windowing.data.decimals import rescaled
 

@@ -18,8 +18,8 @@ import pyarrow.fs as pafs
 
 from topologies.io.formats.access import opened
 from topologies.io.formats.conform import only_present, refuse_impossible, settle, with_absent, without_unneeded
+from topologies.io.formats.declared_times import Times, checked_times
 from topologies.io.formats.file_errors import declared_once, reading, refuse_absent, refuse_empty, refuse_invalid
-from topologies.io.formats.lines.declared_times import Times, checked_times
 from topologies.io.formats.split import Chunk, FileSplit, OnTruncation, check_truncation
 from windowing.errors import ConfigError, DataError
 

@@ -28,10 +28,10 @@ import pyarrow.fs as pafs
 from topologies.io.formats.access import opened
 from topologies.io.formats.bad import UTF_8, BadRow, shown_bytes
 from topologies.io.formats.conform import only_present, parted, with_absent
+from topologies.io.formats.declared_times import Times, checked_times, form_of, is_unit
 from topologies.io.formats.file_errors import declared_once, reading, refuse_absent
 from topologies.io.formats.isolate import Converted, Flags, concatenated, either, isolate
 from topologies.io.formats.lines.csvrows import RowFinder, Rows
-from topologies.io.formats.lines.declared_times import Times, checked_times, form_of, is_unit
 from topologies.io.formats.lines.jsonvalue import parse_cells
 from topologies.io.formats.lines.long_lines import BOM, LONGEST_ROW
 from topologies.io.formats.lines.text import empty_is_null, parse_base64, parse_text, with_full_stop

@@ -13,8 +13,8 @@ import pyarrow.fs as pafs
 
 from topologies.io.formats.access import opened
 from topologies.io.formats.bad import LONGEST_DATA, BadRow, BadRows
+from topologies.io.formats.declared_times import Times
 from topologies.io.formats.file_errors import declared_once, reading
-from topologies.io.formats.lines.declared_times import Times
 from topologies.io.formats.lines.jsonl import JsonlFormat
 from topologies.io.formats.lines.jsonrows import JsonRows
 from topologies.io.formats.lines.long_lines import BOM

@@ -19,8 +19,8 @@ import pyarrow.fs as pafs
 from topologies.io.formats.access import opened
 from topologies.io.formats.bad import LONGEST_DATA, BadRow, BadRows
 from topologies.io.formats.convert import as_bytes
+from topologies.io.formats.declared_times import Times, checked_times
 from topologies.io.formats.file_errors import declared_once
-from topologies.io.formats.lines.declared_times import Times, checked_times
 from topologies.io.formats.lines.jsonrows import JsonRows
 from topologies.io.formats.lines.long_lines import LONGEST_ROW, LongLine, blocks_of_lines
 from topologies.io.formats.split import Chunk, FileSplit, OnTruncation, check_truncation

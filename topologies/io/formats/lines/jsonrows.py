@@ -19,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from topologies.io.formats.arrow_times import from_milliseconds, within_calendar
 from topologies.io.formats.bad import BadRow, BadRows
 from topologies.io.formats.conform import misfit, refused, too_fine
 from topologies.io.formats.convert import convert
+from topologies.io.formats.declared_times import Times, form_of
 from topologies.io.formats.isolate import CUT, Converted, Flags, Mask, cut_of, either
-from topologies.io.formats.lines.arrow_times import from_milliseconds, within_calendar
-from topologies.io.formats.lines.declared_times import Times, form_of
 from topologies.io.formats.lines.jsonvalue import (
     Number,
     Object,

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from topologies.io.formats.declared_times import form_of
 from topologies.io.formats.isolate import Converted, Flags, Mask, bad_of, blank, either, of_lists
-from topologies.io.formats.lines.declared_times import form_of
 from topologies.io.formats.lines.text import parse_base64, parse_text
 
 _kinds = pa.types

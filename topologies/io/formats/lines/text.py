@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from topologies.io.formats.arrow_times import from_milliseconds, from_wall_times, within_calendar
 from topologies.io.formats.isolate import (
     Converted,
     Kernel,
@@ -34,7 +35,6 @@ from topologies.io.formats.isolate import (
     where,
     whole_numbers,
 )
-from topologies.io.formats.lines.arrow_times import from_milliseconds, from_wall_times, within_calendar
 from windowing.data.decimals import in_scale, to_decimal
 
 _DIGITS_OF_WHOLE = 38
