@@ -9,6 +9,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from policies import (
+    Action,
+    EvictionContext,
+    EvictionPolicy,
+    QueuedEvent,
+    TriggerContext,
+    TriggerPolicy,
+)
 from topologies import RunOptions, Summary, TopologyBuilder, run_local, sinks, spouts
 from topologies.cli.app import app
 from topologies.engine.batch.report import BoltReport
@@ -40,6 +48,27 @@ class Numbered(StatefulWindowedBolt):
     def execute(self, window: TupleWindow) -> EmittedRows:
         self.state["windows"] += 1
         return (self.state["windows"],)
+
+
+class EachThird(TriggerPolicy):
+    """Fires with each third event."""
+
+    state_types = {"events": int}  # noqa: RUF012
+
+    def track(self, event: QueuedEvent, context: TriggerContext) -> bool:
+        context.state["events"] += 1
+        return bool(context.state["events"] % 3 == 0)
+
+
+class EachOther(EvictionPolicy):
+    """Holds every other event of five minutes."""
+
+    reach = minutes(5)
+
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
+        if event.timestamp <= context.reference - self.reach.micros:
+            return Action.EXPIRE
+        return Action.KEEP if event.number % 2 else Action.PROCESS
 
 
 class Ends(WindowedBolt):
@@ -124,11 +153,28 @@ def test_by_arrival_where_the_bolt_knows_it() -> None:
         (Ids().with_window(5).with_timestamp_field("ts"), None),
         (Ids().with_window(Session("5m")).with_timestamp_field("ts"), None),
         (Ids().with_tumbling_window("5m").with_timestamp_field("ts").with_lifetime("at"), None),
+        (Ids().with_window("5m").with_timestamp_field("ts").with_policies(trigger=EachThird()), None),
+        (Ids().with_window("5m", "1m").with_timestamp_field("ts").with_policies(eviction=EachOther()), None),
     ],
 )
 def test_what_is_read_follows_from_the_longest_window(bolt: WindowedBolt, before: int | None) -> None:
     built, _ = topology(bolt)
     assert read_from(built, MICROS) == (None if before is None else MICROS - before * MINUTE)
+
+
+@pytest.mark.parametrize(
+    "bolt",
+    [
+        Ids().with_window("5m").with_policies(trigger=EachThird()),
+        Ids().with_window("5m", "1m").with_policies(eviction=EachOther()),
+    ],
+)
+def test_policies_of_ones_own_have_the_windows_of_a_run_from_the_beginning(bolt: WindowedBolt) -> None:
+    bolt, events = bolt.with_timestamp_field("ts"), [event(minute) for minute in range(30)]
+    rows, summary = started(bolt, events, first=at(22))
+    whole, _ = started(bolt, events, first=None)
+    assert rows == [row for row in whole if row["until"] >= at(22)] != []
+    assert report(summary).skipped == 0
 
 
 def test_one_time_for_all_bolts_that_read_spouts_and_none_for_those_behind() -> None:

@@ -139,6 +139,8 @@ def _reach(node: WindowedNode) -> int | None:
     settings = node.bolt.settings
     if settings.lifetime is not None:
         return None  # a lifetime that began long ago may reach into the window
+    if node.by_policies:
+        return None  # their state and the numbers of events go back to the first one
     early = settings.arrival.early if settings.arrival is not None and node.event_time else None
     if node.assigners:
         lengths = [assigner.looks_back for assigner in node.assigners]
