@@ -94,8 +94,9 @@ class QueuedEvent:
 class QueuedEvents:
     """Some events in order, as columns: what a policy that decides on arrays sees. Valid during the call only.
 
-    ``events["price"]`` is a NumPy array of the values of a column; do not write to it. Of a column with nulls, whole
-    numbers are floats with NaN, and texts are objects with None. KeyError for a column that there is not.
+    ``events["price"]`` is a NumPy array of the values of a column; do not write to it. Where one of them is null, whole
+    numbers are floats with NaN, and truth values and texts are objects with None. KeyError for a column that there is
+    not.
     """
 
     __slots__ = ("_columns", "_where", "numbers", "timestamps")

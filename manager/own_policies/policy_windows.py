@@ -459,10 +459,25 @@ class _Lazy(dict[str, Any]):
         return iter(self._table.column_names)
 
 
-def _to_numpy(column: pa.ChunkedArray) -> NDArray[Any]:
+def _to_numpy(column: pa.ChunkedArray) -> Any:
+    """A column as an array; as something that gives parts of one, where the type of a part depends on its nulls."""
     array: NDArray[Any] = column.to_numpy()
     array.flags.writeable = False
+    if column.null_count and (pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)):
+        return _WithNulls(column, array)
     return array
+
+
+class _WithNulls:
+    """Whole numbers, or booleans, of which some are null: those of one key are not to depend on the nulls of others."""
+
+    def __init__(self, column: pa.ChunkedArray, array: NDArray[Any]) -> None:
+        self._array, self._valid = array, column.is_valid().to_numpy()
+        self._filled = column.fill_null(pa.scalar(0).cast(column.type)).to_numpy()
+        self._filled.flags.writeable = False
+
+    def __getitem__(self, where: slice | NDArray[np.int64]) -> NDArray[Any]:
+        return self._filled[where] if self._valid[where].all() else self._array[where]
 
 
 class _Positions:

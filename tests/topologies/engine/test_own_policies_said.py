@@ -33,6 +33,7 @@ from policies import (
 from tests.topologies.engine.test_own_policies import Cut, Row, Show, run, topology_of
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.cli.terminal.summary_display import print_summary
+from topologies.testing.policy_check import check_policy
 from topologies.why_waiting.why import why
 from windbolt import state
 from windowing import BoltError, Panes, Session, TopologyError, TupleWindow, minutes, seconds
@@ -285,6 +286,41 @@ def test_a_state_is_kept_of_each_key_alone_also_where_another_dict_or_list_is_pu
     whole = run(bolt, ROWS, Cut([]))
     assert whole
     assert run(bolt, ROWS, Cut([1, 2, 3, 4, 5, 6, 7])) == whole
+
+
+class OddOnArrays(TriggerPolicy):
+    """Fires with each odd number; a number that is not there is even."""
+
+    def track_all(self, events: QueuedEvents, context: TriggerContext) -> Any:
+        values = events["value"]
+        return (np.nan_to_num(values) if values.dtype.kind == "f" else values).astype(np.int64) % 2 == 1
+
+
+class TrueOnArrays(EvictionPolicy):
+    """Holds the events that are not false; the others wait."""
+
+    def evict_all(self, events: QueuedEvents, context: EvictionContext) -> Any:
+        return np.where(~events["good"], Action.KEEP, Action.PROCESS)
+
+
+def test_on_arrays_the_values_of_a_key_do_not_depend_on_the_nulls_of_another() -> None:
+    """As floats, numbers beyond 2 ** 53 are even; and ~ of a truth value that is an object is true."""
+    large = 2**53 + 1
+    rows = pa.table(
+        {
+            "id": range(6),
+            "key": ["a", "b"] * 3,
+            "value": pa.array([large, None, large + 2, None, large + 1, None]),
+            "good": [True, None, False, None, True, None],
+            "ts": range(6),
+        }
+    )
+    for extra in ({"trigger": OddOnArrays()}, {"trigger": OddOnArrays(), "eviction": TrueOnArrays()}):
+        check = check_policy(
+            rows, key="key", window=None if "eviction" in extra else "1h", other_process=False, **extra
+        )
+        held = [[event["id"] for event in window.events] for window in check.windows]
+        assert held == ([[0], [0, 2]] if "eviction" not in extra else [[0], [0]])
 
 
 # ---- errors (finding 6)
