@@ -197,7 +197,7 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
     length, slide = settings.length, settings.slide
     by_window = event_time and settings.late_by is LateBy.WINDOW
     overlaps = isinstance(length, Duration) and isinstance(slide, Duration) and slide < length
-    at_each_event = event_time and settings.watermark_every is not None and settings.bounds is Bounds.END
+    at_each_event = event_time and settings.comes_with_events and settings.bounds is Bounds.END
     reasons = {
         "each key has windows of its own": bool(settings.key),
         "windows fire more than once": settings.panes is not None,
@@ -232,7 +232,7 @@ def closes_after_end(settings: WindowSettings, *, event_time: bool) -> bool:
     if any(kind.changes_at_its_end(settings.bounds) for kind in settings.kinds):
         return True
     counted = isinstance(settings.length, Count) and isinstance(settings.slide, Duration) and not settings.kinds
-    if holds_end and counted and event_time and settings.watermark_every is not None:
+    if holds_end and counted and event_time and settings.comes_with_events:
         return True  # else it would depend on where batches end whether an event at the watermark is in
     return holds_end and (settings.closes_after_end or not event_time)
 

@@ -33,7 +33,7 @@ HEAD = f"""# Settings of a windowed bolt
 For looking up a setting of windows or time: how it is set in Python and in scenario files, which values it takes, and
 when it has an effect. Written by `{COMMAND}` from the declarations in
 [window_settings.py](../windowing/settings/window_settings.py). What the rules mean is in [semantics.md](semantics.md),
-and how to use them in [guide.md](guide.md).
+how to use them in [guide.md](guide.md), and which go together in [combinations.md](combinations.md).
 
 *In scenarios*: the key in [scenario files](scenarios.md). *Preset*: a preset sets it; call the preset first, and then
 what differs from it. *Needs*: without this the setting has no effect, and `build()` refuses it. *Resumes*: whether a

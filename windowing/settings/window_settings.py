@@ -624,6 +624,11 @@ class WindowSettings:
         """Whether a setting makes the watermark, in event time, follow the events in their order of arrival."""
         return any(self._changes(each) for each in _FOLLOWING_EVENTS)
 
+    @property
+    def comes_with_events(self) -> bool:
+        """Whether the watermark may advance between two events of a micro-batch."""
+        return self.watermark_every is not None or self.estimate_arrival
+
     def admitted_by_tasks(self, *, event_time: bool) -> bool:
         """Whether a setting makes the bolt's tasks admit its events, in event time or in processing time."""
         return any(self._changes(each) for each in (_BY_TASKS_IN_EVENT_TIME if event_time else _BY_TASKS))

@@ -17,7 +17,6 @@ from tests.oracles.interpreter.kinds import (
     Kind,
     Log,
     Sessions,
-    Unsaid,
     kinds_of,
     waits_past_the_end,
     windows_of,
@@ -38,8 +37,9 @@ from tests.oracles.interpreter.values import (
 )
 from windowing.settings import WindowSettings
 from windowing.settings.kinds import Calendar, Hopping
+from windowing.settings.panes import PaneMode
 from windowing.settings.rules import LateAction, LateBy, WatermarkCombiner
-from windowing.time.durations import Count, Duration
+from windowing.time.durations import Duration
 
 
 def resolved(rules: WindowSettings) -> WindowSettings:
@@ -82,6 +82,11 @@ class Bolt:
     """The end of the last window that the idle timeout closed."""
     last_arrival: int | None = None
     rows_in_batch: int = 0
+    batch: int = 0
+    arrivals: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By the number of an event, its batch and when it arrived."""
+    coming: dict[int, int] = field(default_factory=dict)
+    """The earliest arrival that is still to come in the batch, after each event ("Partitions")."""
     formed: dict[tuple[Key, int], Kind] = field(default_factory=dict)
     accepted: list[Event] = field(default_factory=list)
     gone: set[Event] = field(default_factory=set)
@@ -95,6 +100,12 @@ class Bolt:
     seen: list[Window] = field(default_factory=list)
     last: dict[Key, list[Event]] = field(default_factory=dict)
     fired: list[Json] = field(default_factory=list)
+    standing: list[tuple[Window, list[Event]]] = field(default_factory=list)
+    """The firings whose rows have not been taken back."""
+    emitted: list[tuple[Window, list[Event]]] = field(default_factory=list)
+    """All of them."""
+    opened: list[list[Json]] = field(default_factory=list)
+    """The windows that were open after each batch."""
     events: list[Json] = field(default_factory=list)
     ticks: list[int | None] = field(default_factory=list)
     clocks: list[int | None] = field(default_factory=list)
@@ -104,11 +115,6 @@ class Bolt:
     latest_event: int | None = None
 
     def __post_init__(self) -> None:
-        rules = self.rules
-        if rules.watermark_imports and rules.partition_idle_timeout is not None:
-            raise Unsaid("what an input takes over from one that is left out as silent")
-        if rules.idle_timeout is not None and rules.late_action is LateAction.ADJUST:
-            raise Unsaid("to where an event is moved whose window the clock has closed")
         self.times = Times(self.rules, self.streams, self.began, clock=self.began, looked_at=self.began)
         self.times.exist(self.partitions)
         self.kinds = kinds_of(self.rules)
@@ -121,6 +127,12 @@ class Bolt:
     @property
     def event_time(self) -> bool:
         return self.rules.reads_timestamps
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether it makes a difference which arrivals of a batch are still to come."""
+        several = len(self.streams) > 1 or self.times.by_partition
+        return self.rules.estimate_arrival and several and not self.times.per_key
 
     # ---- closing
 
@@ -185,12 +197,10 @@ class Bolt:
             self.note(fields["id"], None, "invalid", where)
             return
         arrived = times.clock if arrived is None else arrived
-        if times.per_key and rules.arrival is not None and rules.arrival.late is not None:
-            raise Unsaid("the floor of keys follows the arrivals of a batch (decision 16)")
         latest = arrived if times.latest_arrival is None else max(arrived, times.latest_arrival[0])
-        if rules.estimate_arrival and arrived < latest and (len(self.streams) > 1 or times.by_partition):
-            raise Unsaid("arrivals that go back within a batch (decision 25)")
         times.latest_arrival = latest, times.clock
+        self.arrivals[self.number] = self.batch, arrived
+        times.silent_until = min(latest, self.coming.get(self.number, FOREVER))
         event.message = _text(fields.get(rules.message_id_field)) if rules.message_id_field else None
         repeated = self.is_repeated(event)  # found before lateness is judged (decision 29)
         action = self.judge(event, own, arrived, where)
@@ -254,8 +264,6 @@ class Bolt:
                     return "dropped_late"
                 case LateAction.DIVERT:
                     return "late_arrival"
-                case LateAction.ERROR:
-                    raise Unsaid("the run stops")
         if not self.is_late(event, where):
             return action
         match rules.late_action:
@@ -272,7 +280,7 @@ class Bolt:
             case LateAction.ADJUST:
                 self.move(event, where)
                 return "adjusted_out_of_order"
-        raise Unsaid("the run stops")
+        raise AssertionError(f"{rules.late_action}: the run stops, and is not drawn")
 
     def move(self, event: Event, where: Any) -> None:
         """ "A late event is moved to that mark", and to one microsecond after it where its window has closed there."""
@@ -349,11 +357,7 @@ class Bolt:
         same = [
             e for e in self.accepted if e.message == event.message and (not self.times.per_key or e.key == event.key)
         ]
-        length, slide = self.rules.length, self.rules.slide
-        counts = isinstance(length, Count) and isinstance(slide, Count) and length.value < slide.value
-        if same and self.rules.key and counts and not self.rules.kinds:
-            raise Unsaid("how long an event between two counts of its key is counted, and so keeps its id")
-        return any(self.needs(each) for each in same)  # Unsaid where a session was cut
+        return any(self.needs(each) for each in same)
 
     def needs(self, event: Event) -> bool:
         over = self.over(event.key)
@@ -362,6 +366,7 @@ class Bolt:
     def let_in(self, event: Event) -> bool:
         """Put an event into the windows that are open for it; whether there are any."""
         self.accepted.append(event)
+        event.met = self.times.watermark(event.key)
         over, found = self.over(event.key), False
         for place, kind in enumerate(self.kinds):
             windows = self.formed.setdefault(
@@ -369,14 +374,9 @@ class Bolt:
             )
             if windows.in_gap(event):
                 continue
-            before = set(map(id, windows.open))
             if isinstance(windows, Sessions) or windows.takes(event, over):
                 windows.put(event, over)
                 found = True
-            for window in windows.open:
-                if id(window) not in before and window.opened is None:
-                    watermark = self.times.watermark(event.key)
-                    window.opened = -FOREVER if watermark is None else watermark
         if not found:
             self.gone.add(event)
         return found
@@ -431,14 +431,37 @@ class Bolt:
         else:
             self.close_windows()
         self.rows_in_batch = 0
+        self.batch += 1
         self.told = times.watermark()
         if close:
             self.end_streams()
         self.emit()
+        self.opened.append(self.now_open())
         return self.told if self.told != before else None
 
+    def now_open(self) -> list[Json]:
+        """guide, ``windbolt state``: the windows that hold events and have not fired for the last time."""
+        found = [window for windows in self.formed.values() for window in windows.listed()]
+        shown = [
+            {
+                "kind": window.place,
+                "key": list(window.key or ()),
+                "start": window.start,
+                "end": window.end,
+                "events": len(window.events),
+                "firings": window.fired,
+            }
+            for window in found
+        ]
+        return sorted(shown, key=str)
+
     def nothing_came(self) -> None:
-        """ "Idleness": a batch without input uses the estimate, once the clock has moved."""
+        """ "Idleness": a batch without input uses the estimate, once the clock has moved.
+
+        "The watermark": those of keys follow it at the end of every batch, since no key can have earlier events.
+        """
+        if self.times.per_key:
+            self.times.raise_keys()
         estimate = self.times.estimate()
         if estimate is not None:
             for key in list(self.times.marks) if self.times.per_key else [None]:
@@ -584,9 +607,38 @@ class Bolt:
             shown["kind"] = window.place
             shown.pop("new", None)
             shown.pop("expired", None)
+        self.stand(window, content)
         self.last[window.key] = content
         self.windowed.update(content)
         self.fired.append(shown)
+
+    def stand(self, window: Window, content: list[Event]) -> None:
+        """guide, "Firing more than once": with retractions the rows of a firing take back those of earlier ones."""
+        if self.rules.panes is not None and self.rules.panes.mode is not PaneMode.DISCARDING:
+            kind = self.of(window.key, window.place)
+            self.standing = [
+                (other, events)
+                for other, events in self.standing
+                if (other.key, other.place) != (window.key, window.place) or not kind.supersedes(window, other)
+            ]
+        self.standing.append((replace(window), content))
+        self.emitted.append((replace(window), content))
+
+    def rows(self, firings: list[tuple[Window, list[Event]]]) -> list[Json]:
+        """What a bolt emits that tells its windows."""
+        found = []
+        for window, content in firings:
+            key = None if window.key is None else window.key[0] if len(window.key) == 1 else window.key
+            found.append(
+                {
+                    "start": window.start,
+                    "end": window.end,
+                    "key": str(key),
+                    "kind": window.place if len(self.kinds) > 1 else None,
+                    "events": ",".join(ids(content)),
+                }
+            )
+        return sorted(found, key=str)
 
     # ---- the answer
 
@@ -629,6 +681,9 @@ class Bolt:
             "clocks": [milliseconds(at) for at in self.clocks],
             "watermarks": [milliseconds(at) for at in self.ticks],
             "gaps": ids(self.gone),
+            "opened": self.opened,
+            "rows": self.rows(self.emitted),
+            "standing": self.rows(self.standing),
         }
 
 

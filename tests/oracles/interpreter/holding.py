@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from random import Random
@@ -12,14 +11,17 @@ import yaml
 
 from tests.helpers.recut import run_cut
 from tests.oracles.interpreter import cases
-from tests.oracles.interpreter.kinds import Unsaid
+from tests.oracles.interpreter.driving import WAYS, Driven, may_have_tasks, standing
 from tests.oracles.interpreter.replayed import answer, rules_of
 from tests.oracles.interpreter.values import Json
-from topologies import replay
+from topologies.scenarios.run.scenario_topology import watched_topology
 from topologies.scenarios.schema.scenario_files import read_scenario
 from windowing.errors import ConfigError, ScenarioError, TopologyError
+from windowing.time.durations import Duration
 
-VARIANTS = ("as it is", "cut", "split")
+VARIANTS = ("as it is", "cut", "split", "on disk", "cut", "gone back", "rescaled", "copied", "cut", "rescaled")
+"""How the product comes to its answer (``driving``); "cut": other batches, for the interpreter too; "split": other
+batches for the product alone, where the answer does not depend on them."""
 
 
 @dataclass(frozen=True)
@@ -38,67 +40,88 @@ class Difference:
 
 
 @dataclass
+class Drawn:
+    """A case: a bolt that ``build()`` accepts and a stream for it; or why it refuses these settings."""
+
+    number: int
+    names: tuple[str, ...]
+    """The settings that it was drawn for; the bolt may have others too."""
+    variant: str
+    made: Json | None
+    reason: str = ""
+
+    @property
+    def settings(self) -> list[str]:
+        """Those that the bolt has."""
+        return [] if self.made is None else sorted(set(self.made["bolt"]) & set(cases.VALUES))
+
+
+@dataclass
 class Held:
     """What became of drawn cases."""
 
-    held: Counter[tuple[str, ...]] = field(default_factory=Counter)
-    refused: dict[tuple[str, ...], Counter[str]] = field(default_factory=dict)
-    unsaid: int = 0
+    held: int = 0
+    refused: int = 0
     differences: list[Difference] = field(default_factory=list)
 
     def add(self, other: Held) -> None:
         self.held += other.held
-        for names, reasons in other.refused.items():
-            self.refused.setdefault(names, Counter()).update(reasons)
-        self.unsaid += other.unsaid
+        self.refused += other.refused
         self.differences += other.differences
+
+
+ORDER = cases.pairs()
+FIXED = 3 * len(ORDER)
+"""The first cases of a seed: each setting and each pair of them, three times. Later ones have pairs and triples."""
+
+
+def case(number: int, seed: int) -> Drawn:
+    """A case, which depends on its number and the seed alone."""
+    random = Random(seed * 1_000_003 + number)
+    by_pairs = number < FIXED or number % 2
+    names = ORDER[number % len(ORDER)] if by_pairs else tuple(sorted(random.sample(sorted(cases.VALUES), 3)))
+    variant = VARIANTS[(number + number // len(ORDER)) % len(VARIANTS)]
+    made, reason = drawn(random, names)
+    if made is not None and variant in ("cut", "rescaled"):
+        made = cases.recut(random, made)
+    return Drawn(number, names, variant, made, reason)
 
 
 def hold(numbers: Iterable[int], seed: int, *, stop_at: int = 10**9, small: bool = True) -> Held:
     """Draw these cases, and hold each against the product; those that differ are made small."""
-    found, order = Held(), cases.pairs()
+    found = Held()
     for number in numbers:
-        random = Random(seed * 1_000_003 + number)
-        names = order[number % len(order)] if number % 3 else random.choice(cases.triples())
-        made, reasons = drawn(random, names)
-        if made is None:
-            found.refused.setdefault(names, Counter()).update(reasons)
+        one = case(number, seed)
+        if one.made is None:
+            found.refused += 1
             continue
-        variant = VARIANTS[number % len(VARIANTS)]
-        if variant == "cut":
-            made = cases.recut(random, made)
-        try:
-            wrong = differs(made, variant)
-        except Unsaid:
-            found.unsaid += 1
-            continue
-        found.held[names] += 1
+        wrong, made = differs(one.made, one.variant), one.made
+        found.held += 1
         if wrong:
             if small:
-                made, wrong = smaller(made, variant)
-            found.differences.append(Difference(number, variant, made, wrong))
+                made, wrong = smaller(made, one.variant)
+            found.differences.append(Difference(number, one.variant, made, wrong))
             if len(found.differences) >= stop_at:
                 break
     return found
 
 
-def drawn(random: Random, names: tuple[str, ...]) -> tuple[Json | None, list[str]]:
+def drawn(random: Random, names: tuple[str, ...]) -> tuple[Json | None, str]:
     """A scenario of a bolt that ``build()`` accepts; else why it refuses the last one, with these settings alone."""
-    reasons: list[str] = []
+    reason: str | None = ""
     for bolt in cases.bolts(random, names):
-        made = cases.scenario(random, bolt)
+        made = cases.without_steps(random, bolt)
         reason = refusal(made)
         if reason is None:
-            return made, []
-        reasons = [reason]
-    return None, reasons
+            made["steps"] = list(cases.steps(random, bolt, made["streams"]))
+            return made, ""
+    return None, reason or ""
 
 
 def refusal(made: Json) -> str | None:
-    """Why the product refuses a bolt, in its first line; None if it does not."""
+    """Why the product refuses a bolt: its first problem; None if it does not."""
     try:
-        replay({**made, "steps": []})
-        read_scenario(made)
+        watched_topology(read_scenario(made))
     except (ConfigError, ScenarioError, TopologyError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         return lines[min(1, len(lines) - 1)] if "problem" in lines[0] else lines[0]
@@ -110,30 +133,58 @@ def refusal(made: Json) -> str | None:
 
 def differs(made: Json, variant: str) -> list[str]:
     """How the product's answer differs from the interpreter's."""
-    mine = answer(made)
+    mine, scenario = answer(made), read_scenario(made)
     try:
         if variant == "split" and may_be_split(made):
-            calm = {**made, "steps": [step for step in made["steps"] if "crash" not in step]}
-            theirs = run_cut(read_scenario(calm), Random(len(calm["steps"]))).to_json()
-        else:
-            theirs = replay(made).to_json()
+            calm = read_scenario({**made, "steps": [step for step in made["steps"] if "crash" not in step]})
+            theirs = run_cut(calm, Random(len(made["steps"]))).to_json()
+            return list(compared(made, mine, theirs, variant))
+        fits = variant in WAYS and (variant != "rescaled" or may_have_tasks(scenario))
+        driven = WAYS[variant if fits else "as it is"](scenario, Random(len(made["steps"])))
     except Exception as error:
         return [f"{type(error).__name__}: {str(error).splitlines()[0]}"]
-    return list(compared(made, mine, theirs, whole=variant != "split"))
+    return [*compared(made, mine, driven.answer, variant), *beside(made, mine, driven)]
+
+
+def beside(made: Json, mine: Json, driven: Driven) -> Iterator[str]:
+    """What the bolt has emitted and not taken back, and which windows were open after each batch."""
+    rules = rules_of(made)
+    by_count = not rules.kinds and not (isinstance(rules.length, Duration) and isinstance(rules.slide, Duration))
+    left, wanted = standing(driven.rows), mine["standing" if driven.retracts else "rows"]
+    if by_count:  # their edges are in the windows already
+        left, wanted = ([{name: row[name] for name in ("key", "events")} for row in rows] for rows in (left, wanted))
+    if sorted(left, key=str) != sorted(wanted, key=str):
+        extra = [row for row in left if row not in wanted]
+        missing = [row for row in wanted if row not in left]
+        yield f"rows that stand in the end: {extra} too many, {missing} missing"
+    if by_count or rules.empty_windows_until is not None:
+        return
+    if len(driven.opened) != len(mine["opened"]):
+        yield f"batches: {len(driven.opened)}, expected {len(mine['opened'])}"
+        return
+    for number, (found, expected) in enumerate(zip(driven.opened, mine["opened"], strict=True)):
+        if found != expected:
+            extra = [row for row in found if row not in expected]
+            missing = [row for row in expected if row not in found]
+            yield f"open after batch {number}: {extra} too many, {missing} missing"
+            return
 
 
 def may_be_split(made: Json) -> bool:
     """Whether the answer does not depend on where batches end ("A watermark at events ...", decision 17)."""
     rules = rules_of(made)
     idle = rules.idle_timeout is not None or rules.partition_idle_timeout is not None
+    if rules.watermark_per_key and rules.arrival is not None and rules.arrival.late is not None:
+        return False  # arrivals that go back
     return rules.panes is None and not idle and not rules.estimate_arrival and rules.reads_timestamps
 
 
-def compared(made: Json, mine: Json, theirs: Json, *, whole: bool = True) -> Iterator[str]:
+def compared(made: Json, mine: Json, theirs: Json, variant: str = "as it is") -> Iterator[str]:
     """Windows, late events, accounts, what is pending, decisions, watermarks."""
     gaps = set(mine["gaps"])
     yield from windows(made, mine["windows"], theirs["windows"])
-    if mine["late"] != theirs["late"]:
+    order = sorted if variant == "rescaled" else list  # several tasks, each in its order
+    if order(mine["late"]) != order(theirs["late"]):
         yield f"late: {theirs['late']}, expected {mine['late']}"
     late_gaps = gaps & set(theirs["pending"])  # in a gap: told at once, or when time has passed it
     if sorted(mine["pending"]) != sorted(set(theirs["pending"]) - gaps):
@@ -149,7 +200,7 @@ def compared(made: Json, mine: Json, theirs: Json, *, whole: bool = True) -> Ite
     per_key = "substreams" in made["bolt"]
     if theirs["events"]:
         yield from decisions(made, mine["events"], theirs["events"], per_key)
-    if whole and not per_key and mine["watermarks"] != theirs["watermarks"]:
+    if variant != "split" and not per_key and mine["watermarks"] != theirs["watermarks"]:
         yield f"watermarks: {theirs['watermarks']}, expected {mine['watermarks']}"
     if not per_key and mine["clocks"] != theirs["clocks"]:
         yield f"clocks: {theirs['clocks']}, expected {mine['clocks']}"
@@ -158,7 +209,6 @@ def compared(made: Json, mine: Json, theirs: Json, *, whole: bool = True) -> Ite
 def windows(made: Json, mine: list[Json], theirs: list[Json]) -> Iterator[str]:
     """Those of each key and kind in their order."""
     rules = rules_of(made)
-    cut = "max_duration" in str(made["bolt"])
     grouped: dict[str, tuple[list[Json], list[Json]]] = {}
     for place, found in enumerate((mine, theirs)):
         for window in found:
@@ -167,9 +217,7 @@ def windows(made: Json, mine: list[Json], theirs: list[Json]) -> Iterator[str]:
         wanted, got = both if rules.panes is None else (sorted(each, key=str_of) for each in both)
         for one, other in zip(wanted, got, strict=False):
             for key in one:
-                if key == "pane" and cut and "pane" in other:
-                    continue
-                if key in ("new", "expired") and (other.get(key) is None or (cut and rules.panes is not None)):
+                if key in ("new", "expired") and other.get(key) is None:
                     continue
                 if one[key] != other.get(key):
                     yield f"window of {name}: {brief(other)}, expected {brief(one)}"

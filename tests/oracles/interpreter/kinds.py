@@ -19,10 +19,6 @@ from windowing.settings.rules import Aligned
 from windowing.time.durations import Count, Duration
 
 
-class Unsaid(Exception):
-    """The specification does not say what is right, or this interpreter does not go that far."""
-
-
 class Kind:
     """The windows of one kind and one key."""
 
@@ -54,6 +50,17 @@ class Kind:
     def now_open(self) -> list[Window]:
         """The open windows as they would fire now."""
         return self.open
+
+    def listed(self) -> list[Window]:
+        """The open windows that hold events, for who asks what a window holds at this moment."""
+        return [window for window in self.now_open() if window.events]
+
+    def remember(self, windows: list[Window]) -> None:
+        """A batch is over, with these windows open."""
+
+    def supersedes(self, window: Window, other: Window) -> bool:
+        """True if the row of a window takes back that of another one."""
+        return (window.start, window.end) == (other.start, other.end)
 
     def ends(self) -> list[int]:
         """The ends of the open windows that hold events ("Idleness": only these are closed)."""
@@ -97,10 +104,6 @@ class Fixed(Kind):
     def grid(self, event: Event) -> Iterator[tuple[int, int]]:
         """The windows around an event; "Alignment": counted from 1970 or an anchor, shifted by an offset."""
         last = event.time if event.until is None else event.until
-        if last - event.time > 10_000 * (1 if isinstance(self.kind, Calendar) else self.kind.slide.micros) * (
-            10**9 if isinstance(self.kind, Calendar) else 1
-        ):
-            raise Unsaid("more windows than one looks at")
         if isinstance(self.kind, Calendar):
             yield from calendar_grid(self.kind, event.time, last)
             return
@@ -197,7 +200,8 @@ class Sessions(Kind):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.parts: list[Window] = []
+        self.before: list[Window] = []
+        """The sessions as they were when the last batch ended."""
 
     def gap(self, event: Event) -> int:
         return self.kind.gap.micros if event.gap is None else event.gap
@@ -221,11 +225,6 @@ class Sessions(Kind):
             merged = self.window(min(mine.start, window.start), max(mine.end, window.end), window.events + mine.events)
             merged.follows = window.follows if window.start <= mine.start else mine.follows
             merged.behind = window.behind + mine.behind
-            merged.fired = max(mine.fired, window.fired)
-            merged.shown = mine.shown | window.shown
-            ended = [each.ended_at for each in (mine, window) if each.ended_at is not None]
-            merged.ended_at = max(ended, default=None)
-            merged.opened, merged.mark, merged.clock = _earliest(mine, window)
             mine = merged
         return [*(window for window in self.open if window not in together), mine]
 
@@ -256,7 +255,7 @@ class Sessions(Kind):
             after = [event for event in window.events if event.time > check]
             end = max((event.time + self.gap(event) for event in after), default=check + self.kind.gap.micros)
             rest = self.window(check, end, after)
-            rest.follows, rest.behind = True, window.behind + before.events
+            rest.follows, rest.behind = True, before.events
             if waiting and self.touches(rest, waiting[0]):
                 following = waiting.pop(0)
                 behind = rest.behind + following.behind
@@ -289,36 +288,36 @@ class Sessions(Kind):
         self.open = self.with_event(event)
 
     def close(self, over: Over) -> list[Window]:
-        if self.rules.panes is not None:
-            self.now_open()
         closed, left = self.cut(self.open, over)
         done = [window for window in left if over(window.end)]
         self.open = [window for window in left if window not in done]
         return [self.known(window) for window in closed + done if window.events]
 
     def now_open(self) -> list[Window]:
-        """With a longest duration: the parts that the sessions are in, which go on counting their firings."""
-        if self.kind.max_duration is None:
-            return self.open
-        closed, left = self.cut(self.open, lambda _: True)
-        self.parts = [self.known(window) for window in closed + left if window.events]
-        return self.parts
+        """The sessions, or with a longest duration their parts, each with what is known of its firings."""
+        closed, left = self.cut(self.open, lambda _: True) if self.kind.max_duration is not None else ([], self.open)
+        return [self.known(window) for window in closed + left if window.events]
+
+    def remember(self, windows: list[Window]) -> None:
+        self.before = windows
+
+    def supersedes(self, window: Window, other: Window) -> bool:
+        return window.overlaps(other)
 
     def known(self, window: Window) -> Window:
-        """The part with what is remembered of it, and of those that its events were in before."""
-        if self.kind.max_duration is None:
-            return window
-        for part in self.parts:
-            if (part.start, part.end, part.events) == (window.start, window.end, window.events):
-                return part
-        before = [part for part in self.parts if set(part.events) & set(window.events)]
-        whole = [part for part in before if set(part.events) <= set(window.events)]
-        window.fired = max((part.fired for part in before), default=0)
-        window.shown = {event for part in before for event in part.shown} & set(window.events)
-        window.ended_at = max((p.ended_at for p in before if p.ended_at is not None), default=None)
-        window.parts_of_shown = any(part.fired for part in before if part not in whole)
-        for part in before[:1]:
-            window.opened, window.mark, window.clock = part.opened, part.mark, part.clock
+        """ "Closing": a session goes on with the firings of all that it covers; one that holds only a part of a session
+        begins anew."""
+        assert window.start is not None
+        covered = [each for each in self.before if window.covers(each)]
+        crossed = [each for each in self.before if each not in covered and window.overlaps(each)]
+        window.fired = max((each.fired for each in covered), default=0)
+        window.shown = {event for each in self.before for event in each.shown} & set(window.events)
+        window.ended_at = max((each.ended_at for each in covered if each.ended_at is not None), default=None)
+        window.mark = min((each.mark for each in covered if each.mark is not None), default=None)
+        window.clock = min((each.clock for each in covered if each.clock is not None), default=None)
+        grown = len(window.shown) < len(window.events)
+        moved = [each for each in covered if each.fired and (each.start, each.end) != (window.start, window.end)]
+        window.parts_of_shown = any(each.fired for each in crossed) or (bool(moved) and not grown)
         return window
 
     def ends(self) -> list[int]:
@@ -327,15 +326,7 @@ class Sessions(Kind):
 
     def needs(self, event: Event, over: Over) -> bool:
         left = [window for window in self.cut(self.open, over)[1] if not over(window.end)]
-        if any(event in window.behind for window in left):
-            raise Unsaid("how long an event counts for the session behind the cut of its own")
-        return any(event in window.events for window in left)
-
-
-def _earliest(one: Window, other: Window) -> tuple[int | None, int | None, int | None]:
-    """Of a merged session: when its first event came, and when it was last shown."""
-    old = other if other.mark is not None or other.clock is not None or other.opened is not None else one
-    return old.opened, old.mark, old.clock
+        return any(event in window.events or event in window.behind for window in left)
 
 
 # ---- windows at the moments at which events enter and leave
@@ -368,6 +359,9 @@ class Log(Kind):
         due = sorted(at for at in self.moments - self.done if over(at))
         self.done.update(due)
         return [self.window(at - self.kind.length.micros, at, self.content(at)) for at in due if self.content(at)]
+
+    def listed(self) -> list[Window]:
+        return [self.window(at - self.kind.length.micros, at, self.content(at)) for at in self.ends()]
 
     def ends(self) -> list[int]:
         return [at for at in self.moments - self.done if self.content(at)]
@@ -404,8 +398,12 @@ class Starts(Kind):
         self.done.update(last + 1 for _, last in due)
         return [self.window(first, last + 1, self.content(first, last)) for first, last in due]
 
+    def listed(self) -> list[Window]:
+        runs = [(first, last) for first, last in self.runs() if last + 1 not in self.done]
+        return [self.window(first, last + 1, self.content(first, last)) for first, last in runs]
+
     def ends(self) -> list[int]:
-        return [last + 1 for _, last in self.runs() if last + 1 not in self.done]
+        return [window.end for window in self.listed()]
 
     def needs(self, event: Event, over: Over) -> bool:
         """Until the run that begins with it has closed; one that is not full at the end of the streams never is."""
@@ -447,6 +445,9 @@ class Lives(Kind):
         due = [window for window in self.slices() if over(window.end)]
         self.done += [(window.start or 0, window.end) for window in due]
         return due
+
+    def listed(self) -> list[Window]:
+        return self.slices()
 
     def ends(self) -> list[int]:
         return [window.end for window in self.slices()]
@@ -612,7 +613,8 @@ def waits_past_the_end(rules: WindowSettings, kinds: list[Any]) -> bool:
             case Snapshot():
                 if rules.lifetime is None and rules.bounds is Bounds.END:
                     return True
-    by_count = kinds == [None] and not isinstance(rules.slide, Count) and rules.watermark_every is not None
+    with_events = rules.watermark_every is not None or rules.estimate_arrival
+    by_count = kinds == [None] and not isinstance(rules.slide, Count) and with_events
     return (rules.closes_after_end or by_count) and rules.bounds is Bounds.END
 
 

@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 
 def fire(bolt: Bolt) -> list[tuple[Window, list[Event], Json]]:
     """All firings at the end of a batch: what closed in it, and what is open, in order of ends."""
-    open_ = [window for windows in bolt.formed.values() for window in windows.now_open() if window.events]
-    found = []
+    found, open_ = [], []
+    for windows in bolt.formed.values():
+        now = [window for window in windows.now_open() if window.events]
+        windows.remember(now)
+        open_ += now
     for window in sorted([*bolt.due, *open_], key=lambda each: (each.end, each.start or 0)):
         fired = look(bolt, window, is_closed=any(window is each for each in bolt.due))
         if fired is not None:
@@ -74,9 +77,11 @@ def due(bolt: Bolt, window: Window, is_closed: bool) -> str | None:
 
 def first_timing(bolt: Bolt, window: Window) -> str:
     """ "late if the watermark had passed it before the first event came" (Beam's PaneInfo)."""
-    if not bolt.event_time or bolt.rules.idle_timeout is not None or window.opened is None:
+    if not bolt.event_time or bolt.rules.idle_timeout is not None:
         return "on_time"
-    passed = window.opened > window.end if bolt.waits else window.opened >= window.end
+    met = [event.met for event in window.events if event.met is not None]
+    opened = min(met) if len(met) == len(window.events) else -FOREVER
+    passed = opened > window.end if bolt.waits else opened >= window.end
     return "late" if passed else "on_time"
 
 

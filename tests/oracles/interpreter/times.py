@@ -53,6 +53,8 @@ class Times:
     """The clock by which inputs are silent: that of the last batch that is over."""
     latest_arrival: tuple[int, int] | None = None
     """The latest time of arrival, and the clock at the last event."""
+    silent_until: int = 0
+    """The latest arrival, as far as no earlier one is still to come in the batch."""
 
     @property
     def per_key(self) -> bool:
@@ -153,10 +155,13 @@ class Times:
         return self.per_key or where[0] not in imports or self.rules.watermark_imports_beside
 
     def pass_arrivals(self, where: Where) -> None:
-        """Other partitions bring nothing from before the latest arrival, less the tolerance (AZ-5, "Partitions")."""
+        """Other partitions bring nothing from before the latest arrival, less the tolerance (AZ-5, "Partitions").
+
+        Where arrivals of the batch go back: nothing from before those that are still to come in it (decision 25).
+        """
         if not self.rules.estimate_arrival or self.per_key or self.latest_arrival is None:
             return
-        floor = self.latest_arrival[0] - self.late_tolerance
+        floor = self.silent_until - self.late_tolerance
         for of, mark in self.marks.items():
             if of != where:
                 mark.lift(floor)
@@ -175,8 +180,22 @@ class Times:
 
     # ---- the watermark
 
+    floor: int | None = None
+    """With a watermark for each key: the least of all keys."""
+
+    def raise_keys(self) -> None:
+        """No key has events from before the latest arrival, less the late tolerance (AZ-16, decision 16)."""
+        arrival = self.rules.arrival
+        if arrival is not None and arrival.late is not None and self.latest_arrival is not None:
+            arrived, clock = self.latest_arrival
+            estimated = arrived + max(self.clock - clock, 0) - arrival.late.micros
+            self.floor = estimated if self.floor is None else max(self.floor, estimated)
+
     def watermark(self, key: Key = None) -> int | None:
-        return self.watermarks.get(key if self.per_key else None)
+        if not self.per_key:
+            return self.watermarks.get(None)
+        known = [each for each in (self.watermarks.get(key), self.floor) if each is not None]
+        return max(known, default=None)
 
     def lift(self, key: Key, to: int) -> None:
         """ "It goes back: never"."""

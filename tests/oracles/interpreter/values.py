@@ -35,6 +35,8 @@ class Event:
     gap: int | None = None
     """The gap of a session after it, where it has one of its own."""
     message: str | None = None
+    met: int | None = None
+    """The watermark that it met."""
     past_mark: int = 0
     """1 of an event that was moved to just after the mark, where its window had closed."""
 
@@ -59,16 +61,26 @@ class Window:
     """The events that a firing has shown."""
     ended_at: int | None = None
     """The end that it had when it fired at its end."""
-    opened: int | None = None
-    """The watermark that its first event met."""
     mark: int | None = None
     """The watermark at its last firing, or when its first event was seen."""
     clock: int | None = None
     """The clock at that moment."""
     parts_of_shown: bool = False
-    """Whether it holds events of a session that has fired and is cut elsewhere now."""
+    """Whether a session that has fired lies elsewhere now, and this one holds some of it."""
     shut: bool = False
     """Whether a firing has closed it."""
+
+    def covers(self, other: Window) -> bool:
+        """True if another one lies within it."""
+        assert self.start is not None
+        assert other.start is not None
+        return self.start <= other.start and other.end <= self.end
+
+    def overlaps(self, other: Window) -> bool:
+        """True if they have a moment in common."""
+        assert self.start is not None
+        assert other.start is not None
+        return self.start < other.end and other.start < self.end
 
 
 def in_order(events: Iterable[Event]) -> list[Event]:

@@ -40,6 +40,14 @@ def lateness(bolt: CheckedBolt) -> Iterator[ConfigError]:
     settings = bolt.settings
     if not bolt.event_time:
         return
+    moves = settings.late_action in (LateAction.ADJUST, LateAction.CUT)
+    if moves and settings.idle_timeout is not None:
+        yield bolt.fault(
+            f"is to {settings.late_action.value} late events, and has with_watermark(idle_timeout=...)",
+            "the clock then closes windows that the watermark has not, so the watermark is no time that is surely in "
+            "time, to which an event could be moved",
+            "leave the timeout out, or divert or drop late events",
+        )
     if settings.late_by is LateBy.WATERMARK:
         if settings.allowed_lateness.micros:
             yield bolt.fault(
@@ -48,7 +56,7 @@ def lateness(bolt: CheckedBolt) -> Iterator[ConfigError]:
                 "use with_lateness(by='window', allowed=...), or with_lag for a watermark that stays behind",
             )
         return
-    if settings.late_action in (LateAction.ADJUST, LateAction.CUT):
+    if moves:
         yield bolt.fault(
             f"is to {settings.late_action.value} events whose windows have closed",
             "by window there is no earliest time that is in time, to which an event could be moved",

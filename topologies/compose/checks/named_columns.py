@@ -13,6 +13,7 @@ from windowing.errors import ConfigError
 from windowing.settings.kinds import Session
 from windowing.settings.panes import RETRACT
 from windowing.settings.rules import NO_COLUMN
+from windowing.time.durations import Count
 from windowing.time.timestamps import is_time
 
 
@@ -77,6 +78,13 @@ def imports(bolt: CheckedBolt) -> Iterator[ConfigError]:
             "an input that takes the watermark of another has that one, and no marks of its own partitions",
             "call with_watermark(partition=None), so that each input has one mark, or leave imports= out",
         )
+    if imports and bolt.event_time and bolt.settings.partition_idle_timeout is not None:
+        yield bolt.fault(
+            "imports watermarks, and has with_watermark(partition_idle_timeout=...)",
+            "an input that is left out as silent has no watermark that another could take, and one that takes it holds "
+            "nothing up by its own silence",
+            "leave one of the two out",
+        )
 
 
 def partitions(bolt: CheckedBolt) -> Iterator[ConfigError]:
@@ -105,6 +113,15 @@ def message_ids(bolt: CheckedBolt) -> Iterator[ConfigError]:
             f"has {call}({field!r}), and {what}",
             f"windbolt cannot know how long {what} keeps an event, and so how long its id must not repeat",
             "leave one of the two out, or drop repeated messages in a bolt before it",
+        )
+    length, slide = settings.length, settings.slide
+    of_keys = bool(settings.key) and not settings.kinds
+    if of_keys and isinstance(length, Count) and isinstance(slide, Count) and length.value < slide.value:
+        yield bolt.fault(
+            f"has {call}({field!r}), and windows of {length.value} events at every {slide.value} of a key",
+            "events between two such windows are in none, and are kept for counting alone, so it cannot be said how "
+            "long their ids must not repeat",
+            "give the length at least as many events as the slide, or drop repeated messages in a bolt before it",
         )
     if settings.lifetime is not None and settings.lifetime.shape_field is not None:
         yield bolt.fault(

@@ -1,0 +1,308 @@
+"""Ways in which the product comes to the answer of a drawn case: in one go, crashing, rescaled, going back, ..."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from manager.storage.checkpoint import FileCheckpoint, MemoryCheckpoint
+from tests.oracles.interpreter.values import Json
+from topologies.checkpoints.notes.timing_note import BoltTiming
+from topologies.checkpoints.rescaling.movable import movable
+from topologies.checkpoints.rescaling.rescale import moved_state
+from topologies.checkpoints.rescaling.routes import Route
+from topologies.compose.builder import TopologyBuilder
+from topologies.engine.batch.executor import InProcess
+from topologies.engine.batch.plan import BatchPlan
+from topologies.engine.batch.report import BatchReport
+from topologies.engine.micro_batch import MicroBatch
+from topologies.engine.phases import Phase
+from topologies.graph.streams import stream_label
+from topologies.io.sinks import MemorySink
+from topologies.scenarios.run.run_recording import Recording
+from topologies.scenarios.run.scenario_topology import ScenarioSpout
+from topologies.scenarios.run.script import ScriptBatch, ScriptSplit, script
+from topologies.scenarios.schema.bare_columns import schema_of
+from topologies.scenarios.schema.scenario_bolt import bare_bolt, imports_of
+from topologies.scenarios.schema.scenario_model import Scenario
+from topologies.state_tables.task_reader import TaskReader
+from topologies.state_tables.window_table import window_table
+from topologies.topology import Topology
+from windowing.bolts.windowed_bolt import WindowedBolt
+from windowing.errors import TopologyError
+from windowing.settings.panes import RETRACT, PaneMode
+from windowing.window import TupleWindow
+
+PHASES: tuple[Phase, ...] = ("ingest", "tick", "fire", "commit")
+"""Those that each batch has before it is committed."""
+_MEMORY = Path("/dev/shm")
+
+
+class Told(WindowedBolt):
+    """Emits a row for each window: which it is, and its events."""
+
+    outputs: ClassVar[dict[str, str]] = {
+        "default": "start long, end long, key string, kind long, events string",
+    }
+
+    def execute(self, window: TupleWindow) -> Json:
+        return {
+            "start": window.start_timestamp,
+            "end": window.end_timestamp,
+            "key": str(window.key),
+            "kind": window.kind,
+            "events": ",".join(window.table.column("id").to_pylist()),
+        }
+
+
+@dataclass
+class Driven:
+    """What the product answered."""
+
+    answer: Json
+    opened: list[list[Json]]
+    """After each batch: the open windows, as ``windbolt state`` lists them."""
+    rows: list[Json]
+    """What the bolt emitted."""
+    retracts: bool
+    """Whether firings have taken back rows of earlier ones."""
+
+
+def topology_of(scenario: Scenario, tasks: int = 1) -> Topology:
+    """The bolt of a scenario, which emits its windows and, where that can be, takes back those of earlier firings; with
+    several tasks by its key."""
+    try:
+        return _topology(scenario, tasks, retracting=True)
+    except TopologyError:
+        return _topology(scenario, tasks, retracting=False)
+
+
+def _topology(scenario: Scenario, tasks: int, *, retracting: bool) -> Topology:
+    assert scenario.bolt is not None
+    builder, streams = TopologyBuilder("drawn"), scenario.streams
+    spout: Any = ScenarioSpout(tuple(streams), schema_of(scenario.rules, scenario.columns))
+    builder.set_spout("events", spout)
+    labels = {stream: stream_label(("events", stream)) for stream in streams}
+    imports = {labels[to]: labels[of] for to, of in (imports_of(scenario.bolt) or {}).items()}
+    partitions: Any = scenario.partitions
+    if isinstance(partitions, dict):
+        partitions = {labels[stream]: names for stream, names in partitions.items()}
+    settings = bare_bolt(scenario.bolt, imports, partitions, scenario.policies).settings
+    if retracting and settings.panes is not None and settings.panes.mode is PaneMode.ACCUMULATING:
+        settings = replace(settings, panes=replace(settings.panes, mode=PaneMode.RETRACTING))
+    declarer = builder.set_bolt("bolt", Told().configured(settings), tasks)
+    for stream in streams:
+        if tasks > 1 or scenario.rules.key:
+            declarer.fields_grouping("events", *scenario.rules.key, stream=stream)
+        else:
+            declarer.global_grouping("events", stream=stream)
+    builder.set_sink("rows", MemorySink()).from_("bolt")
+    return builder.build()
+
+
+@dataclass
+class Drive:
+    """A run of a case, batch by batch."""
+
+    scenario: Scenario
+    topology: Topology
+    checkpoint: MemoryCheckpoint | FileCheckpoint
+    recording: Recording = field(default_factory=Recording)
+    opened: list[list[Json]] = field(default_factory=list)
+    step: MicroBatch = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Another process goes on."""
+        self.step = self.recording.watch(MicroBatch(self.topology, self.checkpoint, InProcess()))
+
+    def run(self, number: int, batch: ScriptBatch, crash: Phase | None = None) -> None:
+        """Run a batch, after a crash in a phase of it."""
+        plan = self.plan(number, batch)
+        if crash is not None:
+            self.crash(plan, crash)
+        report = self.step.run(plan)
+        self.note(batch, report)
+
+    def plan(self, number: int, batch: ScriptBatch) -> BatchPlan:
+        split = ScriptSplit(tuple(arrival.to_json() for arrival in batch.arrivals))
+        return BatchPlan(number, batch.advance, [split] if batch.arrivals else [], run=self.step.run_id)
+
+    def crash(self, plan: BatchPlan, phase: Phase) -> None:
+        def fail(now: str) -> None:
+            if now == phase:
+                raise _Crash
+
+        self.step.hook = fail
+        try:
+            self.step.run(plan)
+        except _Crash:
+            self.begin()
+            return
+        raise AssertionError(f"no phase {phase}")
+
+    def note(self, batch: ScriptBatch, report: BatchReport) -> None:
+        self.recording.note(batch, report)
+        self.opened.append(self.open_windows(batch.advance.clock))
+
+    def open_windows(self, clock: int) -> list[Json]:
+        """What ``windbolt state`` says of the open windows."""
+        bolt, node = self.step.manifest.bolts["bolt"], self.topology.windowed["bolt"]
+        timing = BoltTiming.of(node)
+        readers = [TaskReader(bolt, task, self.checkpoint.segments, timing) for task in range(len(bolt.tasks))]
+        keys = pa.schema([node.schema.field(name) for name in node.bolt.settings.key])
+        found = []
+        for row in window_table(readers, clock, keys).to_pylist():
+            key = [row[name] for name in node.bolt.settings.key]
+            found.append(
+                {
+                    "kind": row["kind"],
+                    "key": key,
+                    "start": _micros(row["start"]),
+                    "end": _micros(row["end"]),
+                    "events": row["events"],
+                    "firings": row["firings"],
+                }
+            )
+        return sorted(found, key=str)
+
+    def driven(self) -> Driven:
+        answer = self.recording.answer(self.scenario, self.topology, self.step.manifest, self.checkpoint.segments)
+        sink = self.topology.sinks["rows"].sink
+        assert isinstance(sink, MemorySink)
+        return Driven(answer.to_json(), self.opened, sink.rows, self.topology.windowed["bolt"].retracts)
+
+
+class _Crash(Exception):
+    """Everything in memory is lost."""
+
+
+def _micros(time: Any) -> int | None:
+    return None if time is None else pa.scalar(time, pa.timestamp("us", "UTC")).value
+
+
+# ---- the ways
+
+
+def in_one_go(scenario: Scenario, chance: Random) -> Driven:
+    """Every batch in the process of the one before."""
+    drive = Drive(scenario, topology_of(scenario), MemoryCheckpoint())
+    for number, batch in enumerate(script(scenario)):
+        drive.run(number, batch, "commit" if batch.crash else None)
+    return drive.driven()
+
+
+def on_disk(scenario: Scenario, chance: Random) -> Driven:
+    """The checkpoint is a folder; batches crash in any phase, and other processes go on."""
+    with _folder() as folder:
+        drive = Drive(scenario, topology_of(scenario), FileCheckpoint(f"{folder}/windbolt"))
+        for number, batch in enumerate(script(scenario)):
+            drive.run(number, batch, chance.choice(PHASES) if batch.crash or chance.random() < 0.3 else None)
+            if chance.random() < 0.3:
+                drive.checkpoint = FileCheckpoint(f"{folder}/windbolt")
+                drive.begin()
+        return drive.driven()
+
+
+def copied(scenario: Scenario, chance: Random) -> Driven:
+    """The folder is copied somewhere else after a batch, and the run goes on there."""
+    with _folder() as folder:
+        drive = Drive(scenario, topology_of(scenario), FileCheckpoint(f"{folder}/0/windbolt"))
+        for number, batch in enumerate(script(scenario)):
+            drive.run(number, batch)
+            if chance.random() < 0.3:
+                shutil.copytree(f"{folder}/{number}", f"{folder}/{number + 1}")
+                shutil.rmtree(f"{folder}/{number}")
+            else:
+                Path(f"{folder}/{number}").rename(f"{folder}/{number + 1}")
+            drive.checkpoint = FileCheckpoint(f"{folder}/{number + 1}/windbolt")
+            drive.begin()
+        return drive.driven()
+
+
+def gone_back(scenario: Scenario, chance: Random) -> Driven:
+    """After some batches the run goes back to an earlier one, and does them again."""
+    checkpoint = MemoryCheckpoint()
+    drive, batches = Drive(scenario, topology_of(scenario), checkpoint), script(scenario)
+    for number, batch in enumerate(batches):
+        if chance.random() < 0.25:
+            kept = list(checkpoint._committed), dict(checkpoint._plans), dict(checkpoint.segments.tables)
+            recording, opened, drive.recording = drive.recording, drive.opened, Recording()
+            drive.opened = []
+            drive.begin()
+            for ahead in range(number, min(number + 2, len(batches))):
+                drive.run(ahead, batches[ahead])
+            checkpoint._committed, checkpoint._plans, checkpoint.segments.tables = kept
+            drive.recording, drive.opened = recording, opened
+            drive.begin()
+        drive.run(number, batch)
+    return drive.driven()
+
+
+def rescaled(scenario: Scenario, chance: Random) -> Driven:
+    """Several tasks, and another number of them after some batches, where what they keep can be moved."""
+    checkpoint, tasks = MemoryCheckpoint(), chance.choice([1, 2, 3])
+    drive = Drive(scenario, topology_of(scenario, tasks), checkpoint)
+    for number, batch in enumerate(script(scenario)):
+        drive.run(number, batch, "commit" if batch.crash else None)
+        if chance.random() < 0.3:
+            wanted = chance.choice([each for each in (1, 2, 3, 5) if each != tasks])
+            topology = topology_of(scenario, wanted)
+            way = movable(topology)["bolt"]
+            if way.fixed or (way.whole and tasks % wanted):
+                continue
+            sink, before = topology.sinks["rows"].sink, drive.topology.sinks["rows"].sink
+            assert isinstance(sink, MemorySink)
+            assert isinstance(before, MemorySink)
+            sink.batches.update(before.batches)
+            manifest = drive.step.manifest
+            with checkpoint.segments.writer(f"moved-{number}") as writer:
+                state = moved_state(manifest.bolts["bolt"], Route("bolt", way, wanted), checkpoint.segments, writer)
+            manifest.bolts["bolt"] = state
+            checkpoint._committed[-1] = manifest.to_json()
+            drive.topology, tasks = topology, wanted
+            drive.begin()
+    return drive.driven()
+
+
+def may_have_tasks(scenario: Scenario) -> bool:
+    """True if the answer is the same for any number of tasks: all is decided by key."""
+    rules = scenario.rules
+    return bool(rules.key) and rules.message_id_field is None
+
+
+WAYS: dict[str, Callable[[Scenario, Random], Driven]] = {
+    "as it is": in_one_go,
+    "on disk": on_disk,
+    "copied": copied,
+    "gone back": gone_back,
+    "rescaled": rescaled,
+}
+
+
+@contextmanager
+def _folder() -> Iterator[str]:
+    with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None, prefix="windbolt-") as folder:
+        yield folder
+
+
+def standing(rows: list[Json]) -> list[Json]:
+    """What remains of rows after all retractions (guide, "Firing more than once")."""
+    left: list[Json] = []
+    for row in rows:
+        content = {name: value for name, value in row.items() if name != RETRACT}
+        if row.get(RETRACT):
+            left.remove(content)  # nothing is taken back that does not stand
+        else:
+            left.append(content)
+    return sorted(left, key=str)

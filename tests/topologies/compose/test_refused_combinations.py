@@ -1,0 +1,40 @@
+"""Combinations of settings that no system has, and for which no rule would be right, are refused with the reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from windbolt import TopologyError, replay
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        (
+            {"length": "10ms", "tumbling": True, "idle_timeout": "1s", "late": "adjust"},
+            "is to adjust late events, and has with_watermark",
+        ),
+        (
+            {"length": "10ms", "tumbling": True, "imports": {"s2": "s1"}, "partition_idle_timeout": "1s"},
+            "imports watermarks, and has with_watermark",
+        ),
+        (
+            {"length": 2, "sliding": 3, "key": "k", "message_id_field": "m"},
+            "windows of 2 events at every 3 of a key",
+        ),
+    ],
+)
+def test_what_no_rule_would_answer_is_refused(settings: dict[str, Any], reason: str) -> None:
+    bolt = {"timestamp_field": "ts", **settings}
+    with pytest.raises(TopologyError, match=reason):
+        replay({"name": "refused", "streams": ["s1", "s2"], "bolt": bolt, "steps": []})
+
+
+def test_ids_in_windows_of_a_count_of_each_key_that_hold_every_event_are_known() -> None:
+    bolt = {"timestamp_field": "ts", "length": 3, "sliding": 3, "key": "k", "message_id_field": "m"}
+    events = [{"event": {"id": f"e{at}", "ts": at, "k": "a", "m": m}} for at, m in enumerate("1123")]
+    answer = replay({"name": "held", "bolt": bolt, "steps": [*events, {"tick": "watermark"}]})
+    assert [window["events"] for window in answer.windows] == [["e0", "e2", "e3"]]
+    assert answer.counts["duplicate"] == 1
