@@ -1,4 +1,4 @@
-"""One windowed bolt with one task, an event at a time: times, lateness, windows, firings, accounts.
+"""One windowed bolt, an event at a time: times, lateness, windows, firings, accounts.
 
 ``answer(scenario)`` reads a scenario of a bare bolt and gives what ``windbolt replay --json`` must print. The settings
 are those of the product (``WindowSettings``); every rule is said here again, from docs/semantics.md, whose section each
@@ -15,12 +15,12 @@ from tests.oracles.interpreter.kinds import (
     Counted,
     Fixed,
     Kind,
-    Log,
     Sessions,
     kinds_of,
     waits_past_the_end,
     windows_of,
 )
+from tests.oracles.interpreter.own import Own, Triggered
 from tests.oracles.interpreter.times import Times
 from tests.oracles.interpreter.values import (
     FOREVER,
@@ -38,7 +38,7 @@ from tests.oracles.interpreter.values import (
 from windowing.settings import WindowSettings
 from windowing.settings.kinds import Calendar, Hopping
 from windowing.settings.panes import PaneMode
-from windowing.settings.rules import LateAction, LateBy, WatermarkCombiner
+from windowing.settings.rules import NO_COLUMN, LateAction, LateBy, WatermarkCombiner
 from windowing.time.durations import Duration
 
 
@@ -66,6 +66,16 @@ def replace_arrival(arrival: Any) -> Any:
 
 
 @dataclass
+class Fired:
+    """A firing, for what is made of it."""
+
+    window: Window
+    content: list[Event]
+    expired: list[Event]
+    pane: Json | None
+
+
+@dataclass
 class Bolt:
     """Everything that a bolt remembers."""
 
@@ -73,6 +83,11 @@ class Bolt:
     streams: tuple[str, ...] = ("s1",)
     partitions: Any = None
     began: int = 0
+    tasks: int = 1
+    inner: frozenset[str] = frozenset()
+    """The inputs that come from other windowed bolts."""
+    lasting: str | None = None
+    """The input of a join whose events are versions, each of which lasts until the next one."""
     times: Times = field(init=False)
     number: int = 0
     closed: bool = False
@@ -106,6 +121,11 @@ class Bolt:
     """All of them."""
     opened: list[list[Json]] = field(default_factory=list)
     """The windows that were open after each batch."""
+    out: list[Fired] = field(default_factory=list)
+    """What fired in this batch."""
+    turned_away: list[Event] = field(default_factory=list)
+    """The events of the late stream in this batch."""
+    fired_ends: set[int] = field(default_factory=set)
     events: list[Json] = field(default_factory=list)
     ticks: list[int | None] = field(default_factory=list)
     clocks: list[int | None] = field(default_factory=list)
@@ -115,7 +135,9 @@ class Bolt:
     latest_event: int | None = None
 
     def __post_init__(self) -> None:
-        self.times = Times(self.rules, self.streams, self.began, clock=self.began, looked_at=self.began)
+        self.times = Times(
+            self.rules, self.streams, self.began, inner=self.inner, clock=self.began, looked_at=self.began
+        )
         self.times.exist(self.partitions)
         self.kinds = kinds_of(self.rules)
         self.waits = waits_past_the_end(self.rules, self.kinds)
@@ -155,14 +177,9 @@ class Bolt:
     @property
     def waits_for_clock(self) -> bool:
         fixed = [self.of(None, place) for place, kind in enumerate(self.kinds) if isinstance(kind, Hopping | Calendar)]
-        counted = self.kinds == [None] and self.formed_counts.holds_end
+        made = windows_of(self.rules, self.kinds[0], None, 0, self.began)
+        counted = isinstance(made, Counted) and made.holds_end
         return self.waits or counted or any(isinstance(each, Fixed) and each.holds_end for each in fixed)
-
-    @property
-    def formed_counts(self) -> Counted:
-        made = windows_of(self.rules, None, None, 0, self.began)
-        assert isinstance(made, Counted)
-        return made
 
     def of(self, key: Key, place: int) -> Kind:
         """The windows of a key and a kind; asking leaves nothing behind."""
@@ -171,10 +188,25 @@ class Bolt:
 
     # ---- an event
 
-    def receive(self, fields: Json, stream: str, own: int | None, arrived: int | None = None) -> None:
-        """An event arrives at the clock. ``own`` is the time that it says."""
+    def receive(
+        self,
+        fields: Json,
+        stream: str,
+        own: int | None,
+        arrived: int | None = None,
+        *,
+        task: int = 0,
+        copy: bool = False,
+        last: bool = True,
+    ) -> None:
+        """An event arrives at the clock. ``own`` is the time that it says.
+
+        ``copy``: each task has one of it; ``last``: whether it is the last of these, after which time moves.
+        """
         rules, times = self.rules, self.times
-        key = tuple(_text(fields.get(name)) for name in rules.key) if rules.key else None
+        key: Key = tuple(_text(fields.get(name)) for name in rules.key) if rules.key else None
+        if self.tasks > 1 and (key is None or copy):  # windows belong to a task, not to a key, unless the bolt has one
+            key = (f"task {task}", *(key or ()))
         where: Any = key if times.per_key else (stream, self.partition(fields))
         self.rows_in_batch += 1
         self.ticking = False
@@ -188,24 +220,30 @@ class Bolt:
         self.last_arrival = times.clock
         if not self.event_time:
             own = times.clock
-        event = Event(fields["id"], own or 0, self.number, key)
+        event = Event(fields["id"], own or 0, self.number, key, stream=stream, fields=fields, task=task)
         self.extras(event, fields)
         if own is None or (event.until is not None and event.until <= own):
             self.account("invalid", fields["id"])
-            times.touch(where)
-            self.advance(key)
+            if last:
+                times.touch(where)
+                self.advance(key)
             self.note(fields["id"], None, "invalid", where)
             return
+        outside = (
+            stream not in self.inner
+        )  # "A bolt behind a windowed bolt": rules by arrival are for events from outside
         arrived = times.clock if arrived is None else arrived
         latest = arrived if times.latest_arrival is None else max(arrived, times.latest_arrival[0])
-        times.latest_arrival = latest, times.clock
-        self.arrivals[self.number] = self.batch, arrived
-        times.silent_until = min(latest, self.coming.get(self.number, FOREVER))
+        if outside:
+            times.latest_arrival = latest, times.clock
+            self.arrivals[self.number] = self.batch, arrived
+            times.silent_until = min(latest, self.coming.get(self.number, FOREVER))
         event.message = _text(fields.get(rules.message_id_field)) if rules.message_id_field else None
         repeated = self.is_repeated(event)  # found before lateness is judged (decision 29)
         action = self.judge(event, own, arrived, where)
-        times.pass_arrivals(where)
-        if self.event_time:
+        if last:
+            times.pass_arrivals(where)
+        if self.event_time and last:
             turned_away = action in ("early", "dropped_late", "late_arrival")
             if turned_away:
                 times.touch(where)
@@ -221,16 +259,21 @@ class Bolt:
                 action = "unwindowed"
         else:
             account = {"dropped_late": "dropped", "dropped_out_of_order": "dropped"}.get(action, action)
+            if account in ("late", "early"):
+                self.turned_away.append(event)
             self.account(account, event.id)
-        self.advance(key)
+        if last:
+            self.advance(key)
         time = None if action in ("late", "early", "duplicate") or action.startswith("dropped") else event.time
         self.note(event.id, time, action, where)
 
     def extras(self, event: Event, fields: Json) -> None:
         """What lasts, and gaps of events."""
-        if self.rules.lifetime is not None:
+        if self.rules.lifetime is not None and self.rules.lifetime.end_field != NO_COLUMN:  # else points
             end = fields.get(self.rules.lifetime.end_field)
             event.until = FOREVER if end is None else moment(end)
+        if event.stream == self.lasting:
+            event.until = FOREVER if event.until is None else event.until
         for kind in self.kinds:
             name = getattr(kind, "gap_field", None)
             if name is not None and fields.get(name) is not None:
@@ -253,7 +296,7 @@ class Bolt:
         rules = self.rules
         if not self.event_time:
             return "accepted"
-        arrival, action = rules.arrival, "accepted"
+        arrival, action = rules.arrival if event.stream not in self.inner else None, "accepted"
         if arrival is not None and arrival.early is not None and own - arrived > arrival.early.micros:
             return "early"
         if arrival is not None and arrival.late is not None and arrived - own > arrival.late.micros:
@@ -332,8 +375,6 @@ class Bolt:
         over = self.over(event.key)
         if isinstance(windows, Sessions):
             return self.late_for_sessions(windows, event, over)
-        if isinstance(windows, Log) and self.rules.late_by is LateBy.WATERMARK:
-            return not over(event.time + windows.kind.length.micros - 1)  # the last window that could hold it
         return windows.takes(event, over)
 
     def late_for_sessions(self, windows: Sessions, event: Event, over: Over) -> bool:
@@ -355,7 +396,9 @@ class Bolt:
         if event.message is None:
             return False
         same = [
-            e for e in self.accepted if e.message == event.message and (not self.times.per_key or e.key == event.key)
+            e
+            for e in self.accepted
+            if e.message == event.message and e.task == event.task and (not self.times.per_key or e.key == event.key)
         ]
         return any(self.needs(each) for each in same)
 
@@ -392,10 +435,10 @@ class Bolt:
     def close_windows(self) -> None:
         """Take out what time has closed: its content is final."""
         for (key, _), windows in list(self.formed.items()):
-            if isinstance(windows, Counted):
+            if isinstance(windows, Counted | Own | Triggered):
                 watermark = self.times.watermark(key) if self.event_time else self.now
-                if self.times.at_ticks and self.event_time and not self.ticking and watermark == windows.now:
-                    continue  # what came at the watermark is looked at with the next tick
+                if self.times.at_ticks and self.event_time and watermark == windows.now:
+                    continue  # what came at the watermark is looked at once a tick has moved it
                 windows.now = watermark
                 windows.last_time = self.last_time
             self.due += windows.close(self.over(key))
@@ -506,6 +549,28 @@ class Bolt:
 
     reached: int | None = None
 
+    # ---- what the bolts behind it are told
+
+    floor: int | None = None
+    """Where each key has a watermark of its own: the time before which nothing comes, of any key."""
+
+    def raise_floor(self, to: int) -> None:
+        self.floor = to if self.floor is None else max(to, self.floor)
+        for key, _ in self.formed:
+            self.times.lift(key, self.floor)
+
+    def closed_until(self) -> int | None:
+        """The time up to which all windows have closed; the end of the streams closes, but is no time."""
+        if not self.event_time:
+            return None
+        at = self.reached if self.closed and self.rules.close_fires else self.times.watermark()
+        if at is not None:
+            at -= self.rules.allowed_lateness.micros + (1 if self.waits else 0)
+        known = [at, self.by_idleness]
+        if self.closed and self.rules.close_fires:  # decision 4: the end of the last window, or the latest event
+            known += [self.latest_event, *(end + (1 if self.waits else 0) for end in self.fired_ends)]
+        return max((each for each in known if each is not None), default=None)
+
     # ---- firing
 
     def emit(self) -> None:
@@ -590,16 +655,20 @@ class Bolt:
 
     def show(self, window: Window, content: list[Event], pane: Json | None) -> None:
         """A window as an answer has it."""
-        last = self.last.get(window.key, [])
+        last, gone = self.last.get(window.key, []), list[Event]()
+        key = window.key[1:] if window.key is not None and len(window.key) > len(self.rules.key) else window.key
         shown: Json = {
             "start": milliseconds(window.start),
             "end": None if window.end == -FOREVER else milliseconds(window.end),
             "events": ids(content),
-            "key": None if window.key is None else window.key[0] if len(window.key) == 1 else list(window.key),
+            "key": None if not key else key[0] if len(key) == 1 else list(key),
         }
+        if self.tasks > 1 and not self.rules.key and window.key is not None:
+            shown["task"] = int(str(window.key[0]).removeprefix("task "))
         if pane is None:
+            gone = [event for event in last if event not in content]
             shown["new"] = ids(event for event in content if event not in last)
-            shown["expired"] = ids(event for event in last if event not in content)
+            shown["expired"] = ids(gone)
         else:
             shown["pane"] = pane
             shown["new"] = ids(event for event in content if event not in self.windowed)
@@ -611,6 +680,8 @@ class Bolt:
         self.last[window.key] = content
         self.windowed.update(content)
         self.fired.append(shown)
+        self.out.append(Fired(window, content, gone, pane))
+        self.fired_ends.add(window.end)
 
     def stand(self, window: Window, content: list[Event]) -> None:
         """guide, "Firing more than once": with retractions the rows of a firing take back those of earlier ones."""

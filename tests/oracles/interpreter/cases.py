@@ -35,6 +35,7 @@ WINDOWS: list[Json] = [
     {"length": 3, "sliding": 2},
     {"length": 2, "sliding": 3},
     {"length": 1, "sliding": 1},
+    {"length": 3},
     {"length": "6ms", "sliding": 2},
     {"length": 3, "sliding": "5ms"},
     {"calendar": {"unit": "day", "zone": "Europe/Berlin"}},

@@ -14,8 +14,8 @@ from zoneinfo import ZoneInfo
 from tests.oracles.interpreter.values import EPOCH, FOREVER, Event, Json, Key, Over, Window, in_order
 from windowing.settings import WindowSettings
 from windowing.settings.bounds import Bounds
-from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
-from windowing.settings.rules import Aligned
+from windowing.settings.kinds import Calendar, CountByStart, Hopping, Lull, Onset, Session, SlidingLog, Snapshot
+from windowing.settings.rules import Aligned, LateBy
 from windowing.time.durations import Count, Duration
 
 
@@ -82,7 +82,7 @@ class Fixed(Kind):
 
     def spans(self, event: Event) -> list[tuple[int, int]]:
         """Every window that holds the event, in order."""
-        if isinstance(self.kind, Snapshot):  # "Bounds": for points one instant
+        if isinstance(self.kind, Snapshot | Onset):  # "Bounds": for points one instant; of a join the begin of a life
             early = 1 if self.holds_end else 0
             return [(event.time - early, event.time - early + 1)]
         return [(start, end) for start, end in self.grid(event) if self.holds(event, start, end)]
@@ -139,6 +139,12 @@ class Fixed(Kind):
                 found = [self.window(start, end, [])]
                 self.open += found
             found[0].events.append(event)
+
+    def needs(self, event: Event, over: Over) -> bool:
+        """guide, "Messages that come again": in a join, as long as the event lasts."""
+        if isinstance(self.kind, Onset):
+            return not over(event.time + 1 if event.until is None else event.until)
+        return super().needs(event, over)
 
     def next_edges(self, end: int) -> tuple[int, int]:
         """The first window that ends after this moment."""
@@ -345,8 +351,10 @@ class Log(Kind):
         return [event for event in self.events if at - self.kind.length.micros < event.time <= at]
 
     def takes(self, event: Event, over: Over) -> bool:
-        """ "Lateness": the window that it would open is open, or another one holds it."""
+        """ "Lateness": the last window that could hold it is open; by window, that which it opens, or another."""
         length = self.kind.length.micros
+        if self.rules.late_by is LateBy.WATERMARK:
+            return not over(event.time + length - 1)
         held = [at for at in self.moments - self.done if event.time <= at < event.time + length and not over(at)]
         return not over(event.time) or bool(held)
 
@@ -454,6 +462,44 @@ class Lives(Kind):
 
     def needs(self, event: Event, over: Over) -> bool:
         return event in self.events and not over(self.life(event)[1])
+
+
+class Lulls(Kind):
+    """The last event before each stretch without one of its key (guide, ``Silence``)."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.events: list[Event] = []
+        self.told: set[Event] = set()
+
+    def end(self, event: Event) -> int:
+        return int(event.time + self.kind.length.micros)
+
+    def lulls(self) -> list[Event]:
+        ordered = in_order(self.events)
+        followed = itertools.pairwise(ordered)
+        last = [one for one, other in followed if other.time >= self.end(one)] + ordered[-1:]
+        return [event for event in last if event not in self.told]
+
+    def takes(self, event: Event, over: Over) -> bool:
+        return not over(self.end(event))
+
+    def put(self, event: Event, over: Over) -> None:
+        self.events.append(event)
+
+    def close(self, over: Over) -> list[Window]:
+        due = [event for event in self.lulls() if over(self.end(event))]
+        self.told.update(due)
+        return [self.window(event.time, self.end(event), [event]) for event in due]
+
+    def ends(self) -> list[int]:
+        return [self.end(event) for event in self.lulls()]
+
+    def needs(self, event: Event, over: Over) -> bool:
+        """Until another event of its key has followed it, and time has passed that one; or its silence was told."""
+        ordered = in_order(self.events)
+        after = ordered[ordered.index(event) + 1 :]
+        return event not in self.told and not any(over(other.time) for other in after)
 
 
 # ---- Storm's windows with a count
@@ -585,6 +631,12 @@ def kinds_of(rules: WindowSettings) -> list[Any]:
 
 def windows_of(rules: WindowSettings, kind: Any, key: Key, place: int, began: int) -> Kind:
     """The windows of one kind and one key, of which there are none yet."""
+    from tests.oracles.interpreter.own import Own, Triggered
+
+    if rules.trigger is not None:
+        return Own(rules, kind, key, place, began)
+    if rules.key_trigger is not None:
+        return Triggered(rules, kind, key, place, began)
     match kind:
         case Session():
             made: type[Kind] = Sessions
@@ -594,6 +646,8 @@ def windows_of(rules: WindowSettings, kind: Any, key: Key, place: int, began: in
             made = Starts
         case Snapshot():
             made = Fixed if rules.lifetime is None else Lives
+        case Lull():
+            made = Lulls
         case None:
             made = Counted
         case _:

@@ -44,6 +44,8 @@ class Times:
     streams: tuple[str, ...]
     began: int
     """The first clock."""
+    inner: frozenset[str] = frozenset()
+    """The inputs that come from other windowed bolts."""
     marks: dict[Where, Mark] = field(default_factory=dict)
     awaited: dict[str, Mark] = field(default_factory=dict)
     """Inputs of which no partition is known."""
@@ -117,6 +119,8 @@ class Times:
         """An event: it makes a mark if it completes the number or the span (SI-5, SI-6), or at the next tick."""
         mark = self.of(where)
         mark.arrived = self.clock
+        if not self.per_key and where[0] in self.inner:
+            return  # "Behind other windowed bolts": it has the watermark of the bolt that it comes from
         mark.events += 1
         mark.latest = time if mark.latest is None else max(mark.latest, time)
         match self.rules.watermark_every:
@@ -131,6 +135,15 @@ class Times:
             mark.events, mark.since = 0, time
             if self.makes_marks(where):
                 mark.lift(time - self.rules.delay)
+
+    def promise(self, stream: str, to: int | None) -> None:
+        """ "Behind other windowed bolts": nothing on this input will be from before this time."""
+        if to is None:
+            return
+        mark = self.of((stream, None))
+        mark.latest = to if mark.latest is None else max(mark.latest, to)
+        if not self.at_ticks:
+            mark.lift(to)
 
     last_tick: int | None = None
 

@@ -37,6 +37,10 @@ class Event:
     message: str | None = None
     met: int | None = None
     """The watermark that it met."""
+    stream: str = ""
+    """The input that it came on."""
+    fields: Json = field(default_factory=dict)
+    task: int = 0
     past_mark: int = 0
     """1 of an event that was moved to just after the mark, where its window had closed."""
 

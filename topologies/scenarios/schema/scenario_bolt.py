@@ -31,14 +31,18 @@ def bare_bolt(
     imports: Mapping[str, str] | None = None,
     partitions: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     policies: Mapping[str, Policy] | None = None,
+    *,
+    bolt: WindowedBolt | None = None,
 ) -> WindowedBolt:
     """The bolt that a scenario describes: the preset first, then its windows, then the single rules.
+
+    ``bolt`` gets these settings in the place of one that emits nothing.
 
     ``imports`` are the inputs that take the watermarks of another, ``partitions`` the partitions that exist, both by
     the names that inputs have in the topology, ``policies`` those that the settings name: without them, and without
     another kind of window, the bolt has no windows.
     """
-    bolt = _with_times(_with_windows(_with_preset(BareBolt(), settings), settings), settings)
+    given, bolt = bolt, _with_times(_with_windows(_with_preset(bolt or BareBolt(), settings), settings), settings)
     inputs = imports_of(settings)
     if inputs is not None:
         bolt = bolt.with_watermark(imports=imports or inputs)
@@ -58,7 +62,7 @@ def bare_bolt(
         bolt = bolt.with_trigger(settings.panes.panes)
     if policies:
         bolt = bolt.with_policies(eviction=policies.get("eviction"), trigger=policies.get("trigger"))
-    return bolt.with_policies(expired=bolt.settings.follow_each_other)
+    return bolt if given is not None else bolt.with_policies(expired=bolt.settings.follow_each_other)
 
 
 def _with_listed_keys(bolt: WindowedBolt, listed: ListedKeys) -> WindowedBolt:

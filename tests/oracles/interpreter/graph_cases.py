@@ -1,0 +1,310 @@
+"""Topologies that are drawn: several tasks, groupings, chains, and what the bolts of ``rows`` need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from tests.oracles.interpreter import cases
+from tests.oracles.interpreter.own_drawn import EVICTIONS, KEY_TRIGGERS, TRIGGERS
+from tests.oracles.interpreter.values import Json
+
+AFTER = {
+    "idle_timeout", "panes", "key", "message_id_field", "late_by", "allowed_lateness", "bounds", "offset", "aligned",
+    "closes_after_end", "output_time", "output_watermark", "close_fires", "preset", "late", "late_stream", "lag",
+    "watermark_every", "empty_windows_until", "anchor", "substreams", "processing_time",
+}  # fmt: skip
+"""Settings that mean something behind a windowed bolt."""
+
+
+SHAPES = ("tasks", "chain", "chain", "ready", "join", "aggregate", "own", "triggered", "ids")
+
+
+def draw(random: Random, shape: str | None = None) -> Json:
+    """A topology, and a stream for it."""
+    make: list[Any]
+    match shape or random.choice(SHAPES):
+        case "tasks":
+            return case(random, [one(random, "a", ["s1"], tasks=True)])
+        case "chain":
+            return case(random, chain(random))
+        case "ready":
+            return case(random, with_ready(random))
+        case "join":
+            return case(random, with_join(random))
+        case "aggregate":
+            return case(random, with_aggregate(random))
+        case "ids":
+            return case(random, [with_ids(random)])
+        case "own":
+            make = ["own", random.choice(sorted(TRIGGERS)), random.choice(sorted(EVICTIONS))]
+            by = random.choice([[], [], ["k"]])
+            bolt = timed(random, {"key": by} if by else {})
+            return case(random, [ready_bolt(random, "o", make, ["s1"], by or ["k"], bolt)])
+        case "triggered":
+            make = ["triggered", random.choice(sorted(KEY_TRIGGERS)), random.choice([None, None, 3])]
+            by = random.choice([["k"], ["k", "q"]])
+            return case(random, [ready_bolt(random, "t", make, ["s1"], by, {"key": by})])
+        case other:
+            raise AssertionError(other)
+
+
+def case(random: Random, bolts: list[Json]) -> Json:
+    spouts = sorted({name for node in bolts for name, *_ in node["inputs"] if name in ("s1", "s2")})
+    merged: Json = {"key": ["k", "q"], "message_id_field": "m", "watermark_partition": "p"}
+    for node in bolts:
+        merged |= {name: value for name, value in node.get("bolt", {}).items() if name != "key"}
+    if all("timestamp_field" not in node.get("bolt", {}) for node in bolts):
+        merged.pop("timestamp_field", None)
+    steps = list(cases.steps(random, {**merged, "also": "'at' end_field gap_field"}, spouts))
+    for step in steps:
+        if "event" in step:
+            step.setdefault("stream", spouts[0])
+            event = step["event"]
+            event["v"] = random.choice([0, 1, 2, 3, 5, 6])
+            event["x"] = random.choice([0.5, -1.25, 3.0, 1e9, 1e9 + 1, None])
+            event |= {
+                name: iso(event[name]) for name in ("ts", "at", "until", "cti") if isinstance(event.get(name), float)
+            }
+    return {"name": "drawn", "spouts": spouts, "bolts": bolts, "steps": list(of_one_clock(steps))}
+
+
+def of_one_clock(steps: list[Json]) -> Iterator[Json]:
+    """The clock is read once at the start of a micro-batch, so one ends before an event that moves it."""
+    clock, waits = None, False
+    for step in steps:
+        moved = step.get("clock", step.get("arrival"))
+        if waits and moved is not None and moved != clock:
+            yield {"crash": True}
+        clock = clock if moved is None else moved
+        waits = "event" in step
+        yield step
+
+
+def iso(time: float) -> str:
+    from datetime import timedelta
+
+    from tests.oracles.interpreter.values import EPOCH, moment
+
+    return (EPOCH + timedelta(microseconds=moment(time))).isoformat()
+
+
+def one(random: Random, name: str, inputs: list[str], *, tasks: bool = False, behind: bool = False) -> Json:
+    """A windowed bolt with one to three settings."""
+    names = sorted(set(cases.VALUES) - {"listed_keys", "imports", "imports_beside", "estimate_arrival"})
+    if behind:
+        names = sorted(AFTER & set(names))
+    chosen = tuple(random.sample(names, random.choice([0, 1, 1, 2, 2, 3])))
+    bolt = list(cases.bolts(random, chosen))[-1]
+    bolt = {key: value for key, value in bolt.items() if key in chosen or key in PLACES or not behind}
+    if behind and random.random() < 0.7:
+        bolt.pop("timestamp_field", None)
+    if "late_stream" in bolt or (not behind and random.random() < 0.2 and "timestamp_field" in bolt):
+        bolt["late_stream"] = "late"
+    number = random.choice([1, 1, 2, 3]) if tasks or random.random() < 0.4 else 1
+    grouped = []
+    keys = bolt.get("substreams") or bolt.get("key") or []
+    for stream in inputs:
+        how = random.choice(["fields", "fields", "global", "shuffle", "all"])
+        by = random.choice([["k"], ["q"], ["k", "q"]])
+        if keys and how == "fields":
+            by = random.choice([keys, keys[:1]])
+        if keys and how in ("shuffle", "all"):
+            how = "global"
+        grouped.append([stream, how, by if how == "fields" else []])
+    if len({how for _, how, _ in grouped}) > 1 or number == 1:
+        grouped = [[stream, *grouped[0][1:]] for stream, *_ in grouped]
+    made = {"name": name, "make": [random.choice(["gather", "gather", "gone"])], "bolt": bolt}
+    if "panes" in bolt or "windows" in bolt:
+        made["make"] = ["gather"]
+    return {**made, "tasks": number, "inputs": grouped, "sinks": sinks(name, made)}
+
+
+PLACES = {"length", "sliding", "tumbling", "session", "snapshot", "sliding_log", "count_by_start", "calendar",
+          "windows", "timestamp_field"}  # fmt: skip
+
+
+def sinks(name: str, made: Json) -> list[str]:
+    from tests.oracles.interpreter.graphs import label
+    from tests.oracles.interpreter.rows import streams
+
+    found = [label(name, stream) for stream in streams(made["make"])]
+    return found + ([label(name, "late")] if made["bolt"].get("late_stream") else [])
+
+
+def chain(random: Random) -> list[Json]:
+    """Two or three windowed bolts, with plain ones between them, and perhaps a spout beside."""
+    bolts = [one(random, "a", ["s1"] if random.random() < 0.8 else ["s1", "s2"])]
+    for name in ("b", "c")[: random.choice([1, 1, 2])]:
+        before = bolts[-1]
+        sources = [each for each in before["sinks"] if not each.endswith(".late")]
+        source = random.choice(sources)
+        late = [each for node in bolts for each in node["sinks"] if each.endswith(".late")]
+        if late and random.random() < 0.5:
+            source = f"r{name}"
+            bolts.append(plain(source, ["renamed", name], random.choice(late)))
+        elif random.random() < 0.3:
+            make: list[Any] = random.choice([["filter", 2], ["shift", "2ms"], ["shift", "-3ms"], ["sides"]])
+            bolts.append(plain(f"p{name}", make, source))
+            source = f"p{name}" + (".odd" if make[0] == "sides" and random.random() < 0.5 else "")
+        inputs = [source]
+        if random.random() < 0.15:
+            inputs.append(random.choice(["s1", "s2"]))
+        node = one(random, name, inputs, behind=True)
+        if len(inputs) > 1 or source.startswith("r"):
+            node["bolt"].setdefault("timestamp_field", "ts")
+            node["bolt"].pop("processing_time", None)
+        bolts.append(node)
+    return bolts
+
+
+def plain(name: str, make: list[Any], source: str) -> Json:
+    return {"name": name, "make": make, "inputs": [[source, "shuffle", []]], "sinks": []}
+
+
+def with_crashes(made: Json) -> Json:
+    """A batch for each event."""
+    steps: list[Json] = []
+    for step in made["steps"]:
+        steps += [step, {"crash": True}] if "event" in step else [step]
+    return {**made, "steps": steps}
+
+
+def in_one_batch(made: Json) -> Json:
+    """All events in one batch, and the end of the streams."""
+    events = [{"event": step["event"], "stream": step["stream"]} for step in made["steps"] if "event" in step]
+    return {**made, "steps": [*events, {"close": True}]}
+
+
+def recut(random: Random, made: Json) -> Json:
+    steps: list[Json] = []
+    for step in made["steps"]:
+        steps.append(step)
+        if "event" in step and random.random() < 0.4:
+            steps.append({"crash": True} if random.random() < 0.6 else {"tick": "watermark"})
+    return {**made, "steps": steps}
+
+
+# ---- ready bolts, joins, aggregates
+
+TIMES: list[Json] = [
+    {},
+    {"lag": "3ms"},
+    {"watermark_every": 1},
+    {"watermark_every": 2, "lag": "2ms"},
+    {"late_by": "window"},
+    {"late_by": "window", "allowed_lateness": "3ms"},
+    {"preset": {"atlas": {"allowed_lateness": "4ms"}}},
+    {"preset": {"streaminsight": {"every": 2, "delay": "2ms"}}},
+    {"preset": {"azure": {"late": "6ms", "out_of_order": "2ms", "early": "5ms", "arrival_field": "at"}}},
+    {"idle_timeout": "3ms"},
+    {"close_fires": False},
+    {"message_id_field": "m"},
+    {"late_stream": "late"},
+]
+
+
+def timed(random: Random, places: Json | None = None) -> Json:
+    bolt = {"timestamp_field": "ts", **random.choice(TIMES), **(places or {})}
+    return bolt | (random.choice(TIMES) if random.random() < 0.3 else {})
+
+
+def ready_bolt(random: Random, name: str, make: list[Any], inputs: list[str], by: list[str], bolt: Json) -> Json:
+    tasks = random.choice([1, 1, 2, 3])
+    how = ["fields", by] if by and random.random() < 0.8 else ["global", []]
+    sunk = [name, *([f"{name}.rest"] if make[0] in ("deduplicate", "rate_limit", "changes") else [])]
+    sunk += [f"{name}.late"] * ("late_stream" in bolt)
+    inputs_of = [[each, *how] for each in inputs]
+    return {"name": name, "make": make, "bolt": bolt, "tasks": tasks, "inputs": inputs_of, "sinks": sunk}
+
+
+def with_ready(random: Random) -> list[Json]:
+    """Ready bolts that pass events on, by themselves, behind windows and before them."""
+    bolts = [one(random, "a", ["s1"])] if random.random() < 0.3 else []
+    source, behind = ("a.each" if bolts else "s1"), bool(bolts)
+    for name in ("b", "c")[: random.choice([1, 1, 2])]:
+        by = random.choice([["k"], ["k", "q"], ["q"], []])
+        make: list[Any] = random.choice(
+            [
+                ["deduplicate", by or ["k"], random.choice([1, 3, 7])],
+                ["rate_limit", random.choice([1, 2]), by, random.choice([1, 3, 7])],
+                ["changes", by, ["v"], random.choice([None, None, 4])],
+                ["silence", by, random.choice([1, 3, 6])],
+                ["union"],
+                ["top", random.choice([1, 2]), "v", by, random.random() < 0.5],
+                ["rank", random.choice(["row_number", "rank", "dense_rank"]), "v", by, random.random() < 0.5],
+            ]
+        )
+        grouped = by or (["k"] if make[0] == "deduplicate" else [])
+        places = random.choice(cases.WINDOWS) if make[0] in ("top", "rank") else {}
+        bolt = timed(random, places)
+        if behind:
+            bolt = {each: bolt[each] for each in bolt if each in AFTER | PLACES and each != "preset"}
+            if random.random() < 0.8:
+                bolt.pop("timestamp_field", None)
+        inputs = [source, "s2"] if not behind and random.random() < 0.3 else [source]
+        bolts.append(ready_bolt(random, name, make, inputs, grouped, bolt))
+        if make[0] in ("top", "rank"):
+            break
+        source, behind = name if random.random() < 0.8 or make[0] in ("silence", "union") else f"{name}.rest", True
+    if bolts[-1]["make"][0] not in ("top", "rank") and random.random() < 0.5:
+        bolts.append(one(random, "d", [source], behind=True))
+    return bolts
+
+
+def with_join(random: Random) -> list[Json]:
+    on = random.choice([["k"], ["k", "q"]])
+    how = random.choice(["inner", "left", "right", "full", "semi", "anti"])
+    if random.random() < 0.5:
+        places = random.choice(cases.WINDOWS) | random.choice([{}, {}, {"key": on}])
+        return [ready_bolt(random, "j", ["window_join", "s1", "s2", on, how], ["s1", "s2"], on, timed(random, places))]
+    bolt = timed(random) | random.choice([{"end_field": "until"}, {}]) | random.choice([{}, {}, {"late": "cut"}])
+    versions = random.random() < 0.3
+    if versions or how in ("semi", "anti"):
+        bolt.pop("message_id_field", None)  # how long its id lives depends on the other events
+    return [ready_bolt(random, "j", ["temporal_join", "s1", "s2", on, how, versions], ["s1", "s2"], on, bolt)]
+
+
+AGGREGATES: list[list[Any]] = [
+    ["count"], ["count", "v"], ["sum", "v"], ["sum", "x"], ["mean", "x"], ["mean", "v"], ["variance", "x"],
+    ["std", "v"], ["covariance", "v", "x"], ["corr", "v", "x"], ["weighted_mean", "x", "v"], ["min", "x"], ["max", "v"],
+    ["first", "v"], ["last", "x"], ["collect", "v"], ["distinct_count", "v"], ["mode", "v"],
+    ["histogram", "v", [1, 3, 5]], ["max_by", "id", "v"], ["min_by", "x", "v"], ["top", 2, "id", "v"],
+    ["bottom", 3, "v", "x"],
+]  # fmt: skip
+
+
+def with_ids(random: Random) -> Json:
+    """Message ids need three things at once, which pairs of settings seldom bring together: ids, a key, and a kind."""
+    by = random.choice([["k"], ["k"], ["k", "q"], []])
+    places = random.choice(cases.WINDOWS) if random.random() < 0.5 else random.choice(COUNTS)
+    bolt = timed(random, places | ({"key": by} if by else {})) | {"message_id_field": "m"}
+    if random.random() < 0.25:
+        make = ["silence", by, random.choice([1, 3, 6])]
+        bolt = {name: bolt[name] for name in bolt if name not in PLACES | {"key"}} | {"timestamp_field": "ts"}
+    else:
+        make = ["gather"]
+    return ready_bolt(random, "i", make, ["s1"], by or ["k"], bolt)
+
+
+COUNTS: list[Json] = [
+    {"length": 3, "sliding": 2},
+    {"length": 3},
+    {"length": 2, "tumbling": True},
+    {"length": 4, "sliding": 3},
+]
+
+
+def with_aggregate(random: Random) -> list[Json]:
+    by = random.choice([["k"], ["k", "q"], []])
+    named = {f"a{at}": each for at, each in enumerate(random.sample(AGGREGATES, random.choice([1, 3, 5])))}
+    bolts = [one(random, "a", ["s1"])] if random.random() < 0.2 else []
+    bolt = timed(random, random.choice(cases.WINDOWS) | random.choice([{}, {}, {"key": by} if by else {}]))
+    bolt |= random.choice([{}, {}, {"panes": random.choice(cases.VALUES["panes"])}, {"bounds": "[start, end)"}])
+    if bolts:
+        bolt.pop("timestamp_field")
+    source = "a.each" if bolts and "x" not in str(named) else "s1"
+    if source == "s1":
+        bolt["timestamp_field"], bolts = "ts", []
+    return [*bolts, ready_bolt(random, "g", ["aggregate", by, named], [source], by, bolt)]

@@ -1,0 +1,314 @@
+"""The product's answers to drawn topologies held against the interpreter's, and what differs made small."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from random import Random
+from time import process_time
+from typing import Any
+
+import yaml
+
+from tests.oracles.interpreter import graph_bolts, graph_cases
+from tests.oracles.interpreter.graphs import Graph, Node, Unsaid
+from tests.oracles.interpreter.values import Json, moment
+from topologies import replay
+from windowing.errors import ConfigError, ScenarioError, TopologyError
+
+VARIANTS = ("as it is", "in one batch", "cut", "a batch per event")
+
+
+@dataclass
+class GraphsHeld:
+    """What became of drawn topologies."""
+
+    held: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    unsaid: Counter[str] = field(default_factory=Counter)
+    differences: list[str] = field(default_factory=list)
+
+
+def hold(
+    numbers: Iterable[int], seed: int, *, shape: str | None = None, stop_at: int = 10**9, small: bool = True
+) -> GraphsHeld:
+    """Draw these topologies, and hold each against the product; those that differ are made small."""
+    found = GraphsHeld()
+    for number in numbers:
+        random = Random(seed * 1_000_003 + number)
+        for _ in range(8):
+            case = variant(random, graph_cases.draw(random, shape), number)
+            reason = refusal(case)
+            if reason is None:
+                break
+            found.refused[reason] += 1
+        else:
+            continue
+        try:
+            wrong = differs(case)
+        except Unsaid as error:
+            found.unsaid[str(error)] += 1
+            continue
+        found.held += 1
+        if wrong:
+            if small:
+                case, wrong = smaller(case, wrong)
+            found.differences.append(shown(number, case, wrong))
+            if len(found.differences) >= stop_at:
+                break
+    return found
+
+
+def variant(random: Random, case: Json, number: int) -> Json:
+    match VARIANTS[number % len(VARIANTS)]:
+        case "in one batch":
+            return graph_cases.in_one_batch(case)
+        case "cut":
+            return graph_cases.recut(random, case)
+        case "a batch per event":
+            return graph_cases.with_crashes(case)
+    return case
+
+
+def shown(number: int, case: Json, found: list[str]) -> str:
+    lines = [f"# case {number}", *(f"# {line}" for line in found)]
+    return "\n".join([*lines, yaml.safe_dump(json.loads(json.dumps(case)), sort_keys=False, width=160)])
+
+
+def refusal(case: Json) -> str | None:
+    """Why ``build()`` refuses a topology, in its first line; None if it does not."""
+    try:
+        graph_bolts.build(case)
+    except (ConfigError, ScenarioError, TopologyError) as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        return lines[min(1, len(lines) - 1)] if "problem" in lines[0] else lines[0]
+    return None
+
+
+def differs(case: Json) -> list[str]:
+    case = {**case, "steps": list(graph_cases.of_one_clock(case["steps"]))}
+    try:
+        theirs = replay(
+            {"name": "drawn", "topology": "x.py:y", "steps": case["steps"]}, graph_bolts.build(case)
+        ).to_json()
+    except Exception as error:
+        return [f"{type(error).__name__}: {str(error).splitlines()[0]}"]
+    mine = answer(case, theirs)
+    return list(compared(case, mine, theirs))
+
+
+def answer(case: Json, theirs: Json) -> Json:
+    """The interpreter's answer. Which task has the events of a key is the product's choice: it is taken from there."""
+    moved = [step.get("clock", step.get("arrival")) for step in case["steps"] if {"clock", "arrival"} & set(step)]
+    assigned = Assigned(case, theirs)
+    nodes = [
+        Node(
+            each["name"], each["make"], each["inputs"], each.get("tasks", 1),
+            **({"rules": graph_bolts.made(each).settings} if "bolt" in each else {}),
+        )
+        for each in case["bolts"]
+    ]  # fmt: skip
+    graph = Graph(nodes, case["spouts"], moment(moved[0]) if moved else 0, assigned.task)
+    for step in case["steps"]:
+        graph.take(step)
+    if case["steps"] and "event" in case["steps"][-1]:
+        graph.end_batch(tick=False)
+    return graph.answer()
+
+
+class Assigned:
+    """The tasks of events, which are the product's choice: by their fields, in turns, or as the windows show them."""
+
+    def __init__(self, case: Json, theirs: Json) -> None:
+        self.of: dict[tuple[str, str], int] = {}
+        self.numbers = {node["name"]: node.get("tasks", 1) for node in case["bolts"]}
+        only = [node["name"] for node in case["bolts"] if "bolt" in node]
+        for window in theirs["windows"]:
+            for event in window["events"] or ():
+                self.of[window.get("bolt", only[0]), event] = window.get("task", 0)
+
+    def task(self, bolt: str, grouping: str, named: Json) -> int | None:
+        if grouping == "fields":
+            return tasks_of_values(self.numbers[bolt], len(named["by"]))[named["by"]]
+        if named["place"] is not None:  # "by its position in the source"
+            return int(named["place"]) % self.numbers[bolt]
+        return self.of.get((bolt, named["id"]))
+
+
+@cache
+def tasks_of_values(tasks: int, columns: int) -> dict[tuple[Any, ...], int]:
+    """To which of so many tasks a fields grouping sends the values that are drawn, in every bolt: asked of one bolt."""
+    values = list(itertools.product([None, "a", "b", "c", "d"], repeat=columns))
+    by = ["k", "q"][:columns]
+    events = [{"id": str(at), "ts": at, **dict(zip(by, each, strict=True))} for at, each in enumerate(values)]
+    node = {"name": "a", "make": ["gather"], "bolt": {"length": 1, "timestamp_field": "ts"}, "tasks": tasks}
+    case = {"spouts": ["s1"], "bolts": [{**node, "inputs": [["s1", "fields", by]], "sinks": []}]}
+    steps = [*({"event": event, "stream": "s1"} for event in events), {"close": True}]
+    found = replay({"name": "tasks", "topology": "x.py:y", "steps": steps}, graph_bolts.build(case)).windows
+    return {values[int(window["events"][0])]: window["task"] for window in found}
+
+
+def compared(case: Json, mine: Json, theirs: Json) -> Iterator[str]:
+    only = [node["name"] for node in case["bolts"] if "bolt" in node]
+    for bolt in only:
+        if next(each["make"][0] for each in case["bolts"] if each["name"] == bolt) in WITHOUT_WINDOWS:
+            continue
+        got = [window for window in theirs["windows"] if window.get("bolt", only[0]) == bolt]
+        yield from windows(case, bolt, mine["windows"][bolt], got)
+    late = set if "all" in str(case["bolts"]) else list  # copies of a late event are listed once
+    if sorted(late(mine["late"])) != sorted(late(theirs["late"])):
+        yield f"late: {theirs['late']}, expected {mine['late']}"
+    if {each["make"][0] for each in case["bolts"]} & {"silence", "temporal_join"}:  # which events it needs is its own
+        theirs = {**theirs, "pending": mine["pending"], "counts": {**theirs["counts"], **of_windows(mine["counts"])}}
+    waits, told = Counter[str](mine["pending"]), Counter[str](theirs["pending"])
+    late_gaps = list(((told - waits) & Counter(mine["gaps"])).elements())
+    if waits != told - Counter(late_gaps):
+        yield f"pending: {theirs['pending']}, expected {mine['pending']}"
+    counts = {**theirs["counts"]}
+    counts["unwindowed"] = counts.get("unwindowed", 0) + len(late_gaps)
+    counts["pending"] = counts.get("pending", 0) - len(late_gaps)
+    wrong = {
+        name: (counts.get(name, 0), wanted) for name, wanted in mine["counts"].items() if wanted != counts.get(name, 0)
+    }
+    if wrong:
+        yield "counts (found, expected): " + ", ".join(f"{name} {pair}" for name, pair in wrong.items())
+    for node in case["bolts"]:
+        for stream in node["sinks"]:
+            mine_of, names = mine["outputs"].get(stream, []), set[str]()
+            for row in mine_of:
+                names |= set(row)
+            rows = sorted(map(text, mine_of))
+            got_of = theirs["outputs"][graph_bolts.sink_of(stream)]
+            got_rows = sorted(text({name: row[name] for name in row if name in names}) for row in got_of)
+            if stream.endswith(".late"):
+                rows, got_rows = [each.split(",")[0] for each in rows], [each.split(",")[0] for each in got_rows]
+            if rows != got_rows:
+                more, less = [r for r in got_rows if r not in rows], [r for r in rows if r not in got_rows]
+                yield f"rows of {stream}: {more[:3]}, expected {less[:3]}"
+
+
+WITHOUT_WINDOWS = {"deduplicate", "rate_limit", "changes", "union", "silence", "temporal_join"}
+"""Ready bolts whose rows are compared, and not the windows that they have inside."""
+
+
+def of_windows(counts: dict[str, int]) -> dict[str, int]:
+    return {name: counts[name] for name in ("windowed", "unwindowed", "pending")}
+
+
+def text(row: Json) -> str:
+    return ", ".join(f"{name} {plain(row.get(name))}" for name in ("id", *sorted(set(row) - {"id"})) if name in row)
+
+
+def plain(value: Any) -> Any:
+    """Numbers to nine digits: the last ones may depend on batches (guide, "Aggregates")."""
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    return f"{value:.9g}" if isinstance(value, float | int) and not isinstance(value, bool) else value
+
+
+def windows(case: Json, bolt: str, mine: list[Json], theirs: list[Json]) -> Iterator[str]:
+    node = next(each for each in case["bolts"] if each["name"] == bolt)
+    text = str(node["bolt"])
+    tasks = any("task" in window for window in mine)
+    theirs = [{**one} for one in theirs]
+    if any(one["events"] is None or None in one["events"] for one in theirs):
+        return  # sums of events without ids
+    for one in (*mine, *theirs):
+        if node["make"][0] != "gone":
+            one.pop("expired", None)
+        if node["make"][0] in ("own", "triggered"):
+            one.pop("new", None)
+            one.pop("by", None)
+        if "max_duration" in text and "panes" in text:
+            one.pop("new", None)
+            one.pop("pane", None)
+
+    def order(window: Json) -> str:
+        return str(
+            [
+                window.get("key"),
+                window.get("task") if tasks else None,
+                window.get("kind"),
+                window["end"],
+                window["start"],
+                window.get("pane"),
+                window["events"],
+            ]
+        )
+
+    wanted, got = sorted(mine, key=order), sorted(theirs, key=order)
+    for one, other in zip(wanted, got, strict=False):
+        for key in one:
+            if key in ("new", "expired") and other.get(key) is None:
+                continue
+            if one[key] != other.get(key):
+                yield f"window of {bolt}: {brief(other)}, expected {brief(one)}"
+                return
+    if len(wanted) != len(got):
+        more = wanted[len(got) :] or got[len(wanted) :]
+        yield f"window of {bolt} {'missing' if len(wanted) > len(got) else 'too many'}: {brief(more[0])}"
+
+
+def brief(window: Json) -> str:
+    return ", ".join(f"{name} {value}" for name, value in window.items() if name not in ("bolt",) and value is not None)
+
+
+# ---- making small
+
+
+def smaller(case: Json, found: list[str]) -> tuple[Json, list[str]]:
+    """Without every step, setting and bolt that the difference does not need."""
+    what, shrunk, until = kind_of(found), True, process_time() + 8
+    while shrunk and process_time() < until:
+        shrunk = False
+        for candidate in without_one(case):
+            if process_time() > until:
+                break
+            if refusal(candidate) is not None:
+                continue
+            try:
+                now = differs(candidate)
+            except Exception:
+                continue
+            if now and kind_of(now) == what:
+                case, found, shrunk = candidate, now, True
+                break
+    return case, found
+
+
+def kind_of(found: list[str]) -> bool:
+    return bool(found) and "Error" in found[0].split(":")[0]
+
+
+def without_one(case: Json) -> Iterator[Json]:
+    steps, bolts = case["steps"], case["bolts"]
+    for size in (8, 4, 2, 1):
+        for place in range(len(steps) - size, -1, -1):
+            yield {**case, "steps": steps[:place] + steps[place + size :]}
+    if len(bolts) > 1:
+        yield {**case, "bolts": bolts[:-1]}
+    for place, node in enumerate(bolts):
+        changes: list[Json] = [{"tasks": 1}] if node.get("tasks", 1) > 1 else []
+        changes += [{"sinks": []}] if node["sinks"] else []
+        changes += [{"make": ["gather"], "sinks": [s for s in node["sinks"] if not s.endswith(".gone")]}] * (
+            node["make"] == ["gone"]
+        )
+        changes += [{"bolt": {k: v for k, v in node["bolt"].items() if k != name}} for name in node.get("bolt", ())]
+        if len(node["inputs"]) > 1:
+            changes += [{"inputs": [each]} for each in node["inputs"]]
+        for change in changes:
+            yield {**case, "bolts": [*bolts[:place], {**node, **change}, *bolts[place + 1 :]]}
+    for place, step in enumerate(steps):
+        for name in ("clock", "arrival"):
+            if name in step and "event" in step:
+                yield {
+                    **case,
+                    "steps": [*steps[:place], {k: v for k, v in step.items() if k != name}, *steps[place + 1 :]],
+                }
+        for name in set(step.get("event", ())) - {"id", "ts", "k", "v"}:
+            event = {k: v for k, v in step["event"].items() if k != name}
+            yield {**case, "steps": [*steps[:place], {**step, "event": event}, *steps[place + 1 :]]}

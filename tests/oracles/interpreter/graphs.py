@@ -1,0 +1,353 @@
+"""Topologies: several tasks and groupings, chains of bolts, and the watermarks that are handed on between them.
+
+semantics, "Behind other windowed bolts"; guide, "Groupings, chains, plain bolts" and "Two streams".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tests.oracles.interpreter import ready
+from tests.oracles.interpreter import rows as rows_of
+from tests.oracles.interpreter.bolt import Bolt, Fired, resolved
+from tests.oracles.interpreter.kinds import Fixed
+from tests.oracles.interpreter.values import Json, milliseconds, moment
+from windowing.settings import WindowSettings
+from windowing.settings.bounds import Bounds
+from windowing.settings.kinds import Hopping, Onset
+from windowing.settings.rules import OutputTime
+
+
+class Unsaid(Exception):
+    """The specification does not say what is right, or this interpreter does not go that far."""
+
+
+INHERITED = "its own time"
+"""The field of the time that a row came with."""
+
+Tasks = Callable[[str, str, Json], int | None]
+"""The task of a bolt that an event of an input goes to; None where that can make no difference."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row on its way, with its event time if it has one."""
+
+    fields: Json
+    time: int | None = None
+    place: int | None = None
+    """Its place in its source."""
+
+
+@dataclass
+class Node:
+    """A bolt of a topology, as a case describes it."""
+
+    name: str
+    make: list[Any]
+    inputs: list[list[Any]]
+    """Input, grouping, columns."""
+    tasks: int = 1
+    rules: WindowSettings = field(default_factory=WindowSettings)
+    bolt: Bolt | None = None
+    memory: Json = field(default_factory=dict)
+    """What a ready bolt keeps."""
+    skew: dict[str, int] = field(default_factory=dict)
+    """Per input: the furthest that a time of its own was behind the time that the row came with."""
+
+
+@dataclass
+class Graph:
+    """A topology, and all that its bolts remember."""
+
+    nodes: list[Node]
+    spouts: list[str]
+    began: int = 0
+    tasks: Tasks = lambda *_: 0
+    inner: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """Streams that carry the time of a windowed bolt: the bolt, and by how much it is shifted on the way."""
+    sunk: dict[str, list[Json]] = field(default_factory=dict)
+    waiting: dict[str, list[Row]] = field(default_factory=dict)
+    clock: int = 0
+    arrived: int = 0
+
+    def __post_init__(self) -> None:
+        self.clock = self.began
+        for node in self.nodes:
+            streams = tuple(each[0] for each in node.inputs)
+            inner = frozenset(stream for stream in streams if stream in self.inner)
+            if node.make[0] in PLAIN:
+                if inner and len(inner) == len(streams) == 1:
+                    bolt, shift = self.inner[streams[0]]
+                    more = moment_of(node.make[1]) if node.make[0] == "shift" else 0
+                    for stream in PLAIN[node.make[0]]:
+                        self.inner[label(node.name, stream)] = bolt, shift + more
+                continue
+            if node.make[0] == "temporal_join":  # "Which events are late does not depend on how" (decision 45)
+                node.rules = replace(node.rules, kinds=(Onset(),))
+            node.rules = self.settled(node.rules, inner, streams)
+            lasting = node.make[2] if node.make[0] == "temporal_join" and node.make[5] else None
+            node.bolt = Bolt(node.rules, streams, None, self.began, node.tasks, inner, lasting)
+            if node.bolt.event_time:
+                for stream in rows_of.streams(node.make):
+                    self.inner[label(node.name, stream)] = node.name, 0
+
+    def settled(self, rules: WindowSettings, inner: frozenset[str], streams: tuple[str, ...]) -> WindowSettings:
+        """The rules of a bolt where it stands: decision 5; rules by arrival are for events from outside."""
+        if inner and len(inner) == len(streams) and not rules.processing_time:
+            rules = replace(rules, arrival=None, estimate_arrival=False)
+            if not rules.reads_timestamps:
+                rules = replace(rules, timestamp_field=INHERITED)
+        elif inner and rules.estimate_arrival:
+            raise Unsaid("an estimated arrival beside inputs that have none")
+        return resolved(rules)
+
+    # ---- steps
+
+    def take(self, step: Json) -> None:
+        match step:
+            case {"event": event, **rest}:
+                if {"clock", "arrival"} & set(rest):
+                    self.move(moment(rest.get("clock", rest.get("arrival"))))
+                ts = event.get("ts")
+                event = event if ts is None else {**event, "ts": milliseconds(moment(ts))}
+                self.arrive(rest["stream"], Row(event, place=self.arrived))
+                self.arrived += 1
+            case {"tick": "watermark"}:
+                self.end_batch(tick=True)
+            case {"clock": clock}:
+                self.move(moment(clock))
+                self.end_batch(tick=False)
+            case {"crash": True}:
+                self.end_batch(tick=False)
+            case {"close": True}:
+                self.end_batch(tick=True, close=True)
+
+    def move(self, clock: int) -> None:
+        self.clock = max(self.clock, clock)
+
+    def arrive(self, stream: str, row: Row) -> None:
+        """A row comes on a stream: to plain bolts at once, to windowed bolts, to the sink."""
+        self.sunk.setdefault(stream, []).append(row.fields)
+        for node in self.nodes:
+            for name, grouping, columns in node.inputs:
+                if name != stream:
+                    continue
+                if node.bolt is None:
+                    copies = node.tasks if grouping == "all" else 1
+                    for _ in range(copies):
+                        for to, out in PLAIN_RULES[node.make[0]](node.make, row):
+                            self.arrive(label(node.name, to), out)
+                else:
+                    self.deliver(node, name, grouping, columns, row)
+
+    def deliver(self, node: Node, stream: str, grouping: str, columns: list[str], row: Row) -> None:
+        bolt = node.bolt
+        assert bolt is not None
+        bolt.times.clock = max(bolt.times.clock, self.clock)
+        if not bolt.event_time:
+            bolt.move_clock(self.clock)
+        own = row.time if bolt.rules.timestamp_field == INHERITED else None
+        if bolt.rules.timestamp_field not in (None, INHERITED):
+            said = row.fields.get(str(bolt.rules.timestamp_field))
+            own = None if said is None else moment(said)
+            if own is not None and row.time is not None and stream in self.inner:
+                node.skew[stream] = max(node.skew.get(stream, 0), row.time - own)
+        arrival = bolt.rules.arrival.field if bolt.rules.arrival is not None else None
+        arrived = None if arrival is None or row.fields.get(arrival) is None else moment(row.fields[arrival])
+        if grouping == "all" and node.tasks > 1:
+            for each in range(node.tasks):  # one event for time, and one for each task in the accounts
+                bolt.receive(row.fields, stream, own, arrived, task=each, copy=True, last=each == node.tasks - 1)
+            return
+        task: int | None = 0
+        if grouping != "global" and node.tasks > 1:
+            task = self.tasks(node.name, grouping, self.named(row, columns))
+            if task is None and grouping == "shuffle" and row.place is not None:
+                task = row.place % node.tasks
+            if task is None and None in bolt.kinds:
+                raise Unsaid("on which task an event counts that no window shows")
+        bolt.receive(row.fields, stream, own, arrived, task=task or 0)
+
+    def named(self, row: Row, columns: list[str]) -> Json:
+        return {
+            "id": row.fields["id"],
+            "by": tuple(row.fields.get(name) for name in columns),
+            "place": row.place,
+        }
+
+    # ---- the end of a batch
+
+    def end_batch(self, *, tick: bool, close: bool = False) -> None:
+        """Each bolt in turn: what it emits comes to the bolts behind it in the same batch."""
+        for node in self.nodes:
+            bolt = node.bolt
+            if bolt is None:
+                continue
+            bolt.times.clock = max(bolt.times.clock, self.clock)
+            bolt.move_clock(self.clock)
+            promises = [self.promised(node, stream) for stream in bolt.streams if stream in bolt.inner]
+            if bolt.rules.watermark_per_key:
+                known = [each for each in promises if each is not None]
+                if len(bolt.inner) == len(bolt.streams) == len(known):  # decision 16, "behind windowed bolts the floor"
+                    bolt.raise_floor(min(known))
+                continue_with = []
+            else:
+                continue_with = [each for each in bolt.streams if each in bolt.inner]
+            for stream, promise in zip(continue_with, promises, strict=False):
+                bolt.times.promise(stream, promise)
+            bolt.end_batch(tick=tick, close=close)
+            fired, bolt.out = bolt.out, []
+            self.emit(node, fired)
+            self.divert(node, bolt)
+
+    def promised(self, node: Node, stream: str) -> int | None:
+        """ "Behind other windowed bolts": the time before which nothing more comes on an input."""
+        name, shift = self.inner[stream]
+        source = next(each for each in self.nodes if each.name == name)
+        assert source.bolt is not None
+        until = hands_on(source.bolt)
+        if until is None:
+            return None
+        assert node.bolt is not None
+        until += shift
+        if node.bolt.rules.timestamp_field != INHERITED:
+            if stream not in node.skew:
+                return None
+            until -= max(node.skew[stream], 0)
+        return until if takes_at_the_watermark(node.bolt) else until - 1
+
+    def emit(self, node: Node, fired: list[Fired]) -> None:
+        """Rows of the windows, by tasks and then by windows ("The order of arrival")."""
+        for one in sorted(fired, key=task_of):
+            time = self.time_of(node, one)
+            for stream, fields, own in rows_of.rows(node, one):
+                row = Row(fields, time if own is None else own)
+                self.arrive(label(node.name, stream), row)
+        if node.make[0] == "temporal_join":
+            assert node.bolt is not None
+            for fields, moment_of_row in ready.temporal_join(node.make, node.memory, node.bolt):
+                self.arrive(node.name, Row(fields, moment_of_row))
+
+    def time_of(self, node: Node, fired: Fired) -> int | None:
+        if node.bolt is None or not node.bolt.event_time:
+            return None
+        match node.rules.output_time:
+            case OutputTime.START if fired.window.start is not None:
+                return fired.window.start
+            case OutputTime.LAST:
+                return fired.window.end - 1
+        return fired.window.end
+
+    def divert(self, node: Node, bolt: Bolt) -> None:
+        """The late stream: the events, and the time that each had."""
+        turned, bolt.turned_away = bolt.turned_away, []
+        if node.rules.late_stream is not None:
+            for event in turned:
+                self.arrive(
+                    label(node.name, node.rules.late_stream),
+                    Row({**event.fields, "_event_time": milliseconds(event.time)}),
+                )
+
+    # ---- the answer
+
+    def answer(self) -> Json:
+        windows: dict[str, list[Json]] = {}
+        counts: dict[str, int] = {}
+        late: list[str] = []
+        pending: list[str] = []
+        gaps: list[str] = []
+        events: list[Json] = []
+        for node in self.nodes:
+            if node.bolt is None:
+                continue
+            found = node.bolt.answer()
+            windows[node.name] = found["windows"]
+            for name, number in found["counts"].items():
+                counts[name] = counts.get(name, 0) + number
+            late += found["late"]
+            pending += found["pending"]
+            gaps += found["gaps"]
+            events += found["events"]
+        return {
+            "windows": windows,
+            "late": late,
+            "pending": pending,
+            "gaps": gaps,
+            "events": events,
+            "counts": counts,
+            "outputs": self.sunk,
+        }
+
+
+def label(name: str, stream: str) -> str:
+    return name if stream == "default" else f"{name}.{stream}"
+
+
+def task_of(fired: Fired) -> int:
+    """The task of a window."""
+    key = fired.window.key
+    if key and str(key[0]).startswith("task "):
+        return int(str(key[0]).removeprefix("task "))
+    return fired.content[0].task if fired.content else 0
+
+
+def hands_on(bolt: Bolt) -> int | None:
+    """A time before which a bolt emits nothing more."""
+    rules, until = bolt.rules, bolt.closed_until()
+    if rules.watermark_per_key:
+        return bolt.floor
+    if until is None:
+        return None
+    if (rules.output_watermark or rules.output_time) is not OutputTime.START:
+        return until
+    if isinstance(bolt.kinds[0], Onset):
+        return until
+    if isinstance(bolt.kinds[0], Hopping) and len(bolt.kinds) == 1:  # SI-24: the first window that may still close
+        grid = bolt.of(None, 0)
+        assert isinstance(grid, Fixed)
+        return grid.next_edges(until)[0]
+    raise Unsaid("where the earliest window begins that may yet open, if its start depends on events")
+
+
+def takes_at_the_watermark(bolt: Bolt) -> bool:
+    """Whether an event at the very watermark is always in time, and all its windows are still to come."""
+    return bolt.rules.bounds is Bounds.START and not bolt.waits and None not in bolt.kinds
+
+
+# ---- plain bolts
+
+PLAIN = {"filter": ("default",), "shift": ("default",), "sides": ("default", "odd"), "renamed": ("default",)}
+
+
+def moment_of(text: str) -> int:
+    from tests.oracles.interpreter.values import duration
+
+    return duration(text)
+
+
+def _filter(make: list[Any], row: Row) -> list[tuple[str, Row]]:
+    return [("default", row)] if row.fields["v"] % make[1] else []
+
+
+def _shift(make: list[Any], row: Row) -> list[tuple[str, Row]]:
+    by = moment_of(make[1])
+    return [("default", replace(row, time=None if row.time is None else row.time + by))]
+
+
+def _sides(make: list[Any], row: Row) -> list[tuple[str, Row]]:
+    return [("odd" if row.fields["v"] % 2 else "default", row)]
+
+
+def _renamed(make: list[Any], row: Row) -> list[tuple[str, Row]]:
+    fields = {name: row.fields.get(name) for name in rows_of.COLUMNS} | {"ts": row.fields["_event_time"]}
+    return [("default", Row({**fields, "id": f"{make[1]}:{fields['id']}"}, place=row.place))]
+
+
+PLAIN_RULES: dict[str, Callable[[list[Any], Row], list[tuple[str, Row]]]] = {
+    "filter": _filter,
+    "shift": _shift,
+    "sides": _sides,
+    "renamed": _renamed,
+}

@@ -1,0 +1,241 @@
+"""Windows of a user's own policies, and windows of keys that a trigger fires: the protocols, said once more.
+
+docs/windows-of-your-own.md; semantics, "Windows that a trigger fires".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.oracles.interpreter.kinds import Kind
+from tests.oracles.interpreter.values import FOREVER, Event, Json, Over, Window, in_order
+
+
+@dataclass
+class Told:
+    """An event as a policy sees it."""
+
+    number: int
+    event: Event
+
+    @property
+    def timestamp(self) -> int:
+        return self.event.time
+
+    @property
+    def stream(self) -> str:
+        return self.event.stream
+
+    def __getitem__(self, name: str) -> Any:
+        return self.event.fields.get(name)
+
+
+@dataclass
+class Context:
+    """What a policy is told besides."""
+
+    state: Json
+    key: Any
+    time: int = 0
+    reference: int = 0
+    count: int = 0
+    fired: int | None = None
+    fired_count: int = 0
+    wake_at: int | None = None
+
+
+def begun(policy: Any) -> Json:
+    state = {name: kind() for name, kind in policy.state_types.items()}
+    policy.start(state)
+    return state
+
+
+class Own(Kind):
+    """A trigger and an eviction of the user's own, for one task or key.
+
+    ``answers`` are the names of what they answer: ``"before"`` of a trigger; ``"process"``, ``"expire"`` and ``"stop"``
+    of an eviction.
+    """
+
+    counts = True
+    now: int | None = None
+    last_time: int | None = None
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.trigger, self.eviction = self.rules.trigger, self.rules.eviction
+        self.waiting: list[Event] = []
+        self.told: list[Told] = []
+        self.queue: list[Told] = []
+        self.at, self.evicting = Context(begun(self.trigger), self.key), Context(begun(self.eviction), self.key)
+        self.grid: int | None = None
+        self.evicted = 0
+        self.due: list[Window] = []
+        self.ended = False
+
+    def takes(self, event: Event, over: Over) -> bool:
+        return True
+
+    def needs(self, event: Event, over: Over) -> bool:
+        return event in self.waiting or any(each.event is event for each in self.queue)
+
+    def ends(self) -> list[int]:
+        return []
+
+    def put(self, event: Event, over: Over) -> None:
+        self.waiting.append(event)
+        if self.rules.reads_timestamps and self.trigger.on_arrival(Told(-1, event)):
+            self.settle(FOREVER)
+            self.answer(True)
+
+    def close(self, over: Over) -> list[Window]:
+        """Tell of the events up to the watermark, and of the moments that it is past."""
+        reached = [event.time for event in self.waiting if over(event.time)]
+        self.settle(max(reached, default=None))
+        while not over(FOREVER) and (moment := self.moment()) is not None and over(moment + 1):
+            self.pass_moment(moment)
+        if over(FOREVER) and not self.ended:
+            self.ended = True
+            for moment in sorted({each for each in (self.grid, self.at.wake_at) if each is not None}):
+                self.pass_moment(moment)
+            self.answer(self.trigger.on_end(self.at))
+        due, self.due = self.due, []
+        return due
+
+    def settle(self, upto: int | None) -> None:
+        """In order of time, then of arrival; moments before an event come first."""
+        if upto is None:
+            return
+        for event in in_order(each for each in self.waiting if each.time <= upto):
+            self.waiting.remove(event)
+            while (moment := self.moment()) is not None and moment < event.time:
+                self.pass_moment(moment)
+            told, at = Told(len(self.told), event), self.at
+            self.told.append(told)
+            self.queue.append(told)
+            at.time = max(event.time, at.time) if told.number else event.time
+            at.count = len(self.told)
+            every = self.trigger.every
+            if every is not None and self.grid is None:  # "passes over moments before which no event has come"
+                self.grid = -(-at.time // every.micros) * every.micros
+            self.answer(self.trigger.track(told, at))
+
+    def moment(self) -> int | None:
+        return min((each for each in (self.grid, self.at.wake_at) if each is not None), default=None)
+
+    def pass_moment(self, moment: int) -> None:
+        self.grid = None if self.grid == moment else self.grid
+        self.at.wake_at = None if self.at.wake_at == moment else self.at.wake_at
+        self.at.time = moment
+        self.answer(self.trigger.on_time(moment, self.at), moment)
+
+    def answer(self, given: Any, moment: int | None = None) -> None:
+        """A window, up to the event or the moment; ``Fire.BEFORE`` leaves what is exactly there to the next one."""
+        if given is False:
+            return
+        stop, at = len(self.told), self.at
+        if given is not True:
+            stop = stop - 1 if moment is None else sum(each.timestamp < moment for each in self.told)
+        at.fired, at.fired_count = at.time, max(stop, at.fired_count)
+        self.evict(at.time, at.fired_count)
+        self.trigger.reset(at)
+
+    def evict(self, reference: int, stop: int) -> None:
+        at = self.evicting
+        for told in self.told[self.evicted : stop]:
+            at.count = told.number + 1
+            at.time = at.reference = max(told.timestamp, at.time) if told.number else told.timestamp
+            self.eviction.track(told, at)
+        self.evicted = max(stop, self.evicted)
+        at.time = at.reference = reference
+        at.count = stop
+        held, kept, stopped = [], [], False
+        for told in self.queue:
+            said = "keep" if stopped or told.number >= stop else self.eviction.evict(told, at).name.lower()
+            stopped |= said == "stop"
+            held += [told.event] if said == "process" else []
+            kept += [told] if said != "expire" else []
+        self.queue = kept
+        at.fired, at.fired_count = reference, stop
+        self.eviction.reset(at)
+        if held:
+            self.due.append(self.window(None, reference, held))
+
+
+# ---- triggers of keys
+
+
+@dataclass
+class Open:
+    """The window of a key."""
+
+    events: list[Event] = field(default_factory=list)
+    timer: int | None = None
+
+
+class Triggered(Kind):
+    """Windows of a key by the clock: each lasts until its trigger fires and purges it (UH-10 to UH-18)."""
+
+    counts = True
+    now: int | None = None
+    last_time: int | None = None
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.held = Open()
+        self.cache: Json = {}
+        self.due: list[Window] = []
+        self.purged: list[Event] = []
+        self.trigger: Any = self.rules.key_trigger
+        self.limit = self.rules.capacity
+
+    def takes(self, event: Event, over: Over) -> bool:
+        return True
+
+    def needs(self, event: Event, over: Over) -> bool:
+        return event in self.held.events
+
+    def ends(self) -> list[int]:
+        return []
+
+    def put(self, event: Event, over: Over) -> None:
+        """The timer first; then the event is in the window, and the trigger is asked."""
+        trigger, timeout = self.trigger, self.trigger.timeout
+        timer = self.held.timer
+        if timer is not None and (event.time > timer or (event.time == timer and trigger.from_first)):
+            self.fire(timer)
+        self.held.events.append(event)
+        if timeout is not None and (self.held.timer is None or not trigger.from_first):
+            self.held.timer = event.time + timeout.micros
+        asked = self.asked(event)
+        most = None if self.limit is None else self.limit.events
+        if most is not None and len(self.held.events) >= most:
+            asked = "fire_and_purge"  # "a window that is full fires and is cleared, whatever the trigger says"
+        if asked == "fire":
+            self.fire(event.time, purge=False)
+        elif asked == "purge":
+            self.purged += self.held.events
+            self.held, self.cache = Open(), {}
+        elif asked == "fire_and_purge":
+            self.fire(event.time)
+
+    def asked(self, event: Event) -> str:
+        if hasattr(self.trigger, "rule"):
+            return str(self.trigger.rule(event.fields, self).name).lower()
+        return "fire_and_purge" if len(self.held.events) >= self.trigger.count.value else "continue"
+
+    def fire(self, at: int, *, purge: bool = True) -> None:
+        events = list(self.held.events)
+        self.due.append(self.window(events[0].time, at, events))
+        if purge:
+            self.held, self.cache = Open(), {}
+
+    def close(self, over: Over) -> list[Window]:
+        timer = self.held.timer
+        if timer is not None and over(timer + (0 if self.trigger.from_first else 1)) and not over(FOREVER):
+            self.fire(timer)
+        if over(FOREVER) and self.held.events:
+            self.fire(timer if timer is not None else self.held.events[-1].time)
+        due, self.due = self.due, []
+        return due

@@ -1,0 +1,138 @@
+"""Policies and rules of triggers that are drawn, as users write them: the product and the interpreter call them."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from policies.protocol import Action, EvictionPolicy, Fire, TriggerPolicy
+from windowing import Count, millis
+from windowing.settings.triggers import CountTrigger, FireResult, RuleTrigger
+
+
+class Marked(TriggerPolicy):
+    """Fires with, or before, events of a value."""
+
+    reads = "v"
+
+    def __init__(self, value: int, before: bool) -> None:
+        self.value, self.before = value, before
+
+    def track(self, event: Any, context: Any) -> Any:
+        return (Fire.BEFORE if self.before else True) if event["v"] == self.value else False
+
+
+class Moments(TriggerPolicy):
+    """Fires at multiples of 5 ms with enough new events."""
+
+    reads = "v"
+    every = millis(5)
+
+    def __init__(self, least: int, before: bool) -> None:
+        self.least, self.before = least, before
+
+    def on_time(self, time: int, context: Any) -> Any:
+        enough = context.count - context.fired_count >= self.least
+        return (Fire.BEFORE if self.before else True) if enough else False
+
+
+class Pause(TriggerPolicy):
+    """Fires after 4 ms without an event, and at the end."""
+
+    reads = ()
+    state_types: ClassVar[dict[str, Any]] = {"since": int}
+
+    def track(self, event: Any, context: Any) -> Any:
+        context.state["since"] += 1
+        context.wake_at = context.time + 4000
+        return False
+
+    def on_time(self, time: int, context: Any) -> Any:
+        return bool(context.state["since"])
+
+    def on_end(self, context: Any) -> Any:
+        return bool(context.state["since"])
+
+    def reset(self, context: Any) -> None:
+        context.state["since"] = 0
+
+
+class Flush(TriggerPolicy):
+    """Fires at once when a value arrives, and with every third event."""
+
+    reads = "v"
+
+    def track(self, event: Any, context: Any) -> Any:
+        return event.number % 3 == 2
+
+    def on_arrival(self, event: Any) -> bool:
+        return bool(event["v"] == 6)
+
+
+class Last(EvictionPolicy):
+    reads = ()
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def evict(self, event: Any, context: Any) -> Action:
+        return Action.PROCESS if event.number >= context.count - self.number else Action.EXPIRE
+
+
+class Fresh(EvictionPolicy):
+    reads = ()
+
+    def evict(self, event: Any, context: Any) -> Action:
+        return Action.PROCESS if event.number >= context.fired_count else Action.EXPIRE
+
+
+class Near(EvictionPolicy):
+    """What is near the latest value; the rest is asked about again, until it is 9 ms old."""
+
+    reads = "v"
+    state_types: ClassVar[dict[str, Any]] = {"latest": int}
+
+    def track(self, event: Any, context: Any) -> None:
+        context.state["latest"] = event["v"]
+
+    def evict(self, event: Any, context: Any) -> Action:
+        if event.timestamp <= context.reference - 9000:
+            return Action.EXPIRE
+        return Action.PROCESS if abs(event["v"] - context.state["latest"]) < 2 else Action.KEEP
+
+
+class Until(EvictionPolicy):
+    """The oldest events up to one of a value, and no others."""
+
+    reads = "v"
+
+    def evict(self, event: Any, context: Any) -> Action:
+        return Action.STOP if event["v"] == 5 else Action.EXPIRE if event["v"] == 0 else Action.PROCESS
+
+
+TRIGGERS: dict[str, Any] = {
+    "marked": lambda: Marked(2, before=False),
+    "before": lambda: Marked(3, before=True),
+    "moments": lambda: Moments(1, before=False),
+    "moments before": lambda: Moments(2, before=True),
+    "pause": Pause,
+    "flush": Flush,
+}
+EVICTIONS: dict[str, Any] = {"last": lambda: Last(3), "fresh": Fresh, "near": Near, "until": Until}
+
+
+def by_value(event: Any, call: Any) -> FireResult:
+    """A rule with a memory: it counts, and it fires by the value."""
+    call.cache["n"] = call.cache.get("n", 0) + 1
+    if event["v"] == 6:
+        return FireResult.FIRE
+    return FireResult.FIRE_AND_PURGE if event["v"] == 0 or call.cache["n"] == 4 else FireResult.CONTINUE
+
+
+KEY_TRIGGERS: dict[str, Any] = {
+    "count": lambda: CountTrigger(Count(2)),
+    "count in time": lambda: CountTrigger(Count(3), millis(5)),
+    "count after": lambda: CountTrigger(Count(3), millis(4), from_first=False),
+    "rule": lambda: RuleTrigger(by_value),
+    "rule in time": lambda: RuleTrigger(by_value, millis(6)),
+    "rule after": lambda: RuleTrigger(by_value, millis(3), from_first=False),
+}
