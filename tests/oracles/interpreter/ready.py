@@ -140,7 +140,7 @@ def all_pairs(
                 own = event.until if event.until is not None else FOREVER
                 ends[event] = min([own, *(e.time for e in after[:1])])
     lefts = [event for event in events if event.stream == left]
-    rights = [event for event in events if event.stream == right and ends[event] > event.time]
+    rights = [event for event in events if event.stream == right]
 
     def partners(event: Event, others: list[Event]) -> list[Event]:
         key = columns(event, on)
@@ -271,6 +271,6 @@ AGGREGATES: dict[str, Callable[..., Any]] = {
     "histogram": _histogram,
     "max_by": lambda group, name, by: next(iter(_best(group, 1, name, by, -1)), None),
     "min_by": lambda group, name, by: next(iter(_best(group, 1, name, by, 1)), None),
-    "top": lambda group, number, name, by: _best(group, number, name, by, -1),
-    "bottom": lambda group, number, name, by: _best(group, number, name, by, 1),
+    "top": lambda group, number, name, by: _best(group, number, name, by, -1) or None,
+    "bottom": lambda group, number, name, by: _best(group, number, name, by, 1) or None,
 }

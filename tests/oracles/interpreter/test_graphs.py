@@ -9,9 +9,9 @@ from tests.oracles.interpreter.graph_holding import hold
 SEED = 31
 
 
-@pytest.mark.parametrize("first", sampled(range(0, 600, 20), 10))
+@pytest.mark.parametrize("first", sampled(range(0, 300, 10), 15))
 @pytest.mark.parametrize("shape", sorted(set(SHAPES)))
 def test_drawn_topologies_answer_as_the_interpreter(shape: str, first: int) -> None:
-    held = hold(range(first, first + 20), SEED, shape=shape)
-    assert held.held > 10
+    held = hold(range(first, first + 10), SEED, shape=shape)
+    assert held.held > 3
     assert not held.differences, "\n\n".join(held.differences)
