@@ -217,10 +217,13 @@ def windows(case: Json, bolt: str, mine: list[Json], theirs: list[Json]) -> Iter
     theirs = [{**one} for one in theirs]
     if any(one["events"] is None or None in one["events"] for one in theirs):
         return  # sums of events without ids
+    mine = [{**one} for one in mine]
     for one in (*mine, *theirs):
         if node["make"][0] != "gone":
             one.pop("expired", None)
-        if node["make"][0] in ("own", "triggered"):
+        if node["make"][0] == "aggregate":  # sums are listed group by group
+            one["events"] = sorted(one["events"])
+        if node["make"][0] in ("own", "triggered", "aggregate"):
             one.pop("new", None)
             one.pop("by", None)
         if "max_duration" in text and "panes" in text:
