@@ -12,6 +12,7 @@ from functools import partial
 from types import ModuleType
 
 from topologies.compose.builder import TopologyBuilder
+from topologies.engine.failures.user_code import line_of
 from topologies.step.config import is_step, load_step
 from topologies.topology import Topology
 from windowing.errors import ConfigError, WindboltError
@@ -147,4 +148,5 @@ def _run(load: Callable[[], object], place: str, folder: str) -> None:
         if hidden:
             files = ", ".join(f"{name}.py" for name in hidden)
             do += f"; rename {files} beside it: Python or windbolt has a module of that name, which is imported instead"
-        raise ConfigError(f"{place} cannot be loaded", why=f"{type(error).__name__}: {error}", do=do) from error
+        line = "" if isinstance(error, SyntaxError) else line_of(error)  # which says its line itself
+        raise ConfigError(f"{place} cannot be loaded", why=f"{type(error).__name__}: {error}{line}", do=do) from error

@@ -11,6 +11,8 @@ import pytest
 import topologies.examples.policies
 from topologies.graph.describing import topology_text
 from topologies.named_topology import load_topology
+from topologies.scenarios.picture.svg import svg
+from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.schema.scenario_files import load, located
 from topologies.scenarios.schema.scenario_model import Scenario
 from topologies.testing.policy_check import check_policy
@@ -64,6 +66,12 @@ def test_a_window_says_what_made_its_trigger_fire(rule: str, causes: list[str]) 
     answer = replay(FOLDER / f"{rule}.yaml")
     assert [each["by"] for each in answer.windows or []] == causes
     assert ("at a moment: " in answer.draw()) == ("moment" in causes)
+    scenario = scenario_of(rule)
+    picture = svg(scenario, replay_locally(scenario))
+    assert [picture.count(f"fires at {each}") for each in ("a moment", "an arrival")] == [
+        causes.count("moment"),
+        causes.count("arrival"),
+    ]
 
 
 def test_a_bolt_is_told_what_made_its_trigger_fire() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from topologies.scenarios.schema.scenario_files import Loaded, Problem, load
 from windbolt import replay
+from windowing.errors import BoltError
 
 POLICIES = """
 from dataclasses import dataclass
@@ -87,7 +88,7 @@ def test_a_policy_is_a_variable_or_a_call_in_a_file_beside_the_scenario(
         "rules/shop_rules.py:Abov(0)": "the file has no 'Abov'; did you mean 'Above'? name one of its policies: Above",
         "rules/shop_rules.py:Above": "that is a class. write rules/shop_rules.py:Above()",
         "rules/shop_rules.py:Above()": "TypeError: Above.__init__() missing 1 required positional argument: 'limit'",
-        "rules/shop_rules.py:pairs": "and no EvictionPolicy of the other kind",
+        "rules/shop_rules.py:pairs": "that is Every(number=2, names=(), after=None), which is no EvictionPolicy",
         "rules/shop_rules.py:Above(open('x'))": "the file has no 'open'",
         "rules/shop_rules.py:Above(1 + 1)": "'1 + 1' cannot stand here",
         "rules/shop_rules.py:Above(": "cannot be read: ",
@@ -100,6 +101,32 @@ def test_what_names_no_policy_is_said_with_its_place(tmp_path: Path, eviction: s
     assert f"{path}:2" in str(problem)
     assert "bolt.eviction: " in str(problem)
     assert said in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("policies", "called", "line"),
+    [
+        ("x = 1\ny = 1 / 0", "Above(0)", 2),
+        ("def made():\n    limit = 1\n    return limit / 0", "made()", 3),
+        (
+            "from policies import TriggerPolicy\nclass Odd(TriggerPolicy):\n    def track(self, e, c): return 1",
+            "Odd()",
+            3,
+        ),
+    ],
+)
+def test_what_fails_in_the_file_of_a_policy_is_said_with_the_line_of_that_file(
+    tmp_path: Path, policies: str, called: str, line: int
+) -> None:
+    path = scenario(tmp_path, "rules/shop_rules.py:Above(0)", f"mine.py:{called}")
+    (tmp_path / "mine.py").write_text(policies)
+    (found,) = load(path)
+    said = str(found)
+    if not isinstance(found, Problem):
+        with pytest.raises(BoltError) as raised:
+            replay(path)
+        said = str(raised.value)
+    assert f"{tmp_path}/mine.py:{line}" in said
 
 
 def test_a_field_that_policies_cannot_read_is_said_with_its_step(tmp_path: Path) -> None:

@@ -91,4 +91,5 @@ def _meant(error: BaseException, columns: Sequence[str]) -> str:
 
 def _is_library(filename: str) -> bool:
     compiled = filename.endswith((".pxi", ".pyx"))
-    return compiled or "site-packages" in filename or filename.startswith(_OWN_FOLDERS)
+    imported = filename.startswith("<frozen ")
+    return compiled or imported or "site-packages" in filename or filename.startswith(_OWN_FOLDERS)

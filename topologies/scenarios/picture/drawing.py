@@ -11,11 +11,15 @@ from topologies.scenarios.picture.plot import LETTER, ROW, Plot
 from topologies.scenarios.run.fates import Fate
 from topologies.scenarios.run.moments import RunMoment
 from windowing.data.printable import cut
+from windowing.settings.triggers import FiredBy
+from windowing.time.timestamps import FOREVER
 
 AXIS = 46
 """Pixels: the height of the axis with its labels."""
 _LABEL = 30
 """Characters of a label of a row."""
+_FIRED: dict[str, str] = {FiredBy.MOMENT: " at a moment", FiredBy.ARRIVAL: " at an arrival"}
+"""What fired a window of a trigger of the user's own, where it was no event in its turn."""
 _TURNED = (Fate.LATE, Fate.DROPPED, Fate.EARLY, Fate.INVALID)
 
 
@@ -68,8 +72,11 @@ def _name(picture: Picture, moment: RunMoment) -> str:
         case "event":
             return cut(f"{clock}{moment.event}", _LABEL)
         case "window":
-            pane = picture.trace.windows[moment.window or 0].get("pane")
-            timing = f" {pane['timing'].replace('_', ' ')}" if pane else ""
+            window = picture.trace.windows[moment.window or 0]
+            pane, by = window.get("pane"), window.get("by", "")
+            timing = f" {pane['timing'].replace('_', ' ')}" if pane else _FIRED.get(by, "")
+            if by == FiredBy.CLOSE and moment.watermark not in (None, FOREVER):
+                timing = ", key forgotten"
             return cut(f"{clock}#{moment.window} fires{timing}", _LABEL)
         case "close":
             return f"{clock}the streams end"

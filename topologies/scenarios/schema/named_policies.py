@@ -10,6 +10,7 @@ from typing import Any, Literal, NoReturn
 
 import windowing
 from policies.protocol import EvictionPolicy, Policy, TriggerPolicy
+from topologies.engine.failures.user_code import line_of
 from topologies.named_topology import load_module
 from windowing.errors import ScenarioError, WindboltError
 from windowing.suggestions import did_you_mean
@@ -61,8 +62,7 @@ class _Reader:
         if isinstance(found, type) and issubclass(found, Policy):
             self._refuse("that is a class", f"write {self._text}()")
         if not isinstance(found, kind):
-            other = " of the other kind" if isinstance(found, Policy) else ""
-            self._refuse(f"that is {found!r:.60}, and no {kind.__name__}{other}", _LIKE)
+            self._refuse(f"that is {found!r:.60}, which is no {kind.__name__}", _LIKE)
         return found
 
     def _value(self, tree: ast.expr) -> Any:
@@ -99,7 +99,10 @@ class _Reader:
         except WindboltError as error:
             raise ScenarioError(f"bolt.{self._part}: {error.what}", why=error.why, do=error.do) from error
         except Exception as error:
-            self._refuse(f"{type(error).__name__}: {error}", "correct the arguments")
+            own = error.__traceback__ is not None and error.__traceback__.tb_next is not None  # else it never began
+            self._refuse(
+                f"{type(error).__name__}: {error}{line_of(error) if own else ''}", "correct the arguments, or the file"
+            )
 
     def _named(self, name: str) -> Any:
         if name in vars(self._module):
