@@ -525,6 +525,14 @@ def test_rows_at_starts_that_an_eviction_says_itself_are_refused() -> None:
         topology_of(bolt)
 
 
+def test_a_policy_is_not_said_to_count_events_where_lateness_is_by_window() -> None:
+    bolt = Show().with_timestamp_field("ts").with_policies(trigger=OnNine(), eviction=All())
+    with pytest.raises(TopologyError) as raised:
+        topology_of(bolt.with_lateness(by="window"))
+    (problem,) = raised.value.problems
+    assert "which window of a policy can still hold an event is not known" in str(problem)
+
+
 # ---- what is seen of a run (findings 3 and 5)
 
 

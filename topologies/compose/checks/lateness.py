@@ -76,7 +76,8 @@ def lateness(bolt: CheckedBolt) -> Iterator[ConfigError]:
             "a late event would divide windows that have fired",
             "use with_lateness(by='watermark')",
         )
-    by_count = not settings.kinds and not (
+    by_policy = settings.eviction is not None or settings.trigger is not None  # refused for that reason
+    by_count = not (by_policy or settings.kinds) and not (
         isinstance(settings.length, Duration) and isinstance(settings.slide, Duration)
     )
     if by_count or any(kind.counts for kind in settings.kinds):
