@@ -130,7 +130,7 @@ class _Parser:
     def _field(self) -> pa.Field:
         name = self._next()
         if not re.match(r"[A-Za-z_]|`[^`]", name):
-            self._fail(f"expected a column name, found {name!r}" if name else "expected a column name")
+            self._fail(f"expected a column name, found {name!r}" if name else "expected a column name", _odd_name(name))
         if self._peek() == ":":
             self._next()
         return pa.field(name.strip("`"), self._type())
@@ -144,7 +144,7 @@ class _Parser:
         if name in ("array", "map", "struct"):
             self._expect("<")
             return self._nested(name)
-        self._fail(f"{name!r} is not a type" if name else "expected a type")
+        self._fail(f"{name!r} is not a type" if name else "expected a type", _odd_name(name))
 
     def _decimal(self) -> pa.DataType:
         if self._peek() != "(":
@@ -188,10 +188,15 @@ class _Parser:
         if found != wanted:
             self._fail(f"expected {wanted or 'the end'!r}, found {found!r}")
 
-    def _fail(self, problem: str) -> NoReturn:
+    def _fail(self, problem: str, do: str = "") -> NoReturn:
         at = self.tokens[self.at - 1][1] if 0 < self.at <= len(self.tokens) else len(self.text)
         raise ConfigError(
             f"schema {self.text!r} cannot be read at character {at + 1}: {problem}",
             why="a schema is a list like 'user string, amount double, ts timestamp'",
-            do=f"use one of {', '.join(sorted(_SIMPLE))}, decimal(p, s), array<t>, map<k, v>, struct<name: t>",
+            do=do or f"use one of {', '.join(sorted(_SIMPLE))}, decimal(p, s), array<t>, map<k, v>, struct<name: t>",
         )
+
+
+def _odd_name(found: str) -> str:
+    """What to do about a letter that a name may only have in backticks; "" for all else."""
+    return "put the name in backticks, as in '`größe` double'" if found.isalpha() and not found.isascii() else ""

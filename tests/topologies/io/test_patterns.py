@@ -244,12 +244,12 @@ def test_no_more_folders_of_a_store_are_listed_at_a_time_below_stars(
 
 
 def test_a_store_is_asked_at_the_address_that_is_set_now(in_store: S3, monkeypatch: pytest.MonkeyPatch) -> None:
-    in_store.put("in/1.jsonl", b"{}\n")
-    assert [each.path for each in _listed("s3://bucket/in")] == ["s3://bucket/in/1.jsonl"]
+    in_store.put("here/1.jsonl", b"{}\n")
+    assert [each.path for each in _listed("s3://bucket/here")] == ["s3://bucket/here/1.jsonl"]
     with object_store() as other:
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://{other.address}")
         other.answer = 404
-        assert _listed("s3://bucket/in") == []
+        assert _listed("s3://bucket/here") == []
         assert other.asked
 
 

@@ -41,6 +41,8 @@ def test_an_arrow_schema_is_taken_as_it_is() -> None:
         ("", 1, "expected a column name"),
         ("a int,", 7, "expected a column name"),
         ("1a int", 1, "expected a column name, found '1'"),
+        ("größe int", 3, "put the name in backticks"),
+        ("état int", 1, "put the name in backticks, as in"),
         ("` int", 1, "expected a column name"),
         ("`` int", 1, "expected a column name"),
         ("a", 2, "expected a type"),

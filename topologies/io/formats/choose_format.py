@@ -88,9 +88,7 @@ def file_format(name: str, use: Literal["reading", "writing", "both"] = "both", 
             why="it is only read",
             do=f"use one of {', '.join(written)}",
         )
-    known = [field.name for field in fields(chosen)]
-    if use != "both":
-        known = [option for option in known if option not in _OF_ONE_USE or _OF_ONE_USE[option] == use]
+    known = options_of(name, use)
     unknown = [option for option in options if option not in known]
     if unknown:
         known = [option for option in known if option not in ("on_truncation", "times")]  # arguments of the spout's
@@ -101,6 +99,20 @@ def file_format(name: str, use: Literal["reading", "writing", "both"] = "both", 
             do=f"use {', '.join(known)}" if known else "leave it out, there are no options",
         )
     return chosen(**options)
+
+
+def options_of(name: str, use: Literal["reading", "writing", "both"] = "both") -> list[str]:
+    """The options of the format ``name`` that do something where files are read, or written; none where it is not
+    written."""
+    if use == "writing" and name in _ONLY_READ:
+        return []
+    options = [field.name for field in fields(_FORMATS[name])]
+    return [option for option in options if use == "both" or _OF_ONE_USE.get(option, use) == use]
+
+
+def is_written(name: str) -> bool:
+    """True for a format that sinks write."""
+    return name not in _ONLY_READ
 
 
 def format_of(path: str) -> str | None:

@@ -27,7 +27,7 @@ from topologies.io.formats.bad import (
     shown_bytes,
 )
 from topologies.io.formats.convert import as_bytes, convert_column, convertible, is_bytes, is_number, is_text
-from topologies.io.formats.declared_times import Times, form_of
+from topologies.io.formats.declared_times import Times, form_of, is_unit
 from topologies.io.formats.file_errors import type_name
 from topologies.io.formats.isolate import CUT, Flags, Mask, bad_of, cut_of, either
 from topologies.io.formats.split import Chunk, OnTruncation
@@ -190,12 +190,14 @@ _TIMES: tuple[tuple[str, str, str], ...] = (
     (r".*\d\s?[AaPp]\.?[Mm]\.?", "it looks like a clock of twelve hours", "%d/%m/%Y %I:%M %p"),
     (r".*:60(\D.*)?", "it looks like a leap second, which timestamps do not have", ""),
     (r".*\d\s?\[?[A-Za-z_]{2,}(/[A-Za-z_]+)*\]?", "its zone is a name, not Z or an offset like +01:00", ""),
-    (r".*\d [+-]\d\d:?\d\d", "there is a space before its offset", ""),
-    (r"\d{1,4}[/.]\d{1,2}[/.]\d{1,4}.*", "which number is the day and which the month cannot be told", ""),
-    (r"\d{1,2}-\d{1,2}-\d{2,4}.*", "which number is the day and which the month cannot be told", ""),
+    (r".*\d [+-]\d\d:?\d\d", "there is a space before its offset", "%Y-%m-%d %H:%M:%S %z"),
+    (r"\d{1,4}[/.]\d{1,2}[/.]\d{1,4}.*", "which number is the day and which the month cannot be told", "%d/%m/%Y"),
+    (r"\d{1,2}-\d{1,2}-\d{2,4}.*", "which number is the day and which the month cannot be told", "%d-%m-%Y"),
     (r"\d{4}-?W\d\d.*", "it looks like a week of the year", ""),
 )
 """What texts look like that are no times, what that is, and the form that would read the likes of them."""
+_SURE = 4
+"""How many of these are told before a day and a time of day that there is not."""
 _MOMENT = re.compile(
     r"([+-]?\d{4,})-?(\d\d)-?(\d\d)"
     r"([Tt ](\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,]\d+)?)?)?(?:[Zz]|([+-]\d\d)(?::?(\d\d))?)?)?"
@@ -205,19 +207,19 @@ _BEYOND = "write null for an end that is not known, or declare a string"
 
 def _time_hint(name: str, text: str, kind: pa.DataType) -> str | None:
     """What a text looks like that is no time, and what to do about it; None where it looks like nothing known."""
-    like, how = "2024-05-01T06:00:00Z", "%d/%m/%Y %H:%M"
-    if _kinds.is_date(kind):
-        like, how = "2024-05-01", "%d/%m/%Y"
-    advice = f"write it like {like}, or say how it is written, as in times={{{name!r}: {how!r}}}"
-    for pattern, hint, form in _TIMES[:4]:
+    is_date = _kinds.is_date(kind)
+    like = "write it like 2024-05-01" if is_date else "write it like 2024-05-01T06:00:00Z"
+    advice = f"{like}, or declare a string" + ("" if is_date else " and read it in an extractor")
+    for number, (pattern, hint, form) in enumerate(_TIMES):
+        if number == _SURE and (found := _MOMENT.fullmatch(text)) is not None:
+            wrong, beyond = _of_moment(found, kind)
+            return f"{wrong}; {_BEYOND if beyond else advice}"
         if re.fullmatch(pattern, text):
-            return f"{hint}; {advice.replace(how, form) if form and not _kinds.is_date(kind) else advice}"
-    found = _MOMENT.fullmatch(text)
-    if found is not None:
-        hint, beyond = _of_moment(found, kind)
-        return f"{hint}; {_BEYOND if beyond else advice}"
-    hint = next((hint for pattern, hint, _ in _TIMES[4:] if re.fullmatch(pattern, text)), "")
-    return f"{hint}; {advice}" if hint else None
+            if not form or (is_date and is_unit(form)):
+                return f"{hint}; {advice}"
+            day = form.split(" ")[0]
+            return f"{hint}; {like}, or say how it is written, as in times={{{name!r}: {(day if is_date else form)!r}}}"
+    return None
 
 
 def _of_moment(found: re.Match[str], kind: pa.DataType) -> tuple[str, bool]:
