@@ -695,12 +695,29 @@ def test_a_time_beyond_the_calendar_says_so(tmp_path: Path, text: str, zone: str
 
 
 @pytest.mark.parametrize(
-    ("text", "hint"), [("2024-05-01T06:00", "a time of day, which a date has not"), ("2024-02-30", "no such day")]
+    ("text", "hint"),
+    [
+        ("2024-05-01T06:00", "a time of day, which a date has not"),
+        ("2024-02-30", "no such day"),
+        ("20240501", "it has no hyphens; .* as in times={'t': '%Y%m%d'}"),
+    ],
 )
 def test_a_date_says_what_is_wrong_with_it(tmp_path: Path, text: str, hint: str) -> None:
     (tmp_path / "a.csv").write_text(f"t,x\n{text},1\n", encoding="utf-8")
     _, _, bad = read(tmp_path / "a.csv", "csv", "t date")
-    assert hint in bad[0]["reason"]
+    assert re.search(hint, bad[0]["reason"])
+
+
+def test_names_that_look_alike_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("e\u0301\n1\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"has other characters, 'e\\u0301' and not '\\xe9'"):
+        read(tmp_path / "a.csv", "csv", "`\u00e9` long")
+
+
+def test_an_encoding_that_cannot_name_bad_bytes_is_refused() -> None:
+    for encoding in ("idna", "punycode"):
+        with pytest.raises(ConfigError, match="is not known"):
+            file_format("csv", encoding=encoding)
 
 
 @pytest.mark.parametrize(

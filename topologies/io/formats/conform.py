@@ -210,6 +210,8 @@ def _time_hint(name: str, text: str, kind: pa.DataType) -> str | None:
     is_date = _kinds.is_date(kind)
     like = "write it like 2024-05-01" if is_date else "write it like 2024-05-01T06:00:00Z"
     advice = f"{like}, or declare a string" + ("" if is_date else " and read it in an extractor")
+    if is_date and re.fullmatch(r"\d{8}", text):
+        return f"it has no hyphens; {like}, or say how it is written, as in times={{{name!r}: '%Y%m%d'}}"
     for number, (pattern, hint, form) in enumerate(_TIMES):
         if number == _SURE and (found := _MOMENT.fullmatch(text)) is not None:
             wrong, beyond = _of_moment(found, kind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from unicodedata import normalize
 
 import pyarrow as pa
 
@@ -46,7 +47,7 @@ def refuse_absent(path: str, present: Sequence[str], schema: pa.Schema, optional
     if absent:
         raise DataError(
             f"{path!r} has no column {', '.join(map(repr, absent))}",
-            why=f"its columns are {', '.join(map(repr, present)) or '(none)'}",
+            why=f"its columns are {', '.join(map(repr, present)) or '(none)'}" + _other_form(absent, present),
             do="declare the columns that are in the file, by their names",
         )
     twice = [name for name in schema.names if present.count(name) > 1]
@@ -56,6 +57,15 @@ def refuse_absent(path: str, present: Sequence[str], schema: pa.Schema, optional
             why="a column is known by its name",
             do="give each column of the file a name of its own",
         )
+
+
+def _other_form(absent: Sequence[str], present: Sequence[str]) -> str:
+    """What to say of names that look alike: ``é`` may be one character, or an ``e`` and its accent."""
+    for name in absent:
+        alike = [each for each in present if normalize("NFKC", each) == normalize("NFKC", name)]
+        if alike:
+            return f"; {alike[0]!r} has other characters, {alike[0]!a} and not {name!a}"
+    return ""
 
 
 def type_name(kind: pa.DataType) -> str:

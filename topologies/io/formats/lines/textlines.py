@@ -110,7 +110,7 @@ class TextFormat:
 def check_encoding(encoding: str, probe: str) -> None:
     """Raise ConfigError for an encoding that Python does not know, or in which the probe is not what it is."""
     try:
-        known = probe.encode(encoding).decode(encoding) == probe
+        known = probe.encode(encoding).decode(encoding, "surrogateescape") == probe
     except (LookupError, UnicodeError, TypeError):
         known = False
     if not known:
