@@ -97,11 +97,13 @@ def _assigned(task: TaskReader, state: AssignedState, live: Held) -> Iterator[pa
             continue
         firsts = piece.members[piece.offsets[:-1]]
         hashes = np.zeros(len(piece), np.int64) if live.keys is None else live.keys[firsts]
-        keys = _keys(task, live, firsts)
-        kinds = np.full(len(piece), kind, np.int32)
-        starts = piece.starts if assigners[kind].ends_by_time else np.full(len(piece), NONE, np.int64)
-        fired = _firings(panes, kind, hashes, piece.starts, piece.ends)
-        yield _rows(task, kinds, starts, piece.ends, np.diff(piece.offsets), keys, fired)
+        fired, shut = _firings(panes, kind, hashes, piece.starts, piece.ends)
+        chosen = np.flatnonzero(~shut)
+        keys = _keys(task, live, firsts[chosen])
+        kinds = np.full(len(chosen), kind, np.int32)
+        starts = piece.starts[chosen] if assigners[kind].ends_by_time else np.full(len(chosen), NONE, np.int64)
+        counts = np.diff(piece.offsets)[chosen]
+        yield _rows(task, kinds, starts, piece.ends[chosen], counts, keys, fired[chosen])
 
 
 def _triggered(task: TaskReader, live: Held) -> pa.Table:
@@ -117,20 +119,17 @@ def _triggered(task: TaskReader, live: Held) -> pa.Table:
 
 def _firings(
     panes: PaneStates, kind: int, keys: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    fired = np.zeros(len(keys), np.int64)
-    known = {
-        (key, start, end): index
-        for of_kind, key, start, end, index in zip(
-            panes.kind.tolist(), panes.key.tolist(), panes.start.tolist(), panes.end.tolist(), panes.index.tolist(),
-            strict=True,
-        )
-        if of_kind == kind
-    }  # fmt: skip
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """How often windows have fired, and which of them a firing has closed."""
+    fired, shut = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.bool_)
+    columns = (panes.kind, panes.key, panes.start, panes.end, panes.index, panes.shut)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    known = {(key, start, end): (index, closed) for of, key, start, end, index, closed in rows if of == kind}
     if known:
         windows = zip(keys.tolist(), starts.tolist(), ends.tolist(), strict=True)
-        fired[:] = [known.get(window, 0) for window in windows]
-    return fired
+        found = [known.get(window, (0, 0)) for window in windows]
+        fired[:], shut[:] = [index for index, _ in found], [closed > 0 for _, closed in found]
+    return fired, shut
 
 
 def _keys(task: TaskReader, live: Held, events: NDArray[np.int64]) -> pa.Table | None:

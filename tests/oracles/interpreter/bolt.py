@@ -117,6 +117,8 @@ class Bolt:
     fired: list[Json] = field(default_factory=list)
     standing: list[tuple[Window, list[Event]]] = field(default_factory=list)
     """The firings whose rows have not been taken back."""
+    revocable: dict[tuple[Key, int], list[tuple[Window, list[Event]]]] = field(default_factory=dict)
+    """Those of windows that may fire again."""
     emitted: list[tuple[Window, list[Event]]] = field(default_factory=list)
     """All of them."""
     opened: list[list[Json]] = field(default_factory=list)
@@ -577,6 +579,9 @@ class Bolt:
         """What has closed fires at the end of the batch, in order of its ends ("Closing")."""
         if self.rules.panes is not None:
             found = panes.fire(self)
+            for window in self.due:
+                if not any(window is fired for fired, _, _ in found):
+                    self.forget_rows(window)
             self.due = []
             for window, shown, pane in found:
                 self.show(window, shown, pane)
@@ -676,24 +681,35 @@ class Bolt:
             shown["kind"] = window.place
             shown.pop("new", None)
             shown.pop("expired", None)
-        self.stand(window, content)
+        self.stand(window, content, is_last=pane is None or bool(pane["last"]))
         self.last[window.key] = content
         self.windowed.update(content)
         self.fired.append(shown)
         self.out.append(Fired(window, content, gone, pane))
         self.fired_ends.add(window.end)
 
-    def stand(self, window: Window, content: list[Event]) -> None:
-        """guide, "Firing more than once": with retractions the rows of a firing take back those of earlier ones."""
+    def stand(self, window: Window, content: list[Event], *, is_last: bool) -> None:
+        """guide, "Firing more than once": with retractions the rows of a firing take back those of earlier ones, but
+        not of windows that have closed."""
         if self.rules.panes is not None and self.rules.panes.mode is not PaneMode.DISCARDING:
             kind = self.of(window.key, window.place)
-            self.standing = [
-                (other, events)
-                for other, events in self.standing
-                if (other.key, other.place) != (window.key, window.place) or not kind.supersedes(window, other)
-            ]
-        self.standing.append((replace(window), content))
-        self.emitted.append((replace(window), content))
+            before = self.revocable.get((window.key, window.place), [])
+            taken = [other for other in before if kind.supersedes(window, other[0])]
+            self.standing = [each for each in self.standing if not any(each is other for other in taken)]
+            before = [other for other in before if not any(other is each for each in taken)]
+            self.revocable[window.key, window.place] = before
+        firing = replace(window), content
+        self.standing.append(firing)
+        self.emitted.append(firing)
+        if not is_last:
+            self.revocable.setdefault((window.key, window.place), []).append(firing)
+
+    def forget_rows(self, window: Window) -> None:
+        """A window that has closed takes nothing back any more, and what it has shown stays."""
+        place = window.key, window.place
+        kind = self.of(*place)
+        left = [other for other in self.revocable.get(place, []) if not kind.supersedes(window, other[0])]
+        self.revocable[place] = left
 
     def rows(self, firings: list[tuple[Window, list[Event]]]) -> list[Json]:
         """What a bolt emits that tells its windows."""

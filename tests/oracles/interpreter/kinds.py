@@ -53,7 +53,7 @@ class Kind:
 
     def listed(self) -> list[Window]:
         """The open windows that hold events, for who asks what a window holds at this moment."""
-        return [window for window in self.now_open() if window.events]
+        return [window for window in self.now_open() if window.events and not window.shut]
 
     def remember(self, windows: list[Window]) -> None:
         """A batch is over, with these windows open."""
@@ -243,15 +243,12 @@ class Sessions(Kind):
         waiting = sorted(windows, key=lambda window: window.start or 0)
         if self.kind.max_duration is None:
             return [], waiting
-        longest, closed, left = self.kind.max_duration.micros, [], []
+        closed, left = [], []
         while waiting:
             window = waiting.pop(0)
             assert window.start is not None
-            check = (window.start // longest + 1) * longest
-            while check - window.start <= longest or (
-                window.events and check < min(event.time for event in window.events)
-            ):
-                check += longest
+            first = min((event.time for event in window.events), default=window.start)
+            check = self.checked_at(window.start, first)
             if not window.events or check >= window.end or not over(check):
                 left.append(window)
                 continue
@@ -261,7 +258,8 @@ class Sessions(Kind):
             after = [event for event in window.events if event.time > check]
             end = max((event.time + self.gap(event) for event in after), default=check + self.kind.gap.micros)
             rest = self.window(check, end, after)
-            rest.follows, rest.behind = True, before.events
+            alone = self.checked_at(first, first) == check  # else it shows only with those behind it where it was cut
+            rest.follows, rest.behind = True, before.events if alone else window.behind + before.events
             if waiting and self.touches(rest, waiting[0]):
                 following = waiting.pop(0)
                 behind = rest.behind + following.behind
@@ -269,6 +267,15 @@ class Sessions(Kind):
                 rest.follows, rest.behind = True, behind
             waiting.insert(0, rest)
         return closed, left
+
+    def checked_at(self, start: int, first: int) -> int:
+        """The multiple of the longest duration at which a session that has lasted longer is closed (AZ-22)."""
+        assert self.kind.max_duration is not None
+        longest = self.kind.max_duration.micros
+        check = (start // longest + 1) * longest
+        while check - start <= longest or check < first:
+            check += longest
+        return int(check)
 
     def touches(self, rest: Window, following: Window) -> bool:
         assert following.start is not None

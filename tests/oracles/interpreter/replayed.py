@@ -67,7 +67,8 @@ class _Player:
         rules, bolt = self.rules, self.bolt
         idle = rules.idle_timeout is not None or rules.partition_idle_timeout is not None
         by_clock = rules.panes is not None and rules.panes.uses_clock
-        return idle or rules.estimate_arrival or by_clock or not bolt.event_time
+        by_arrival = not bolt.event_time and bool(rules.kinds or rules.key)
+        return idle or rules.estimate_arrival or by_clock or by_arrival
 
     def take(self, step: Json) -> None:
         bolt = self.bolt

@@ -161,6 +161,12 @@ def test_caches_of_a_rule(tmp_path: Path) -> None:
     assert read(tmp_path / "ck", key="bob")["keys"]["cache"].to_pylist() == ['{"sum": 6}']
 
 
+def test_a_window_that_a_firing_has_closed_is_not_open(tmp_path: Path) -> None:
+    closing = Panes(early=after_count(1), closes=True)
+    bolt = Visits().with_tumbling_window("1h").with_key("user").with_timestamp_field("ts").with_trigger(closing)
+    assert read(ran(tmp_path, bolt))["windows"].num_rows == 0
+
+
 def test_firings_and_rows_that_may_be_retracted(tmp_path: Path) -> None:
     found = read(ran(tmp_path, paned()))
     fired = dict(zip(found["windows"]["user"].to_pylist(), found["windows"]["firings"].to_pylist(), strict=True))
