@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Row:
-    """One row: its values, of which an unquoted empty one is None; ``bad`` if it is no CSV; and its bytes."""
+    """One row: its values, of which an unquoted empty one is None; ``bad`` if it is no CSV; and its bytes, without the
+    line end behind it, which is also that of the file where a quote is not closed."""
 
     values: list[bytes | None] = field(default_factory=list)
     bad: bool = False
@@ -34,9 +35,16 @@ def rows(
                 break
             place += 1
         row.text = data[start:place]
+        if row.bad and place == len(data):
+            row.text = row.text.removesuffix(_line_end(row.text))
         place = _after_line_end(data, place)
         found.append(row)
     return found
+
+
+def _line_end(text: bytes) -> bytes:
+    """The line end with which a text ends, if it does."""
+    return next((end for end in (b"\r\n", b"\n", b"\r") if text.endswith(end)), b"")
 
 
 def _after_line_end(data: bytes, place: int) -> int:

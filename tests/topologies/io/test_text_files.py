@@ -278,6 +278,14 @@ def test_csv_as_spark_writes_it_has_an_escape(tmp_path: Path) -> None:
     assert not bad
 
 
+def test_csv_may_end_with_a_line_end_that_is_escaped(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"a,b\n1,2\n3,4\\\n")
+    rows, _, bad = read(path, "csv", "a int, b string", escape="\\")
+    assert rows == [{"a": 1, "b": "2"}, {"a": 3, "b": "4\n"}]
+    assert not bad
+
+
 def test_csv_comments_lines_to_skip_and_an_encoding(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes("exported by X\n\n# note, with \" a quote\na|b\n'é|x'|1\n#2\n3|4\n".encode("cp1252"))

@@ -31,7 +31,7 @@ from topologies.io.formats.conform import only_present, parted, with_absent
 from topologies.io.formats.declared_times import Times, checked_times, form_of, is_unit
 from topologies.io.formats.file_errors import declared_once, reading, refuse_absent
 from topologies.io.formats.isolate import Converted, Flags, concatenated, either, isolate
-from topologies.io.formats.lines.csvrows import RowFinder, Rows
+from topologies.io.formats.lines.csvrows import ENDS_ESCAPED, RowFinder, Rows
 from topologies.io.formats.lines.jsonvalue import parse_cells
 from topologies.io.formats.lines.long_lines import BOM, LONGEST_ROW
 from topologies.io.formats.lines.text import empty_is_null, parse_base64, parse_text, with_full_stop
@@ -181,8 +181,11 @@ class CsvFormat:
             if len(rest) > self.longest_row + 1:  # a carriage return at its end does not count
                 raise self._too_long(rest, path)
         if rest:
-            rest = rest if rest.endswith((b"\n", b"\r")) else rest + b"\n"
-            yield self._short_enough(finder.find(rest, last=True), path)
+            ended = rest.endswith((b"\n", b"\r"))
+            found = finder.find(rest if ended else rest + b"\n", last=True)
+            if ended and ENDS_ESCAPED in found.faults.values():  # the line end is escaped, and so belongs to the value
+                found = finder.find(rest + b"\n", last=True)
+            yield self._short_enough(found, path)
 
     def _short_enough(self, rows: Rows, path: str) -> Rows:
         long = np.flatnonzero(rows.stops - rows.starts > self.longest_row)

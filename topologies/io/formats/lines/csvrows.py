@@ -146,7 +146,10 @@ class RowFinder:
                 break
             if row is None:
                 faults[len(spans)] = ENDS_ESCAPED if self._open.fullmatch(data, place) is None else UNCLOSED
-            stop = end - (2 if data[place:end].endswith(b"\r\n") else 1)
+            if row is not None:
+                stop = row.start("end")  # a carriage return before it may be escaped, and so belong to the value
+            else:
+                stop = end - (2 if data[place:end].endswith(b"\r\n") else 1)
             width = 0 if len(spans) in faults else sum(1 for _ in self._value.finditer(data, place, end))
             spans.append((place, stop, end, width))
             place = end
@@ -163,8 +166,9 @@ class RowFinder:
         bare = rb"(?:[^" + delimiter + quote + escape + rb"\r\n]" + escaped + rb")" + rest
         value = rb"(?:" + (quoted + quote + rb"|" if quote else b"") + bare + rb"|)"
         loose = rb"(?:" + (quoted + quote + rest + rb"|" if quote else b"") + bare + rb"|)"
-        self._row = re.compile(value + rb"(?:" + delimiter + value + rb")*+" + end, re.DOTALL)
-        self._loose = re.compile(loose + rb"(?:" + delimiter + loose + rb")*+" + end, re.DOTALL)
+        named = rb"(?P<end>" + end + rb")"
+        self._row = re.compile(value + rb"(?:" + delimiter + value + rb")*+" + named, re.DOTALL)
+        self._loose = re.compile(loose + rb"(?:" + delimiter + loose + rb")*+" + named, re.DOTALL)
         self._value = re.compile(value + rb"(?:" + delimiter + rb"|" + end + rb")", re.DOTALL)
         self._open = re.compile(rb"(?:" + loose + delimiter + rb")*+" + (quoted if quote else rb"(?!)"), re.DOTALL)
         self._comment = re.compile(re.escape(self.comment) + rb"[^\r\n]*+" + end) if self.comment else None
