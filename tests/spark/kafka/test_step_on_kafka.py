@@ -12,7 +12,6 @@ import sys
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -545,23 +544,6 @@ def test_timeouts_fire_between_batches(events: tuple[str, list[dict[str, Any]]],
     assert sum(row["ms"] == 30_000 for row in results[: -PEOPLE - 1]) > 2
 
 
-@pytest.fixture(scope="module")
-def killed(kafka: Kafka, events: tuple[str, Any], tmp_path_factory: Any) -> Future[Any]:
-    """A run that is killed, in the background."""
-    step = counted(kafka, tmp_path_factory.mktemp("killed"), events, "stateFull: true")
-    script = [sys.executable, "-m", "tests.spark.kafka.dying_step_on_kafka", str(step.path), str(step.checkpoint)]
-    paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-
-    def die() -> Any:
-        command = [*script, *map(str, MOMENTS)]
-        surroundings = {**os.environ, "PYTHONPATH": paths}
-        return step, subprocess.run(
-            command, cwd=ROOT, env=surroundings, capture_output=True, text=True, timeout=600, check=False
-        )
-
-    return ThreadPoolExecutor(1).submit(die)
-
-
 def repeats(step: Step) -> Iterator[int]:
     """The steps of the engine whose records are there more than once; what is there twice is the same."""
     found = step.kafka.records(step.output, step.dead)
@@ -573,7 +555,7 @@ def repeats(step: Step) -> Iterator[int]:
 
 @pytest.mark.feature("UH-30", "UH-31")
 def test_a_step_that_dies_anywhere_loses_nothing_and_keeps_its_cache(
-    kafka: Kafka, events: tuple[str, Any], undisturbed: Written, killed: Future[Any], tmp_path: Path
+    kafka: Kafka, events: tuple[str, Any], undisturbed: Written, tmp_path: Path
 ) -> None:
     step = counted(kafka, tmp_path, events, "stateFull: true")
     clock = BatchClock(step.checkpoint, MOMENTS)
@@ -586,8 +568,16 @@ def test_a_step_that_dies_anywhere_loses_nothing_and_keeps_its_cache(
 
 @pytest.mark.extended
 @pytest.mark.feature("UH-31")
-def test_a_step_that_is_killed_goes_on(undisturbed: Written, killed: Future[Any]) -> None:
-    step, done = killed.result()
+def test_a_step_that_is_killed_goes_on(
+    kafka: Kafka, events: tuple[str, Any], undisturbed: Written, tmp_path: Path
+) -> None:
+    step = counted(kafka, tmp_path, events, "stateFull: true")
+    script = ["-m", "tests.spark.kafka.dying_step_on_kafka", str(step.path), str(step.checkpoint), *map(str, MOMENTS)]
+    paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    surroundings = {**os.environ, "PYTHONPATH": paths}
+    done = subprocess.run(
+        [sys.executable, *script], cwd=ROOT, env=surroundings, capture_output=True, text=True, timeout=600, check=False
+    )
     assert done.returncode == -signal.SIGKILL, done.stderr
     step.run(clock=BatchClock(step.checkpoint, MOMENTS))
     assert written(step) == undisturbed
