@@ -146,10 +146,9 @@ class RowFinder:
                 break
             if row is None:
                 faults[len(spans)] = ENDS_ESCAPED if self._open.fullmatch(data, place) is None else UNCLOSED
-            if row is not None:
-                stop = row.start("end")  # a carriage return before it may be escaped, and so belong to the value
-            else:
                 stop = end - (2 if data[place:end].endswith(b"\r\n") else 1)
+            else:
+                stop = row.start("end")  # a carriage return before it may be escaped, and so belong to the value
             width = 0 if len(spans) in faults else sum(1 for _ in self._value.finditer(data, place, end))
             spans.append((place, stop, end, width))
             place = end
