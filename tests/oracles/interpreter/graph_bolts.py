@@ -59,7 +59,7 @@ class Gather(WindowedBolt):
             yield Emit(passed(each, f"{name}:each:{each['id']}"), stream="each")
 
     def named(self, window: TupleWindow) -> str:
-        end: Any = window.end_timestamp if window.end is not None else ""
+        end: Any = "" if window.end is None or window.start is None else window.end_timestamp
         pane = "" if window.pane is None else f"#{window.pane.index}"
         return f"{self.name}({'+'.join(window.table.column('id').to_pylist())})@{end}{pane}"
 
