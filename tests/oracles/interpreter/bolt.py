@@ -440,6 +440,8 @@ class Bolt:
             if isinstance(windows, Counted | Own | Triggered):
                 watermark = self.times.watermark(key) if self.event_time else self.now
                 if self.times.at_ticks and self.event_time and watermark == windows.now:
+                    if isinstance(windows, Own):
+                        self.due += windows.fired()  # at once, on arrival
                     continue  # what came at the watermark is looked at once a tick has moved it
                 windows.now = watermark
                 windows.last_time = self.last_time

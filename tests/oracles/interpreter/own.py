@@ -100,6 +100,9 @@ class Own(Kind):
             for moment in sorted({each for each in (self.grid, self.at.wake_at) if each is not None}):
                 self.pass_moment(moment)
             self.answer(self.trigger.on_end(self.at))
+        return self.fired()
+
+    def fired(self) -> list[Window]:
         due, self.due = self.due, []
         return due
 
