@@ -331,9 +331,9 @@ def test_a_path_of_which_nothing_is_there_yet_has_the_format_of_the_others(tmp_p
     (tmp_path / "both/a.jsonl").touch()
     for other in ("empty", "not there", "not/*"):
         assert spouts.files([tmp_path / other, tmp_path / "x.jsonl"], SCHEMA).format.name == "jsonl"
-    for paths in ([tmp_path / "both", tmp_path / "x.jsonl"], [tmp_path / "empty", tmp_path / "not there"]):
+    for several in ([tmp_path / "both", tmp_path / "x.jsonl"], [tmp_path / "empty", tmp_path / "not there"]):
         with pytest.raises(ConfigError, match="the format cannot be told from the path"):
-            spouts.files(paths, SCHEMA)
+            spouts.files(several, SCHEMA)
 
 
 def test_brackets_and_braces_that_are_not_closed_stand_for_themselves(project: Path) -> None:
