@@ -109,6 +109,7 @@ class _Failing(pafs.LocalFileSystem):  # type: ignore[misc]
     """A disk on which every read after the first few fails."""
 
     def __init__(self, good: int) -> None:
+        super().__init__()
         self.good = good
 
     def open_input_file(self, path: str) -> Any:
