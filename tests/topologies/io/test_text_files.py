@@ -214,7 +214,7 @@ def _is_utf8(data: bytes) -> bool:
     st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL]),
     st.sampled_from([None, "\\"]),
 )
-@examples(1000, by_default=200)
+@examples(400, by_default=200)
 def test_csv_of_pythons_writer_is_read_as_it_was_given(
     tmp_path_factory: pytest.TempPathFactory, values: list[list[str]], line_end: str, quoting: Any, escape: str | None
 ) -> None:
