@@ -234,7 +234,8 @@ def closes_after_end(settings: WindowSettings, *, event_time: bool) -> bool:
     counted = isinstance(settings.length, Count) and isinstance(settings.slide, Duration) and not settings.kinds
     if holds_end and counted and event_time and settings.comes_with_events:
         return True  # else it would depend on where batches end whether an event at the watermark is in
-    return holds_end and (settings.closes_after_end or not event_time)
+    with_edges = not settings.kinds or any(not isinstance(kind, Session) for kind in settings.kinds)
+    return holds_end and (settings.closes_after_end or (with_edges and not event_time))
 
 
 def _counted(settings: WindowSettings, event_time: bool) -> CountedWindows | None:

@@ -250,8 +250,8 @@ class Bolt:
             if turned_away:
                 times.touch(where)
             else:
-                moved = self.overtakes and action == "adjusted_out_of_order"
-                times.count(where, own if moved else event.time - event.past_mark)
+                moved = action == "adjusted_out_of_order"
+                times.count(where, event.came if moved else event.time)  # being moved shows nothing about time
                 self.latest_event = max(event.time, event.time if self.latest_event is None else self.latest_event)
         action = "duplicate" if repeated else "late" if action == "late_arrival" else action
         if action in ("accepted", "adjusted_late", "adjusted_out_of_order"):
@@ -309,6 +309,7 @@ class Bolt:
                     return "dropped_late"
                 case LateAction.DIVERT:
                     return "late_arrival"
+        event.came = event.time
         if not self.is_late(event, where):
             return action
         match rules.late_action:
@@ -338,7 +339,7 @@ class Bolt:
         assert reference is not None
         event.time = reference
         if self.is_late(event, where):
-            event.time, event.past_mark = event.time + 1, 1
+            event.time += 1
 
     def reference(self, key: Key, where: Any) -> int | None:
         """What an event is late against: the watermark, or the mark of its own input or partition (SI-2, AZ-4)."""

@@ -41,8 +41,8 @@ class Event:
     """The input that it came on."""
     fields: Json = field(default_factory=dict)
     task: int = 0
-    past_mark: int = 0
-    """1 of an event that was moved to just after the mark, where its window had closed."""
+    came: int = 0
+    """The time that it had before it was moved because its windows had closed."""
 
 
 @dataclass(eq=False)

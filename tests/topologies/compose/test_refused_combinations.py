@@ -13,7 +13,7 @@ from windbolt import TopologyError, replay
     ("settings", "reason"),
     [
         (
-            {"length": "10ms", "tumbling": True, "idle_timeout": "1s", "late": "adjust"},
+            {"sliding_log": "10ms", "idle_timeout": "1s", "late": "adjust"},
             "is to adjust late events, and has with_watermark",
         ),
         (

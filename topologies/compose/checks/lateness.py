@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from topologies.compose.checks.checked_bolt import CheckedBolt
 from windowing.errors import ConfigError
+from windowing.settings.kinds import SlidingLog
 from windowing.settings.rules import LateAction, LateBy
 from windowing.time.durations import Count, Duration
 
@@ -41,11 +42,11 @@ def lateness(bolt: CheckedBolt) -> Iterator[ConfigError]:
     if not bolt.event_time:
         return
     moves = settings.late_action in (LateAction.ADJUST, LateAction.CUT)
-    if moves and settings.idle_timeout is not None:
+    if moves and settings.idle_timeout is not None and any(isinstance(kind, SlidingLog) for kind in settings.kinds):
         yield bolt.fault(
-            f"is to {settings.late_action.value} late events, and has with_watermark(idle_timeout=...)",
-            "the clock then closes windows that the watermark has not, so the watermark is no time that is surely in "
-            "time, to which an event could be moved",
+            f"is to {settings.late_action.value} late events, and has with_watermark(idle_timeout=...) and SlidingLog",
+            "such windows end at the very times of events, so the clock may have closed all those of the time to which "
+            "an event would be moved",
             "leave the timeout out, or divert or drop late events",
         )
     if settings.late_by is LateBy.WATERMARK:
