@@ -80,9 +80,11 @@ class Substreams:
         self.floor = max(self.floor, floor)
 
     def table(self) -> pa.Table | None:
-        """The marks to store: those above the floor, since every key is at least as far as that; None where there are
-        none."""
-        kept = self.marks > self.floor
+        """The marks to store; None where there are none.
+
+        A key is dropped if its next event, which cannot be older than the floor, will move its mark further anyway.
+        """
+        kept = self.marks > max(self.floor, NONE + self.delay + 1) - self.delay - 1
         if not kept.any():
             return None
         return self._table(np.flatnonzero(kept))

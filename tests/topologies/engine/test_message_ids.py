@@ -167,7 +167,6 @@ def in_order(rows: list[Json]) -> list[str]:
 
 READY: dict[str, Callable[[], WindowedBolt]] = {
     "counts of keys": lambda: Sees().with_key("k").with_window(3, 2),
-    "counts of keys with gaps": lambda: Sees().with_key("k").with_window(2, 3),
     "sessions by their ends": lambda: (
         Sees().with_key("k").with_window(Session("4ms")).with_lateness(by="window", by_session=True)
     ),

@@ -101,7 +101,7 @@ def test_a_web_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with service(quotes[:250], failures) as address:
         assert read(Quotes(address), tmp_path / "ck") == [str(number / 4) for number in range(1, 251)]
     with service(quotes, failures) as address:
-        failures.append(500)
+        failures += [500] * 4  # once, and three times more
         with pytest.raises(SpoutError, match=r"Quotes.read\(250, 100000\) failed. HTTPError: HTTP Error 500"):
             read(Quotes(address), tmp_path / "ck")
         assert read(Quotes(address), tmp_path / "ck") == [str(number / 4) for number in range(251, 301)]

@@ -48,8 +48,8 @@ class KeyWatermarks:
         self, keys: NDArray[np.int64], times: NDArray[np.int64], advancing: NDArray[np.bool_], values: pa.Table
     ) -> Marks:
         """Called once with the events of a batch in order of arrival, as ``KeyMarks`` is."""
-        around = self.substreams.advance(keys, times, advancing, values)
-        own, after = (np.maximum(marks, self.substreams.floor) for marks in around)
+        own, after = self.substreams.advance(keys, times, advancing, values)
+        own = np.maximum(own, self.substreams.floor)
         return Marks(own, own, after)
 
     def span(self, keys: NDArray[np.int64], upto: int | None) -> tuple[Limit, Limit]:
