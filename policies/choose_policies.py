@@ -235,7 +235,7 @@ def closes_after_end(settings: WindowSettings, *, event_time: bool) -> bool:
     if holds_end and counted and event_time and settings.comes_with_events:
         return True  # else it would depend on where batches end whether an event at the watermark is in
     with_edges = not settings.kinds or any(not isinstance(kind, Session) for kind in settings.kinds)
-    return holds_end and (settings.closes_after_end or (with_edges and not event_time))
+    return holds_end and (settings.closes_after_end if event_time else with_edges)
 
 
 def _counted(settings: WindowSettings, event_time: bool) -> CountedWindows | None:
