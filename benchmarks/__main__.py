@@ -34,25 +34,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from benchmarks.contest import say
-from benchmarks.figures import Results
-from benchmarks.machine import machine
-from benchmarks.picture import draw
-from benchmarks.process_tree import cpu_seconds
-from benchmarks.sections.batches import batches
-from benchmarks.sections.bench import Bench
-from benchmarks.sections.cluster import cluster
-from benchmarks.sections.draining import drain
-from benchmarks.sections.growth import growth
+from benchmarks.figures import Results, draw, tables
+from benchmarks.machine import cpu_seconds, machine
+from benchmarks.sections.bench import Bench, batches, cluster, drain, frames, growth, keys, local, queries
 from benchmarks.sections.kafka import kafka
 from benchmarks.sections.latency import latency
-from benchmarks.sections.local import local
-from benchmarks.sections.queries import queries
-from benchmarks.sections.sides import frames, keys
 from benchmarks.sections.step import step
 from benchmarks.session import CORES, Session, driver_gigabytes
-from benchmarks.sizes import FULL, QUICK, Sizes
-from benchmarks.table import tables
-from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads import FULL, QUICK, WORKLOADS, Sizes
 
 SECTIONS: dict[str, Callable[[Bench], None]] = {
     "batches": batches, "drain": drain, "keys": keys, "frames": frames,

@@ -1,12 +1,15 @@
-"""Arms in turn over the same work: each is checked before any is timed."""
+"""A contest of arms: each measured alone, its answers checked; and clients in processes of their own."""
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,12 +18,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.sql.streaming.query import StreamingQuery
 
-from benchmarks.answers import differences
 from benchmarks.arms.arm import Arm, Job, Taken
-from benchmarks.events import Columns, Events
 from benchmarks.figures import Basis, Figure
-from benchmarks.workloads import Question
+from benchmarks.workloads import Columns, Events, Question, differences
+
+# Arms in turn over the same work: each is checked before any is timed.
+
 
 Around = Callable[[Callable[[], Taken]], tuple[Taken, dict[str, Any]]]
 """Calls a function that runs an arm, and finds something else out meanwhile."""
@@ -193,3 +198,49 @@ _STARTED = time.monotonic()
 def say(text: str) -> None:
     """A line of progress."""
     print(f"[{time.monotonic() - _STARTED:6.0f} s] {text}", file=sys.stderr, flush=True)
+
+
+# Runs an engine beside a probe: a client in a process of its own, which feeds the engine and takes the times.
+
+
+_ROOT = Path(__file__).parents[1]
+
+Probe = subprocess.Popen[str]
+
+
+def probed(module: str, task: Mapping[str, Any], engine: Callable[[Probe], None]) -> str:
+    """What ``python -m MODULE TASK`` prints, while the engine runs until it has ended. RuntimeError if it fails."""
+    command = [sys.executable, "-m", module, json.dumps(task)]
+    # Files, not pipes: nobody would read a pipe before the engine has ended, and the engine ends after the probe.
+    with tempfile.TemporaryFile("w+") as printed, tempfile.TemporaryFile("w+") as complaint:
+        probe = subprocess.Popen(command, cwd=_ROOT, stdout=printed, stderr=complaint, text=True)
+        try:
+            engine(probe)
+        finally:
+            if probe.poll() is None:
+                probe.kill()
+            probe.wait()
+        printed.seek(0)
+        complaint.seek(0)
+        if probe.returncode:
+            raise RuntimeError(complaint.read().strip()[-300:] or f"{module} ended with status {probe.returncode}")
+        return printed.read()
+
+
+def stop_after(probe: Probe, stop: threading.Event) -> None:
+    """Set ``stop``, which ends a run of windbolt's, when the probe has ended; returns at once."""
+
+    def wait() -> None:
+        probe.wait()
+        stop.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def run_until_end(probe: Probe, query: StreamingQuery) -> None:
+    """Let a query of Spark's run until the probe has ended."""
+    try:
+        while probe.poll() is None and not query.awaitTermination(0.1):  # type: ignore[arg-type]
+            pass
+    finally:
+        query.stop()

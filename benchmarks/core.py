@@ -19,13 +19,13 @@ import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from manager.watermarks.watermark import WaterMarkEventGenerator
+from manager.watermarks import WaterMarkEventGenerator
 from manager.window_manager import WindowManager
 from policies.eviction import WatermarkTimeEvictionPolicy
 from policies.trigger import WatermarkTimeTriggerPolicy
-from windowing.data.events import Events
-from windowing.time.durations import Duration, seconds
-from windowing.time.timestamps import FOREVER
+from windowing.durations import Duration, seconds
+from windowing.events import Events
+from windowing.timestamps import FOREVER
 
 STORM = {"tumbling 1 s": 6.6e6, "sliding 10 s / 1 s": 1.36e6}
 KINDS = {"tumbling 1 s": (seconds(1), seconds(1)), "sliding 10 s / 1 s": (seconds(10), seconds(1))}

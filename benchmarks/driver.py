@@ -19,9 +19,8 @@ from unittest.mock import patch
 
 from benchmarks.requests import topology, write_pieces
 from manager.storage.checkpoint import FileCheckpoint
-from topologies.engine.batch.context import Context
-from topologies.engine.batch.executor import InProcess, RunInProcess
-from topologies.engine.batch.report import BatchReport
+from topologies.engine.batch import Context, InProcess, RunInProcess
+from topologies.engine.report import BatchReport
 from topologies.local import run_local
 from topologies.run.options import RunOptions
 

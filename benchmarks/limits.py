@@ -18,10 +18,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from benchmarks.arms.arm import measured
-from benchmarks.arms.queries import read_events
-from benchmarks.arms.windbolt import batches_of
-from benchmarks.events import Events
+from benchmarks.arms.windbolt import batches_of, read_events
 from benchmarks.session import Session
+from benchmarks.workloads import Events
 
 BATCH_FILES = 2
 """Of 250,000 rows each."""

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from benchmarks.events import SEED
+from benchmarks.workloads import SEED
 
 PARTITIONS, BAD = 4, 1_000
 Totals = tuple[dict[str, int], dict[str, int]]

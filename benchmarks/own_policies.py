@@ -17,10 +17,9 @@ import pyarrow as pa
 
 from manager.storage.checkpoint import MemoryCheckpoint
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.batch.executor import InProcess
-from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
-from topologies.sources.splits import TableSource
+from topologies.engine.source_splits import TableSource
 from windbolt.policies import (
     Action,
     EvictionContext,

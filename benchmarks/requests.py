@@ -21,14 +21,13 @@ from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
-from manager.storage.segments import read_ahead
+from manager.storage import segment_files
 from tests.helpers.s3 import S3, s3_server
-from topologies.engine.batch.context import Context
-from topologies.engine.batch.executor import InProcess, RunInProcess
-from topologies.engine.batch.report import BatchReport
+from topologies.engine.batch import Context, InProcess, RunInProcess
+from topologies.engine.report import BatchReport
+from topologies.graph.topology import Topology
 from topologies.local import run_local
 from topologies.run.options import RunOptions
-from topologies.topology import Topology
 from windbolt import TopologyBuilder, TupleWindow, WindowedBolt, seconds, sinks, spouts
 
 ROWS = 64
@@ -69,9 +68,9 @@ def apart(self: RunInProcess, function: Any, items: Sequence[Any], context: Cont
     """Run each task as a process would that has read nothing yet."""
     found: list[Any] = []
     for item in items:
-        read_ahead.forget()
+        segment_files.forget()
         found += InProcess.map(self, function, [item], context)
-    read_ahead.forget()
+    segment_files.forget()
     return found
 
 

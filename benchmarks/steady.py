@@ -28,10 +28,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.memory import status_of, workers
-from benchmarks.process_tree import descendants
+from benchmarks.machine import descendants, status_of, workers
 from benchmarks.session import Session
-from topologies.engine.batch.report import BatchReport
+from topologies.engine.report import BatchReport
 from topologies.spark.runner import run_on_spark
 from windbolt import RunOptions, TopologyBuilder, TupleWindow, WindowedBolt, sinks, spouts
 from windbolt import Session as Sessions

@@ -27,9 +27,9 @@ from pyspark.sql import SparkSession
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.process_tree import cpu_seconds
+from benchmarks.machine import cpu_seconds
 from topologies import RunOptions, TopologyBuilder, sinks, spouts
-from topologies.engine.batch.report import BatchReport
+from topologies.engine.report import BatchReport
 from topologies.spark.jvm.session import open_session
 from topologies.spark.runner import run_on_spark
 from windowing import WindowedBolt, presets

@@ -1,8 +1,8 @@
 """Windows, watermarks and accounts of a bolt's tasks, and how their state is stored."""
 
 from manager.accounts import Accounts
-from manager.queue.queue_state import QueueState
-from manager.watermarks.watermark import WaterMarkEventGenerator
+from manager.event_queue import QueueState
+from manager.watermarks import WaterMarkEventGenerator
 from manager.window_manager import WindowManager
 
 __all__ = ["Accounts", "QueueState", "WaterMarkEventGenerator", "WindowManager"]

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from manager.accounts import Accounts
-from manager.queue.event_queue import EventQueue, SettledEvents
-from manager.queue.queue_state import QueueState
+from manager.event_queue import EventQueue, QueueState, SettledEvents
 from policies.eviction import ColumnarEvictionPolicy
 from policies.protocol import EvictionPolicy, TriggerPolicy, is_own
 from policies.trigger import ColumnarTriggerPolicy, DueWindows, QueueView
-from windowing.data.events import Events
 from windowing.errors import ConfigError
-from windowing.time.timestamps import FOREVER
+from windowing.events import Events
+from windowing.timestamps import FOREVER
 from windowing.window import TupleWindow
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class WindowManager:
             raise ConfigError(
                 f"a WindowManager with {eviction!r} and {trigger!r}",
                 why="it holds a queue in order of time, and decides on arrays as the built-in policies do",
-                do="use PolicyWindows of manager.own_policies.policy_windows, or give the policies to a bolt",
+                do="use PolicyWindows of manager.policy_windows, or give the policies to a bolt",
             )
         assert isinstance(eviction, ColumnarEvictionPolicy)
         assert isinstance(trigger, ColumnarTriggerPolicy)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policies.marks import NONE
+from policies.watermarks import NONE
 from windowing.settings.rules import Arrival, LateAction, LateBy
-from windowing.time.timestamps import FOREVER
+from windowing.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

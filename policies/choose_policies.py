@@ -31,10 +31,10 @@ from policies.trigger import (
     WatermarkCountTriggerPolicy,
     WatermarkTimeTriggerPolicy,
 )
-from windowing.bolts.bolt_state import check_types
+from windowing.bolts.bolt import check_types
+from windowing.durations import Count, Duration
 from windowing.errors import ConfigError
 from windowing.settings import WindowSettings
-from windowing.settings.bounds import Bounds
 from windowing.settings.kinds import (
     Calendar,
     CountByStart,
@@ -47,8 +47,7 @@ from windowing.settings.kinds import (
     Snapshot,
     WindowKind,
 )
-from windowing.settings.rules import Aligned, LateBy
-from windowing.time.durations import Count, Duration
+from windowing.settings.rules import Aligned, Bounds, LateBy
 
 
 def choose_policies(settings: WindowSettings, *, event_time: bool) -> tuple[EvictionPolicy, TriggerPolicy]:

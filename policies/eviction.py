@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policies.protocol import Action, EvictionContext, EvictionPolicy, QueuedEvent
-from windowing.settings.bounds import Bounds
-from windowing.time.durations import Count, Duration
+from windowing.durations import Count, Duration
+from windowing.settings.rules import Bounds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

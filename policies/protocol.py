@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from windowing.data.reprs import call, of_fields, simple_attributes
+from windowing.durations import Duration
 from windowing.errors import ConfigError
-from windowing.time.durations import Duration
+from windowing.reprs import call, of_fields, simple_attributes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policies.protocol import Answer, Fire, QueuedEvent, TriggerContext, TriggerPolicy
-from windowing.settings.bounds import Bounds
-from windowing.time.durations import Count, Duration
-from windowing.time.timestamps import FOREVER
+from windowing.durations import Count, Duration
+from windowing.settings.rules import Bounds
+from windowing.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,7 @@ from tests.helpers import pages
 from tests.helpers.places import ROOT
 from topologies.io import spouts
 from topologies.io.formats import FormatName
-from topologies.io.formats.choose_format import is_written, options_of
+from topologies.io.formats.write_table import is_written, options_of
 
 PAGE = ROOT / "docs" / "guide.md"
 COMMAND = "python -m tests.formats_table"

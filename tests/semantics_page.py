@@ -16,9 +16,9 @@ from tests.features_page import Shown, shown
 from tests.helpers import pages
 from tests.helpers.places import ROOT
 from tests.settings_page import docstrings
+from windowing.durations import Count, Duration
 from windowing.settings import DECLARED, presets
 from windowing.settings.rules import Arrival, Partition
-from windowing.time.durations import Count, Duration
 
 PAGE = ROOT / "docs" / "semantics.md"
 COMMAND = "python -m tests.semantics_page"

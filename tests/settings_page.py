@@ -14,16 +14,15 @@ from typing import Any
 
 from tests.helpers import pages
 from tests.helpers.places import ROOT
-from topologies.compose.effects import NEEDS
+from topologies.graph.effects import NEEDS
 from windowing import WindowedBolt
+from windowing.durations import Duration
 from windowing.settings import DECLARED, WindowSettings, presets
-from windowing.settings.declaration import Declaration
+from windowing.settings.declaration import ABOVE_ZERO, Declaration
 from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
 from windowing.settings.panes import Panes
-from windowing.settings.readers import ABOVE_ZERO
 from windowing.settings.rules import Arrival, Lifetime
 from windowing.settings.triggers import Capacity, CountTrigger, DailyByRule, DailyTrigger, RuleTrigger
-from windowing.time.durations import Duration
 
 PAGE = ROOT / "docs" / "settings.md"
 COMMAND = "python -m tests.settings_page"

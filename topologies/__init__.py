@@ -6,19 +6,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from topologies.background.background_run import Run, runs
-    from topologies.background.status import RunPhase, RunStatus
-    from topologies.compose.builder import TopologyBuilder
+    from topologies.background import Run, RunPhase, RunStatus, runs
+    from topologies.checkpoints.why import why
+    from topologies.graph.builder import TopologyBuilder
+    from topologies.graph.topology import Topology
     from topologies.io import sinks, spouts
     from topologies.local import run_local
-    from topologies.replaying import replay
-    from topologies.run.options import RunOptions
-    from topologies.run.restart import Restart
+    from topologies.run.options import Restart, RunOptions
     from topologies.run.summary import Summary
     from topologies.spark.runner import run_on_spark
     from topologies.spark.time_metrics import TimeMetrics, report_of
-    from topologies.topology import Topology
-    from topologies.why_waiting.why import why
+    from topologies.testing.replaying import replay
 
 __all__ = [
     "Restart",
@@ -41,21 +39,21 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Restart": "topologies.run.restart",
-    "Run": "topologies.background.background_run",
+    "Restart": "topologies.run.options",
+    "Run": "topologies.background",
     "RunOptions": "topologies.run.options",
-    "RunPhase": "topologies.background.status",
-    "RunStatus": "topologies.background.status",
+    "RunPhase": "topologies.background",
+    "RunStatus": "topologies.background",
     "Summary": "topologies.run.summary",
     "TimeMetrics": "topologies.spark.time_metrics",
-    "Topology": "topologies.topology",
-    "TopologyBuilder": "topologies.compose.builder",
-    "replay": "topologies.replaying",
+    "Topology": "topologies.graph.topology",
+    "TopologyBuilder": "topologies.graph.builder",
+    "replay": "topologies.testing.replaying",
     "report_of": "topologies.spark.time_metrics",
     "run_local": "topologies.local",
     "run_on_spark": "topologies.spark.runner",
-    "runs": "topologies.background.background_run",
-    "why": "topologies.why_waiting.why",
+    "runs": "topologies.background",
+    "why": "topologies.checkpoints.why",
 }
 
 

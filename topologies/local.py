@@ -9,37 +9,29 @@ from itertools import chain, zip_longest
 from typing import cast
 
 from manager.storage.checkpoint import MemoryCheckpoint
-from manager.storage.file_systems.storage_errors import during
+from manager.storage.files import during
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
-from topologies.checkpoints.spark_half.file_journal import FileJournal, JournalMoved
-from topologies.compose.needed_columns import with_needed_columns
-from topologies.engine.batch.executor import InProcess, RunInProcess
-from topologies.engine.batch.plan import BatchPlan, TimeAdvance
-from topologies.engine.commit.claims import Claims
+from topologies.checkpoints.file_journal import FileJournal, JournalMoved
+from topologies.checkpoints.preflight import check_local
+from topologies.engine.batch import BatchPlan, InProcess, RunInProcess, TimeAdvance
+from topologies.engine.commit import Claims
+from topologies.engine.event_times import FirstOutput
 from topologies.engine.micro_batch import MicroBatch
-from topologies.engine.time.first_output import FirstOutput
-from topologies.engine.work.source_splits import MergedSplits, SourceSplit
-from topologies.graph.nodes.spout import SpoutNode
+from topologies.engine.pulling import Puller
+from topologies.engine.source_splits import TableSource, file_splits, refuse_unnameable
+from topologies.engine.work import MergedSplits, SourceSplit
+from topologies.graph.declarations import with_needed_columns
+from topologies.graph.graph import SpoutNode
+from topologies.graph.topology import Topology
 from topologies.io.file_spout import FileSpout, FoundFile
 from topologies.io.pulled import PulledSpout
 from topologies.io.spouts import MemorySpout
-from topologies.metrics.source_lag import files_behind
-from topologies.page.asked_observers import asked_observers
-from topologies.preflight.in_process import check_local
-from topologies.run.advice import advice_on
-from topologies.run.attempts import Attempts
-from topologies.run.built import check_built
-from topologies.run.closes_at_end import closes
-from topologies.run.engine import Engine
-from topologies.run.observed import observed
-from topologies.run.observer import Observers
-from topologies.run.options import RunOptions
-from topologies.run.summary import Summary
-from topologies.sources.pulling import Puller
-from topologies.sources.splits import TableSource, file_splits
-from topologies.sources.unnameable import refuse_unnameable
-from topologies.topology import Topology
-from windowing.calls.checked import checked_value
+from topologies.page.site import asked_observers
+from topologies.run.attempts import Attempts, Observers, observed
+from topologies.run.options import Engine, RunOptions, check_built, closes
+from topologies.run.run_metrics import files_behind
+from topologies.run.summary import Summary, advice_on
+from windowing.calls import checked_value
 
 
 @checked_value

@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from topologies.cli.answering import Outcome
-    from topologies.scenarios.run.scenario_answer import Answer
-    from topologies.scenarios.schema.scenario_files import Problem, ScenarioPlace
-    from topologies.scenarios.schema.scenario_model import Scenario
+    from topologies.graph.topology import Topology
+    from topologies.scenarios.scenario_answer import Answer
+    from topologies.scenarios.scenario_model import Problem, Scenario, ScenarioPlace
     from topologies.testing.driver import TopologyDriver
-    from topologies.topology import Topology
+    from topologies.testing.replaying import Outcome
 
 _SUFFIXES = (".yaml", ".yml", ".json", ".jsonl")
 _FOLDER = "scenarios"
@@ -71,7 +70,7 @@ def windbolt_driver(request: pytest.FixtureRequest) -> Callable[..., TopologyDri
 @pytest.fixture
 def windbolt_replay(request: pytest.FixtureRequest) -> Callable[..., Answer]:
     """Answers scenarios, a dict or a path from the folder of the test; those that expect something are checked."""
-    from topologies.replaying import load_one, replay
+    from topologies.testing.replaying import load_one, replay
 
     def answer(scenario: dict[str, Any] | str | os.PathLike[str], topology: Topology | None = None) -> Answer:
         if isinstance(scenario, dict):
@@ -108,7 +107,7 @@ class ScenarioFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         """Called by pytest when it looks for the tests in the file."""
-        from topologies.scenarios.schema.scenario_files import Problem, load
+        from topologies.scenarios.scenario_model import Problem, load
 
         seen: dict[str, int] = {}
         for item in load(self.path):
@@ -148,7 +147,7 @@ class ScenarioItem(pytest.Item):
 
     def __init__(self, *, scenario: Scenario, place: ScenarioPlace, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        from topologies.scenarios.schema.scenario_files import located
+        from topologies.scenarios.scenario_model import located
 
         self.scenario, self.place = located(scenario, self.path, self.config.rootpath), place
 
@@ -175,7 +174,7 @@ class ScenarioItem(pytest.Item):
     def _outcome(self) -> Outcome:
         if self.config.getoption("--windbolt-engine") == "spark":
             return _OnSpark.of(self.session).outcome(self)
-        from topologies.cli.answering import answer_locally
+        from topologies.testing.replaying import answer_locally
 
         return answer_locally(self.scenario)
 
@@ -200,7 +199,7 @@ class _OnSpark:
         return self.outcomes[item]
 
     def _answer(self) -> None:
-        from topologies.cli.answering import answer_on_spark
+        from topologies.testing.replaying import answer_on_spark
 
         try:
             outcomes = answer_on_spark([item.scenario for item in self.items])
@@ -222,7 +221,7 @@ def _is_wanted(path: Path, config: pytest.Config) -> bool:
         return True
     if _FOLDER not in (config.rootpath.name, *relative.parts[:-1]):
         return False
-    from topologies.scenarios.schema.scenario_files import speaks_of_scenarios
+    from topologies.scenarios.scenario_model import speaks_of_scenarios
 
     return speaks_of_scenarios(path)
 
@@ -248,6 +247,6 @@ def _text_of(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException], st
 
 def _picture(item: ScenarioItem, outcome: Outcome) -> str:
     """The timeline in plain text; the differences are its last part."""
-    from topologies.scenarios.terminal_drawing.plain_text import picture
+    from topologies.scenarios.timeline import picture
 
     return f"{item.place}: {item.scenario.name} is not as expected\n\n{picture(item.scenario, outcome.answer)}"

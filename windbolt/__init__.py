@@ -37,18 +37,16 @@ from windbolt._installed import check_installed
 check_installed()
 
 if TYPE_CHECKING:
-    from topologies.background.background_run import Run, runs
-    from topologies.background.status import RunPhase, RunStatus
-    from topologies.compose.builder import TopologyBuilder
+    from topologies.background import Run, RunPhase, RunStatus, runs
+    from topologies.checkpoints.why import why
+    from topologies.graph.builder import TopologyBuilder
+    from topologies.graph.topology import Topology
     from topologies.local import run_local
-    from topologies.replaying import replay
-    from topologies.run.options import RunOptions
-    from topologies.run.restart import Restart
+    from topologies.run.options import Restart, RunOptions
     from topologies.run.summary import Summary
     from topologies.spark.runner import run_on_spark
     from topologies.spark.time_metrics import TimeMetrics, report_of
-    from topologies.topology import Topology
-    from topologies.why_waiting.why import why
+    from topologies.testing.replaying import replay
     from windbolt import aggregates, kinds, panes, policies, presets, sinks, spouts, state, step, testing, triggers
     from windowing import (
         SOURCE,

@@ -1,10 +1,8 @@
 """Tests of your own topologies, in milliseconds and without Java: see docs/testing.md."""
 
-from topologies.engine.phases import PHASES, Phase
-from topologies.testing.bolt_run import BoltRun, run_bolt
-from topologies.testing.driver import TopologyDriver
-from topologies.testing.fired import FiredWindow
-from topologies.testing.made_windows import make_window, prepared
+from topologies.engine.micro_batch import PHASES, Phase
+from topologies.testing.bolt_run import BoltRun, make_window, prepared, run_bolt
+from topologies.testing.driver import FiredWindow, TopologyDriver
 from topologies.testing.policy_check import CheckedWindow, PolicyCheck, PolicyDiffers, check_policy
 
 __all__ = [

@@ -1,23 +1,15 @@
 """The vocabulary of windbolt, and what its users subclass and read."""
 
 from windowing import aggregates
-from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt
-from windowing.bolts.component import TaskContext
-from windowing.bolts.joins.temporal_join import TemporalJoin
-from windowing.bolts.joins.window_join import WindowJoin
-from windowing.bolts.plain_bolts import BatchBolt, Bolt
-from windowing.bolts.ready.aggregate_bolt import AggregateBolt
-from windowing.bolts.ready.changes import Changes
-from windowing.bolts.ready.deduplicate import Deduplicate
-from windowing.bolts.ready.ranking import Rank, TopN
-from windowing.bolts.ready.rate_limit import RateLimit
-from windowing.bolts.ready.shifts import AlterLifetime, ShiftTime
-from windowing.bolts.ready.silence import Silence
-from windowing.bolts.ready.unions import Union
-from windowing.bolts.windowed_bolt import StatefulWindowedBolt, WindowedBolt
-from windowing.data.events import Events
-from windowing.data.returned_rows import Emit
-from windowing.data.tuples import Tuple
+from windowing.bolts.aggregate_bolt import AggregateBolt
+from windowing.bolts.bolt import BatchBolt, Bolt, TaskContext
+from windowing.bolts.joins import TemporalJoin, WindowJoin
+from windowing.bolts.passing import Changes, Deduplicate, RateLimit, Silence, Union
+from windowing.bolts.ranking import Rank, TopN
+from windowing.bolts.shifts import AlterLifetime, ShiftTime
+from windowing.bolts.windowed_bolt import BatchWindowedBolt, StatefulWindowedBolt, WindowedBolt
+from windowing.daytimes import DayTime
+from windowing.durations import Count, Duration, days, hours, micros, millis, minutes, parse_duration, seconds
 from windowing.errors import (
     BoltError,
     CheckpointError,
@@ -32,26 +24,14 @@ from windowing.errors import (
     TopologyError,
     WindboltError,
 )
+from windowing.events import Events, Tuple
+from windowing.schema import Emit
 from windowing.settings import kinds, panes, presets, triggers
-from windowing.settings.bounds import Bounds
 from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
 from windowing.settings.panes import Panes
-from windowing.settings.rules import SOURCE, Arrival
+from windowing.settings.rules import SOURCE, Arrival, Bounds
 from windowing.spout import Spout
-from windowing.time.daytimes import DayTime
-from windowing.time.durations import (
-    Count,
-    Duration,
-    days,
-    hours,
-    micros,
-    millis,
-    minutes,
-    parse_duration,
-    seconds,
-)
-from windowing.window import TupleWindow
-from windowing.window_batch import WindowBatch
+from windowing.window import TupleWindow, WindowBatch
 
 __all__ = [
     "SOURCE",

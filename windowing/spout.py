@@ -6,8 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from windowing.data.returned_rows import EmittedRows
-from windowing.data.schema import SchemaLike
+from windowing.schema import EmittedRows, SchemaLike
 
 
 class Spout(ABC):

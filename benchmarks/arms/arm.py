@@ -1,7 +1,10 @@
-"""What an arm is asked, and what it gives back."""
+"""The arms of a contest: what each is asked and answers, one that is not installed, and bytewax."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,9 +13,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
-from benchmarks.events import Events
-from benchmarks.process_tree import cpu_seconds
-from benchmarks.workloads import Question, Workload
+from benchmarks.machine import cpu_seconds
+from benchmarks.workloads import Events, Question, Workload
+
+# What an arm is asked, and what it gives back.
 
 
 @dataclass(frozen=True)
@@ -110,3 +114,71 @@ def not_installed(*modules: str) -> str | None:
     """What to say of modules that are not there."""
     absent = [name for name in modules if find_spec(name) is None]
     return f"not installed: {', '.join(absent)}" if absent else None
+
+
+# Peers that are named, and cannot be run from here.
+
+
+FLINK = "apache-flink 2.3 wants an apache-beam that wants pyarrow under 17, so it cannot be installed beside windbolt"
+
+
+@dataclass
+class Absent:
+    """A peer, and why it is not here."""
+
+    name: str
+    why: str
+    ours: bool = False
+    batched: bool = False
+    most: int | None = None
+
+    def missing(self) -> str | None:
+        """Always the reason."""
+        return self.why
+
+    def run(self, job: Job) -> Taken:
+        """Never called."""
+        raise NotImplementedError(self.why)
+
+
+# bytewax: its own windows, in processes of its own, each with a part of the keys.
+
+
+_ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class Bytewax:
+    """Keyed workloads run in two processes, which share the keys and exchange nothing; others in one."""
+
+    most: int | None
+    name: str = "bytewax"
+    ours: bool = False
+    batched: bool = False
+
+    def missing(self) -> str | None:
+        """What is not installed."""
+        return not_installed("bytewax")
+
+    def run(self, job: Job) -> Taken:
+        """Run to the end of the files. The start of the processes is counted in neither time: they report their own."""
+        parts = 2 if job.workload.keyed else 1
+        running = [self._start(job, part, parts) for part in range(parts)]
+        told = [process.communicate() for process in running]
+        for process, (_, complaint) in zip(running, told, strict=True):
+            if process.returncode:
+                raise RuntimeError(f"bytewax ended with {process.returncode}: {complaint.strip()[-400:]}")
+        reports = [json.loads(answer.splitlines()[-1]) for answer, _ in told]
+        seconds = max(report["stop"] for report in reports) - min(report["start"] for report in reports)
+        return Taken(seconds, sum(report["cpu"] for report in reports), [Batch(seconds, data=True)])
+
+    def _start(self, job: Job, part: int, parts: int) -> subprocess.Popen[str]:
+        task = {
+            "kind": job.workload.kind, "length": job.workload.length, "folder": str(job.folder),
+            "part": part, "parts": parts, "last_end": job.events.last_end,
+            "keep": None if job.keep is None else str(job.keep / f"part-{part}.parquet"),
+        }  # fmt: skip
+        if job.keep is not None:
+            job.keep.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "benchmarks.arms.bytewax_flow", json.dumps(task)]
+        return subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -1,4 +1,4 @@
-"""Spark's own windows, in the same session as windbolt."""
+"""The arms of Spark's own streaming, and queries that are asked of Spark and of windbolt."""
 
 from __future__ import annotations
 
@@ -8,12 +8,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from benchmarks.arms.arm import Job, Taken, measured, not_installed
-from benchmarks.arms.queries import own_query, read_events, stateful_medians
-from benchmarks.arms.windbolt import batches_of
+from benchmarks.arms.windbolt import batches_of, in_process, on_spark, own_query, read_events, stateful_medians
 from benchmarks.session import Session
+from topologies.spark.workers.pool import TASKS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from topologies.graph.topology import Topology
+
+
+# Spark's own windows, in the same session as windbolt.
+
 
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -87,3 +93,52 @@ def configured(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, old)
+
+
+# windbolt, asked a query of ``benchmarks.queries``.
+
+
+AS_TASKS = {TASKS: "spark"}
+"""The setting under which Spark runs the tasks, as it does on a cluster."""
+
+
+@dataclass
+class Asked:
+    """A topology on Spark."""
+
+    name: str
+    session: Session
+    topology: Callable[[Job], Topology]
+    conf: Mapping[str, str] = field(default_factory=dict)
+    ours: bool = True
+    batched: bool = True
+    most: int | None = None
+
+    def missing(self) -> str | None:
+        """It is always there."""
+        return None
+
+    def run(self, job: Job) -> Taken:
+        """Run to the end of the files; windows that the watermark has not passed stay open."""
+        spark = self.session.settle()
+        with configured(spark, self.conf):
+            return on_spark(spark, self.topology(job), job)
+
+
+@dataclass
+class AskedLocally:
+    """The same in this process, without Spark."""
+
+    topology: Callable[[Job], Topology]
+    name: str = "windbolt, in-process"
+    ours: bool = True
+    batched: bool = True
+    most: int | None = None
+
+    def missing(self) -> str | None:
+        """It is always there."""
+        return None
+
+    def run(self, job: Job) -> Taken:
+        """Run to the end of the files; windows that the watermark has not passed stay open."""
+        return in_process(lambda: self.topology(job), job)

@@ -17,7 +17,7 @@ from topologies import RunOptions
 from topologies.io.messages import AvroMessages, AvroSchema
 from topologies.spark.runner import run_on_spark
 from topologies.step.compile_step import step_topology
-from topologies.step.config import load_step
+from topologies.step.config_files import load_step
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.state import GroupState

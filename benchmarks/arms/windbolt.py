@@ -1,30 +1,113 @@
-"""windbolt: the bolts of the workloads, and two ways to run them."""
+"""The arms of windbolt, the queries of its workloads, and floors below which no engine comes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container
 from dataclasses import dataclass
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import functions as sf
 
-from benchmarks.arms.arm import Batch, Job, Taken, measured
-from benchmarks.arms.queries import read_events
+from benchmarks.arms.arm import Batch, Job, Taken, measured, not_installed
 from benchmarks.session import Session
-from benchmarks.workloads import Workload, middle
+from benchmarks.workloads import SCHEMA, Events, Workload, middle, starts_of_groups
 from topologies import RunOptions, TopologyBuilder, sinks, spouts
-from topologies.engine.batch.report import BatchReport
+from topologies.engine.report import BatchReport
+from topologies.graph.topology import Topology
 from topologies.local import run_local
 from topologies.spark.runner import run_on_spark
-from topologies.topology import Topology
 from windowing import AggregateBolt, TupleWindow, WindowedBolt, aggregates, seconds
-from windowing.data.schema import TIMESTAMP
+from windowing.schema import TIMESTAMP
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+
+# Spark's own ways to answer the workloads.
+
+
+LAG = "2 seconds"
+SLIDE = "1 second"
+
+
+def read_events(spark: SparkSession, folder: str, batch_files: int) -> DataFrame:
+    """The files as a stream."""
+    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", batch_files)
+    return reader.parquet(folder)
+
+
+def own_query(workload: Workload, events: DataFrame) -> DataFrame:
+    """Spark's own windows."""
+    match workload.kind:
+        case "statistics":
+            return statistics(events, f"{workload.length} seconds")
+        case "middles":
+            return middles(events)
+        case "medians":
+            return medians(events, f"{workload.length} seconds")
+
+
+def statistics(events: DataFrame, length: str) -> DataFrame:
+    """Count, sum and mean per key and window, by Spark's aggregation."""
+    groups = events.withWatermark("event_time", LAG).groupBy(sf.window("event_time", length, SLIDE), "key")
+    count, total, mean = sf.count("value"), sf.sum("value"), sf.avg("value")
+    found = groups.agg(count.alias("events"), total.alias("total"), mean.alias("mean"))
+    return found.select(sf.col("window.end").alias("until"), "key", "events", "total", "mean")
+
+
+def middles(events: DataFrame) -> DataFrame:
+    """Spark's way to a Python function of a group: gather the values, then a function of Arrow arrays."""
+
+    def found(lists: pa.Array) -> pa.Array:
+        return pa.array([middle(values) for values in lists.to_pylist()], pa.float64())
+
+    groups = events.withWatermark("event_time", LAG).groupBy(sf.window("event_time", "1 second"), "key")
+    gathered = groups.agg(sf.count("value").alias("events"), sf.collect_list("value").alias("values"))
+    function = _arrow_udf(found)
+    return gathered.select(sf.col("window.end").alias("until"), "key", "events", function("values").alias("middle"))
+
+
+def medians(events: DataFrame, length: str) -> DataFrame:
+    """The same over all events of a window."""
+
+    def found(lists: pa.Array) -> pa.Array:
+        return pa.array([float(np.median(row.values.to_numpy())) for row in lists], pa.float64())
+
+    groups = events.withWatermark("event_time", LAG).groupBy(sf.window("event_time", length, SLIDE))
+    gathered = groups.agg(sf.count("value").alias("events"), sf.collect_list("value").alias("values"))
+    function = _arrow_udf(found)
+    return gathered.select(sf.col("window.end").alias("until"), "events", function("values").alias("median"))
+
+
+def stateful_medians(events: DataFrame, length: int) -> DataFrame:
+    """The same by a stateful processor in Python, which keeps the values of each second and has a timer per window."""
+    from benchmarks.arms.processor import Medians
+
+    rows = events.withWatermark("event_time", LAG).select("event_time", "value", sf.lit(0).alias("all"))
+    return rows.groupBy("all").transformWithStateInPandas(
+        statefulProcessor=Medians(length),
+        outputStructType="until timestamp, events long, median double",
+        outputMode="append",
+        timeMode="EventTime",
+    )
+
+
+def _arrow_udf(function: Callable[[pa.Array], pa.Array]) -> Any:
+    """As a function of columns."""
+    functions: Any = sf
+    return functions.arrow_udf(function, "double")
+
+
+# windbolt: the bolts of the workloads, and two ways to run them.
+
 
 COUNT_AND_SUM = [("value", "count"), ("value", "sum")]
 
@@ -229,3 +312,107 @@ def batches_of(query: StreamingQuery, data: Container[int] | None = None) -> lis
             read = progress.numInputRows > 0 if data is None else progress.batchId in data
             found.append(Batch(spent["triggerExecution"] / 1e3, read))
     return found
+
+
+# Floors: one process over the whole files at once, with no stream, no state and no late events.
+
+
+@dataclass
+class DuckFloor:
+    """W1 and W2 in SQL; W2 by panes of a second, each summed up once."""
+
+    threads: int
+    ours: bool = False
+    batched: bool = False
+    most: int | None = None
+
+    @property
+    def name(self) -> str:
+        """As the table shows it."""
+        return f"DuckDB, {self.threads} thread{'s' if self.threads > 1 else ''}"
+
+    def missing(self) -> str | None:
+        """What is not installed."""
+        return not_installed("duckdb")
+
+    def run(self, job: Job) -> Taken:
+        """One query."""
+        duckdb: Any = import_module("duckdb")
+        with measured() as taken:
+            connection = duckdb.connect(config={"threads": self.threads})
+            found = connection.execute(
+                f"""
+                with panes as (
+                    select epoch_ms(event_time) // 1000 as second, key, count(value) as n, sum(value) as total
+                    from read_parquet('{job.folder}/*.parquet') group by all
+                ), placed as (
+                    select second + place + 1 as until, key, n, total
+                    from panes, range({job.workload.length}) as places(place)
+                )
+                select make_timestamp(until * 1000000) as until, key,
+                    sum(n)::bigint as events, sum(total) as total, sum(total) / sum(n) as mean
+                from placed where until <= {job.events.last_end} group by all
+                """
+            ).to_arrow_table()
+            keep(found, job)
+        connection.close()
+        return taken
+
+
+@dataclass
+class NumpyFloor:
+    """W3 and W4 with arrays: sorted once, and the Python function called for each window."""
+
+    name: str = "NumPy"
+    ours: bool = False
+    batched: bool = False
+    most: int | None = None
+
+    def missing(self) -> str | None:
+        """It is always there."""
+        return None
+
+    def run(self, job: Job) -> Taken:
+        """Over all files."""
+        names = [column.split()[0] for column in columns_of(job.workload).split(", ")]
+        with measured() as taken:
+            table = pq.read_table(job.folder, columns=names)
+            times = table.column("event_time").cast(pa.int64()).to_numpy()
+            values = table.column("value").to_numpy()
+            if job.workload.kind == "middles":
+                found = _middles(times // 1000, table.column("key").to_numpy(), values, job.events)
+            else:
+                found = _medians(times, values, job.events, job.workload.length)
+            keep(found, job)
+        return taken
+
+
+def _middles(seconds: np.ndarray, keys: np.ndarray, values: np.ndarray, events: Events) -> pa.Table:
+    due = seconds < events.last_end
+    seconds, keys, values = seconds[due], keys[due], values[due]
+    order = np.argsort((seconds - seconds.min()) * events.keys + keys, kind="stable")
+    seconds, keys, values = seconds[order], keys[order], values[order]
+    starts = starts_of_groups(seconds, keys)
+    bounds = [*starts.tolist(), len(values)]
+    plain = values.tolist()
+    found = [middle(plain[start:stop]) for start, stop in pairwise(bounds)]
+    ends = pa.array((seconds[starts] + 1) * 1_000_000).cast(pa.timestamp("us", "UTC"))
+    return pa.table({"until": ends, "key": keys[starts], "events": np.diff(bounds), "middle": found})
+
+
+def _medians(times: np.ndarray, values: np.ndarray, events: Events, length: int) -> pa.Table:
+    order = np.argsort(times, kind="stable")
+    times, values = times[order], values[order]
+    ends = np.arange(times[0] // 1_000 + 1, events.last_end + 1)
+    starts = np.searchsorted(times, (ends - length) * 1_000).tolist()
+    stops = np.searchsorted(times, ends * 1_000).tolist()
+    found = [float(np.median(values[start:stop])) for start, stop in zip(starts, stops, strict=True)]
+    until = pa.array(ends * 1_000_000).cast(pa.timestamp("us", "UTC"))
+    return pa.table({"until": until, "events": np.subtract(stops, starts), "median": found})
+
+
+def keep(rows: pa.Table, job: Job) -> None:
+    """Write the rows, if they are to be kept."""
+    if job.keep is not None:
+        Path(job.keep).mkdir(parents=True, exist_ok=True)
+        pq.write_table(rows, job.keep / "rows.parquet")

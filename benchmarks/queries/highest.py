@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.arms.queries import LAG
-from benchmarks.arms.windbolt import sink
+from benchmarks.arms.windbolt import LAG, sink
 from benchmarks.queries.query import Query
 from benchmarks.queries.wide import COLUMNS, read_wide
 from topologies import TopologyBuilder, spouts
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from benchmarks.arms.arm import Job
-    from topologies.topology import Topology
+    from topologies.graph.topology import Topology
 
 
 class Highest(WindowedBolt):

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.arms.queries import LAG, read_events
-from benchmarks.arms.windbolt import sink
+from benchmarks.arms.windbolt import LAG, read_events, sink
 from benchmarks.queries.query import Query
 from topologies import TopologyBuilder, spouts
 from windowing import AggregateBolt, TupleWindow, WindowedBolt, aggregates
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from benchmarks.arms.arm import Job
-    from topologies.topology import Topology
+    from topologies.graph.topology import Topology
 
 
 class Hottest(WindowedBolt):

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from benchmarks.events import Columns, Events
+from benchmarks.workloads import Columns, Events
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from benchmarks.arms.arm import Job
-    from topologies.topology import Topology
+    from topologies.graph.topology import Topology
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from benchmarks.arms.queries import LAG, read_events
-from benchmarks.arms.windbolt import sink
+from benchmarks.arms.windbolt import LAG, read_events, sink
 from benchmarks.queries.query import Query
 from topologies import TopologyBuilder, spouts
 from windowing import AggregateBolt, Session, aggregates
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from benchmarks.arms.arm import Job
-    from topologies.topology import Topology
+    from topologies.graph.topology import Topology
 
 KEYS = 65_000
 COLUMNS = "event_time timestamp, key int, value double"

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.events import SEED, Columns, Events
+from benchmarks.workloads import SEED, Columns, Events
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -19,11 +19,10 @@ from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from benchmarks.contest import fail, say, scratch
-from benchmarks.events import SEED
+from benchmarks.contest import Probe, fail, probed, run_until_end, say, scratch, stop_after
 from benchmarks.figures import Figure, Verdict, milliseconds
-from benchmarks.probing import Probe, probed, run_until_end, stop_after
 from benchmarks.sections.bench import MAIN, Bench
+from benchmarks.workloads import SEED
 from tests.helpers.broker import broker
 from topologies import RunOptions, TopologyBuilder, sinks, spouts
 from topologies.spark.runner import run_on_spark

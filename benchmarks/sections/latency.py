@@ -15,11 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions as sf
 
-from benchmarks.contest import fail, say, scratch
-from benchmarks.events import FIRST_MS, SCHEMA, SEED
+from benchmarks.contest import Probe, fail, probed, run_until_end, say, scratch, stop_after
 from benchmarks.figures import Figure, milliseconds
-from benchmarks.probing import Probe, probed, run_until_end, stop_after
 from benchmarks.sections.bench import MAIN, Bench
+from benchmarks.workloads import FIRST_MS, SCHEMA, SEED
 from topologies import RunOptions, TopologyBuilder, sinks, spouts
 from topologies.spark.runner import run_on_spark
 from windowing import AggregateBolt, aggregates, millis, seconds

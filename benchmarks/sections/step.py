@@ -15,8 +15,8 @@ from benchmarks.arms.arm import Taken
 from benchmarks.arms.stepping import SparkStep, Topics, WindboltStep
 from benchmarks.contest import fail, say, scratch
 from benchmarks.figures import Figure, Verdict
+from benchmarks.machine import children, cpu_seconds, own_seconds
 from benchmarks.orders import Orders, make_topics
-from benchmarks.process_tree import children, cpu_seconds, own_seconds
 from benchmarks.sections.bench import MAIN, Bench
 from tests.helpers.broker import broker
 

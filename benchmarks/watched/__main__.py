@@ -29,9 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import machine
-from benchmarks.watched.comparing import Stretch, differences, growth, stretches, table, verdicts
-from benchmarks.watched.feed import Feed
-from benchmarks.watched.watching import Watching
+from benchmarks.watched.watching import Feed, Stretch, Watching, differences, growth, stretches, table, verdicts
 from tests.helpers import prometheus
 from tests.helpers.browser import executable
 

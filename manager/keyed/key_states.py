@@ -1,19 +1,29 @@
-"""The records of a task's keys, apart from their events: timers, empty intervals, rule caches; stored in columns."""
+"""The records of a task's keys apart from their events: timers, watermarks, caches of rules, last windows."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from manager.keyed.held_segments import KEY_COLUMN
-from policies.marks import NONE
-from windowing.time.daytimes import DayTime
-from windowing.time.timestamps import FOREVER
+from manager.keyed.retained_events import END_COLUMN, KEY_COLUMN, STORED_AS
+from manager.storage.segments import TIME_COLUMN
+from policies.watermarks import NONE, advance_keys
+from windowing.columns import hash_order, take_rows
+from windowing.daytimes import DayTime
+from windowing.timestamps import FOREVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# The records of a task's keys, apart from their events: timers, empty intervals, rule caches; stored in columns.
+
 
 _TIMER, _EMPTY, _MICROS, _ZONE, CACHE_COLUMN = "_timer", "_empty", "_day_micros", "_day_zone", "_cache"
 
@@ -190,3 +200,263 @@ class KeyStates:
 
 def _cache_of(change: tuple[KeyRecord, int] | None) -> str:
     return "" if change is None else change[0].cache
+
+
+# Substreams: a watermark per key, in columns (AZ-15).
+
+
+MARK_COLUMN, PREVIOUS_COLUMN = TIME_COLUMN, STORED_AS["closed_until"]
+"""Columns that are stored beside those of the key, by names that no column of events has."""
+
+
+class Substreams:
+    """The watermarks of the keys of one task. A key is forgotten once the floor has passed its mark.
+
+    The floor is a lower bound, from the arrival clock, on the time of any event still to come, for every key; NONE
+    where there is none.
+    """
+
+    def __init__(self, table: pa.Table | None, delay: int, floor: int) -> None:
+        self.delay, self.floor, self._before = delay, floor, floor
+        empty = np.zeros(0, np.int64)
+        self.keys = empty if table is None else table.column(KEY_COLUMN).to_numpy()
+        """The codes of the keys, in ascending order."""
+        self.marks = empty if table is None else table.column(MARK_COLUMN).to_numpy()
+        self.previous = empty if table is None else table.column(PREVIOUS_COLUMN).to_numpy()
+        """Up to which time the windows of each key have been evaluated."""
+        self._values = None if table is None else table.drop_columns([KEY_COLUMN, MARK_COLUMN, PREVIOUS_COLUMN])
+
+    def advance(
+        self, keys: NDArray[np.int64], times: NDArray[np.int64], advancing: NDArray[np.bool_], values: pa.Table
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Advance the marks of keys by events in order of arrival; returns the mark of each event's key before and
+        after it. ``values`` has the columns of the key of each event."""
+        order = hash_order(keys)
+        ordered = keys[order]
+        heads = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(ordered) else np.zeros(0, np.bool_)
+        distinct = ordered[heads]
+        self._add(distinct, values, order[heads])
+        places = np.searchsorted(self.keys, distinct)
+        codes = np.cumsum(heads) - 1
+        start = self.marks[places]
+        after = advance_keys(codes, times[order], advancing[order], start[codes], self.delay)
+        before = np.empty_like(after)
+        before[1:] = after[:-1]
+        before[heads] = start
+        lasts = np.concatenate([np.flatnonzero(heads)[1:] - 1, [len(after) - 1]]) if len(after) else places
+        self.marks[places] = np.maximum(self.marks[places], after[lasts])
+        back_before, back_after = np.empty_like(before), np.empty_like(after)
+        back_before[order], back_after[order] = before, after
+        return back_before, back_after
+
+    def limits(self, keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Per live event, by the code of its key: up to which time the key has been evaluated, and its mark."""
+        places = np.minimum(np.searchsorted(self.keys, keys), max(len(self.keys) - 1, 0))
+        if not len(self.keys):
+            return np.full(len(keys), self._before, np.int64), np.full(len(keys), self.floor, np.int64)
+        known = self.keys[places] == keys
+        previous = np.maximum(np.where(known, self.previous[places], NONE), self._before)
+        marks = np.where(known, self.marks[places], NONE)
+        return previous, np.maximum(marks, self.floor)
+
+    def evaluated(self) -> None:
+        """Record that the windows of every key have been evaluated up to its mark, or the floor."""
+        self.previous = np.maximum(self.marks, self.floor)
+
+    def raise_floor(self, floor: int) -> None:
+        """Raise the floor of all keys to at least this time."""
+        self.floor = max(self.floor, floor)
+
+    def table(self) -> pa.Table | None:
+        """The marks to store; None where there are none.
+
+        A key is dropped if its next event, which cannot be older than the floor, will move its mark further anyway.
+        """
+        kept = self.marks > max(self.floor, NONE + self.delay + 1) - self.delay - 1
+        if not kept.any():
+            return None
+        return self._table(np.flatnonzero(kept))
+
+    def all(self) -> pa.Table | None:
+        """All marks, also those that need not be stored; None where there are none."""
+        return None if self._values is None else self._table(np.arange(len(self.keys)))
+
+    def _table(self, rows: NDArray[np.int64]) -> pa.Table:
+        assert self._values is not None
+        values = take_rows(self._values, rows)
+        own = {KEY_COLUMN: self.keys[rows], MARK_COLUMN: self.marks[rows], PREVIOUS_COLUMN: self.previous[rows]}
+        return pa.table({**own, **dict(zip(values.column_names, values.columns, strict=True))})
+
+    def _add(self, distinct: NDArray[np.int64], values: pa.Table, firsts: NDArray[np.int64]) -> None:
+        """Add the keys that are not known yet; ``firsts`` are rows of ``values`` that have them."""
+        unknown = ~np.isin(distinct, self.keys)
+        new = distinct[unknown]
+        if not len(new):
+            self.marks = self.marks.copy()
+            return
+        added = take_rows(values, firsts[unknown])
+        if self._values is not None:
+            added = pa.concat_tables([self._values, added.cast(self._values.schema)])
+        keys = np.concatenate([self.keys, new])
+        order = np.argsort(keys, kind="stable")
+        self.keys, self._values = keys[order], take_rows(added, order)
+        nothing = np.full(len(new), NONE, np.int64)
+        self.marks = np.concatenate([self.marks, nothing])[order]
+        self.previous = np.concatenate([self.previous, nothing])[order]
+
+
+# The cache of a rule between calls, always in the form that it would have after a restart.
+
+
+_SCALARS = frozenset({str, float, bool, type(None)})
+_LONG = 1 << 63
+_DEEPEST = 200
+"""Maximum number of nested lists and dicts of a cache: others copy it and write it within larger ones."""
+
+
+def kept_json(cache: object) -> tuple[str, dict[str, Any]]:
+    """A cache as JSON, and as that restores it. Raises TypeError or ValueError for what JSON cannot represent, and for
+    one that is nested too deep."""
+    if not isinstance(cache, dict):
+        raise TypeError(f"the cache is {cache!r:.60}, and must be a dict")
+    try:
+        text = json.dumps(cache)
+        read: dict[str, Any] = json.loads(text)
+    except RecursionError:
+        raise _too_deep() from None
+    if text.count("[") + text.count("{") > _DEEPEST:
+        level: list[Any] = [read]
+        for _ in range(_DEEPEST):
+            inner = [each for value in level for each in (value.values() if isinstance(value, dict) else value)]
+            level = [value for value in inner if isinstance(value, dict | list)]
+        if level:
+            raise _too_deep()
+    return text, read
+
+
+def _too_deep() -> ValueError:
+    return ValueError(f"the cache has more than {_DEEPEST} lists and dicts within one another")
+
+
+class RuleCache:
+    """The cache of one window after the last successful call of its rule."""
+
+    __slots__ = ("_flat", "_text")
+
+    def __init__(self, text: str = "") -> None:
+        """``text``: JSON as stored in the checkpoint; empty where there is no cache."""
+        self._text: str | None = text
+        self._flat: dict[str, Any] = {}
+
+    def keep(self, cache: dict[str, Any]) -> dict[str, Any]:
+        """Store the cache after a call; returns the cache for the next call, converted through JSON.
+
+        Raises TypeError or ValueError for what JSON cannot represent, and then leaves the stored cache as it was. A
+        flat dict of strings and numbers, which is the usual case, is the same in JSON and is only copied.
+        """
+        if type(cache) is dict:
+            if not cache:
+                self._text, self._flat = "", {}
+                return {}
+            if is_flat(cache):
+                self._text, self._flat = None, cache.copy()
+                return cache
+        self._text, read = kept_json(cache)
+        return read
+
+    def restored(self) -> dict[str, Any]:
+        """A copy of the stored cache."""
+        if self._text is None:
+            return dict(self._flat)
+        return json.loads(self._text) if self._text else {}
+
+    @property
+    def text(self) -> str:
+        """The cache as JSON; empty where there is none."""
+        return json.dumps(self._flat) if self._text is None else self._text
+
+
+def is_flat(cache: dict[str, Any]) -> bool:
+    """Whether a round trip through JSON changes nothing: text keys, with values of text or numbers."""
+    for key, value in cache.items():  # all() would cost twice as much, for every event
+        if type(key) is not str:
+            return False
+        if type(value) not in _SCALARS and not (type(value) is int and -_LONG <= value < _LONG):
+            return False
+    return True
+
+
+# The keys of a task that have had events lately: each with the end of its last window that held one.
+
+
+class KnownKeys:
+    """Keys in order of their hashes. A task without keys has one, of hash 0 and without columns."""
+
+    def __init__(self, table: pa.Table) -> None:
+        """``table``: what ``table()`` returned, or an empty one with the columns of the key."""
+        self.hashes: NDArray[np.int64] = table.column(KEY_COLUMN).to_numpy()
+        # A copy, for it is written to, and the table may be a segment that is mapped from a file.
+        self.ends: NDArray[np.int64] = table.column(END_COLUMN).to_numpy().copy()
+        """The end in microseconds of the last window of each key that held an event; NONE where none has fired yet."""
+        self._values = table.drop_columns([KEY_COLUMN, END_COLUMN])
+
+    @staticmethod
+    def none(columns: pa.Schema) -> KnownKeys:
+        """No keys yet; ``columns`` are those of the key."""
+        none = pa.array([], pa.int64())
+        arrays = [none, none, *(pa.array([], column.type) for column in columns)]
+        return KnownKeys(pa.table(arrays, names=[KEY_COLUMN, END_COLUMN, *columns.names]))
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the key."""
+        return list(self._values.column_names)
+
+    def table(self) -> pa.Table:
+        """The keys as a table, to be stored."""
+        columns = zip(self._values.column_names, self._values.columns, strict=True)
+        return pa.table({KEY_COLUMN: self.hashes, END_COLUMN: self.ends, **dict(columns)})
+
+    def places(self, hashes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Which of the known keys have these hashes."""
+        return np.searchsorted(self.hashes, hashes)
+
+    def values(self, places: NDArray[np.int64]) -> list[Any]:
+        """The keys at some places: a value where the key is one column, else a tuple of values."""
+        if not self.columns:
+            return [None] * len(places)
+        columns = [column.to_pylist() for column in take_rows(self._values, places).columns]
+        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+    def unknown(self, hashes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The indices of the hashes that no known key has, each once."""
+        new, firsts = np.unique(hashes, return_index=True)
+        return firsts[~np.isin(new, self.hashes, assume_unique=True)]
+
+    def add(self, hashes: NDArray[np.int64], values: pa.Table, end: int = NONE) -> None:
+        """Add keys that are not known yet, of which no window has fired; ``values`` has their columns.
+
+        ``end``: where their windows without events begin, in microseconds; NONE: with their first event."""
+        if not len(hashes):
+            return
+        hashes = np.concatenate([self.hashes, hashes])
+        ends = np.concatenate([self.ends, np.full(len(hashes) - len(self.ends), end, np.int64)])
+        order = np.argsort(hashes)
+        if self.columns:
+            self._values = take_rows(pa.concat_tables([self._values, values.cast(self._values.schema)]), order)
+        self.hashes, self.ends = hashes[order], ends[order]
+
+    def fired(self, places: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
+        """Record that windows of these keys, which held events, have fired up to these ends."""
+        np.maximum.at(self.ends, places, ends)
+
+    def keep(self, which: NDArray[np.bool_]) -> None:
+        """Forget all other keys."""
+        if which.all():
+            return
+        if self.columns:
+            self._values = take_rows(self._values, np.flatnonzero(which))
+        self.hashes, self.ends = self.hashes[which], self.ends[which]

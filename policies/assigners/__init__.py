@@ -1,16 +1,9 @@
 """Window assigners: windows by the clock, by the calendar, or by the surrounding events; separate for each key."""
 
-from policies.assigners.aligned import AlignedWindows
-from policies.assigners.assigner import Assigned, GridWindows, Live, WindowAssigner
+from policies.assigners.aligned import AlignedWindows, Assigned, GridWindows, Live, WindowAssigner
 from policies.assigners.calendar import CalendarWindows
-from policies.assigners.count_by_start import CountByStartWindows
-from policies.assigners.counted import CountedWindows
-from policies.assigners.lulls import LullWindows
-from policies.assigners.meetings import MeetingWindows
-from policies.assigners.onsets import OnsetWindows
-from policies.assigners.sessions import SessionWindows
-from policies.assigners.sliding_log import SlidingLogWindows
-from policies.assigners.snapshots import SnapshotWindows
+from policies.assigners.sessions import CountByStartWindows, CountedWindows, LullWindows, SessionWindows
+from policies.assigners.snapshots import MeetingWindows, OnsetWindows, SlidingLogWindows, SnapshotWindows
 
 __all__ = [
     "AlignedWindows",

@@ -11,18 +11,16 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from policies.assigners.aligned import last_instants, spread
-from policies.assigners.assigner import Assigned, GridWindows, Live
+from policies.assigners.aligned import Assigned, GridWindows, Live, last_instants, spread
 from windowing.errors import ConfigError
-from windowing.settings.bounds import Bounds
-from windowing.time.timestamps import EARLIEST, EPOCH, LATEST, to_datetime
-from windowing.time.zones import moment_of, zone_of
+from windowing.settings.rules import Bounds
+from windowing.timestamps import EARLIEST, EPOCH, LATEST, moment_of, to_datetime, zone_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from policies.admission import LastEnd
-    from policies.assigners.assigner import Limit
+    from policies.assigners.aligned import Limit
 
 Unit = Literal["hour", "day", "week", "month", "quarter", "year"]
 

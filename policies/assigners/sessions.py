@@ -1,4 +1,4 @@
-"""Session windows, which last as long as events follow each other closely; and windows that hold runs of events."""
+"""Windows that hold runs of events: sessions, silences, and counts of events or of start times."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policies.assigners.aligned import in_pieces, key_heads
-from policies.assigners.assigner import Assigned, Live, WindowAssigner, limit_at
-from windowing.data.order import pair_order, stable_order
+from policies.assigners.aligned import Assigned, Live, WindowAssigner, in_pieces, key_heads, limit_at
+from windowing.columns import pair_order, stable_order
+from windowing.durations import Count, Duration
 from windowing.errors import ConfigError
-from windowing.time.durations import Duration
+from windowing.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from policies.assigners.assigner import Limit
+    from policies.admission import LastEnd
+    from policies.assigners.aligned import Limit
 
+
+# Session windows, which last as long as events follow each other closely; and windows that hold runs of events.
+
+
+if TYPE_CHECKING:
     Cut = tuple[int, int, int, int, bool]
     """A session that the clock checked: start, end, first index and stop, and whether it was closed by the check."""
 
@@ -251,3 +257,202 @@ def _furthest(live: Live, reach: NDArray[np.int64]) -> NDArray[np.int64]:
     ranks = np.empty_like(order)
     ranks[order] = np.arange(len(order))
     return reach[order[np.maximum.accumulate(ranks)]]
+
+
+# Windows of the last event before a silence: nothing comes for some time after it.
+
+
+@dataclass(frozen=True)
+class LullWindows(WindowAssigner):
+    """The window [t, t + length) of each event that no other of its key follows in that time; it holds this event.
+
+    An event of the same time that arrived later follows it; one exactly at the end does not. An event is given up once
+    one that follows it is in the past. So of the past one event of a key is kept. ``Live.closed_until`` is ignored.
+    """
+
+    length: Duration
+
+    def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
+        return self._lulls(live).due(after, upto).pieces()
+
+    def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
+        following = self._following(live)
+        # Not while the one that follows may still move away, behind an earlier one that has yet to come.
+        followed = (following - live.starts < self.length.micros) & (following <= upto)
+        return followed | (live.starts + self.length.micros <= upto)
+
+    def next_end(self, live: Live, after: Limit) -> int | None:
+        """For events that others follow: when they are given up. Else the next evaluation could be long after that."""
+        moments = np.minimum(self._following(live), live.starts + self.length.micros)
+        moments = moments[moments > after]
+        return int(moments.min()) if len(moments) else None
+
+    @property
+    def looks_back(self) -> int:
+        return self.length.micros
+
+    @property
+    def last_end(self) -> LastEnd:
+        """The end of the one window that an event may have."""
+        return lambda starts, ends: starts + self.length.micros
+
+    @property
+    def needed_until(self) -> None:
+        """An event is given up once another one has followed it."""
+        return None
+
+    def _lulls(self, live: Live) -> Runs:
+        lows = np.flatnonzero(self._following(live) - live.starts >= self.length.micros)
+        starts = live.starts[lows]
+        return Runs(starts, starts + self.length.micros, lows, lows + 1)
+
+    def _following(self, live: Live) -> NDArray[np.int64]:
+        """When the next event of each one's key comes; of the last of a key the end of its window."""
+        following = live.starts + self.length.micros
+        following[:-1] = np.where(key_heads(live)[1:], following[:-1], live.starts[1:])
+        return following
+
+
+# Windows of a count of events, of each key.
+
+
+@dataclass(frozen=True)
+class CountedWindows(WindowAssigner):
+    """At every ``slide``-th event of a key, the last ``length`` events of that key up to it (ST-2, ST-5, for each key).
+
+    Events count once time has reached them, in order of (time, arrival). A window ends at the time of its last event;
+    the first windows of a key hold fewer events, and an incomplete slide forms no window, not even at the end of the
+    streams. With a slide longer than the length the events between two windows are in none.
+
+    Nothing but ``Live.seen`` is known of earlier windows: of overlapping or touching ones the events that were in none
+    yet are those since the last window; of others all live events are. So the lower limit of ``assign`` is ignored, and
+    an event at the very time of the last window counts for the next.
+    """
+
+    ends_by_time = False
+
+    length: Count
+    slide: Count
+    by_arrival: bool = False
+    """Whether windows are ordered by the arrival of their last events, and not by (end, start, key). Only where every
+    event counts in the batch in which it arrives, in processing time: of earlier events the order is not known."""
+
+    @property
+    def _leaves_gaps(self) -> bool:
+        """Whether there are events between two windows, in none."""
+        return self.slide.value > self.length.value
+
+    @property
+    def takes_events_at_the_watermark(self) -> bool:
+        return False
+
+    def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
+        arrivals = np.arange(len(live)) if live.arrivals is None else live.arrivals
+        return self._windows(live, upto).pieces(arrivals if self.by_arrival else None)
+
+    def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
+        self._refuse_lifetimes(live)
+        kept = max(self.length.value - self.slide.value, 0)
+        fired = self._lasts(live, upto)
+        # Behind the last window of a key nothing is finished, and of its events only those that the next one may hold.
+        bounds = np.full(int(key_heads(live).sum()), -1)
+        bounds[self._owners(live)[fired]] = fired - kept
+        finished: NDArray[np.bool_] = np.arange(len(live)) <= bounds[self._owners(live)]
+        return finished
+
+    def passed_over(self, live: Live, upto: Limit) -> NDArray[np.bool_] | None:
+        if not self._leaves_gaps:
+            return None
+        ranks, counted = self._ranks(live, upto)
+        return counted & ((ranks - 1) % self.slide.value < self.slide.value - self.length.value)
+
+    def next_end(self, live: Live, after: Limit) -> int | None:
+        if self._leaves_gaps:  # an event that no window will hold is known as soon as time reaches it
+            later = live.starts[live.starts > after]
+            return int(later.min()) if len(later) else None
+        return self._windows(live, FOREVER).next_end(after)
+
+    def open(self, live: Live, after: Limit) -> Iterator[Assigned]:
+        return self._windows(live, FOREVER).due(after, FOREVER).pieces()
+
+    def _windows(self, live: Live, upto: Limit) -> Runs:
+        self._refuse_lifetimes(live)
+        lasts = self._lasts(live, upto)
+        firsts = np.flatnonzero(key_heads(live))[self._owners(live)[lasts]]
+        lows = np.maximum(firsts, lasts + 1 - self.length.value)
+        return Runs(live.starts[lows], live.starts[lasts], lows, lasts + 1)
+
+    def _lasts(self, live: Live, upto: Limit) -> NDArray[np.int64]:
+        """The indices of the events with which windows end, up to a limit."""
+        ranks, counted = self._ranks(live, upto)
+        return np.flatnonzero(counted & (ranks % self.slide.value == 0))
+
+    def _ranks(self, live: Live, upto: Limit) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The number of each event since the last window of its key, from 1; and which events count at the limit."""
+        counted = live.starts <= upto
+        if not self._leaves_gaps and live.seen is not None:
+            counted &= ~live.seen
+        so_far = np.concatenate([[0], np.cumsum(counted)])
+        before = so_far[np.flatnonzero(key_heads(live))]
+        return so_far[1:] - before[self._owners(live)], counted
+
+    def _owners(self, live: Live) -> NDArray[np.int64]:
+        """The number of each event's key, from 0."""
+        return np.cumsum(key_heads(live), dtype=np.int64) - 1
+
+    def _refuse_lifetimes(self, live: Live) -> None:
+        if live.ends is not None:
+            raise ConfigError(
+                "windows of a count of events with lifetimes",
+                why="such windows count points in time",
+                do="leave the lifetimes out, or use windows of time",
+            )
+
+
+# Windows over a number of distinct start times.
+
+
+@dataclass(frozen=True)
+class CountByStartWindows(WindowAssigner):
+    """A window from each start time of a key to a microsecond after the ``count``-th start time, itself included
+    (SI-30).
+
+    A start time counts once however many events have it, so a window may hold more events than its count. An event is
+    in a window by its start alone; the end of its lifetime does not matter. Fewer start times than the count form no
+    window, not even at the end of the streams. ``Live.closed_until`` is ignored.
+    """
+
+    count: Count
+
+    def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
+        return self._windows(live).due(after, upto).pieces()
+
+    def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
+        # The last window that holds an event is the one that starts with it.
+        firsts = self._firsts(live)
+        ends = np.full(len(firsts), FOREVER)
+        whole = self._whole(live, firsts)
+        ends[whole] = live.starts[firsts[whole + self.count.value - 1]] + 1
+        return np.repeat(ends, np.diff(firsts, append=len(live))) <= upto
+
+    def next_end(self, live: Live, after: Limit) -> int | None:
+        return self._windows(live).next_end(after)
+
+    def _windows(self, live: Live) -> Runs:
+        firsts = self._firsts(live)
+        whole = self._whole(live, firsts)
+        ends = live.starts[firsts[whole + self.count.value - 1]] + 1
+        highs = np.append(firsts, len(live))[whole + self.count.value]
+        return Runs(live.starts[firsts[whole]], ends, firsts[whole], highs)
+
+    def _firsts(self, live: Live) -> NDArray[np.int64]:
+        """The index of the first event of each start time of each key."""
+        fresh = key_heads(live)
+        fresh[1:] |= live.starts[1:] != live.starts[:-1]
+        return np.flatnonzero(fresh)
+
+    def _whole(self, live: Live, firsts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Which of them are followed by enough other start times of their key for a window."""
+        further = self.count.value - 1
+        owners = np.cumsum(key_heads(live), dtype=np.int64)[firsts]
+        return np.flatnonzero(owners[further:] == owners[: max(len(owners) - further, 0)])

@@ -17,13 +17,13 @@ import numpy as np
 import pyarrow as pa
 
 from manager import QueueState, WaterMarkEventGenerator, WindowManager
-from manager.watermarks.watermark import WatermarkState
+from manager.watermarks import WatermarkState
 from policies import EvictionPolicy, TriggerPolicy, choose_policies
-from policies.last_end import in_gap
+from policies.slices import in_gap
 from tests.helpers.lateness import Lateness
 from tests.oracles.window_oracle import microseconds, milliseconds
 from windowing import Duration, Events, TupleWindow, WindowedBolt
-from windowing.time.timestamps import FOREVER
+from windowing.timestamps import FOREVER
 
 Json = dict[str, Any]
 T = TypeVar("T")

@@ -19,20 +19,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from manager.storage.sealed import FORMAT
+from manager.storage.sealed_files import FORMAT
 from tests.helpers.places import TESTS
 from tests.simulation.world.bolts import COLUMNS, Ids, Plain, by_amount, sums
 from tests.simulation.world.policies import Enough, Near
 from tests.simulation.world.steps import step_made
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.checkpoints.savepoints.savepoint import take_savepoint
-from topologies.topology import Topology
+from topologies.checkpoints.savepoint import take_savepoint
+from topologies.graph.topology import Topology
 from windowing import TemporalJoin, WindowedBolt, presets, seconds
+from windowing.daytimes import DayTime
 from windowing.settings.kinds import Session, Snapshot
 from windowing.settings.panes import Panes, after_count
 from windowing.settings.triggers import DailyTrigger, RuleTrigger
-from windowing.time.daytimes import DayTime
 
 CORPUS = TESTS / "corpus"
 FILES, BEFORE = 9, 5

@@ -30,21 +30,20 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
-from manager.storage.batch_keys import key_of
+from manager.storage.manifest import key_of
 from tests.helpers.played_spark import COMPACT_EVERY, Died, PlayedRun, die_at
 from topologies import RunOptions, TopologyBuilder, sinks, spouts
-from topologies.checkpoints.going_back import go_back
-from topologies.checkpoints.inspecting import inspect
+from topologies.checkpoints import file_journal
+from topologies.checkpoints.file_journal import FileLog
+from topologies.checkpoints.going_back import go_back, inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.checkpoints.spark_half import file_journal
-from topologies.checkpoints.spark_half.file_journal import FileLog
 from topologies.engine.micro_batch import MicroBatch
+from topologies.graph.topology import Topology
 from topologies.local import LocalRun
 from topologies.run.summary import Summary
-from topologies.topology import Topology
 from windowing import AggregateBolt, StatefulWindowedBolt, TupleWindow, WindowedBolt, aggregates
-from windowing.data.returned_rows import EmittedRows
 from windowing.errors import CheckpointError
+from windowing.schema import EmittedRows
 from windowing.settings.kinds import Session
 from windowing.settings.panes import Panes, after_count
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from manager.storage.sealed_folder import SealedFolder
+from manager.storage.sealed_files import SealedFolder
 from tests.helpers.damage import topology
-from topologies.checkpoints.spark_half import file_journal, spark_files
+from topologies.checkpoints import file_journal, spark_checkpoint
 from topologies.local import LocalRun
 from topologies.run.options import RunOptions
 
@@ -29,7 +29,7 @@ def main(files: str, folder: str, where: str, batch: str) -> None:
         if phase == where and run.micro_batch.manifest.batch == int(batch) - (where not in ("publish", "committed")):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    write_log, write_document = spark_files.write_spark_file, SealedFolder.write
+    write_log, write_document = spark_checkpoint.write_spark_file, SealedFolder.write
 
     def logged(filesystem: Any, path: str, text: str, **rest: Any) -> None:
         mine = f"/spark/{what}/" in path and moment

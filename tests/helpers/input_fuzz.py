@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 from pyarrow import ipc
 
 from topologies.io.formats import FileSplit, file_format
-from windowing.data.schema import parse_schema
 from windowing.errors import DataError
+from windowing.schema import parse_schema
 
 _ROWS = 200
 _BINARY = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from topologies.spark.jvm import jars as pinned
+from topologies.spark.jvm import java as pinned
 
 _LISTS = {"broker": Path(__file__).with_name("broker.txt"), "connector": pinned.CONNECTOR}
 

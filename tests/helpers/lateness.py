@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policies.admission import Admission, Decision
-from policies.last_end import last_window_end
-from policies.marks import NONE
 from policies.protocol import EvictionPolicy, TriggerPolicy
+from policies.slices import last_window_end
 from policies.trigger import TimeTriggerPolicy
-from windowing.settings.bounds import Bounds
-from windowing.settings.rules import LateAction, LateBy
+from policies.watermarks import NONE
+from windowing.settings.rules import Bounds, LateAction, LateBy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from manager.storage.checkpoint import MemoryCheckpoint
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.batch.executor import InProcess
-from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
-from topologies.engine.ticking.inherited import promise_of
-from topologies.sources.splits import TableSource
-from topologies.topology import Topology
+from topologies.engine.source_splits import TableSource
+from topologies.engine.ticking import promise_of
+from topologies.graph.topology import Topology
 from windowing import TemporalJoin
 from windowing.settings.presets import streaminsight
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.topology import Topology
+from topologies.graph.topology import Topology
 from windowing import AggregateBolt, TupleWindow, WindowedBolt
 from windowing.aggregates import count
 from windowing.settings.kinds import Session
-from windowing.time.timestamps import show
+from windowing.timestamps import show
 
 SCHEMA = "user string, amount double, ts timestamp"
 

@@ -15,16 +15,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from manager.storage.batch_keys import batch_key
-from topologies.checkpoints.opening import open_checkpoint
-from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.checkpoints.spark_half.source_log import SourceLog
-from topologies.checkpoints.way_back import naming_a_way_back
-from topologies.engine.batch.executor import InProcess
-from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from manager.storage.manifest import batch_key
+from topologies.checkpoints.checkpointed_run import open_checkpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint, naming_a_way_back
+from topologies.checkpoints.spark_checkpoint import SourceLog
+from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
-from topologies.sources.splits import file_splits
-from topologies.topology import Topology
+from topologies.engine.source_splits import file_splits
+from topologies.graph.topology import Topology
 
 COMPACT_EVERY = 4
 """Spark: 10."""

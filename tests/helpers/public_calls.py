@@ -83,8 +83,8 @@ class _Anything(dict[str, Any]):
 
 
 _WITH_TYPES = (
-    "topologies", "topologies.compose.declarers", "topologies.io.sinks", "topologies.io.spouts",
-    "topologies.scenarios.run.scenario_answer", "topologies.scenarios.schema.scenario_model",
+    "topologies", "topologies.graph.declarations", "topologies.io.sinks", "topologies.io.spouts",
+    "topologies.scenarios.scenario_answer", "topologies.scenarios.scenario_model",
     "topologies.testing.given_rows", "windowing",
     "windowing.settings.presets",
 )  # fmt: skip

@@ -19,14 +19,13 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from manager.storage.batch_keys import batch_key
+from manager.storage.manifest import batch_key
 from tests.helpers.s3 import S3, s3_server
-from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.checkpoints.way_back import whole_batches
-from topologies.engine.batch.report import BatchReport
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint, whole_batches
+from topologies.engine.report import BatchReport
+from topologies.graph.topology import Topology
 from topologies.local import run_local
 from topologies.run.options import RunOptions
-from topologies.topology import Topology
 from windbolt import AggregateBolt, TopologyBuilder, seconds, sinks, spouts
 from windbolt.aggregates import count, sum, window_end
 from windowing.errors import CheckpointError

@@ -9,16 +9,13 @@ from dataclasses import replace
 from typing import Any
 
 from manager.storage.checkpoint import MemoryCheckpoint
-from topologies.engine.batch.executor import InProcess
-from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
-from topologies.scenarios.run.comparing import judge
-from topologies.scenarios.run.run_recording import Recording
-from topologies.scenarios.run.scenario_answer import Replayed
-from topologies.scenarios.run.scenario_topology import watched_topology
-from topologies.scenarios.run.script import ScriptedEvents, ScriptSplit, script
-from topologies.scenarios.schema.scenario_model import Scenario
-from topologies.scenarios.schema.steps import CloseStep, CrashStep
+from topologies.scenarios.replay import Recording, judge
+from topologies.scenarios.scenario_answer import Replayed
+from topologies.scenarios.scenario_model import Scenario
+from topologies.scenarios.scenario_values import CloseStep, CrashStep
+from topologies.scenarios.script import ScriptedEvents, ScriptSplit, script, watched_topology
 
 
 def run_cut(scenario: Scenario, chance: random.Random) -> Replayed:

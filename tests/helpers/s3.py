@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from manager.storage.file_systems.object_store import open_uri, read_object, write_object
+from manager.storage.object_store import open_uri, read_object, write_object
 
 _CONTROL = "/control/"
 _BUCKET = "bucket"

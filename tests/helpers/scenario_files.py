@@ -6,7 +6,7 @@ import functools
 from pathlib import Path
 
 from tests.helpers.places import SCENARIOS
-from topologies.scenarios.schema.scenario_files import Loaded, load
+from topologies.scenarios.scenario_model import Loaded, load
 
 
 @functools.cache

@@ -14,8 +14,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as plain_text
 
 from manager.accounts import ACCOUNTS
-from topologies.metrics.server import SERVERS
-from topologies.run.address import address_of
+from topologies.run.metrics_server import SERVERS
+from topologies.run.options import address_of
 from topologies.run.summary import Summary
 
 Scrape = dict[tuple[str, frozenset[tuple[str, str]]], float]

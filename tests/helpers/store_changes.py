@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any, Protocol
 from unittest.mock import patch
 
-from manager.storage.file_systems import object_store
-from manager.storage.segments.file_segments import FileSegments
+from manager.storage import object_store
+from manager.storage.segment_files import FileSegments
+from topologies.checkpoints.going_back import reset_bolts
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.checkpoints.rescaling.rescale import move_tasks
-from topologies.checkpoints.resetting import reset_bolts
+from topologies.checkpoints.rescale import move_tasks
+from topologies.graph.topology import Topology
 from topologies.local import run_local
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
-from topologies.topology import Topology
 from windbolt import TopologyBuilder, TupleWindow, WindowedBolt, sinks, spouts
 from windowing.errors import CheckpointError
 

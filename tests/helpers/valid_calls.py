@@ -14,9 +14,9 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from policies.eviction import WatermarkCountEvictionPolicy
 from policies.protocol import TriggerPolicy
 from tests.helpers.public_calls import Valid
-from topologies.state_tables.stored_state import StoredState
-from topologies.step.rules.outputs import as_outputs
-from topologies.why_waiting.why_answer import WhyAnswer, WhyReason
+from topologies.checkpoints.blocking_inputs import WhyAnswer, WhyReason
+from topologies.checkpoints.stored_tasks import StoredState
+from topologies.step.rule_values import as_outputs
 from windbolt import (
     AggregateBolt,
     Arrival,
@@ -41,10 +41,10 @@ from windbolt.panes import after_count
 from windbolt.step import Aggregation
 from windbolt.testing import TopologyDriver, make_window, run_bolt
 from windbolt.triggers import CountTrigger
-from windowing.data.returned_rows import tables
+from windowing.durations import Count
+from windowing.schema import tables
 from windowing.settings.panes import Pane, Timing
 from windowing.settings.triggers import FiredBy
-from windowing.time.durations import Count
 
 SCHEMA = "user string, amount double, ts timestamp"
 ROWS = [{"user": "ada", "amount": 1.0, "ts": "2024-01-01T06:00:03Z"}]

@@ -21,16 +21,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.__main__ import QUICK_SECTIONS, SECTIONS, left_out, parsed, show, sizes_of, write
-from benchmarks.answers import differences
-from benchmarks.arms.absent import Absent
-from benchmarks.arms.arm import Arm, Batch, Job, Taken
-from benchmarks.arms.asked import AskedLocally
-from benchmarks.arms.floors import NumpyFloor
-from benchmarks.arms.windbolt import WindboltLocal
+from benchmarks.arms.arm import Absent, Arm, Batch, Job, Taken
+from benchmarks.arms.spark import AskedLocally
+from benchmarks.arms.windbolt import NumpyFloor, WindboltLocal
 from benchmarks.contest import Arena, Entry
-from benchmarks.events import FIRST_MS, LAG_MS, Columns, Events
-from benchmarks.figures import Figure, Results, Verdict
-from benchmarks.memory import PeakMemory
+from benchmarks.figures import Figure, Results, Verdict, aligned, tables
+from benchmarks.machine import PeakMemory
 from benchmarks.probe import LoggedFiles, PublishedFiles
 from benchmarks.queries.highest import HIGHEST
 from benchmarks.queries.hottest import HOTTEST
@@ -39,14 +35,25 @@ from benchmarks.queries.query import Query
 from benchmarks.queries.sessions import SESSIONS
 from benchmarks.queries.wide import PairedEvents, WideEvents
 from benchmarks.sections import kafka
-from benchmarks.sections.bench import Bench
-from benchmarks.sections.draining import best
-from benchmarks.sections.growth import slowdown
+from benchmarks.sections.bench import Bench, best, slowdown
 from benchmarks.sections.latency import summary
-from benchmarks.sizes import FULL, QUICK
 from benchmarks.steady import PLAYS
-from benchmarks.table import aligned, tables
-from benchmarks.workloads import W1, W2, W3, W4, WORKLOADS, Workload, middle
+from benchmarks.workloads import (
+    FIRST_MS,
+    FULL,
+    LAG_MS,
+    QUICK,
+    W1,
+    W2,
+    W3,
+    W4,
+    WORKLOADS,
+    Columns,
+    Events,
+    Workload,
+    differences,
+    middle,
+)
 from tests.helpers.places import ROOT
 
 FEW = Events(3_000, keys=7, per_second=200, file_rows=1_000)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from tests.helpers.places import ROOT
 from tests.house.test_paths_in_docs import found_in_house, named_in
-from topologies.compose.builder import TopologyBuilder
-from topologies.engine.phases import PHASES
+from topologies.engine.micro_batch import PHASES
+from topologies.graph.builder import TopologyBuilder
 from topologies.io import sinks, spouts
 from topologies.local import run_local
 from topologies.run.options import RunOptions
 from windowing.aggregates import count
-from windowing.bolts.ready.aggregate_bolt import AggregateBolt
+from windowing.bolts.aggregate_bolt import AggregateBolt
 
 PAGE = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8")
 TYPE = re.compile(r"\*\*(\w+)\*\*")

@@ -9,8 +9,8 @@ import pytest
 
 from policies.assigners import GridWindows
 from policies.choose_policies import choose_assigners
+from windowing.durations import seconds
 from windowing.settings import WindowSettings, kinds
-from windowing.settings.joins import How
 from windowing.settings.kinds import (
     Calendar,
     CountByStart,
@@ -23,7 +23,7 @@ from windowing.settings.kinds import (
     Snapshot,
     WindowKind,
 )
-from windowing.time.durations import seconds
+from windowing.settings.rules import How
 
 KINDS = {
     name

@@ -15,7 +15,7 @@ from tests.helpers.places import ROOT
 
 PAGES = sorted([ROOT / "README.md", ROOT / "tests" / "README.md", *(ROOT / "docs").rglob("*.md")])
 TOPS = ("windbolt", "windowing", "policies", "manager", "topologies", "tests", "benchmarks", "docs")
-SHORT = ("engine", "io", "sources", "graph", "compose")
+SHORT = ("engine", "io", "graph")
 """Folders of topologies that pages about it name without saying so."""
 NAMED = re.compile(rf"`((?:{'|'.join((*TOPS, *SHORT))})/[\w/.-]*)`")
 OF_THE_HOUSE = [
@@ -71,7 +71,7 @@ def test_links_of_pages_lead_to_files() -> None:
 
 
 def missing(text: str, home: Path) -> Iterator[str]:
-    """Names of Python files such as ``due.py`` that are neither in ``home``, the folder of the page, nor in one named
+    """Names of Python files like ``ledger.py`` that are neither in ``home``, the folder of the page, nor in one named
     before them in the same cell or line; nor, where none is named before them, the only ones of their name in the
     house."""
     for line in text.splitlines():
@@ -124,14 +124,14 @@ def _python_files_by_name() -> dict[str, list[Path]]:
 @pytest.mark.parametrize(
     ("text", "names"),
     [
-        ("`topologies/engine/ticking/tick.py`, `due.py` there", []),
-        ("`topologies/engine/ticking/tick.py`, `timing.py` there", ["timing.py"]),
-        ("`topologies/engine/ticking/`: `due.py`", []),
-        ("| `topologies/engine/ticking/tick.py` | `messages.py` |", ["messages.py"]),
+        ("`topologies/engine/ticking.py`, `ledger.py` there", []),
+        ("`topologies/engine/ticking.py`, `timing.py` there", ["timing.py"]),
+        ("`topologies/engine/ticking.py`: `ledger.py`", []),
+        ("| `topologies/engine/ticking.py` | `messages.py` |", ["messages.py"]),
         ("the pool (`pool.py`)", []),
-        ("`topologies/engine/ticking/tick.py`, the pool `pool.py`", ["pool.py"]),
-        ("`avro/logical.py`", []),
-        ("`xml/logical.py`", ["xml/logical.py"]),
+        ("`topologies/engine/ticking.py`, the pool `pool.py`", ["pool.py"]),
+        ("`messages/avro.py`", []),
+        ("`formats/avro.py`", ["formats/avro.py"]),
     ],
 )
 def test_a_file_is_looked_for_beside_those_named_before_it(text: str, names: list[str]) -> None:

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from tests import names_page
-from topologies.replaying import replay
-from topologies.state_tables.stored_state import StoredState
+from topologies.checkpoints.stored_tasks import StoredState
+from topologies.testing.replaying import replay
 from windbolt import (
     SOURCE,
     AggregateBolt,

@@ -7,8 +7,8 @@ import pytest
 from tests import semantics_page
 from tests.helpers import pages
 from windowing.settings import DECLARED
-from windowing.settings.bounds import Bounds
 from windowing.settings.presets import RULES, Preset
+from windowing.settings.rules import Bounds
 
 
 def test_the_page_is_up_to_date() -> None:

@@ -11,8 +11,7 @@ import pytest
 from tests import settings_page
 from windowing import WindowedBolt
 from windowing.settings import DECLARED, presets
-from windowing.settings.declaration import Admits, SaidBy, declarations, setting
-from windowing.settings.readers import FLAG
+from windowing.settings.declaration import FLAG, Admits, SaidBy, declarations, setting
 
 
 def test_the_page_is_up_to_date() -> None:

@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.watched.__main__ import Taken, engine, parsed, show
-from benchmarks.watched.comparing import differences, growth, stretches, table, verdicts
-from benchmarks.watched.feed import Feed
-from benchmarks.watched.watching import BatchTime, Look, Watching
+from benchmarks.watched.watching import BatchTime, Feed, Look, Watching, differences, growth, stretches, table, verdicts
 
 
 def run(cpu: float, mib: float, batch_ms: float, minutes: int = 3) -> Watching:

@@ -17,7 +17,7 @@ from policies.protocol import (
     TriggerPolicy,
 )
 from tests.helpers.places import ROOT
-from topologies.compose.checks import firing_rules
+from topologies.graph import check_windows
 from windbolt import Count, TopologyBuilder, TopologyError, TupleWindow, WindowedBolt, spouts
 from windbolt.policies import Action
 from windbolt.triggers import CountTrigger
@@ -34,7 +34,7 @@ def table_below(heading: str) -> dict[str, str]:
 
 def test_each_refusal_is_in_the_table_with_its_reason() -> None:
     told = {name.replace("`", ""): why.replace("`", "") for name, why in table_below("What goes together").items()}
-    refused = {name: why.replace("`", "") for name, (_, why) in firing_rules.NOT_WITH_A_POLICY.items()}
+    refused = {name: why.replace("`", "") for name, (_, why) in check_windows.NOT_WITH_A_POLICY.items()}
     assert {name: told[name] for name in refused} == refused
     others = set(told) - set(refused) - {"with a policy of your own"}
     assert others == {

@@ -22,8 +22,8 @@ from policies.assigners import (
     SnapshotWindows,
     WindowAssigner,
 )
-from windowing.settings.bounds import Bounds
-from windowing.time.timestamps import from_datetime, to_datetime
+from windowing.settings.rules import Bounds
+from windowing.timestamps import from_datetime, to_datetime
 
 BEGIN, END = -100, 300
 NOT_CLOSED = -(1 << 60)

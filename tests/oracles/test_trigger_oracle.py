@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
 from tests.oracles.trigger_oracle import Asked, Event, Expected, Firing, Forgot, expected, micros_of, moment, next_time
-from windowing.data.tuples import Tuple
+from windowing.daytimes import DayTime
+from windowing.durations import Count, millis
+from windowing.events import Tuple
 from windowing.settings.triggers import CountTrigger, DailyByRule, DailyTrigger, KeyTrigger, RuleTrigger, TriggerCall
-from windowing.time.daytimes import DayTime
-from windowing.time.durations import Count, millis
 
 HOUR = 3_600_000_000
 BERLIN = "Europe/Berlin"

@@ -16,7 +16,8 @@ from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from windowing.data.tuples import Tuple
+from windowing.daytimes import DayTime
+from windowing.events import Tuple
 from windowing.settings.triggers import (
     Capacity,
     CountTrigger,
@@ -26,7 +27,6 @@ from windowing.settings.triggers import (
     RuleTrigger,
     TriggerCall,
 )
-from windowing.time.daytimes import DayTime
 
 DAY = timedelta(days=1)
 UNBOUNDED = Capacity()

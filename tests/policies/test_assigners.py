@@ -29,11 +29,11 @@ from policies.assigners import (
 from tests.helpers.examples import examples
 from tests.oracles import assigner_oracle as oracle
 from tests.oracles.assigner_oracle import Happening
+from windowing.daytimes import DayTime
+from windowing.durations import Count, Duration, hours, micros, millis, minutes, parse_duration, seconds
 from windowing.errors import ConfigError
-from windowing.settings.bounds import Bounds
-from windowing.time.daytimes import DayTime
-from windowing.time.durations import Count, Duration, hours, micros, millis, minutes, parse_duration, seconds
-from windowing.time.timestamps import EARLIEST, FOREVER, LATEST, from_datetime
+from windowing.settings.rules import Bounds
+from windowing.timestamps import EARLIEST, FOREVER, LATEST, from_datetime
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND

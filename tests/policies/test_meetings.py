@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from policies.assigners import Live, MeetingWindows
 from tests.helpers.examples import examples
-from windowing.settings.joins import How
-from windowing.time.timestamps import FOREVER
+from windowing.settings.rules import How
+from windowing.timestamps import FOREVER
 
 HOWS: tuple[How, ...] = tuple(how for how in get_args(How) if how != "inner")
 

@@ -32,12 +32,12 @@ from policies import (
     WatermarkTimeTriggerPolicy,
     choose_policies,
 )
-from policies.last_end import in_gap
+from policies.slices import in_gap
 from tests.helpers.lateness import Lateness
 from windowing import Bounds, ConfigError, Count, Duration, TupleWindow, days, micros, millis, seconds
-from windowing.data.events import Events
+from windowing.events import Events
 from windowing.settings import WindowSettings
-from windowing.time.timestamps import FOREVER
+from windowing.timestamps import FOREVER
 
 Json = dict[str, Any]
 

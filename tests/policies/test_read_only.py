@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
-from manager.keyed.assigned import AssignedWindows, Span
-from manager.keyed.held import Held
+from manager.keyed.assigned_windows import AssignedWindows, Span
+from manager.keyed.retained_events import Held
 from policies.assigners import Assigned, Live, WindowAssigner
 from windowing.settings.panes import OpenWindows
-from windowing.time.timestamps import FOREVER
+from windowing.timestamps import FOREVER
 
 
 class Meddling(WindowAssigner):

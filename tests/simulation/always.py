@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 from pyarrow import feather
 
 from tests.simulation.world.world import World
-from topologies.checkpoints.rescaling.movable import movable
-from topologies.engine.commit.sink_folders import batch_of_file
+from topologies.checkpoints.movable import movable
+from topologies.engine.commit import batch_of_file
 
 Rows = dict[str, Counter[str]]
 """By the folder of a sink and the key of a batch, its rows as text, in no order."""

@@ -9,16 +9,14 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from manager.storage.file_systems.files import make_folder
-from topologies.checkpoints.spark_half.spark_files import delete_spark_file, write_spark_file
-from topologies.checkpoints.spark_half.spark_half import SparkHalf
-from topologies.engine.batch.context import Context
-from topologies.engine.batch.executor import Executor
-from topologies.engine.ingest.merging import MergeInput, runs, write_parts
+from manager.storage.files import make_folder
+from topologies.checkpoints.spark_checkpoint import SparkHalf, delete_spark_file, write_spark_file
+from topologies.engine.batch import Context, Executor
+from topologies.engine.kafka_records import Records
+from topologies.engine.merging import MergeInput, runs, write_parts
 from topologies.engine.tasks import ingest
-from topologies.engine.work.output import Output
+from topologies.engine.work import Output
 from topologies.run.options import SPARK_KEEPS
-from topologies.sources.records import Records
 
 TOPIC = "events"
 Ends = dict[int, int]

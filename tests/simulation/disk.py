@@ -29,7 +29,7 @@ from unittest.mock import patch
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from manager.storage.file_systems import name_order
+from manager.storage import files
 from tests.simulation.name_changes import NameChanges, Order
 
 LocalFileSystem = pafs.LocalFileSystem
@@ -295,7 +295,7 @@ class Disk:
                 (os, "open", opened), (os, "fsync", synced), (os, "rename", renamed), (os, "remove", removed),
                 (os, "makedirs", made), (os, "listdir", listed), (pa, "memory_map", mapped),
                 (os, "utime", touched),
-                (name_order, "keeps_order", lambda path: disk.keeps_order),
+                (files, "keeps_order", lambda path: disk.keeps_order),
             ]:  # fmt: skip
                 stack.enter_context(patch.object(owner, name, instead))
             stack.enter_context(self.drawing_names())

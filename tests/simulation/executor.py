@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 from tests.simulation.faults import TaskDied, Weather
-from topologies.engine.batch.context import Context
-from topologies.engine.failures.forks import in_this_process
-from topologies.topology import Topology
+from topologies.engine.batch import Context
+from topologies.engine.failures import in_this_process
+from topologies.graph.topology import Topology
 
 
 class SimulatedExecutor:

@@ -8,7 +8,7 @@ import os
 from contextlib import suppress
 from typing import NamedTuple
 
-from topologies.checkpoints.topology_fit.fingerprint import parallelism_in
+from topologies.checkpoints.topology_fit import parallelism_in
 
 Tasks = dict[str, int]
 """By bolt."""

@@ -13,36 +13,34 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
-from manager.storage import checkpoint, sealed_folder
-from manager.storage.batch_keys import batch_key
+from manager import watermarks
+from manager.storage import checkpoint, files, object_store, sealed_files, segment_files
 from manager.storage.checkpoint import FileCheckpoint
-from manager.storage.file_systems import files, object_store
-from manager.storage.file_systems.files import delete, sync_file
-from manager.storage.manifest import Manifest
-from manager.storage.sealed import seal
-from manager.storage.sealed_folder import SealedFolder
-from manager.storage.segments import file_segments
-from manager.storage.segments.file_segments import FileSegments
-from manager.watermarks import watermark
-from manager.watermarks.watermark import WaterMarkEventGenerator, WatermarkState
+from manager.storage.files import delete, sync_file
+from manager.storage.manifest import Manifest, batch_key
+from manager.storage.sealed_files import SealedFolder, seal
+from manager.storage.segment_files import FileSegments
+from manager.watermarks import WaterMarkEventGenerator, WatermarkState
 from policies import admission
 from tests.simulation.case import Case
 from tests.simulation.executor import SimulatedExecutor
 from tests.simulation.playing import play
 from tests.simulation.shrinking import shrunk
-from topologies.checkpoints import checkpointed_run, folder_lock, going_back, opening
+from topologies.checkpoints import (
+    checkpointed_run,
+    going_back,
+    moved_state,
+    paired_checkpoint,
+    rescale,
+    spark_checkpoint,
+)
+from topologies.checkpoints import checkpointed_run as opening
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
-from topologies.checkpoints.folder_lock import FolderLock
-from topologies.checkpoints.note_names import START
-from topologies.checkpoints.rescaling import move_queues, rescale
-from topologies.checkpoints.rescaling.routes import Route
-from topologies.checkpoints.spark_half import spark_files
-from topologies.checkpoints.spark_half.file_journal import FileJournal
-from topologies.checkpoints.spark_half.spark_half import SparkHalf
-from topologies.engine import micro_batch
-from topologies.engine.admission import live_events
-from topologies.engine.commit import sink_folders
-from topologies.engine.time import timed_rows
+from topologies.checkpoints.file_journal import FileJournal
+from topologies.checkpoints.moved_state import Route
+from topologies.checkpoints.paired_checkpoint import START, FolderLock
+from topologies.checkpoints.spark_checkpoint import SparkHalf
+from topologies.engine import commit, event_times, micro_batch, repeats
 from topologies.local import LocalRun
 
 Mutant = Callable[[], AbstractContextManager[Any]]
@@ -68,7 +66,7 @@ def _rewritten(owner: Any, name: str, module: ModuleType, text: str, instead: st
 def _events_at_an_end_are_between_windows() -> Iterator[None]:
     with (
         _rewritten(admission, "between_windows", admission, "last < times", "last <= times"),
-        patch.object(live_events, "between_windows", admission.between_windows),
+        patch.object(repeats, "between_windows", admission.between_windows),
     ):
         yield
 
@@ -77,14 +75,14 @@ def _events_at_an_end_are_between_windows() -> Iterator[None]:
 def _late_at_the_tolerance() -> Iterator[None]:
     with (
         _rewritten(admission, "by_arrival", admission, "times < floor", "times <= floor"),
-        patch.object(timed_rows, "by_arrival", admission.by_arrival),
+        patch.object(event_times, "by_arrival", admission.by_arrival),
     ):
         yield
 
 
 @contextmanager
 def _drafts_are_kept() -> Iterator[None]:
-    with patch.object(sink_folders, "tidy_folders", _nothing), patch.object(micro_batch, "tidy_folders", _nothing):
+    with patch.object(commit, "tidy_folders", _nothing), patch.object(micro_batch, "tidy_folders", _nothing):
         yield
 
 
@@ -204,7 +202,7 @@ def _watermark_too_far() -> AbstractContextManager[Any]:
 
 
 def _forgotten_while_moving() -> AbstractContextManager[Any]:
-    move = move_queues.move_queues
+    move = moved_state.move_queues
 
     def moved(before: Any, *rest: Any) -> Any:
         return move(before[: max(len(before) - 1, 1)], *rest)
@@ -272,10 +270,10 @@ def _own_answer_not_known() -> Iterator[None]:
 
 MUTANTS: dict[str, Mutant] = {
     "segments are not synced": lambda: patch.object(FileSegments, "sync", _nothing),
-    "files of sinks are not synced": lambda: patch.object(sink_folders, "sync_file", _nothing),
-    "documents are not synced": lambda: patch.object(sealed_folder, "sync_file", _nothing),
-    "Spark's logs are not synced": lambda: patch.object(spark_files, "sync_file", _nothing),
-    "files that a dead run has not named stay so": lambda: patch.object(sink_folders, "publish", _nothing),
+    "files of sinks are not synced": lambda: patch.object(commit, "sync_file", _nothing),
+    "documents are not synced": lambda: patch.object(sealed_files, "sync_file", _nothing),
+    "Spark's logs are not synced": lambda: patch.object(spark_checkpoint, "sync_file", _nothing),
+    "files that a dead run has not named stay so": lambda: patch.object(commit, "publish", _nothing),
     "drafts of documents are not swept": lambda: patch.object(SealedFolder, "sweep", _nothing),
     "drafts of Spark's logs are not swept": lambda: patch.object(SparkHalf, "sweep", _nothing),
     "drafts of sinks are not deleted": _drafts_are_kept,
@@ -292,24 +290,24 @@ MUTANTS: dict[str, Mutant] = {
     "a note is written before the one that it needs": _start_noted_last,
     "documents are written in place": _written_in_place,
     "the clock goes back": _clock_goes_back,
-    "folders of a checkpoint are listed as before": lambda: patch.object(folder_lock, "list_all_anew", _nothing),
-    "folders of sinks are listed as before": lambda: patch.object(sink_folders, "list_anew", _nothing),
+    "folders of a checkpoint are listed as before": lambda: patch.object(paired_checkpoint, "list_all_anew", _nothing),
+    "folders of sinks are listed as before": lambda: patch.object(commit, "list_anew", _nothing),
     "checkpoints are not locked": lambda: patch.object(FolderLock, "_take", _nothing),
     "checksums of segments are not compared": _segments_are_believed,
     "files of sinks stay when it goes back": lambda: patch.object(going_back, "_sinks", _nothing),
     "watermarks are one too far": _watermark_too_far,
     "the fastest input moves the watermark": lambda: _rewritten(
-        WaterMarkEventGenerator, "compute", watermark, "min(", "max("
+        WaterMarkEventGenerator, "compute", watermarks, "min(", "max("
     ),
     "an event at its tolerance is late": _late_at_the_tolerance,
     "an event at the end of its last window is between windows": _events_at_an_end_are_between_windows,
     "a run that has lost deletes drafts of the winner": lambda: _rewritten(
-        sink_folders, "_is_left", sink_folders, "epoch_of(base) <= epoch", "epoch_of(base) >= 0"
+        commit, "_is_left", commit, "epoch_of(base) <= epoch", "epoch_of(base) >= 0"
     ),
-    "names of documents are not synced": lambda: patch.object(sealed_folder, "sync_names", _nothing),
-    "names of segments are not synced": lambda: patch.object(file_segments, "sync_names", _nothing),
-    "names of Spark's logs are not synced": lambda: patch.object(spark_files, "sync_names", _nothing),
-    "names of sinks' files are not synced": lambda: patch.object(sink_folders, "sync_names", _nothing),
+    "names of documents are not synced": lambda: patch.object(sealed_files, "sync_names", _nothing),
+    "names of segments are not synced": lambda: patch.object(segment_files, "sync_names", _nothing),
+    "names of Spark's logs are not synced": lambda: patch.object(spark_checkpoint, "sync_names", _nothing),
+    "names of sinks' files are not synced": lambda: patch.object(commit, "sync_names", _nothing),
     "names that a dead run left are not synced": lambda: patch.object(checkpointed_run, "sync_folders_below", _nothing),
     "the queue of a task is not moved": _forgotten_while_moving,
     "events are moved to the wrong task": _moved_to_the_next_task,

@@ -8,10 +8,9 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from manager.storage.file_systems.storage_errors import during
+from manager.storage.files import during
 from topologies.checkpoints.going_back import go_back
-from topologies.checkpoints.matching_halves import check_whole
-from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint, check_whole
 
 
 class Flipped(NamedTuple):

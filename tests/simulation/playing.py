@@ -17,8 +17,8 @@ from itertools import chain
 from typing import Any
 
 from manager.accounts import ACCOUNTS
-from manager.storage.batch_keys import batch_of
-from manager.storage.segments import file_segments
+from manager.storage import segment_files
+from manager.storage.manifest import batch_of
 from tests.simulation import contents
 from tests.simulation.always import differing, rows_after
 from tests.simulation.broker import Ends
@@ -35,8 +35,8 @@ from tests.simulation.store.place import EndlessRequests, StorePlace
 from tests.simulation.world.bolts import CODE
 from tests.simulation.world.world import CannotBeBuilt, Told, World, words_of
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.checkpoints.rescaling.rescale import move_tasks
-from topologies.engine.batch.report import BatchReport
+from topologies.checkpoints.rescale import move_tasks
+from topologies.engine.report import BatchReport
 from topologies.local import LocalRun
 from windowing.errors import CheckpointError, StorageError, WindboltError
 
@@ -216,7 +216,7 @@ class _Play:
 
     def _live(self, portion: int, *, calm: bool) -> bool:
         """One process; whether it has come to the end of the input."""
-        file_segments._CHECKED.clear()
+        segment_files._CHECKED.clear()
         self.disk.start()
         self._begin_life(calm=calm)
         if not calm and self.weather.of_start(OLD_LISTINGS):
@@ -349,7 +349,7 @@ class _Play:
 
     def _calm(self) -> Outcome:
         """The same steps, in one process that nothing happens to."""
-        file_segments._CHECKED.clear()
+        segment_files._CHECKED.clear()
         with self._without_faults():
             if self.store is not None:
                 self.store.anew()

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from tests.simulation.layouts import Layouts, Tasks
 from tests.simulation.world.plan import BoltPlan
 from tests.simulation.world.world import World
+from topologies.checkpoints.movable import movable
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.checkpoints.rescaling.movable import movable
-from topologies.checkpoints.rescaling.rescale import move_tasks
+from topologies.checkpoints.rescale import move_tasks
 from windowing.errors import CheckpointError, TopologyError
 
 BY_KEY = {

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from manager.storage.batch_keys import batch_key, batch_of
+from manager.storage.manifest import batch_key, batch_of
 from tests.simulation.broker import Broker, Ends, Range, RecordJournal, ingested, limited
 from tests.simulation.executor import SimulatedExecutor
 from tests.simulation.faults import Weather
@@ -17,14 +17,12 @@ from tests.simulation.world.bolts import CODE
 from tests.simulation.world.plan import WorldPlan
 from tests.simulation.world.world import World
 from topologies.checkpoints.checkpointed_run import IngestRows
-from topologies.engine.batch.context import Context
-from topologies.engine.batch.executor import InProcess
-from topologies.engine.batch.plan import BatchPlan
-from topologies.engine.work.output import Output
+from topologies.engine.batch import BatchPlan, Context, InProcess
+from topologies.engine.work import Output
+from topologies.graph.topology import Topology
 from topologies.io.file_spout import FoundFile
 from topologies.local import LocalRun
 from topologies.run.options import RunOptions
-from topologies.topology import Topology
 
 
 class Step(NamedTuple):

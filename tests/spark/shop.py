@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 
 from tests.spark.tools import Trap
 from topologies import TopologyBuilder, sinks, spouts
+from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink, Sink
-from topologies.topology import Topology
 from windowing import BatchBolt, Bolt, StatefulWindowedBolt, Tuple, TupleWindow, WindowedBolt, seconds
-from windowing.bolts.bolt_state import StateType
-from windowing.data.returned_rows import EmittedRows
+from windowing.bolts.bolt import StateType
+from windowing.schema import EmittedRows
 
 SCHEMA = "user string, amount double, ts timestamp"
 _START = datetime(2024, 5, 1, 12, tzinfo=UTC)

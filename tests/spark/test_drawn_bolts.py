@@ -9,7 +9,7 @@ from tests.combinations_page import SEED
 from tests.helpers.examples import share
 from tests.oracles.interpreter.holding import FIXED, case, compared
 from tests.oracles.interpreter.replayed import answer
-from topologies.scenarios.schema.scenario_files import read_scenario
+from topologies.scenarios.scenario_model import read_scenario
 from topologies.spark.spark_replay import replay_on_spark
 
 

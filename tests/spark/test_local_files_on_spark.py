@@ -17,8 +17,8 @@ from tests.helpers.examples import sampled
 from tests.helpers.places import ROOT
 from tests.spark.shop import shop_in_memory, write_orders
 from tests.spark.tools import run
-from topologies.spark.jvm import local_files
-from topologies.spark.jvm.local_files import without_programs
+from topologies.spark.jvm import java
+from topologies.spark.jvm.java import without_programs
 
 pytestmark = pytest.mark.usefixtures("spark")
 FEW, MANY = 2, 7
@@ -157,7 +157,7 @@ def test_where_they_cannot_be_had_nothing_changes(
         conf.set("fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
     else:
         (tmp_path / "LocalFiles.java").write_text("public class LocalFiles {")
-        monkeypatch.setattr(local_files, "_SOURCE", tmp_path / "LocalFiles.java")
+        monkeypatch.setattr(java, "_SOURCE", tmp_path / "LocalFiles.java")
     try:
         with without_programs(spark):
             assert given_out(spark) == usual

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from tests.helpers.examples import sampled
 from tests.spark.tools import run
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
-from topologies.compose.needed_columns import with_needed_columns
-from topologies.run.advice import AdviceLimits, advice_on
-from topologies.topology import Topology
+from topologies.graph.declarations import with_needed_columns
+from topologies.graph.topology import Topology
+from topologies.run.summary import AdviceLimits, advice_on
 from windowing import TupleWindow, WindowedBolt, seconds
 
 COLUMNS = "ts timestamp, user string, amount double, note string, extra string"

@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 from tests.helpers.telemetry import telemetry
 from tests.spark.tools import run
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.batch.report import BatchReport
-from topologies.engine.phases import PHASES
+from topologies.engine.micro_batch import PHASES
+from topologies.engine.report import BatchReport
 from windowing import TupleWindow, WindowedBolt
-from windowing.data.returned_rows import EmittedRows
+from windowing.schema import EmittedRows
 
 CONTEXT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

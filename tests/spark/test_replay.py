@@ -14,11 +14,11 @@ from tests.helpers.scenario_files import scenarios_in
 from tests.topologies.examples.test_policies import RULES, scenario_of
 from topologies import TopologyBuilder, replay, sinks, spouts
 from topologies.scenarios.picture.svg import svg
-from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.schema.scenario_model import Scenario
+from topologies.scenarios.replay import replay_locally
+from topologies.scenarios.scenario_model import Scenario
 from topologies.spark.spark_replay import replay_on_spark
 from windowing import TupleWindow, WindowedBolt
-from windowing.data.returned_rows import EmittedRows
+from windowing.schema import EmittedRows
 
 LONGEST = 60
 """Steps of the Storm cases chosen: one query runs them all side by side, a micro-batch per tick."""

@@ -25,11 +25,11 @@ from tests.spark.shop import (
 )
 from tests.spark.tools import at_phase, in_order, memory_rows, run, run_until
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
+from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
-from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt, seconds
-from windowing.data.returned_rows import EmittedRows
 from windowing.errors import BoltError, ConfigError, DataError
+from windowing.schema import EmittedRows
 
 pytestmark = pytest.mark.usefixtures("spark")
 

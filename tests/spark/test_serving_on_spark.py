@@ -15,13 +15,13 @@ from tests.spark.shop import shop_in_memory
 from tests.spark.tools import run
 from tests.topologies.page.shown import state
 from tests.topologies.page.shown import why as ask_why
-from topologies.engine.batch.report import BatchReport
-from topologies.metrics import run_metrics
-from topologies.metrics.source_lag import records_behind
-from topologies.run.observer import SourceLag
+from topologies.checkpoints.blocking_inputs import WhyReason
+from topologies.checkpoints.why import why
+from topologies.engine.report import BatchReport
+from topologies.run import run_metrics
+from topologies.run.attempts import SourceLag
+from topologies.run.run_metrics import records_behind
 from topologies.run.summary import Summary
-from topologies.why_waiting.why import why
-from topologies.why_waiting.why_answer import WhyReason
 
 
 def test_a_run_serves_what_its_report_says(spark: SparkSession, orders: Path, tmp_path: Path) -> None:

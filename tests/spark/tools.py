@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 import topologies.spark.jvm.session
 from manager.storage.checkpoint import FileCheckpoint
 from tests.helpers.java_classes import QUICK
+from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
 from topologies.spark.jvm.session import open_session
 from topologies.spark.runner import SparkRun, run_on_spark
-from topologies.topology import Topology
 
 _LOG = Path(topologies.spark.jvm.session.__file__).with_name("log4j2.properties")
 CONF = {

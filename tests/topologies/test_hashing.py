@@ -16,12 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.keyed.held import Held
-from manager.keyed.held_segments import KEY_COLUMN
+from manager.keyed.retained_events import KEY_COLUMN, Held
 from tests.helpers.examples import examples
-from topologies.graph.fields_hash import hash_rows
-from topologies.graph.groupings import FieldsGrouping
-from topologies.graph.key_codes import KeyCodes
+from topologies.graph.groupings import FieldsGrouping, KeyCodes, hash_rows
 
 MASK = (1 << 64) - 1
 
@@ -156,7 +153,7 @@ def test_values_are_spread_over_the_tasks(values: pa.Array, tasks: int) -> None:
 
 def test_another_process_gives_the_same() -> None:
     code = (
-        "import pyarrow as pa; from topologies.graph.fields_hash import hash_rows; "
+        "import pyarrow as pa; from topologies.graph.groupings import hash_rows; "
         "print([int(h) for h in hash_rows(pa.table({'a': ['x', 'y', None], 'b': [1.5, None, 2.0]}), ['a', 'b'])])"
     )
     here = hashes(pa.array(["x", "y", None]), pa.array([1.5, None, 2.0]))

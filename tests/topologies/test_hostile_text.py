@@ -16,18 +16,18 @@ import pytest
 
 from tests.topologies.spark.test_pool import context, load, topology
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
-from topologies.checkpoints.opening import open_checkpoint
+from topologies.checkpoints.checkpointed_run import open_checkpoint
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.cli.terminal.failing import in_words
+from topologies.cli.consoles import in_words
 from topologies.io.formats import file_format, write_table
-from topologies.io.formats.split import FileSplit
+from topologies.io.formats.event_files import FileSplit
 from topologies.spark.workers.processes import WorkerPool
 from windowing import AggregateBolt, Bolt, ConfigError, StatefulWindowedBolt, WindboltError, WindowedBolt
 from windowing.aggregates import first, last
 from windowing.aggregates import max as most
 from windowing.aggregates import min as least
-from windowing.data.printable import cut, error_text, printable
 from windowing.errors import BoltError
+from windowing.reprs import cut, error_text, printable
 
 NASTY = "\x1b[2Jgone\r\nfaked: line\x9b31m \u202eevil \ud800 [red]markup[/red]"
 SHOWN = "\\x1b[2Jgone\\r\\nfaked: line\\x9b31m \\u202eevil \\ud800 [red]markup[/red]"

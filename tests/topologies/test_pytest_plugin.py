@@ -168,7 +168,7 @@ def test_what_a_bolt_prints_is_shown_with_the_failure(pytester: pytest.Pytester)
 def test_on_spark_all_selected_scenarios_are_one_call(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(
         "import sys, types\n"
-        "from topologies.scenarios.run.replay import replay_locally\n"
+        "from topologies.scenarios.replay import replay_locally\n"
         "def replay_on_spark(scenarios, topology=None):\n"
         "    with open('calls', 'a') as file:\n"
         "        print(*[each.name for each in scenarios], file=file)\n"

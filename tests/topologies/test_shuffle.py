@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from windowing import TupleWindow, WindowedBolt
-from windowing.data.returned_rows import EmittedRows
+from windowing.schema import EmittedRows
 
 
 class Ends(WindowedBolt):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.places import ROOT
-from windowing.suggestions import did_you_mean, did_you_mean_column, nearest
+from windowing.errors import did_you_mean, did_you_mean_column, nearest
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_nobody_else_looks_for_names() -> None:
         path for root in ("windowing", "policies", "manager", "topologies") for path in (ROOT / root).rglob("*.py")
     ]
     assert {path.relative_to(ROOT) for path in files if "difflib" in imported(path)} == {
-        Path("windowing/suggestions.py"),
-        Path("topologies/testing/policy_picture.py"),  # lays windows side by side, and looks for no name
+        Path("windowing/errors.py"),
+        Path("topologies/testing/policy_runs.py"),  # lays windows side by side, and looks for no name
     }
 
 

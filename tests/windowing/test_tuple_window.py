@@ -18,7 +18,7 @@ from policies import (
 )
 from windbolt.testing import make_window, run_bolt
 from windowing import BoltError, ConfigError, Count, Events, Tuple, TupleWindow, WindowBatch, WindowedBolt, micros
-from windowing.time.timestamps import FOREVER
+from windowing.timestamps import FOREVER
 
 STREAMS = ("clicks", "orders")
 USERS = ["b", "a", None, "b", "a", "c"]

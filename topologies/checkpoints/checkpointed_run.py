@@ -1,56 +1,233 @@
-"""A run on a checkpoint, whoever cuts its batches and runs their tasks."""
+"""A run on a checkpoint, whoever cuts its batches and runs their tasks: opened, noted and cleaned up."""
 
 from __future__ import annotations
 
+import filecmp
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Mapping, Sequence
-from contextlib import ExitStack
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from types import TracebackType
 from typing import Any, ClassVar, Self
 
-from manager.storage.batch_keys import batch_in_words, batch_key
-from manager.storage.checkpoint import FileCheckpoint
-from manager.storage.file_systems.files import sync_folders_below
-from manager.storage.file_systems.storage_errors import during
-from topologies.checkpoints.claiming import telling_who_took_over
-from topologies.checkpoints.memory import as_files
-from topologies.checkpoints.moved_input import follow_moved_input
-from topologies.checkpoints.notes.runs_note import RunNote, noted_run
-from topologies.checkpoints.opening import open_checkpoint
-from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.checkpoints.pulled_files import PulledFiles
-from topologies.checkpoints.rescaling.rescale import rescale_for
-from topologies.checkpoints.spark_half.source_log import Partitions, SourceLog
-from topologies.checkpoints.topology_fit.adding_columns import add_columns
-from topologies.checkpoints.unfinished import check_beginning_complete
-from topologies.checkpoints.way_back import naming_a_way_back
-from topologies.compose.needed_columns import with_needed_columns
-from topologies.engine.batch.context import Context
-from topologies.engine.batch.executor import RunExecutor
-from topologies.engine.batch.plan import BatchPlan, TimeAdvance
-from topologies.engine.batch.report import BatchReport
-from topologies.engine.commit.claims import Claims
-from topologies.engine.commit.frames import Frames
+import pyarrow.fs as pafs
+
+from manager.storage.checkpoint import KEPT_BATCHES, FileCheckpoint
+from manager.storage.files import as_storage_error, during, make_private, sync_folders_below
+from manager.storage.manifest import Manifest, batch_in_words, batch_key
+from topologies.checkpoints.file_journal import follow_moved_input
+from topologies.checkpoints.movable import note_movable
+from topologies.checkpoints.notes import RunNote, note_sinks, note_timing, noted_run
+from topologies.checkpoints.paired_checkpoint import (
+    START,
+    TOPOLOGY,
+    PairedCheckpoint,
+    check_beginning_complete,
+    check_halves,
+    check_unclaimed,
+    claimed,
+    naming_a_way_back,
+    telling_who_took_over,
+)
+from topologies.checkpoints.pulled_files import PulledFiles, pulled_rows
+from topologies.checkpoints.rescale import rescale_for
+from topologies.checkpoints.spark_checkpoint import Partitions, SourceLog
+from topologies.checkpoints.topology_fit import add_columns, check_fit, check_start, check_topology, fingerprint
+from topologies.engine.batch import BatchPlan, Context, RunExecutor, TimeAdvance
+from topologies.engine.commit import Claims, Frames
+from topologies.engine.event_times import FirstOutput
 from topologies.engine.micro_batch import MicroBatch
-from topologies.engine.time.first_output import FirstOutput
-from topologies.engine.work.output import Output
-from topologies.io.file_spout import FileSpout
+from topologies.engine.report import BatchReport
+from topologies.engine.source_splits import Death, file_splits, refuse_unnameable, unnameable
+from topologies.engine.work import Output
+from topologies.graph.declarations import with_needed_columns
+from topologies.graph.topology import Topology
+from topologies.io.file_spout import FileSpout, KeptRows, WatchedFiles
+from topologies.io.formats import file_format, write_table
+from topologies.io.paths import literal
 from topologies.io.pulled import PulledRows, PulledSpout
-from topologies.io.watched_files import WatchedFiles
-from topologies.metrics.source_lag import files_behind
-from topologies.run.advice import advice_on
-from topologies.run.attempts import Attempts
-from topologies.run.bolt_totals import BoltTotals
+from topologies.io.spouts import MemorySpout
+from topologies.run.attempts import NOBODY, Attempts, Observers, SourceLag
 from topologies.run.clock import system_clock
-from topologies.run.closes_at_end import closes
-from topologies.run.engine import Engine
-from topologies.run.observer import NOBODY, Observers, SourceLag
-from topologies.run.options import RunOptions
-from topologies.run.summary import Summary
-from topologies.sources.deaths import Death
-from topologies.sources.splits import file_splits
-from topologies.sources.unnameable import refuse_unnameable, unnameable
-from topologies.topology import Topology
+from topologies.run.options import Engine, RunOptions, closes
+from topologies.run.run_metrics import files_behind
+from topologies.run.summary import BoltTotals, Summary, advice_on
+from windowing.errors import ConfigError
+
+# Opens a checkpoint for a run: its halves and its topology are checked, and what is new is noted.
+
+
+@dataclass(frozen=True)
+class OpenCheckpoint:
+    """A checkpoint that a run has."""
+
+    files: FileCheckpoint
+    """Our half."""
+    first_output: int | None
+    """Where the run that made it started, in microseconds, if that was at the time of an output."""
+
+
+def open_checkpoint(
+    halves: PairedCheckpoint,
+    topology: Topology,
+    first_output: int | None = None,
+    keep: int = KEPT_BATCHES,
+    attempts: Attempts | None = None,
+) -> OpenCheckpoint:
+    """CheckpointError, with what to do, where the halves do not fit each other, the topology or the start.
+
+    Where no lock keeps others off, a run that has it loses it to this one; but a further attempt of a run that had it
+    takes it from no other run. ``first_output``: where the run is to start; None: at its input, or where the run before
+    it did. ``keep``: so many of the last batches are kept.
+    """
+    is_new = halves.uri is None and not halves.has_our_half
+    with naming_a_way_back(halves):
+        manifest = _check_unclaimed(halves, topology, first_output)
+        files = claimed(halves, attempts or Attempts(), keep)
+        with telling_who_took_over(files):
+            if halves.uri is not None:
+                manifest = check_halves(halves)
+            opened = OpenCheckpoint(files, _noted(halves, files, topology, first_output))
+            _note_for_others(halves, topology, manifest)
+    if is_new:
+        make_halves(halves)
+    return opened
+
+
+def _check_unclaimed(halves: PairedCheckpoint, topology: Topology, first_output: int | None) -> Manifest | None:
+    """Nothing has been written when this refuses. Where no lock keeps others off, a run in progress loses the
+    checkpoint only to one that fits."""
+    manifest = check_unclaimed(halves)
+    if halves.uri is not None:
+        check_fit(halves, topology, first_output)
+    return manifest
+
+
+def _noted(halves: PairedCheckpoint, files: FileCheckpoint, topology: Topology, first_output: int | None) -> int | None:
+    """Where the run that made the checkpoint started. This run is noted in a new one, and compared with an old one."""
+    files.latest()
+    note = files.read_note(TOPOLOGY)
+    if note is None:
+        files.write_note(START, {"first_output": first_output})  # first: where the other is, this is
+        files.write_note(TOPOLOGY, fingerprint(topology))
+        return first_output
+    check_topology(halves, topology, note)
+    began: int | None = (files.read_note(START) or {})["first_output"]
+    check_start(halves, began, first_output)
+    return began
+
+
+def _note_for_others(halves: PairedCheckpoint, topology: Topology, manifest: Manifest | None) -> None:
+    """What those want to know who look at the checkpoint later; no run depends on it."""
+    note_timing(halves.files, topology)
+    note_movable(halves.files, topology)
+    note_sinks(halves.files, topology, -1 if manifest is None else manifest.batch)
+
+
+def make_halves(halves: PairedCheckpoint) -> None:
+    """Make the folders of a new checkpoint on this machine: nobody else comes past them, whatever the files in them
+    allow."""
+    for half in ("windbolt", "spark"):
+        with as_storage_error(f"{halves.root}/{half}", "made"):
+            os.makedirs(f"{halves.root}/{half}", exist_ok=True)
+            os.chmod(f"{halves.root}/{half}", 0o700)
+
+
+# Spouts of runs with a checkpoint whose rows are kept there, in files of which each is a micro-batch.
+
+
+_FIRST_NS = 1_000_000_000_000_000_000
+_STEP_NS = 1_000_000  # Spark orders files by the millisecond of their last change
+
+
+def as_files(topology: Topology, checkpoint: str) -> Topology:
+    """The topology with its in-memory spouts, and those that users have written, replaced by spouts of files that hold
+    the same batches."""
+    spouts = dict(topology.spouts)
+    for name, node in topology.spouts.items():
+        if isinstance(node.spout, PulledSpout):
+            spouts[name] = replace(node, spout=pulled_rows(name, node.spout, checkpoint))
+        if isinstance(node.spout, MemorySpout):
+            if "://" in checkpoint:
+                raise ConfigError(
+                    f"spout {name!r} is in memory, and the checkpoint {checkpoint!r} is not on this machine",
+                    do="use a file spout, or a local checkpoint",
+                )
+            folder = os.path.join(os.path.abspath(checkpoint), "memory", name)
+            _write(node.spout, folder)
+            files = KeptRows(
+                (literal(folder),),
+                declared=node.spout.declared,
+                format=file_format("arrow"),
+                files_per_batch=1,
+                on_change="ignore",
+                defaults=node.spout.defaults,
+            )
+            spouts[name] = replace(node, spout=files)
+    return replace(topology, spouts=spouts)
+
+
+def _write(spout: MemorySpout, folder: str) -> None:
+    with as_storage_error(folder, "made"):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    for number, table in enumerate(spout.tables()):
+        path = os.path.join(folder, f"{number:08d}.arrow")
+        draft = os.path.join(folder, f".{number:08d}.arrow")
+        with as_storage_error(path, "written"):
+            make_private(draft)
+            write_table(pafs.LocalFileSystem(), draft, table, file_format("arrow"))
+            if os.path.exists(path) and filecmp.cmp(path, draft, shallow=False):
+                os.remove(draft)
+                continue
+            moment = _FIRST_NS + number * _STEP_NS  # the same again where a file is damaged, so that it is no new one
+            os.utime(draft, ns=(moment, moment))
+            os.rename(draft, path)
+
+
+# Deletes what a batch has made superfluous while the engine works on what lies between two batches.
+
+
+class Cleaning:
+    """Calls a function in a thread of its own, once after each batch.
+
+    Deleting waits for the disk, and uses hardly any of the processor. Whoever touches the checkpoint calls ``wait``
+    first. The block is left when nothing is being deleted any more; after it nothing is, and the next run deletes what
+    is left.
+    """
+
+    def __init__(self, clean: Callable[[], None]) -> None:
+        self._clean = clean
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="windbolt-cleaning")
+        self._running: Future[None] | None = None
+
+    def begin(self) -> None:
+        """Start deleting."""
+        self.wait()
+        with suppress(RuntimeError):  # the block has been left, by an error, while a batch was on its way
+            self._running = self._thread.submit(self._clean)
+
+    def wait(self) -> None:
+        """Wait until it is done; raises what it raised."""
+        running, self._running = self._running, None
+        if running is not None:
+            running.result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._thread.shutdown()  # the checkpoint may be another run's afterwards
+        if error is None:
+            self.wait()
+
+
+# A run on a checkpoint, whoever cuts its batches and runs their tasks.
+
 
 IngestRows = Callable[[int, Mapping[str, Partitions]], Callable[[Context], list[Output]] | None]
 """What ingests the rows of a batch that are in no files: by the number of splits, and the partitions that there are."""

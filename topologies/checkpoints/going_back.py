@@ -1,19 +1,21 @@
-"""Going back to an earlier batch: what came after it is set aside, in both halves of the checkpoint and at sinks.
-
-Nothing is deleted. A note says that it has begun, and is deleted last: while it is there no run begins, and to go back
-again does what is left to do. So it may be interrupted anywhere.
-"""
+"""A checkpoint inspected, gone back to an earlier batch, and reset for some of its bolts."""
 
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import pyarrow.fs as pafs
 
-from manager.storage.batch_keys import batch_name, batch_of
-from manager.storage.file_systems.files import (
+from manager.accounts import Accounts
+from manager.storage.checkpoint import FileCheckpoint, kept_batches, read_manifest, read_note, read_plan
+from manager.storage.files import (
+    UNREADABLE,
     delete_folder,
+    during,
     is_there,
     list_anew,
     make_folder,
@@ -21,19 +23,229 @@ from manager.storage.file_systems.files import (
     sync_folders_below,
     sync_names,
 )
-from manager.storage.file_systems.storage_errors import UNREADABLE, during
-from manager.storage.verified_reads import kept_batches
-from topologies.checkpoints.claiming import claim_back_to
-from topologies.checkpoints.matching_halves import check_whole
-from topologies.checkpoints.note_names import GOING_BACK
-from topologies.checkpoints.notes.sinks_note import SINKS, SinkNote, read_sinks
-from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
-from topologies.checkpoints.spark_half.spark_files import write_spark_file
-from topologies.checkpoints.unfinished import back_to_command, check_beginning_complete
-from topologies.checkpoints.way_back import whole_batches
-from topologies.engine.commit.sink_folders import batch_of_file, later_files
+from manager.storage.manifest import BoltState, BoltTaskState, Manifest, TaskState, batch_key, batch_name, batch_of
+from manager.storage.segment_files import FileSegments
+from topologies.checkpoints.movable import note_movable
+from topologies.checkpoints.notes import SINKS, SinkNote, note_timing, read_sinks
+from topologies.checkpoints.paired_checkpoint import (
+    GOING_BACK,
+    RESETTING,
+    START,
+    START_OVER,
+    TOPOLOGY,
+    PairedCheckpoint,
+    advice,
+    back_to_command,
+    check_beginning_complete,
+    check_halves,
+    check_unclaimed,
+    check_whole,
+    claim_back_to,
+    claimed,
+    keeping_runs_off,
+    naming_a_way_back,
+    telling_who_took_over,
+    whole_batches,
+)
+from topologies.checkpoints.spark_checkpoint import write_spark_file
+from topologies.checkpoints.topology_fit import differences, fingerprint, without_bolts
+from topologies.engine.commit import batch_of_file, later_files, next_batches, refuse_later
+from topologies.engine.fire.task_families import family_of
+from topologies.graph.graph import WindowedNode
+from topologies.graph.topology import Topology
 from topologies.io.paths import locate
-from windowing.errors import CheckpointError
+from windowing.errors import CheckpointError, ConfigError, WindboltError, did_you_mean
+from windowing.timestamps import show
+
+# A checkpoint, looked through: what is in it, and whether every file is what was written.
+
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class BatchLook:
+    """The state after one batch."""
+
+    name: str
+    """``7``, or ``7-close`` for the closing after batch 7."""
+    manifest: Manifest | None
+    """None where it is damaged."""
+    sections: int = 0
+    """How many sections of segments hold it."""
+    size: int = 0
+    """Their bytes."""
+    trouble: str = ""
+    """Why it cannot be gone back to; empty where it can."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON."""
+        found = self.manifest
+        return {
+            "batch": self.name,
+            "whole": not self.trouble,
+            "trouble": self.trouble or None,
+            "clock": None if found is None or found.clock is None else show(found.clock),
+            "sections": self.sections,
+            "bytes": self.size,
+            "bolts": {} if found is None else {name: _bolt(bolt) for name, bolt in found.bolts.items()},
+            "spouts": {} if found is None else found.spouts,
+        }
+
+
+@dataclass
+class CheckpointLook:
+    """What is in a checkpoint."""
+
+    path: str
+    topology: str | None = None
+    query: str | None = None
+    """The id of the query, which both halves name."""
+    spark_batches: tuple[int, int] | None = None
+    """The last batch that is planned in Spark's half, and the last that is done there; -1 for none."""
+    size: int = 0
+    """The bytes of all its files."""
+    batches: list[BatchLook] = field(default_factory=list)
+    """Those that are kept, the last one last."""
+    planned: list[str] = field(default_factory=list)
+    """Batches that have been begun, and not committed."""
+    sinks: list[dict[str, Any]] = field(default_factory=list)
+    damage: list[tuple[str, str]] = field(default_factory=list)
+    """What is damaged, and why that is known."""
+    refused: str = ""
+    """Why the next run will not continue; empty where it will."""
+    advice: str = ""
+    """What to do about that."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return {
+            "checkpoint": self.path,
+            "topology": self.topology,
+            "query": self.query,
+            "spark": self.spark_batches and dict(zip(("planned", "done"), self.spark_batches, strict=True)),
+            "bytes": self.size,
+            "batches": [batch.to_json() for batch in self.batches],
+            "planned": self.planned,
+            "sinks": self.sinks,
+            "damage": [{"what": what, "why": why} for what, why in self.damage],
+            "goes_on": not self.refused,
+            "refused": self.refused or None,
+            "do": self.advice or None,
+        }
+
+
+def inspect(halves: PairedCheckpoint) -> CheckpointLook:
+    """Read and check every file of a checkpoint; nothing is changed."""
+    return _Inspection(halves).look
+
+
+class _Inspection:
+    def __init__(self, halves: PairedCheckpoint) -> None:
+        self.halves, self.look = halves, CheckpointLook(halves.path)
+        self.segments = FileSegments(f"{halves.files.root}/segments", halves.uri)
+        self.look.size = sum(entry.size or 0 for entry in self._all_files())
+        self._notes()
+        self._batches()
+        self._plans()
+        self._spark()
+        try:
+            self._would_go_on()
+        except UNREADABLE as error:
+            self.look.refused, self.look.advice = _words(error), error.do or advice(halves)
+
+    def _notes(self) -> None:
+        look, files = self.look, self.halves.files
+        note = self._tried(lambda: files.read(TOPOLOGY))
+        look.topology = None if note is None else note["name"]
+        for name in (START, GOING_BACK):
+            self._tried(lambda name=name: files.read(name))  # type: ignore[misc]
+        look.sinks = self._tried(lambda: read_sinks(files)) or []
+        look.query = self._tried(self.halves.spark_half.query)
+
+    def _batches(self) -> None:
+        for key in kept_batches(self.halves.files):
+            manifest = self._tried(lambda key=key: read_manifest(self.halves.files, key))  # type: ignore[misc]
+            refs = {} if manifest is None else {(ref.segment, ref.offset): ref for ref in manifest.refs()}
+            for ref in refs.values():
+                self._tried(lambda ref=ref: self.segments.check(ref))  # type: ignore[misc]
+            trouble = ""
+            try:
+                check_whole(self.halves, key)
+            except UNREADABLE as error:
+                trouble = _words(error)
+            size = sum(ref.length for ref in refs.values())
+            self.look.batches.append(BatchLook(batch_name(key), manifest, len(refs), size, trouble))
+
+    def _plans(self) -> None:
+        files, done = self.halves.files, set(self.halves.files.names("manifests"))
+        for key in files.names("plans"):
+            self._tried(lambda key=key: read_plan(files, key))  # type: ignore[misc]
+            if key not in done:
+                self.look.planned.append(batch_name(key))
+
+    def _spark(self) -> None:
+        spark = self.halves.spark_half
+        planned, committed = spark.offsets(), spark.commits()
+        if planned or committed:
+            self.look.spark_batches = (max(planned, default=-1), max(committed, default=-1))
+        for folder in ("", "offsets", "commits", *(f"sources/{name}" for name in spark.names("sources"))):
+            for name in spark.summed(folder):
+                self._tried(lambda name=name: spark.read(name))  # type: ignore[misc]
+        last = self.halves.files.names("manifests")[-1:]
+        self._tried(lambda: spark.check(int(last[0].removesuffix("-close")) if last else -1))
+
+    def _would_go_on(self) -> None:
+        """Raise what a run would be refused with, as far as that does not depend on its topology."""
+        halves, keys = self.halves, self.halves.files.names("manifests")
+        manifest = check_halves(halves)
+        if manifest is not None:
+            for ref in manifest.refs():
+                self.segments.check(ref)
+        last = keys[-1] if keys else batch_key(-1, True)
+        for key in next_batches(last):
+            read_plan(halves.files, key)
+        for sink in self.look.sinks if keys else ():
+            if sink["kind"] == "files" and "until" not in sink:
+                filesystem, folder, _ = locate(sink["folder"])
+                refuse_later(sink["name"], filesystem, folder, last, lambda key: halves.files.has(f"plans/{key}"))
+
+    def _tried(self, read: Callable[[], Found]) -> Found | None:
+        """What is read; None, and its damage noted, where that fails."""
+        try:
+            return read()
+        except UNREADABLE as error:
+            if (error.what, error.why) not in self.look.damage:
+                self.look.damage.append((error.what, error.why))
+            return None
+
+    def _all_files(self) -> list[pafs.FileInfo]:
+        found: list[pafs.FileInfo] = []
+        for half in ("spark", "windbolt"):
+            selector = pafs.FileSelector(f"{self.halves.root}/{half}", recursive=True, allow_not_found=True)
+            with suppress(OSError):
+                found.extend(self.halves.filesystem.get_file_info(selector))
+        return [entry for entry in found if entry.type == pafs.FileType.File]
+
+
+def _bolt(bolt: BoltState) -> dict[str, Any]:
+    watermark = bolt.watermark.current
+    return {
+        "watermark": None if watermark is None else show(watermark),
+        "accounts": bolt.accounts.totals(sum(bolt.pending)),
+        "windows": bolt.fired,
+        "counters": bolt.counters,
+    }
+
+
+def _words(error: WindboltError) -> str:
+    return f"{error.what}: {error.why}" if error.why else error.what
+
+
+# Going back to an earlier batch: what came after it is set aside, in both halves of the checkpoint and at sinks.
+#
+# Nothing is deleted. A note says that it has begun, and is deleted last: while it is there no run begins, and to go
+# back again does what is left to do. So it may be interrupted anywhere.
 
 
 @dataclass
@@ -198,3 +410,134 @@ def _move(filesystem: pafs.FileSystem, source: str, target: str, done: Rollback)
     make_folder(filesystem, target.rsplit("/", 1)[0])
     move(filesystem, source, target)
     done.moved += 1
+
+
+# Bolts of a checkpoint start over, by another topology; the rest continues.
+#
+# On this machine the state of several bolts and the note about the topology cannot be replaced in one step. A note
+# says that it has begun, and is deleted last: while it is there no run begins, and to reset again does what is left to
+# do. Elsewhere one turn replaces both.
+
+
+@dataclass
+class Reset:
+    """What a reset has done."""
+
+    batch: str | None
+    """The batch after which this is the state; None where none has been committed yet."""
+    discarded: dict[str, int] = field(default_factory=dict)
+    """Per bolt that starts over, or is gone: its events that were in no window yet. They are purged now."""
+
+
+def reset_bolts(halves: PairedCheckpoint, names: Collection[str], topology: Topology) -> Reset:
+    """Let bolts start over after the last batch of a checkpoint, which the caller has locked.
+
+    ``topology`` is the one to continue with: what differs in it from the checkpoint's must be of the bolts that are
+    named, which may be new or gone, or columns of spouts that only these read. ConfigError or CheckpointError, before
+    anything is written, where that is not so.
+    """
+    with naming_a_way_back(halves):
+        manifest = _look(halves, names, topology, check_unclaimed)
+        checkpoint = claimed(halves, "windbolt reset")
+        with telling_who_took_over(checkpoint):
+            if halves.uri is not None:
+                manifest = _look(halves, names, topology, check_halves)
+            with during("letting bolts start over", "reset them once more; until then no run begins"):
+                return _reset(halves, checkpoint, names, manifest, topology)
+
+
+def _look(
+    halves: PairedCheckpoint,
+    names: Collection[str],
+    topology: Topology,
+    check: Callable[..., Manifest | None],
+) -> Manifest | None:
+    """The last manifest; ConfigError or CheckpointError where the bolts cannot start over."""
+    with during("looking at what is to start over", "nothing was changed"):
+        manifest = check(halves, resetting=True)
+        known = read_note(halves.files, TOPOLOGY)
+    now = fingerprint(topology)
+    if known is None:
+        raise CheckpointError(
+            f"checkpoint {halves.path!r} holds nothing yet", why="no run has begun on it", do="run the topology on it"
+        )
+    _check_names(names, known, now)
+    _check_rest(halves, names, known, now, topology)
+    return manifest
+
+
+def _reset(
+    halves: PairedCheckpoint,
+    checkpoint: FileCheckpoint,
+    names: Collection[str],
+    manifest: Manifest | None,
+    topology: Topology,
+) -> Reset:
+    done = Reset(None if manifest is None else batch_name(batch_key(manifest.batch, manifest.closing)))
+    after = None if manifest is None else Manifest.from_values(manifest.to_values())
+    if after is not None:
+        for name in names:
+            before = after.bolts.pop(name, None)
+            done.discarded[name] = 0 if before is None else sum(before.pending)
+            if name in topology.windowed:
+                after.bolts[name] = _started_over(topology.windowed[name], before)
+        after.bolts = {name: after.bolts[name] for name in topology.windowed}
+    with keeping_runs_off(halves, RESETTING, {"bolts": sorted(names)}):
+        # The bolts of earlier batches have states of the topology as it was.
+        checkpoint.replace(after, {TOPOLOGY: fingerprint(topology)}, alone=True)
+        note_timing(halves.files, topology)
+        note_movable(halves.files, topology)
+    return done
+
+
+def _started_over(node: WindowedNode, before: BoltState | None) -> BoltState:
+    """A bolt before its first event, except for what has been counted: that never goes back."""
+    tasks = [TaskState(family_of(node).fresh()) for _ in range(node.parallelism)]
+    if before is None:
+        return BoltState(Accounts(node.streams), tasks)
+    counted = before.accounts.of_streams(before.pending)
+    for counts in counted.values():
+        counts["purged"] += counts.pop("pending")
+    columns = next(iter(counted.values()), {})
+    now = {name: [counted.get(stream, {}).get(name, 0) for stream in node.streams] for name in columns}
+    total = BoltTaskState()
+    for task in before.tasks:
+        total = total.plus(task.bolt)
+    tasks[0] = replace(tasks[0], bolt=replace(total, user={}, shown={}, needed_until=None))
+    return BoltState(Accounts(node.streams, now), tasks)
+
+
+def _check_names(names: Collection[str], known: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    there = {**known["bolts"], **now["bolts"]}
+    for name in names:
+        if name not in there:
+            raise ConfigError(
+                f"there is no windowed bolt {name!r}{did_you_mean(name, there)}",
+                why=f"the checkpoint and the topology have {', '.join(there) or 'none'}; others keep nothing",
+                do="name one of these",
+            )
+
+
+def _check_rest(
+    halves: PairedCheckpoint,
+    names: Collection[str],
+    known: Mapping[str, Any],
+    now: Mapping[str, Any],
+    topology: Topology,
+) -> None:
+    """CheckpointError where something else differs than the bolts named."""
+    before, after = (without_bolts(note, names) for note in (known, now))
+    changed = differences(before, after)
+    heartbeat = topology.needs_heartbeat
+    beats = halves.spark_half.has_heartbeat(len(now["spouts"]))
+    if not changed and beats is not None and beats != heartbeat:
+        changed = [
+            "windows follow the clock now, and none did before" if heartbeat else "no window follows the clock any more"
+        ]
+    if changed:
+        raise CheckpointError(
+            f"checkpoint {halves.path!r} cannot continue with this topology:\n"
+            + "\n".join(f"  - {each}" for each in changed),
+            why=f"only {', '.join(map(repr, names))} may differ; all else continues with what it has",
+            do=f"name the other bolts too, leave the rest as it was, or {START_OVER}",
+        )

@@ -1,22 +1,136 @@
-"""A checkpoint folder: where it is, and its two halves, Spark's and ours."""
+"""A checkpoint folder: where it is, who has it, and whether its two halves, Spark's and ours, belong together."""
 
 from __future__ import annotations
 
+import fcntl
+import os
+import shlex
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import IO, Any
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 
-from manager.outside.place_names import hadoop_name
-from manager.outside.transient import is_transient
-from manager.storage.file_systems.files import is_there
-from manager.storage.file_systems.storage_errors import system_reason
-from manager.storage.sealed_folder import SealedFolder
-from topologies.checkpoints.folder_lock import FolderLock
-from topologies.checkpoints.spark_half.spark_half import SparkHalf
+from manager.remote import hadoop_name, is_transient
+from manager.storage.checkpoint import (
+    KEPT_BATCHES,
+    FileCheckpoint,
+    check_batch,
+    check_not_begun,
+    kept_batches,
+    read_manifest,
+)
+from manager.storage.files import UNREADABLE, as_storage_error, delete_folder, is_there, list_all_anew, system_reason
+from manager.storage.manifest import Manifest, batch_key, batch_name
+from manager.storage.sealed_files import Owner, SealedFolder
+from manager.storage.segment_files import FileSegments
+from topologies.checkpoints.spark_checkpoint import SparkHalf
+from topologies.engine.commit import next_batches
 from topologies.io.paths import locate
-from topologies.run.checkpoint_name import check_named
-from windowing.errors import CheckpointError
+from topologies.run.attempts import Attempts
+from topologies.run.clock import system_clock
+from topologies.run.options import check_named
+from windowing.errors import CheckpointError, DamagedCheckpoint, TakenOver
+
+# The names of the notes about a whole checkpoint.
+
+
+TOPOLOGY, START = "topology", "start"
+"""Which topology it belongs to, and where its first run began."""
+GOING_BACK = "going-back"
+"""Somebody goes back to an earlier batch; while it is there, no run begins."""
+RESETTING = "resetting"
+"""Bolts are about to start over; while it is there, no run begins."""
+ADDING_COLUMNS = "adding-columns"
+"""The events that are kept are about to get new columns; while it is there, only a run of that topology begins."""
+BEGINNING = "beginning"
+"""The events that it is to begin with are being given to it; while it is there, no run begins."""
+SAVEPOINT = "savepoint"
+"""That it is a savepoint; while it says that this is not complete, no run begins."""
+
+
+# The lock of a checkpoint folder: two runs never have it at one time.
+
+
+class FolderLock:
+    """A lock on the file ``.lock`` of a checkpoint, held until ``release`` or the end of this process.
+
+    On this machine only: of a checkpoint elsewhere (``folder`` None) nothing is locked; a run claims it instead
+    (``manager/storage/sealed_files.py``).
+    """
+
+    def __init__(self, path: str, filesystem: pafs.FileSystem, folder: str | None) -> None:
+        """``path``: the checkpoint, as users name it. Nothing is locked yet."""
+        self.path, self.filesystem, self.folder = path, filesystem, folder
+        self._held: IO[str] | None = None
+
+    def take(self) -> None:
+        """Keep all others off the checkpoint. CheckpointError where somebody has it, or it cannot be written to."""
+        if self.folder is None:
+            return
+        with as_storage_error(f"checkpoint {self.path}", "written to"):
+            self._held = self._made(self.folder)
+            self._take(self._held, fcntl.LOCK_EX)
+        try:
+            self._sign(self._held)
+            list_all_anew(self.folder)
+        except BaseException:
+            self.release()
+            raise
+
+    def share(self) -> None:
+        """Keep runs off the checkpoint, but nobody who reads it; nothing is written. CheckpointError where a run has
+        it."""
+        if self.folder is None:
+            return
+        with suppress(OSError):  # nobody has locked it yet, or it is a copy on which nobody runs
+            self._held = open(f"{self.folder}/.lock", encoding="utf-8", errors="replace")  # noqa: SIM115
+        if self._held is not None:
+            self._take(self._held, fcntl.LOCK_SH)
+
+    def release(self) -> None:
+        """Let others have the checkpoint."""
+        if self._held is not None:
+            self._held.close()
+
+    def _sign(self, held: IO[str]) -> None:
+        with as_storage_error(f"checkpoint {self.path}", "written to"):
+            held.truncate(0)
+            held.write(f"process {os.getpid()}")
+            held.flush()
+
+    def _made(self, folder: str) -> IO[str]:
+        try:
+            self.filesystem.create_dir(folder, recursive=True)
+            return open(f"{folder}/.lock", "a+", encoding="utf-8", errors="replace")
+        except (PermissionError, FileExistsError, FileNotFoundError, NotADirectoryError) as error:
+            raise CheckpointError(
+                f"checkpoint {self.path!r} cannot be made or written to",
+                why=system_reason(error),
+                do="name a folder that this user may write to",
+            ) from error
+
+    def _take(self, held: IO[str], kind: int) -> None:
+        try:
+            fcntl.flock(held, kind | fcntl.LOCK_NB)
+        except OSError as error:
+            held.seek(0)
+            owner = held.read().strip() or "another process"
+            held.close()
+            own = owner == f"process {os.getpid()}"
+            raise CheckpointError(
+                f"checkpoint {self.path!r} is in use by {owner}",
+                why="two runs on one checkpoint would delete each other's state",
+                do=f"stop the other run{' (windbolt.runs() has those in the background)' if own else ''}, "
+                "or give this one a checkpoint of its own",
+            ) from error
+
+
+# A checkpoint folder: where it is, and its two halves, Spark's and ours.
+
 
 START_OVER = "start with a new checkpoint folder (which reads all input again)"
 """What can always be done."""
@@ -25,8 +139,8 @@ START_OVER = "start with a new checkpoint folder (which reads all input again)"
 class PairedCheckpoint:
     """A checkpoint folder: ``spark/`` is Spark's, ``windbolt/`` is ours.
 
-    What is done with it: it is opened for a run (``opening.py``), its halves are compared (``matching_halves.py``), it
-    is compared with a topology (``topology_note.py``), and where it is damaged a way back is named (``way_back.py``).
+    It is opened for a run (``checkpointed_run.py``), its halves are compared, it is compared with a topology
+    (``topology_fit.py``), and where it is damaged a way back is named.
     """
 
     def __init__(self, path: str) -> None:
@@ -43,7 +157,7 @@ class PairedCheckpoint:
         self.files = SealedFolder(f"{self.root}/windbolt", self.filesystem, self.uri)
         self.spark_half = SparkHalf(self.filesystem, f"{self.root}/spark")
         self.is_beginning = False
-        """Whether who has this object is giving the checkpoint the events that it begins with (``beginning.py``)."""
+        """Whether who has this object is giving the checkpoint the events that it begins with (``savepoint.py``)."""
 
     @contextmanager
     def _reached(self) -> Iterator[None]:
@@ -81,3 +195,300 @@ class PairedCheckpoint:
                 why="it has neither of the folders spark/ and windbolt/",
                 do="give the folder that was passed to --checkpoint",
             )
+
+
+# What was begun on a checkpoint and is not complete: a reset, going back, a savepoint, a beginning with events. No run
+# begins before it is.
+
+
+def check_reset_complete(halves: PairedCheckpoint) -> None:
+    """CheckpointError where a reset of bolts was begun and did not complete."""
+    note = halves.files.read(RESETTING)
+    if note is not None:
+        bolts = " ".join(map(shlex.quote, note["bolts"]))
+        raise CheckpointError(
+            f"bolts of checkpoint {halves.path!r} are still to start over: {', '.join(note['bolts'])}",
+            why="their reset was begun and did not complete",
+            do=f"complete it: windbolt reset {shlex.quote(halves.path)} {bolts} --topology FILE:NAME",
+        )
+
+
+def check_gone_back(halves: PairedCheckpoint) -> None:
+    """CheckpointError where going back to an earlier batch was begun and did not complete."""
+    note = halves.files.read(GOING_BACK)
+    if note is not None:
+        raise CheckpointError(
+            f"checkpoint {halves.path!r} is still going back to batch {batch_name(note['to'])}",
+            why="going back was begun and did not complete",
+            do=f"complete it: {back_to_command(halves, note['to'])}",
+        )
+
+
+def check_savepoint_complete(halves: PairedCheckpoint) -> None:
+    """CheckpointError where this is a savepoint that was begun and did not complete."""
+    note = halves.files.read(SAVEPOINT)
+    if note is not None and not note["complete"]:
+        again = f"take it once more, which starts over: windbolt savepoint CHECKPOINT {shlex.quote(halves.path)}"
+        if note.get("repaired"):
+            again = "call windbolt.state.repair once more with this destination, which starts over (it repaired "
+            again += f"{', '.join(note['repaired'])})"
+        raise CheckpointError(
+            f"{halves.path!r} is a savepoint that is not complete",
+            why="taking it was interrupted, and some of the state may be missing",
+            do=again,
+        )
+
+
+def check_beginning_complete(halves: PairedCheckpoint) -> None:
+    """CheckpointError where a checkpoint was to begin with events, and does not have them all."""
+    if not halves.is_beginning and halves.files.read(BEGINNING) is not None:
+        raise CheckpointError(
+            f"checkpoint {halves.path!r} does not have the events yet that it is to begin with",
+            why="they were being given to it, and that did not complete",
+            do="call windbolt.state.begin once more, which starts over; or delete the checkpoint to begin without them",
+        )
+
+
+def back_to_command(halves: PairedCheckpoint, key: str) -> str:
+    """The command that goes back to a batch."""
+    return f"windbolt checkpoint {shlex.quote(halves.path)} --back-to {batch_name(key)}"
+
+
+# What to do about a checkpoint that is damaged: which batches can be gone back to, and the command for that.
+
+
+@contextmanager
+def naming_a_way_back(halves: PairedCheckpoint) -> Iterator[None]:
+    """Errors of the checkpoint that do not say what to do then name a batch that can be gone back to."""
+    try:
+        yield
+    except CheckpointError as error:
+        if error.do:
+            raise
+        raise type(error)(error.what, why=error.why, do=advice(halves), transient=error.transient) from error
+
+
+def advice(halves: PairedCheckpoint) -> str:
+    """What to do about a checkpoint that is damaged."""
+    whole = next(whole_batches(halves), None)
+    if whole is None:
+        return f"no batch can be gone back to; restore the whole checkpoint from one copy, or {START_OVER}"
+    return f"go back to batch {batch_name(whole)}, which is whole: {back_to_command(halves, whole)}; or {START_OVER}"
+
+
+def whole_batches(halves: PairedCheckpoint) -> Iterator[str]:
+    """The batches that can be gone back to, the last one first."""
+    kept: list[str] = []
+    with suppress(*UNREADABLE):
+        kept = kept_batches(halves.files)
+    for key in reversed(kept):
+        with suppress(*UNREADABLE):
+            check_whole(halves, key)
+            yield key
+
+
+# Whether the two halves of a checkpoint, Spark's and ours, belong together, and nothing of them is missing.
+#
+# Errors that do not say what to do get that from ``paired_checkpoint.py``, which knows the batches that can be gone
+# back to.
+
+
+@dataclass(frozen=True)
+class SparkBatches:
+    """What Spark's half has."""
+
+    query: str | None
+    """The id of the query; None before its first start."""
+    planned: list[int]
+    committed: list[int]
+
+    @property
+    def in_words(self) -> str:
+        return f"Spark's half has batches up to {max(self.planned + self.committed, default=-1)}"
+
+
+def check_halves(halves: PairedCheckpoint, *, resetting: bool = False) -> Manifest | None:
+    """The last manifest; CheckpointError where the halves do not belong together, or a part of them is missing.
+
+    ``resetting``: a reset that is not complete is let pass, since this is what completes it.
+    """
+    spark = check_ours_is_there(halves)
+    if not resetting:
+        check_reset_complete(halves)
+    check_gone_back(halves)
+    keys = halves.files.names("manifests")
+    manifest = read_manifest(halves.files, keys[-1]) if keys else None
+    _check_notes(halves, begun=bool(keys or spark.planned or halves.files.names("plans")))
+    if manifest is not None and (manifest.batch >= 0 or spark.committed):
+        _check_query(halves, manifest, spark)
+    elif manifest is None and spark.committed:
+        raise _refused(halves, "the windbolt half holds no batch", spark.in_words)
+    halves.spark_half.check(-1 if manifest is None else manifest.batch)
+    for key in next_batches(keys[-1] if keys else batch_key(-1, True)):
+        if not halves.files.has(f"plans/{key}"):
+            check_not_begun(halves.files, key)
+    return manifest
+
+
+def check_unclaimed(halves: PairedCheckpoint, *, resetting: bool = False) -> Manifest | None:
+    """As ``check_halves`` where the caller has the lock. Where there is none, a run may be in progress: what it may
+    change is checked when it cannot any more."""
+    if halves.uri is None:
+        return check_halves(halves, resetting=resetting)
+    check_ours_is_there(halves)
+    _check_notes(halves, begun=bool(halves.files.names("manifests")))
+    return None
+
+
+def check_ours_is_there(halves: PairedCheckpoint) -> SparkBatches:
+    """What Spark's half has; CheckpointError where it has batches and our half is missing, or this is a savepoint, or
+    one that is to begin with events, that is not complete."""
+    check_savepoint_complete(halves)
+    check_beginning_complete(halves)
+    half = halves.spark_half
+    spark = SparkBatches(half.query(), half.offsets(), half.commits())
+    if not halves.has_our_half and spark.planned + spark.committed:
+        raise _refused(halves, "the windbolt half is missing", spark.in_words)
+    return spark
+
+
+def check_whole(halves: PairedCheckpoint, key: str) -> None:
+    """That a batch can be gone back to; CheckpointError where what that needs is damaged or gone."""
+    for note in (TOPOLOGY, START):
+        if halves.files.read(note) is None:
+            raise _gone(halves, note, "what it says was known once, when the checkpoint was made")
+    if key not in kept_batches(halves.files):
+        raise DamagedCheckpoint(
+            f"{halves.files.path(f'manifests/{key}')} is gone", why="no way back to this batch is kept"
+        )
+    manifest = check_batch(halves.files, FileSegments(f"{halves.files.root}/segments", halves.uri), key)
+    query = halves.spark_half.query()
+    if manifest.batch >= 0 and (query is None or manifest.query not in (None, query)):
+        raise _refused(halves, "its halves belong to different queries", f"{manifest.query} and {query}")
+    halves.spark_half.check_batch(manifest.batch)
+
+
+def _check_notes(halves: PairedCheckpoint, *, begun: bool) -> None:
+    if halves.files.read(TOPOLOGY) is None:
+        if begun:
+            raise _gone(halves, TOPOLOGY, "which topology the checkpoint belongs to was written there")
+    elif halves.files.read(START) is None:
+        raise _gone(halves, START, "where the run began was written there")
+
+
+def _check_query(halves: PairedCheckpoint, manifest: Manifest, spark: SparkBatches) -> None:
+    if spark.query is None:
+        raise _refused(halves, "Spark's half is missing", f"the windbolt half has batches up to {manifest.batch}")
+    if manifest.query is not None and manifest.query != spark.query:
+        queries = f"Spark's to {spark.query}, windbolt's to {manifest.query}"
+        raise _refused(halves, "its halves belong to different queries", queries)
+    last = max(spark.committed, default=-1)
+    if manifest.batch not in (last, last + 1):
+        batches = f"Spark's is at batch {last}, windbolt's at {manifest.batch}"
+        raise _refused(halves, "its halves are not of the same time", batches)
+
+
+def _gone(halves: PairedCheckpoint, note: str, why: str) -> DamagedCheckpoint:
+    return DamagedCheckpoint(f"{halves.files.path(note)} is gone", why=why)
+
+
+def _refused(halves: PairedCheckpoint, what: str, why: str) -> CheckpointError:
+    return CheckpointError(f"checkpoint {halves.path!r} cannot be used: {what}", why=why)
+
+
+# Takes a checkpoint for this process where no lock keeps runs off, and tells who has taken it since.
+
+
+def claimed(halves: PairedCheckpoint, by: Attempts | str, keep: int = KEPT_BATCHES) -> FileCheckpoint:
+    """Our half, for the attempts of a run or for a command, by its name. Where no lock keeps a run off it, that run
+    cannot commit any more.
+
+    What has it from the same run already, such as an earlier attempt, takes it from no other: TakenOver.
+    """
+    files = FileCheckpoint(halves.files.root, halves.uri, keep)
+    if halves.uri is None:
+        return files
+    if isinstance(by, str):
+        files.claim(_this_process(command=by))
+    else:
+        files.claim(_this_process(by.token), again=by.has_claimed)
+        by.has_claimed = True
+    return files
+
+
+def claim_back_to(halves: PairedCheckpoint, batch: str) -> None:
+    """Take the checkpoint, whose state is from now on that after a batch."""
+    if halves.uri is not None:
+        owner = _this_process(command="windbolt checkpoint --back-to")
+        FileCheckpoint(halves.files.root, halves.uri).claim(owner, batch)
+
+
+@contextmanager
+def keeping_runs_off(halves: PairedCheckpoint, name: str, note: dict[str, Any]) -> Iterator[None]:
+    """No run begins from here to the end of the block, not even if this process dies in it: for several documents that
+    are replaced one after the other on this machine, where they are flushed to disk at the end. Where there are turns,
+    one turn replaces them all."""
+    if halves.uri is None:
+        halves.files.write(name, note)
+    yield
+    if halves.uri is None:
+        halves.files.delete(name)
+        halves.files.sync()
+
+
+@contextmanager
+def telling_who_took_over(checkpoint: FileCheckpoint) -> Iterator[None]:
+    """Errors become TakenOver where another run has the checkpoint: what that has changed since is not damage, and a
+    query that Spark ended for its sake is not to be started again."""
+    try:
+        yield
+    except TakenOver:
+        raise
+    except Exception as error:
+        try:
+            checkpoint.check_owner()
+        except TakenOver as lost:
+            raise lost from error
+        except UNREADABLE:
+            pass
+        raise
+
+
+def _this_process(run: str = "", command: str = "") -> Owner:
+    return Owner(f"process {os.getpid()} on {socket.gethostname()}", system_clock(), run, command)
+
+
+# A place for a checkpoint that is made of something else: of another one, or of events that are given.
+
+
+_STATE = ("manifests", "plans", "deadly", "segments", "turns", "runs")
+
+
+def check_empty(target: PairedCheckpoint, what: str) -> None:
+    """CheckpointError, which begins with ``what``, where something is there already."""
+    names = _files_in(target)
+    if names:
+        there = "a checkpoint" if target.found else "files"
+        raise CheckpointError(
+            f"{what} in {target.path!r}",
+            why=f"it holds {there} already, such as {min(names)}",
+            do="name a folder that is empty, or not there yet",
+        )
+
+
+def empty_out(target: PairedCheckpoint, keep: str) -> None:
+    """Delete what an attempt before has left; the note ``keep`` says meanwhile that it is not complete."""
+    target.files.delete(*(name for name in target.files.names("") if name != keep))
+    for folder in [*(f"windbolt/{name}" for name in _STATE), "spark"]:
+        if is_there(target.filesystem, f"{target.root}/{folder}"):
+            delete_folder(target.filesystem, f"{target.root}/{folder}")
+
+
+def _files_in(target: PairedCheckpoint) -> list[str]:
+    """The files of a folder by their paths in it; not the hidden ones, among them what an attempt died with that had
+    written nothing else."""
+    selector = pafs.FileSelector(target.root, recursive=True, allow_not_found=True)
+    with as_storage_error(target.root, "listed"):
+        found = target.filesystem.get_file_info(selector)
+    files = [entry for entry in found if entry.type == pafs.FileType.File and not entry.base_name.startswith(".")]
+    return sorted(entry.path.removeprefix(f"{target.root}/") for entry in files)

@@ -16,9 +16,10 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import ipc
 
-from manager.outside.place_names import has_query
-from manager.storage.file_systems import hdfs, object_store
-from manager.storage.file_systems.files import (
+from manager.remote import has_query
+from manager.storage import hdfs, object_store
+from manager.storage.files import (
+    as_storage_error,
     entries,
     is_there,
     make_folder,
@@ -27,16 +28,14 @@ from manager.storage.file_systems.files import (
     sync_names,
     write_private,
 )
-from manager.storage.file_systems.object_store import is_object_store
-from manager.storage.file_systems.storage_errors import as_storage_error
-from manager.storage.sealed_folder import delete_all
+from manager.storage.object_store import is_object_store
+from manager.storage.sealed_files import delete_all
 from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
-from topologies.io.file_spout import FoundFile
+from topologies.engine.pulling import Pulled, Puller
+from topologies.io.file_spout import FoundFile, WatchedFiles
 from topologies.io.formats import file_format
-from topologies.io.patterns import literal
+from topologies.io.paths import literal
 from topologies.io.pulled import PulledRows, PulledSpout
-from topologies.io.watched_files import WatchedFiles
-from topologies.sources.pulling import Pulled, Puller
 from windowing.errors import CheckpointError, ConfigError, DamagedCheckpoint
 
 FOLDER = "spouts"

@@ -11,20 +11,12 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from topologies.cli.check import check
-from topologies.cli.checkpoints.checkpoint import checkpoint
-from topologies.cli.checkpoints.rescale import rescale
-from topologies.cli.checkpoints.reset import reset
-from topologies.cli.checkpoints.savepoint import savepoint
-from topologies.cli.checkpoints.state import state
-from topologies.cli.checkpoints.ui import ui
-from topologies.cli.checkpoints.why import why
+from topologies.cli.checkpoint_commands import checkpoint, rescale, reset, savepoint, state, ui, why
 from topologies.cli.demo import demo
-from topologies.cli.describe import describe
 from topologies.cli.new import new
 from topologies.cli.replay import replay
-from topologies.cli.run import run
-from topologies.run.address import PAGE_PORT
+from topologies.cli.run import check, describe, run
+from topologies.run.options import PAGE_PORT
 
 _ADDRESS = re.compile(r"(\S*:)?\d+")
 

@@ -13,16 +13,14 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from topologies.background.start import runner
-from topologies.cli.running import run_watched
-from topologies.cli.terminal.consoles import err, out, say
-from topologies.cli.terminal.failing import Debug, readable_errors
-from topologies.cli.terminal.summary_display import print_summary
-from topologies.run.engine import Engine, refuse_for_spark
-from topologies.run.options import RunOptions
+from topologies.background import runner
+from topologies.cli.consoles import Debug, err, out, readable_errors, say
+from topologies.cli.displays import print_summary
+from topologies.cli.run import run_watched
+from topologies.run.options import Engine, RunOptions, refuse_for_spark
 from topologies.run.summary import Summary
+from windowing.durations import Duration, parse_duration
 from windowing.errors import ConfigError
-from windowing.time.durations import Duration, parse_duration
 
 _MARKER = ".windbolt-demo.json"
 _COMMAND = "WINDBOLT_COMMAND"

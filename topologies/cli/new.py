@@ -11,8 +11,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from topologies.cli.terminal.consoles import out, say
-from topologies.cli.terminal.failing import Debug, readable_errors
+from topologies.cli.consoles import Debug, out, readable_errors, say
 from windowing.errors import ConfigError
 
 TEMPLATES = Path(__file__).with_name("project")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,20 +14,163 @@ from typing import Annotated, Any, Protocol
 
 import typer
 from rich.console import Console
+from rich.rule import Rule
 from rich.text import Text
 
-from topologies.cli.answering import Outcome, answer_locally, answer_on_spark
-from topologies.cli.picture_files import PictureFiles
-from topologies.cli.running import loaded
-from topologies.cli.terminal.consoles import err, only_json, out, say
-from topologies.cli.terminal.failing import FAILED, UNUSABLE, Debug, readable_errors
-from topologies.cli.watching import folders_of, replay_at_every_save
-from topologies.run.engine import Engine
-from topologies.scenarios.schema.scenario_files import Loaded, Problem, ScenarioPlace, load, located, scenario_files
-from topologies.scenarios.terminal_drawing.table.arrival_table import arrival_table
-from topologies.scenarios.terminal_drawing.timeline import timeline
-from topologies.topology import Topology
+from topologies.cli.consoles import FAILED, UNUSABLE, Debug, err, only_json, out, readable_errors, say
+from topologies.cli.run import loaded
+from topologies.graph.topology import Topology
+from topologies.run.clock import system_clock
+from topologies.run.options import Engine
+from topologies.scenarios.arrival_table import arrival_table
+from topologies.scenarios.scenario_model import (
+    Loaded,
+    Problem,
+    ScenarioPlace,
+    load,
+    located,
+    passed_over,
+    scenario_files,
+)
+from topologies.scenarios.timeline import timeline
+from topologies.testing.replaying import Outcome, answer_locally, answer_on_spark
 from windowing.errors import ConfigError
+from windowing.timestamps import show
+
+# The files of pictures that ``windbolt replay`` writes: ``--html``, ``--svg`` and ``--png``.
+
+
+@dataclass(frozen=True)
+class PictureFiles:
+    """Where pictures are written; None where they are not asked for."""
+
+    html: str | None = None
+    svg: str | None = None
+    png: str | None = None
+
+    @property
+    def options(self) -> list[str]:
+        """The options that were given."""
+        given = {"--html": self.html, "--svg": self.svg, "--png": self.png}
+        return [name for name, path in given.items() if path is not None]
+
+    def check(self, items: Sequence[Loaded | Problem]) -> None:
+        """Raise ConfigError, before anything runs, where a file cannot be written, or cannot hold so many scenarios."""
+        for name, path in (("--html", self.html), ("--svg", self.svg), ("--png", self.png)):
+            if path is None:
+                continue
+            if not path or Path(path).is_dir() or not Path(path).parent.is_dir():
+                why = "it is a folder" if path and Path(path).is_dir() else "its folder does not exist"
+                raise ConfigError(
+                    f"{name} cannot write {path!r}",
+                    why=why if path else "it is empty",
+                    do="give the path of a file in a folder that exists",
+                )
+        count = sum(isinstance(item, Loaded) for item in items)
+        if count > 1 and (self.svg is not None or self.png is not None):
+            name = "--svg" if self.svg is not None else "--png"
+            raise ConfigError(
+                f"{name} with {count} scenarios",
+                why="it is a picture of one",
+                do="use --html, which holds many, or give a file with one scenario",
+            )
+        if self.png is not None:
+            from topologies.scenarios.picture.svg import check_png
+
+            check_png()
+
+    def write(self, shown: Sequence[tuple[Loaded, Outcome]]) -> None:
+        """Write the files that were asked for; nothing where no scenario could be answered."""
+        if not shown or not self.options:
+            return
+        from topologies.scenarios.picture.page import PageItem, page
+        from topologies.scenarios.picture.svg import png, svg
+
+        item, outcome = shown[0]
+        if self.html is not None:
+            items = [PageItem(each.scenario, got.answer, str(each.place), got.trace) for each, got in shown]
+            _write(self.html, page(items).encode())
+        if self.svg is not None:
+            _write(self.svg, svg(item.scenario, outcome.answer).encode())
+        if self.png is not None:
+            _write(self.png, png(item.scenario, outcome.answer))
+
+
+def _write(path: str, content: bytes) -> None:
+    try:
+        Path(path).write_bytes(content)
+    except OSError as error:
+        raise ConfigError(
+            f"{path!r} cannot be written", why=str(error.strerror or error), do="give another path, or make room"
+        ) from None
+
+
+# Replaying again at every save: which files matter, and a process of its own for each replay.
+
+
+_KINDS = (".py", ".yaml", ".yml", ".json", ".jsonl", ".conf", ".hocon")
+_SECONDS = 0.5
+"""How often the times of files are looked at."""
+
+FileTimes = dict[Path, tuple[int, int]]
+"""Files, and of each the time of its last change and its size."""
+
+
+def replay_at_every_save(command: Sequence[str], folders: Iterable[Path]) -> int:
+    """Run a ``windbolt`` command now, and again at every change in these folders, until Ctrl-C.
+
+    Each time in a process of its own, so that what it imports is what was saved. Returns the last exit status.
+    """
+    status, watched, pause = 0, sorted(set(folders)), threading.Event()
+    try:
+        while True:
+            before = state_of(watched)
+            status = subprocess.call([sys.executable, "-m", "windbolt", *command])
+            _say_waiting(watched)
+            while state_of(watched) == before:
+                pause.wait(_SECONDS)
+            out().print(Rule(show(system_clock() // 1_000_000 * 1_000_000), style="dim"))
+    except KeyboardInterrupt:
+        return status
+
+
+def folders_of(files: Iterable[Path], items: Iterable[Loaded | Problem], topology: str | None) -> set[Path]:
+    """The folders that hold scenarios, and those of the topologies' files that they name."""
+    found = {file if file.is_dir() else file.parent for file in files}
+    named = [located(item.scenario, item.place.path).topology for item in items if isinstance(item, Loaded)]
+    for reference in {*named, topology} - {None}:
+        place = str(reference).rpartition(":")[0]
+        found.add(Path(place).parent if place.endswith(".py") else Path())
+    return {folder.resolve() for folder in found if folder.is_dir()}
+
+
+def state_of(folders: Iterable[Path]) -> FileTimes:
+    """The files in folders and below them that a replay may depend on."""
+    state: FileTimes = {}
+    for folder in folders:
+        for top, inner, names in os.walk(folder):
+            inner[:] = [name for name in inner if not passed_over(Path(top, name))]
+            for name in names:
+                if name.endswith(_KINDS):
+                    _note(state, Path(top, name))
+    return state
+
+
+def _note(state: FileTimes, path: Path) -> None:
+    try:
+        status = path.stat()
+    except OSError:  # deleted since it was listed, or being rewritten
+        return
+    state[path] = (status.st_mtime_ns, status.st_size)
+
+
+def _say_waiting(folders: Sequence[Path]) -> None:
+    names = ", ".join(os.path.relpath(folder) for folder in folders)
+    say(out(), Text(f"Waiting for a change in {names}; Ctrl-C ends.", "dim"))
+
+
+# ``windbolt replay``: answers scenarios, draws them, and compares the answers with their expectations.
+
 
 FEW = 5
 """Maximum number of scenarios that are all drawn."""
@@ -102,7 +248,7 @@ def replay(
 
 def _record(reference: str, inputs: Sequence[str]) -> int:
     """Print the scenario of a topology's input; the exit status says whether it comes out the same again."""
-    from topologies.scenarios.run.recorded import recorded
+    from topologies.scenarios.recorded import recorded
 
     topology = loaded(reference)
     with redirect_stdout(sys.stderr):  # what bolts print is not part of it

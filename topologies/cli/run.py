@@ -1,31 +1,363 @@
-"""``windbolt run``: a topology, on Spark or in this process."""
+"""``windbolt run``, ``check`` and ``describe``: a topology, on Spark or in this process."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
 from manager.storage.checkpoint import KEPT_BATCHES
-from topologies.background.start import runner
-from topologies.cli.running import end_at_sigterm_in_a_container, loaded, run_watched
-from topologies.cli.staying import staying
-from topologies.cli.step_options import NoFileRules, Set, StepOptions, With
-from topologies.cli.terminal.consoles import err, out, outliving_readers, say
-from topologies.cli.terminal.failing import Debug, in_words, readable_errors
-from topologies.cli.terminal.summary_display import print_summary
-from topologies.preflight.look_at_spouts import dubious_input
-from topologies.preflight.waiting_watermarks import find_waiting
-from topologies.run.address import PAGE_PORT
-from topologies.run.engine import Engine, check_engine
-from topologies.run.options import RunOptions
-from topologies.run.restart import RESTARTS, Restart
-from topologies.topology import Topology
-from windowing.errors import ConfigError
-from windowing.time.durations import as_duration
+from topologies.background import Run, Runner, runner
+from topologies.checkpoints.look_at_spouts import dubious_input
+from topologies.checkpoints.preflight import find_waiting
+from topologies.cli.consoles import FAILED, Debug, err, in_words, out, outliving_readers, readable_errors, say
+from topologies.cli.displays import ProgressDisplay, print_summary, shown_progress
+from topologies.graph.topology import Topology
+from topologies.run.metrics_server import SERVERS
+from topologies.run.options import (
+    PAGE_PORT,
+    RESTARTS,
+    Address,
+    ComingRestart,
+    Engine,
+    Restart,
+    RunOptions,
+    check_engine,
+)
+from topologies.run.summary import Summary
+from topologies.scenarios.named_topology import load_topology
+from topologies.step.config_files import Further, StepConfig, StepConfigError, StepProblem, is_step, load_step
+from windowing.durations import as_duration
+from windowing.errors import ConfigError, TopologyError, WindboltError
+from windowing.reprs import error_text, printable
+
+# Keeps the page of a run there after the end of the run, where somebody sits at a terminal.
+
+
+class RunOfPage:
+    """The run whose page may stay."""
+
+    def __init__(self) -> None:
+        self._options: RunOptions | None = None
+
+    def of(self, options: RunOptions) -> None:
+        """Called before the run; says where its page is."""
+        self._options = options
+        if options.page_address is not None:
+            tell_page(options.page_address, "its page")
+
+    @property
+    def address(self) -> Address | None:
+        """Where the page is shown that may stay; None where there is none, or the run was told to stop."""
+        if self._options is None or self._options.stop.is_set():
+            return None
+        address = self._options.page_address
+        return address if address is not None and SERVERS.has(address) else None
+
+
+@contextmanager
+def staying(*, as_json: bool) -> Iterator[RunOfPage]:
+    """After the block, also after a run that failed, wait for Ctrl-C where the page is served and a terminal is there
+    to end it from. Nowhere else: a run in a script ends when it has ended."""
+    page = RunOfPage()
+    try:
+        yield page
+    finally:
+        address = page.address
+        if address is not None and not as_json and sys.stdin.isatty() and sys.stdout.isatty():
+            tell_page(address, "the run has ended; its page stays there until Ctrl-C")
+            wait_for_interrupt()
+
+
+def wait_for_interrupt() -> None:
+    """Wait for Ctrl-C."""
+    with suppress(KeyboardInterrupt):
+        threading.Event().wait()
+
+
+def tell_page(address: Address, words: str) -> None:
+    """Say where a page is, on standard error."""
+    say(err(), Text.assemble((f"http://{address}/", "bold cyan"), f"  {words}"))
+
+
+# Command-line options that lay settings over a step's file, such as its surroundings.
+
+
+With = Annotated[
+    list[Path] | None,
+    typer.Option("--with", metavar="FILE", help="A file laid over the step's; may be repeated."),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="A.B=VALUE",
+        help="A value laid over the step's; may be repeated. A text with special characters needs quotes of its own: "
+        "--set 'trigger.time=\"11:05\"'.",
+    ),
+]
+NoFileRules = Annotated[
+    bool, typer.Option("--no-file-rules", help="Take rules from the path of Python's modules only, not from files.")
+]
+
+
+@dataclass(frozen=True)
+class StepOptions:
+    """The options of a step on the command line."""
+
+    overlays: Sequence[Path] = ()
+    assignments: Sequence[str] = ()
+    file_rules: bool = True
+
+    @classmethod
+    def of(cls, overlays: list[Path] | None, assignments: list[str] | None, no_file_rules: bool) -> StepOptions:
+        """The options from the values of the command line."""
+        return cls(tuple(overlays or ()), tuple(assignments or ()), not no_file_rules)
+
+    def load(self, reference: str, further: Further | None = None) -> StepConfig:
+        """The step of a file, with these options laid over it; ``further`` as in ``load_step``."""
+        if not is_step(reference):
+            raise ConfigError(
+                f"{reference!r} is not a step",
+                why="a step is a file that ends in .conf, .hocon, .yaml, .yml or .json",
+                do="name such a file; for a topology in Python use windbolt describe",
+            )
+
+        def looked(config: StepConfig) -> Iterable[StepProblem]:
+            return () if further is None else further(self._allowed(config))
+
+        pairs = _pairs(self.assignments)
+        return self._allowed(load_step(reference, overlays=self.overlays, assignments=pairs, further=looked))
+
+    def _allowed(self, config: StepConfig) -> StepConfig:
+        return config if self.file_rules else config.without_file_rules()
+
+    def refuse(self, reference: str) -> None:
+        """Raise ConfigError if there are options for a step although the reference names a topology in Python."""
+        self._refuse(f"with {reference!r}", do="leave them out")
+
+    def refuse_without_step(self) -> None:
+        """Raise ConfigError if there are options for a step although no file of one is named."""
+        self._refuse("without a step", do="name its file with --topology, or leave them out")
+
+    def _refuse(self, where: str, do: str) -> None:
+        if self.overlays or self.assignments or not self.file_rules:
+            raise ConfigError(
+                f"--with, --set or --no-file-rules {where}",
+                why="these options are for steps, whose files end in .conf, .hocon, .yaml, .yml or .json",
+                do=do,
+            )
+
+
+NO_OPTIONS = StepOptions()
+
+
+def _pairs(given: Sequence[str]) -> dict[str, str]:
+    pairs = {}
+    for assignment in given:
+        key, sign, value = assignment.partition("=")
+        if not sign or not key.strip():
+            raise ConfigError(
+                f"--set {assignment!r}", why="it takes a place and a value", do="write --set trigger.timeout=100"
+            )
+        pairs[key.strip()] = value
+    return pairs
+
+
+# Runs a topology interactively: progress, signals, and the end.
+
+
+def loaded(reference: str, options: StepOptions = NO_OPTIONS) -> Topology:
+    """A user's topology. Output of its file while loading is not a result, and goes to standard error."""
+    with redirect_stdout(sys.stderr):
+        if is_step(reference):
+            from topologies.step.compile_step import step_problems, step_topology
+
+            problems = partial(step_problems, load=True, complete=True)
+            return step_topology(options.load(reference, problems))
+        options.refuse(reference)
+        return load_topology(reference)
+
+
+def end_at_sigterm_in_a_container() -> None:
+    """Let SIGTERM end this process until a run handles it, as it ends others: the kernel drops a signal without a
+    handler for the first process of a container, which would then be killed after its time of grace."""
+    if os.getpid() == 1 and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda number, frame: os._exit(128 + number))
+
+
+def run_watched(topology: Topology, runner: Runner, options: RunOptions, *, as_json: bool) -> Summary:
+    """Run with progress on standard output; a first Ctrl-C or SIGTERM ends the run after the current batch."""
+    with shown_progress(topology, as_json=as_json) as progress:
+
+        def tell(coming: ComingRestart) -> None:
+            progress.note(restart_in_words(coming), until_batch=True)
+
+        watched = replace(options, on_report=progress.report, on_restart=tell)
+        summary = _in_background(topology.name, runner, watched, progress)
+        progress.end(summary)
+    return summary
+
+
+def restart_in_words(coming: ComingRestart) -> str:
+    """A restart that is to come, on one line."""
+    why = coming.error.what if isinstance(coming.error, WindboltError) else error_text(coming.error)
+    number = f"{coming.in_a_row} of at most {coming.most} without a batch"
+    return printable(f"restarting in {coming.seconds:.1f} s ({number}): {why}")
+
+
+def _in_background(name: str, runner: Runner, options: RunOptions, progress: ProgressDisplay) -> Summary:
+    """Run in another thread, so that signals reach this one at once, and Spark does not take them over."""
+    with _signals(options.stop, progress):
+        run = Run(name, runner, options)
+        while not run.end_within(0.2):
+            progress.beat()
+    return run.wait()
+
+
+@contextmanager
+def _signals(stop: threading.Event, progress: ProgressDisplay) -> Iterator[None]:
+    """Handle signals: the first asks the run to stop, the second ends the process with status 128 + its number."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            if os.isatty(1):
+                os.write(1, b"\x1b[?25h\n")  # show the cursor that the display has hidden
+            os._exit(128 + number)
+        stop.set()
+        progress.note("finishing the batch, then stopping; once more (Ctrl-C) to force it")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+# ``windbolt describe``: what a topology is made of.
+
+
+def describe(
+    reference: Reference,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="As a flowchart in Mermaid's language.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    overlays: With = None,
+    assignments: Set = None,
+    no_file_rules: NoFileRules = False,
+    debug: Debug = False,
+) -> None:
+    """Describe a topology: spouts, bolts and their windows, groupings, streams, sinks; or a step, in words."""
+    from topologies.graph.describing import as_mermaid as flowchart
+    from topologies.graph.describing import to_json, topology_text
+    from topologies.step import describe_step as steps
+
+    with readable_errors(debug=debug):
+        if mermaid and as_json:
+            raise ConfigError(
+                "--mermaid and --json", why="the description is printed in one form", do="choose one of them"
+            )
+        options = StepOptions.of(overlays, assignments, no_file_rules)
+        if is_step(reference):
+            step = options.load(reference)
+            said = steps.as_mermaid(step) if mermaid else steps.step_text(step)
+            data = steps.to_json(step)
+        else:
+            topology = loaded(reference, options)
+            said = flowchart(topology) if mermaid else topology_text(topology)
+            data = to_json(topology)
+        if as_json or mermaid:
+            typer.echo(json.dumps(data, indent=2) if as_json else said)
+        else:
+            say(out(), Text(said), whole_types=True)
+
+
+# ``windbolt check``: whether a topology or a step can run, and all that is wrong with it.
+
+
+def check(
+    reference: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE:NAME",
+            help="A topology: my_topology.py:topology, package.module:topology, or a step: step.conf.",
+        ),
+    ],
+    overlays: With = None,
+    assignments: Set = None,
+    no_file_rules: NoFileRules = False,
+    load: Annotated[
+        bool,
+        typer.Option(
+            "--load", help="Of a step, load the rules too, as a run does: the top level of their files is run."
+        ),
+    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="A warning about a topology is an error.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Check a topology or a step, without running it.
+
+    A topology: all that build() checks, the first rows of its sources, the folders of its sinks. A step: its file, its
+    rules and their functions, schemas, times of day; of rules the text is looked at, and with --load their files are
+    loaded.
+
+    Exit status 0 where all is well, 1 where something is wrong.
+    """
+    options = StepOptions.of(overlays, assignments, no_file_rules)
+    with readable_errors(debug=debug):
+        try:
+            if load and not is_step(reference):
+                raise ConfigError(
+                    f"--load with {reference!r}",
+                    why="it is for the rules of steps",
+                    do="leave it out, a topology is loaded",
+                )
+            well = _step(reference, options, load=load) if is_step(reference) else _topology(reference, options, strict)
+        except (StepConfigError, TopologyError) as error:
+            if debug:
+                raise
+            step = is_step(reference)
+            say(out(), Text(str(error).rstrip(".")) if step else in_words(error))
+            raise typer.Exit(FAILED) from None
+    if not well:
+        raise typer.Exit(FAILED)
+
+
+def _step(reference: str, options: StepOptions, *, load: bool) -> bool:
+    from topologies.step.compile_step import missing, step_problems, step_topology
+    from topologies.step.describe_step import summary
+
+    with redirect_stdout(sys.stderr):  # what rules print as they are loaded is no result
+        config = options.load(reference, lambda config: step_problems(config, load=load))
+        if not missing(config):
+            step_topology(config, load=load)
+    say(out(), Text(summary(config)))
+    return True
+
+
+def _topology(reference: str, options: StepOptions, strict: bool) -> bool:
+    from topologies.cli.displays import print_report
+
+    return print_report(out(), loaded(reference, options), strict=strict)
+
+
+# ``windbolt run``: a topology, on Spark or in this process.
+
 
 Reference = Annotated[
     str,

@@ -1,44 +1,251 @@
-"""Runs one micro-batch on the driver, on every engine alike: ingest, tick, fire, compact, sinks, commit, publish."""
+"""One micro-batch on the driver, on every engine alike: ingest, tick, fire, compact, sinks, commit, publish."""
 
 from __future__ import annotations
 
+import time
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
 
 from manager.accounts import Accounts
-from manager.storage.batch_keys import batch_key
-from manager.storage.checkpoint import Checkpoint
-from manager.storage.manifest import BoltState, Manifest
-from manager.storage.task_state import TaskState
-from topologies.engine.batch.context import Context
-from topologies.engine.batch.executor import Executor
-from topologies.engine.batch.plan import BatchPlan
-from topologies.engine.batch.progress import BatchProgress
-from topologies.engine.batch.report import BatchReport
-from topologies.engine.commit.frames import Frames, NoSpark
-from topologies.engine.commit.handing_over import hand_over, tells_others
-from topologies.engine.commit.sink_folders import prepare_folders, publish, ready, tidy_folders
-from topologies.engine.compaction import compact_segments
-from topologies.engine.exchange import exchange
-from topologies.engine.fire.families import family_of
-from topologies.engine.ingest.merging import replace_merged
-from topologies.engine.phases import Phases
-from topologies.engine.reporting import report
-from topologies.engine.rows.sink_rows import SinkBatch
-from topologies.engine.tasks import fire, ingest
-from topologies.engine.ticking.closing import close
-from topologies.engine.ticking.shares import in_shares
-from topologies.engine.ticking.tick import tick
-from topologies.engine.time.epoch_seconds import epoch_seconds
-from topologies.engine.time.first_output import FirstOutput
-from topologies.engine.work.items import FireItem
-from topologies.topology import Topology
+from manager.event_queue import QueueState
+from manager.storage.checkpoint import Checkpoint, MemoryCheckpoint
+from manager.storage.files import during
+from manager.storage.manifest import BoltState, Manifest, TaskState, batch_in_words, batch_key
+from manager.storage.segment_files import PIECE, FileSegments, GatherItem, GatherOutcome
+from topologies.engine.batch import BatchPlan, BatchProgress, Context, Executor, InProcess
+from topologies.engine.commit import (
+    Frames,
+    NoSpark,
+    hand_over,
+    prepare_folders,
+    publish,
+    ready,
+    tells_others,
+    tidy_folders,
+)
+from topologies.engine.event_times import FirstOutput, epoch_seconds
+from topologies.engine.fire.task_families import family_of
+from topologies.engine.merging import replace_merged
+from topologies.engine.report import BatchReport, report
+from topologies.engine.tasks import compact, fire, gather, ingest
+from topologies.engine.ticking import close, in_shares, tick
+from topologies.engine.work import CompactItem, FireItem, Sections, SinkBatch
+from topologies.graph.topology import Topology
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from numpy.typing import NDArray
 
-    from topologies.engine.work.output import TurnedAway
-    from topologies.graph.nodes.windowed import WindowedNode
+    from topologies.engine.work import TurnedAway
+    from topologies.graph.graph import WindowedNode
+
+
+# The phases of a micro-batch: how long each took, and what windbolt was doing when a file system failed.
+
+
+Phase = Literal["ingest", "tick", "fire", "compact", "sinks", "commit", "publish", "committed"]
+"""The phases of a micro-batch, in order. From ``publish`` on, the batch survives a crash."""
+
+PHASES: tuple[Phase, ...] = get_args(Phase)
+"""All of them, in order."""
+
+_DOING: dict[Phase, str] = {
+    "ingest": "reading the input of {}",
+    "tick": "moving time on in {}",
+    "fire": "firing the windows of {}",
+    "compact": "joining segments in {}",
+    "sinks": "bringing {} to its sinks",
+    "commit": "committing {}",
+    "publish": "naming the files that {} has for its sinks",
+}
+"""Per phase, what windbolt is doing with the batch, for errors; the braces stand for the batch."""
+
+
+class Phases:
+    """The phases of one micro-batch."""
+
+    def __init__(self, key: str, checkpoint: Checkpoint, hook: Callable[[str], None]) -> None:
+        """``hook`` is called with the name of each phase as it begins."""
+        self._batch, self._hook = batch_in_words(key), hook
+        self._becomes = checkpoint.after_failure(self._batch)
+        self._committed = checkpoint.after_commit(self._batch)
+        self._started = self._ended = time.perf_counter()
+        self._seconds: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: Phase) -> Iterator[None]:
+        """Run a phase within this block, and measure its time, from the end of the phase before it; the times of a
+        phase that runs several times add up."""
+        self._hook(name)
+        doing, becomes = _DOING[name].format(self._batch), self._committed if name == "publish" else self._becomes
+        with during(doing, becomes):
+            yield
+        before, self._ended = self._ended, time.perf_counter()
+        self._seconds[name] = self._seconds.get(name, 0.0) + self._ended - before
+
+    def during(self, doing: str) -> AbstractContextManager[None]:
+        """Add the batch, and what happens to it, to a StorageError. ``doing`` has braces for the batch."""
+        return during(doing.format(self._batch), self._becomes)
+
+    def end(self) -> dict[str, float]:
+        """Called after the commit: wall time in seconds by phase; ``total`` for the whole batch, to which they add
+        up."""
+        self._hook("committed")
+        self._seconds["total"] = self._ended - self._started
+        return self._seconds
+
+
+# Joins small segments of a task, so that it has few of them however long its windows are.
+
+
+_FANOUT = 8
+"""Number of adjacent segments of one level that are compacted into one segment of the next level. It bounds the
+segments of a task, and how often a row is copied."""
+
+
+def compact_segments(topology: Topology, progress: BatchProgress, executor: Executor) -> None:
+    """Compact segments of every task that has many of one level."""
+    found = list(_to_compact(topology, progress))
+    if not found:
+        return
+    joined = executor.map(compact, [item for _, item in found], progress.context)
+    for (start, item), ref in zip(found, joined, strict=True):
+        task = progress.state.bolts[item.bolt].tasks[item.task]
+        task.refs.join(start, start + len(item.refs), ref)
+
+
+def _to_compact(topology: Topology, progress: BatchProgress) -> Iterator[tuple[int, CompactItem]]:
+    """Yield (index of the first segment, work item)."""
+    for name in topology.windowed:
+        for number, task in enumerate(progress.state.bolts[name].tasks):
+            run = task.refs.run_of_one_level(_FANOUT)
+            if run is not None:
+                previous = task.windows.previous_frontier if isinstance(task.windows, QueueState) else None
+                yield run.start, CompactItem(name, number, task.refs.between(run.start, run.stop), previous)
+
+
+# What tasks wrote for the tasks of bolts is laid together, in a store where each look into an object is a request.
+#
+# Each task wrote one segment, with a section for each task of a bolt that is to get some of its rows. If every process
+# that fires these looked into every segment, requests would grow with processes times segments. So some tasks copy the
+# sections of up to 64 segments each into one, task after task, and a process looks into few. Sections stay what they
+# were, in their order; only where they lie changes (decision 88).
+
+
+_MOST_SEGMENTS = 64
+"""Segments of which a task copies the sections: four times what it reads at once."""
+_MOST_BYTES = 1 << 25
+"""Bytes that such a task holds. A segment that is larger stays as it is: it is read in many requests anyhow."""
+_LEAST_SAVED = 1000
+"""Requests that have to be saved: a job of Spark's costs as much time as some rounds of requests, and each process has
+sixteen requests under way."""
+
+
+def exchange(progress: BatchProgress, bolts: Sequence[str], executor: Executor, processes: int) -> None:
+    """Lay together what was written for the tasks of some bolts and not handed on yet, where that saves requests.
+
+    ``processes``: how many run tasks at the same time.
+    """
+    store = progress.context.store
+    if not isinstance(store, FileSegments) or not store.takes_requests:
+        return
+    written = _Written({bolt: progress.written_for(bolt) for bolt in bolts})
+    groups = written.groups(processes)
+    if groups:
+        sections = written.sections_of(groups)
+        items = [written.item(group, chosen) for group, chosen in zip(groups, sections, strict=True)]
+        for bolt, parts in written.laid_together(sections, executor.map(gather, items, progress.context)).items():
+            progress.write_for(bolt, parts)
+
+
+class _Written:
+    """The sections for the tasks of some bolts, in columns: those of one bolt after another, in order of arrival."""
+
+    def __init__(self, parts: Mapping[str, Sequence[Sections]]) -> None:
+        self._parts = parts
+        every = [part for of_bolt in parts.values() for part in of_bolt]
+        places: dict[str, int] = {}
+        segments = [
+            np.array([places.setdefault(name, len(places)) for name in part.refs.names], np.int64) for part in every
+        ]
+        self._names = list(places)
+        self._segments = _joined([known[part.refs.segments] for known, part in zip(segments, every, strict=True)])
+        """Per section, the place of its segment among the names."""
+        self._tasks = _joined([part.tasks for part in every])
+        self._extents = np.concatenate([np.empty((0, 4), np.int64), *(part.refs.extents for part in every)])
+        counts = [sum(len(part.tasks) for part in of_bolt) for of_bolt in parts.values()]
+        self._bolts = np.repeat(np.arange(len(counts)), counts)
+
+    def groups(self, processes: int) -> list[NDArray[np.int64]]:
+        """The segments, by their places, whose sections are to be laid together; none where that saves too little."""
+        receiving = [len(np.unique(self._tasks[self._bolts == bolt])) for bolt in range(len(self._parts))]
+        readers = min(processes, max(receiving, default=0))
+        sizes = np.bincount(self._segments, self._extents[:, 1], len(self._names))
+        # Of a segment that is no smaller, each process reads as many bytes as a request brings in any case.
+        small = np.flatnonzero((sizes > 0) & (sizes <= _MOST_BYTES) & (sizes < readers * PIECE))
+        groups = [group for group in _cut(small, sizes[small]) if len(group) > 1]
+        before = sum(map(len, groups))
+        saved = readers * before - (before + len(groups) + readers * len(groups))
+        return groups if saved >= _LEAST_SAVED else []
+
+    def sections_of(self, groups: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+        """Per group of segments its sections, in the order in which they are to lie: those for one task of a bolt
+        beside each other, in order of arrival."""
+        numbers = np.full(len(self._names), len(groups))
+        for number, group in enumerate(groups):
+            numbers[group] = number
+        of_sections = numbers[self._segments]
+        order = np.lexsort((self._tasks, self._bolts, of_sections))
+        edges = np.searchsorted(of_sections[order], np.arange(len(groups) + 1)).tolist()
+        return [order[start:stop] for start, stop in pairwise(edges)]
+
+    def item(self, group: NDArray[np.int64], chosen: NDArray[np.int64]) -> GatherItem:
+        """What a task is to copy: sections of these segments."""
+        return GatherItem(
+            [self._names[segment] for segment in group.tolist()],
+            np.searchsorted(group, self._segments[chosen]),
+            self._extents[chosen],
+        )
+
+    def laid_together(
+        self, sections: Sequence[NDArray[np.int64]], gathered: Sequence[GatherOutcome]
+    ) -> dict[str, list[Sections]]:
+        """All sections where they are now, by bolt; those of each group have been gathered."""
+        names = [each.name for each in gathered] + self._names
+        segments, offsets = self._segments + len(gathered), self._extents[:, 0].copy()
+        for number, (chosen, copied) in enumerate(zip(sections, gathered, strict=True)):
+            segments[chosen], offsets[chosen] = number, copied.offsets
+        found: dict[str, list[Sections]] = {}
+        first = 0
+        for bolt, parts in self._parts.items():
+            found[bolt] = []
+            for part in parts:
+                here = slice(first, first := first + len(part.tasks))
+                found[bolt].append(Sections(part.tasks, part.refs.moved(names, segments[here], offsets[here])))
+        return found
+
+
+def _cut(segments: NDArray[np.int64], sizes: NDArray[Any]) -> Iterator[NDArray[np.int64]]:
+    """Segments, in order, in groups of as many as a task may copy."""
+    first, size = 0, 0.0
+    for place, more in enumerate(sizes.tolist()):
+        if place - first == _MOST_SEGMENTS or size + more > _MOST_BYTES:
+            yield segments[first:place]
+            first, size = place, 0.0
+        size += more
+    yield segments[first:]
+
+
+def _joined(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return np.concatenate([np.empty(0, np.int64), *parts])
+
+
+# Runs one micro-batch on the driver, on every engine alike: ingest, tick, fire, compact, sinks, commit, publish.
+
 
 _ORIGIN = 8
 """Length, in hexadecimal digits, of the id that distinguishes a checkpoint from others."""
@@ -217,3 +424,62 @@ class MicroBatch:
             for node in self.topology.windowed.values()
         }
         return Manifest(bolts=bolts)
+
+
+# Runs micro-batches in this process with the checkpoint in memory, and simulates crashes. For scenarios and tests.
+
+
+class Crash(Exception):
+    """A simulated crash: everything in memory is lost."""
+
+
+class Rehearsal:
+    """Runs micro-batches of a topology. Committed batches survive a simulated crash, as they would in a folder."""
+
+    def __init__(self, topology: Topology, watch: Callable[[MicroBatch], object] = lambda batch: None) -> None:
+        """``watch`` is called with the ``MicroBatch`` at the start, and with the new one after each crash."""
+        self.topology, self.checkpoint, self._watch = topology, MemoryCheckpoint(), watch
+        self.micro_batch = self._begin()
+
+    def run(
+        self,
+        plan: BatchPlan,
+        *,
+        crash_at: Phase | None = None,
+        before: Callable[[MicroBatch], object] = lambda batch: None,
+    ) -> BatchReport | None:
+        """Run a batch. With ``crash_at``, everything in memory is lost as that phase begins, and the batch is run
+        again.
+
+        ``before`` is called before each attempt. Returns None where the batch had been committed before the crash, so
+        that nothing is left to run. After an exception the state is that before the batch.
+        """
+        try:
+            if crash_at is not None:
+                before(self.micro_batch)
+                self._crash(plan, crash_at)
+                self.micro_batch = self._begin()
+                if self.micro_batch.done(plan.batch):
+                    return None
+            before(self.micro_batch)
+            return self.micro_batch.run(plan)
+        except BaseException:
+            self.micro_batch = self._begin()
+            raise
+
+    def _begin(self) -> MicroBatch:
+        micro_batch = MicroBatch(self.topology, self.checkpoint, InProcess())
+        self._watch(micro_batch)
+        return micro_batch
+
+    def _crash(self, plan: BatchPlan, crash_at: Phase) -> None:
+        def fail(phase: str) -> None:
+            if phase == crash_at:
+                raise Crash
+
+        self.micro_batch.hook = fail
+        try:
+            self.micro_batch.run(plan)
+        except Crash:
+            return
+        raise AssertionError(f"the crash did not happen: no phase {crash_at!r}")

@@ -11,31 +11,31 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from manager.storage.file_systems.storage_errors import naming_owner
-from manager.storage.segments.file_segments import FileSegments
-from manager.storage.segments.gathering import GatherItem, GatherOutcome, gather_sections
-from manager.storage.segments.ref import Ref
-from manager.storage.segments.refs import Refs
-from manager.storage.segments.segments import SegmentStore
-from manager.storage.task_state import TaskState
-from topologies.engine.batch.context import Context
-from topologies.engine.fire.admitting import admit
+from manager.storage.files import naming_owner
+from manager.storage.manifest import TaskState
+from manager.storage.segment_files import FileSegments, GatherItem, GatherOutcome, gather_sections
+from manager.storage.segments import Ref, Refs, SegmentStore
+from topologies.engine.batch import Context
+from topologies.engine.event_times import anchored
 from topologies.engine.fire.bolt_calls import BoltCalls
-from topologies.engine.fire.families import family_of
-from topologies.engine.fire.task_windows import TaskWindows
-from topologies.engine.ingest.merging import SOURCE_COLUMN
-from topologies.engine.ingest.refusing import refuse_unreadable
-from topologies.engine.ingest.router import Router
-from topologies.engine.rows.routed_rows import Rows
-from topologies.engine.rows.source_batch import SourceBatch, partition_name
-from topologies.engine.time.anchoring import anchored
-from topologies.engine.work.items import CompactItem, FireItem, FireOutcome
-from topologies.engine.work.output import Output
-from topologies.engine.work.source_splits import SourceSplit
-from topologies.graph.nodes.windowed import WindowedNode
-from topologies.graph.side_streams import ERROR_SCHEMA
+from topologies.engine.fire.task_families import family_of
+from topologies.engine.fire.task_windows import TaskWindows, admit
+from topologies.engine.ingest import Router
+from topologies.engine.merging import SOURCE_COLUMN
+from topologies.engine.plain_bolts import refuse_unreadable
+from topologies.engine.work import (
+    CompactItem,
+    FireItem,
+    FireOutcome,
+    Output,
+    Rows,
+    SourceBatch,
+    SourceSplit,
+    partition_name,
+)
+from topologies.graph.graph import ERROR_SCHEMA, WindowedNode
 from topologies.io.file_spout import FileSpout
-from windowing.data.returned_rows import DEFAULT_STREAM
+from windowing.schema import DEFAULT_STREAM
 
 _COUNTED = ("rows", "invalid", "unreadable_files", "truncated")
 """What is counted of a spout."""

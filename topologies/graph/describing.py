@@ -1,45 +1,207 @@
-"""A topology in words: its spouts, bolts and sinks with what there is to know about each."""
+"""A topology described: in words, as JSON, as a flowchart and as HTML."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from typing import Any
 
 import pyarrow as pa
 
-from policies.protocol import is_own
-from topologies.graph.graph import Graph
-from topologies.graph.nodes.plain import PlainNode
-from topologies.graph.nodes.sink import SinkNode
-from topologies.graph.nodes.spout import SpoutNode
-from topologies.graph.nodes.windowed import WindowedNode
-from topologies.graph.rules_in_words import (
-    capacity_in_words,
-    key_trigger_in_words,
-    late_in_words,
-    policies_in_words,
-    policy_in_words,
-    rules_in_words,
-)
-from topologies.graph.side_streams import ERRORS
-from topologies.graph.streams import stream_label
+from policies.eviction import CountEvictionPolicy, TimeEvictionPolicy
+from policies.protocol import EvictionPolicy, Policy, TriggerPolicy, is_own
+from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy
+from topologies.graph.graph import ERRORS, Graph, Input, PlainNode, SinkNode, SpoutNode, WindowedNode, stream_label
+from topologies.graph.html import Arrow, Box, as_svg, framed, heading, table
 from topologies.io.file_spout import FileSpout
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.pulled import PulledSpout
 from topologies.io.sinks import ConsoleSink, DiscardSink, FileSink, FunctionSink, MemorySink, Sink
 from topologies.io.spouts import AnySpout, FrameSpout, MemorySpout
-from windowing.bolts.joins.window_join import WindowJoin
-from windowing.bolts.ready.aggregate_bolt import AggregateBolt
-from windowing.bolts.ready.passing import Passing
-from windowing.bolts.ready.shifts import AlterLifetime, ShiftTime
-from windowing.bolts.ready.unions import Union
+from windowing.bolts.aggregate_bolt import AggregateBolt
+from windowing.bolts.joins import WindowJoin
+from windowing.bolts.passing import Passing, Union
+from windowing.bolts.shifts import AlterLifetime, ShiftTime
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt
-from windowing.data.returned_rows import DEFAULT_STREAM
-from windowing.data.schema import SchemaLike, format_schema, parse_schema
-from windowing.settings.bounds import Bounds
-from windowing.settings.rules import Aligned
-from windowing.time.durations import Count, Duration
+from windowing.durations import Count, Duration
+from windowing.schema import DEFAULT_STREAM, SchemaLike, format_schema, parse_schema
+from windowing.settings import DECLARED, WindowSettings
+from windowing.settings.declaration import SaidBy
+from windowing.settings.kinds import WindowKind
+from windowing.settings.panes import PaneTrigger
+from windowing.settings.rules import Aligned, Bounds, LateAction
+from windowing.settings.triggers import CountTrigger, DailyByRule, DailyTrigger, KeyTrigger, RuleTrigger
+from windowing.settings.words import trigger_in_words
+
+# The windows and the time settings of a bolt, in words: what differs from Storm's, for people and for checkpoints.
+
+
+_BESIDE_RULES = {
+    "length", "slide", "timestamp_extractor", "extractor_on_columns", "extractor_on_error",
+    "extractor_on_truncation",
+    *(name for name, declared in DECLARED.items() if declared.has_own_place),
+}  # fmt: skip
+"""What the JSON of a topology has a place for, beside the rules."""
+
+
+def changed(settings: WindowSettings) -> dict[str, Any]:
+    """The rules that are not Storm's, by their names, as plain JSON."""
+    return {
+        each.name: _plain(getattr(settings, each.name))
+        for each in fields(settings)
+        if each.compare and each.name not in _BESIDE_RULES and getattr(settings, each.name) != each.default
+    }
+
+
+def key_trigger_in_words(trigger: KeyTrigger) -> str:
+    """When the window of a key fires: ``until 2 events, 100ms after the first or after the last``."""
+    match trigger:
+        case CountTrigger(count, timeout, from_first):
+            return f"from the first event of a key until there are {count}{_timeouts(timeout, from_first=from_first)}"
+        case RuleTrigger(rule, timeout, from_first):
+            said = f"from the first event of a key until {_rule_name(rule)} says so"
+            return said + _timeouts(timeout, from_first=from_first)
+        case DailyTrigger(time, most):
+            return f"from the first event of a key until {time}, daily{_forgotten(most)}"
+        case DailyByRule(rule, most):
+            return (
+                f"from the first event of a key until the time that {_rule_name(rule)} takes from it{_forgotten(most)}"
+            )
+
+
+def capacity_in_words(events: int | None, size: int | None) -> str:
+    """How much a window may hold: ``100,000 events or 64 MiB``; empty where there is no bound."""
+    return " or ".join(
+        [
+            *([] if events is None else [f"{events:,} event{'' if events == 1 else 's'}"]),
+            *([] if size is None else [_bytes_in_words(size)]),
+        ]
+    )
+
+
+def _bytes_in_words(number: int) -> str:
+    for power, unit in ((20, "MiB"), (10, "KiB")):
+        if number % (1 << power) == 0:
+            return f"{number >> power:,} {unit}"
+    return f"{number:,} byte{'' if number == 1 else 's'}"
+
+
+def _timeouts(timeout: Duration | None, *, from_first: bool) -> str:
+    if timeout is None:
+        return ""
+    return f", or {timeout} after the {'first' if from_first else 'last'}"
+
+
+def _forgotten(most: int | None) -> str:
+    return "" if most is None else f"; forgotten after {most} empty days in a row"
+
+
+def _rule_name(rule: object) -> str:
+    return getattr(rule, "__name__", type(rule).__name__)
+
+
+def policies_in_words(eviction: EvictionPolicy, trigger: TriggerPolicy) -> str:
+    """Windows that a policy of the user's own decides about; such a one goes by the name of its class."""
+    holds = fires = ""
+    if not is_own(eviction):
+        match eviction:
+            case CountEvictionPolicy(length):
+                holds = f"the last {length}"
+            case TimeEvictionPolicy(length, bounds):
+                holds = f"the last {length}, {bounds.value}"
+    if not is_own(trigger):
+        match trigger:
+            case CountTriggerPolicy(count):
+                fires = "at every event" if count.value == 1 else f"every {count}"
+            case TimeTriggerPolicy(slide):
+                fires = f"every {slide}"
+    return f"{holds or f'what {type(eviction).__name__} keeps'}, fired {fires or f'by {type(trigger).__name__}'}"
+
+
+def policy_in_words(policy: Policy) -> str:
+    """A policy of the user's own: its parameters, its moments, and what it keeps and reads."""
+    every = getattr(policy, "every", None)
+    shift = getattr(policy, "offset", None)
+    words = [repr(policy)]
+    if every is not None:
+        words.append(f"moments every {every}" + (f", shifted by {shift}" if shift is not None and shift.micros else ""))
+    if policy.forget_after is not None:
+        words.append(f"forgets a key after {policy.forget_after} without an event")
+    if policy.state_types:
+        words.append("keeps " + ", ".join(f"{name} {kind.__name__}" for name, kind in policy.state_types.items()))
+    read = policy.columns_read
+    words.append("reads all columns" if read is None else f"reads {', '.join(sorted(read)) or 'no column'}")
+    return "; ".join(words)
+
+
+def rules_in_words(node: WindowedNode) -> Iterator[str]:
+    """What of a bolt's time settings is not Storm's, and changes something, a sentence each, as their declarations have
+    them."""
+    settings = node.bolt.settings
+    for name, declared in DECLARED.items():
+        value = getattr(settings, name)
+        if isinstance(declared.words, SaidBy) or value == declared.default or name in node.idle:
+            continue
+        if name == "output_time" and isinstance(node.bolt, Union):  # which has no windows to speak of
+            continue
+        said = declared.words(value, settings)
+        yield from [said] if isinstance(said, str) and said else said
+
+
+def late_in_words(node: WindowedNode, diverted: str) -> Iterator[str]:
+    """What happens to the events that are turned away or moved; ``diverted``: of those that may go to a stream."""
+    settings, arrival = node.bolt.settings, node.bolt.settings.arrival
+    fates = {
+        LateAction.DIVERT: diverted,
+        LateAction.DROP: "dropped, and counted as such",
+        LateAction.CUT: "what lasts beyond the watermark is cut to begin there, the rest dropped",
+        LateAction.ERROR: "the first one stops the run",
+    }
+    early = arrival is not None and arrival.early is not None
+    by_arrival = arrival.action if arrival is not None and arrival.late is not None else None
+    moved = "moved to the watermark" if settings.late_action is LateAction.ADJUST else ""
+    behind = moved or fates[settings.late_action]
+    if by_arrival is None and not early:
+        yield behind
+        return
+    if by_arrival is LateAction.ADJUST:
+        yield "by arrival: moved to the earliest time that is in time"
+    elif by_arrival is not None:
+        yield f"by arrival: {fates[by_arrival]}"
+    yield f"behind the watermark: {behind}"
+    if early:
+        yield f"early: {diverted}"
+
+
+def _plain(value: Any) -> Any:  # noqa: PLR0911 - one for each type
+    match value:
+        case Enum():
+            return value.value
+        case Duration():
+            return str(value)
+        case Count():
+            return value.value
+        case dict():
+            return value
+        case tuple():
+            return [_plain(each) for each in value]
+        case PaneTrigger():
+            return trigger_in_words(value)
+        case CountTrigger() | RuleTrigger() | DailyTrigger() | DailyByRule():
+            return key_trigger_in_words(value)
+        case WindowKind():
+            return value.in_words()
+        case None | bool() | int() | str():
+            return value
+    if is_dataclass(value):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    return repr(value)
+
+
+# A topology in words: its spouts, bolts and sinks with what there is to know about each.
+
 
 BoltNode = PlainNode | WindowedNode
 SHIFTS = (ShiftTime, AlterLifetime)
@@ -98,7 +260,7 @@ def window_in_words(node: WindowedNode) -> str:
     if settings.offset.micros:
         starts = settings.anchor is not None or settings.aligned is Aligned.STARTS
         words += f", {'starts' if starts else 'ends'} shifted by {settings.offset}"
-    if type(length) is type(slide) and _size(slide) > _size(length):
+    if type(length) is type(slide) and _extent_size(slide) > _extent_size(length):
         words += "; what falls between two windows is in none"
     return words
 
@@ -119,7 +281,7 @@ def _time(node: WindowedNode) -> Iterator[str]:
         source = f"event time from {settings.timestamp_field}"
         source += f" (of {', '.join(carried)}: that of its rows)" if carried else ""
     elif settings.timestamp_extractor is not None:
-        source = f"event time from {_called(settings.timestamp_extractor)}"
+        source = f"event time from {_function_name(settings.timestamp_extractor)}"
     else:
         source = f"event time of {', '.join(sorted({each.bolt for origins in node.origins for each in origins}))}"
     interval = settings.watermark_interval
@@ -168,7 +330,7 @@ def sink_in_words(sink: Sink) -> str:  # noqa: PLR0911 - one for each kind
         case MemorySink():
             return "memory"
         case FunctionSink():
-            return f"function {_called(sink.function)} ({sink.frame})"
+            return f"function {_function_name(sink.function)} ({sink.frame})"
         case KafkaSink(servers, topic):
             return f"Kafka {'topics by the row' if topic is None else f'topic {topic}'} at {servers}"
         case DiscardSink():
@@ -297,7 +459,7 @@ def _window(length: Duration | Count | None, slide: Duration | Count) -> str:
     return f"the last {length}, every {slide}"
 
 
-def _size(extent: Duration | Count | None) -> int:
+def _extent_size(extent: Duration | Count | None) -> int:
     return extent.micros if isinstance(extent, Duration) else 0 if extent is None else extent.value
 
 
@@ -305,7 +467,7 @@ def _type(kind: type | SchemaLike) -> str:
     return kind.__name__ if isinstance(kind, type) else f"({format_schema(parse_schema(kind))})"
 
 
-def _called(function: object) -> str:
+def _function_name(function: object) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
 
@@ -315,3 +477,164 @@ def _near(path: str) -> str:
         return path
     relative = os.path.relpath(path)
     return path if relative.startswith("..") else relative
+
+
+# A topology as plain JSON.
+
+
+def to_json(topology: Graph) -> dict[str, Any]:
+    """The topology as plain JSON."""
+    return {
+        "name": topology.name,
+        "on_invalid": "stop" if topology.stop_on_invalid else "divert",
+        "spouts": [
+            {
+                "name": node.name,
+                "source": spout_in_words(node.spout),
+                **({"defaults": node.defaults.in_words()} if node.defaults else {}),
+                "streams": _streams(node.outputs),
+            }
+            for node in topology.spouts.values()
+        ],
+        "bolts": [_bolt_json(node) for node in bolts_of(topology)],
+        "sinks": [
+            {
+                "name": node.name,
+                "target": sink_in_words(node.sink),
+                "takes": [{"component": component, "stream": stream} for component, stream in node.streams],
+                "columns": format_schema(node.schema),
+            }
+            for node in topology.sinks.values()
+        ],
+    }
+
+
+def _bolt_json(node: BoltNode) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "name": node.name,
+        "class": type(node.bolt).__name__,
+        "parallelism": node.parallelism,
+        "inputs": [_input_json(each) for each in node.inputs],
+        "streams": _streams(node.outputs),
+    }
+    if isinstance(node, WindowedNode):
+        settings = node.bolt.settings
+        described["window"] = {
+            "in_words": window_in_words(node),
+            "length": _extent_json(settings.length),
+            "slide": _extent_json(settings.slide),
+            "bounds": settings.bounds.value,
+            "offset": str(settings.offset),
+            "eviction": repr(node.eviction),
+            "trigger": repr(node.trigger),
+            "keeps_last_window": node.remembers,
+        }
+        described["time"] = {
+            "in_words": time_in_words(node),
+            "event_time": node.event_time,
+            "timestamp_field": settings.timestamp_field,
+            "lag": str(node.lag),
+            "watermark_interval": str(settings.watermark_interval),
+            "late_stream": settings.late_stream,
+            "rules": changed(settings),
+        }
+    return described
+
+
+def _input_json(each: Input) -> dict[str, str]:
+    return {"component": each.stream[0], "stream": each.stream[1], "grouping": str(each.grouping)}
+
+
+def _streams(outputs: Mapping[str, pa.Schema]) -> dict[str, str]:
+    return {stream: format_schema(schema) for stream, schema in outputs.items()}
+
+
+def _extent_json(extent: Duration | Count | None) -> str | int | None:
+    return extent.value if isinstance(extent, Count) else None if extent is None else str(extent)
+
+
+# A topology as a flowchart in Mermaid's language.
+
+
+_ENTITIES = {sign: f"#{ord(sign)};" for sign in '#"&<>|`\\'}
+
+
+def as_mermaid(topology: Graph) -> str:
+    """The topology as a flowchart in Mermaid's language."""
+    lines = ["flowchart LR"]
+    nodes: dict[str, str] = {}
+    for spout in topology.spouts.values():
+        nodes[spout.name] = f"n{len(nodes)}"
+        lines.append(f"    {nodes[spout.name]}([{label(spout.name, spout_in_words(spout.spout))}])")
+    for bolt in bolts_of(topology):
+        nodes[bolt.name] = f"n{len(nodes)}"
+        facts = [f"{bolt.parallelism} tasks"] if bolt.parallelism > 1 else []
+        if isinstance(bolt, WindowedNode):
+            facts = [window_in_words(bolt), time_in_words(bolt), *facts]
+        lines.append(f"    {nodes[bolt.name]}[{label(bolt.name, *facts)}]")
+    for sink in topology.sinks.values():
+        nodes[sink.name] = f"n{len(nodes)}"
+        lines.append(f"    {nodes[sink.name]}[({label(sink.name, sink_in_words(sink.sink))})]")
+    for bolt in bolts_of(topology):
+        for each in bolt.inputs:
+            component, stream = each.stream
+            texts = [str(each.grouping)] if stream == DEFAULT_STREAM else [stream, str(each.grouping)]
+            lines.append(f"    {nodes[component]} -->|{label(*texts)}| {nodes[bolt.name]}")
+    for sink in topology.sinks.values():
+        for component, stream in sink.streams:
+            text = "" if stream == DEFAULT_STREAM else f"|{label(stream)}|"
+            lines.append(f"    {nodes[component]} -->{text} {nodes[sink.name]}")
+    return "\n".join(lines)
+
+
+def label(*lines: str) -> str:
+    """Text in quotes, with what Mermaid or HTML would read as its own written as entities."""
+    safe = ("".join(_ENTITIES.get(sign, sign) for sign in line.replace("\n", " ")) for line in lines)
+    return f'"{"<br/>".join(safe)}"'
+
+
+# A topology as a notebook shows it: its graph, and what there is to know of each part.
+
+
+def topology_html(topology: Graph) -> str:
+    """The graph of a topology, and its description, folded, as HTML."""
+    parts = [(fact.title, word, what) for fact in described(topology) for word, what in fact.facts]
+    details = "<details><summary>details</summary>"
+    details += table(["part", "", ""], _without_repeats(parts)) + "</details>"
+    return framed(heading(topology.name), topology_svg(topology), details)
+
+
+def topology_svg(topology: Graph) -> str:
+    """The graph alone, as SVG."""
+    return as_svg(f"topology {topology.name}", *boxes_and_arrows(topology))
+
+
+def boxes_and_arrows(topology: Graph) -> tuple[list[Box], list[Arrow]]:
+    """What the graph is drawn of: a box for each spout, bolt and sink, an arrow for each stream that one reads."""
+    boxes = [Box(node.name, "spout", (spout_in_words(node.spout),)) for node in topology.spouts.values()]
+    arrows = []
+    for bolt in bolts_of(topology):
+        tasks = (f"{bolt.parallelism} tasks",) if bolt.parallelism > 1 else ()
+        windows = (window_in_words(bolt),) if isinstance(bolt, WindowedNode) else ()
+        boxes.append(Box(bolt.name, "bolt", (type(bolt.bolt).__name__, *windows, *tasks)))
+        for each in bolt.inputs:
+            component, stream = each.stream
+            words = [str(each.grouping)] if stream == DEFAULT_STREAM else [stream, str(each.grouping)]
+            arrows.append(Arrow(component, bolt.name, " ".join(words)))
+    for sink in topology.sinks.values():
+        boxes.append(Box(sink.name, "sink", (sink_in_words(sink.sink),)))
+        arrows += [
+            Arrow(component, sink.name, "" if stream == DEFAULT_STREAM else stream)
+            for component, stream in sink.streams
+        ]
+    return boxes, arrows
+
+
+def _without_repeats(rows: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """The rows with the part and the word only where they change."""
+    shown, last = [], ("", "")
+    for part, word, fact in rows:
+        same = last[0] == part
+        shown.append(("" if same else part, "" if same and last[1] == word else word, fact))
+        last = part, word
+    return shown

@@ -1,17 +1,516 @@
-"""The graph of a topology: its nodes, and who reads which stream."""
+"""The graph of a topology: its streams, its nodes, and who reads which stream."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from topologies.graph.nodes.plain import PlainNode
-from topologies.graph.nodes.sink import SinkNode
-from topologies.graph.nodes.spout import SpoutNode
-from topologies.graph.nodes.windowed import WindowedNode
-from topologies.graph.side_streams import ERRORS
-from topologies.graph.streams import Stream
-from windowing.bolts.plain_bolts import BatchBolt
+import numpy as np
+import pyarrow as pa
+
+from manager.keyed.key_states import RECORD_COLUMNS
+from manager.keyed.retained_events import INNER
+from manager.slices import Slicing
+from manager.storage.segments import WEIGHT_COLUMN
+from policies.admission import Admission, LastEnd
+from policies.assigners import GridWindows, SessionWindows, SlidingLogWindows, WindowAssigner
+from policies.choose_policies import closes_after_end, decided_by_policies
+from policies.eviction import TimeEvictionPolicy
+from policies.protocol import EvictionPolicy, TriggerPolicy
+from policies.slices import SliceGrid, last_window_end
+from policies.trigger import ColumnarTriggerPolicy, CountTriggerPolicy, TimeTriggerPolicy
+from topologies.graph.groupings import AllGrouping, FieldsGrouping, Grouping, ListedRows
+from topologies.io.spout_columns import Defaults
+from windowing.aggregates.accumulators import Accumulator, Gathered
+from windowing.bolts.aggregate_bolt import AggregateBolt
+from windowing.bolts.bolt import BatchBolt
+from windowing.bolts.joins import TemporalJoin
+from windowing.durations import Duration
+from windowing.schema import DEFAULT_STREAM, TIMESTAMP
+from windowing.settings import WindowSettings
+from windowing.settings.panes import PaneMode
+from windowing.settings.rules import Bounds, OutputTime
+from windowing.timestamps import FOREVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from topologies.io.sinks import Sink
+    from topologies.io.spouts import AnySpout
+    from windowing.bolts.bolt import Bolt
+    from windowing.bolts.windowed_bolt import WindowedBolt
+    from windowing.window import TupleWindow
+
+
+# Names of the columns that windbolt puts beside the users' own while it works, so that theirs must not have them.
+#
+# Each name stands once: here, or in ``manager`` for what is kept from batch to batch. Whoever adds a column takes its
+# name from there, and the builder refuses users' columns of these names.
+
+
+SEQ_COLUMN, DECISION_COLUMN, END_EDGE_COLUMN = "_seq", "_decision", "_end_edge"
+"""What an event is given on its way to the task of its bolt."""
+
+MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN, TRUNCATED_COLUMN = "_merge_key", "_merge_place", "_truncated"
+"""Where a row of a part that is merged with others belongs, and whether a time of it was cut."""
+
+MERGED = (MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN, TRUNCATED_COLUMN)
+"""Beside what a spout reads."""
+
+READ = (*INNER, SEQ_COLUMN, DECISION_COLUMN, END_EDGE_COLUMN)
+"""Beside what a windowed bolt reads; and all names that begin with ``WEIGHT_COLUMN``."""
+
+RECORDED = RECORD_COLUMNS
+"""Beside the key of a bolt whose windows a trigger fires, or policies of the user's own."""
+
+RETRACTED = ("_window_kind", "_window_key", "_window_start", "_window_end")
+"""Beside what a bolt emits that may take it back: the window that emitted it."""
+
+
+def reserved_of_inputs(columns: Iterable[str]) -> list[str]:
+    """Which of the columns that a windowed bolt reads have names of windbolt's own."""
+    return [column for column in columns if column in READ or column.startswith(WEIGHT_COLUMN)]
+
+
+# Where the watermark that a stream carries comes from, and by how much it is shifted on the way (SI-25).
+
+
+@dataclass(frozen=True, order=True)
+class Origin:
+    """A windowed bolt whose watermark a stream carries, and by how much it is shifted on the way (SI-25)."""
+
+    bolt: str
+    shift: int = 0
+    """Microseconds."""
+
+
+def shifted(time: int, shift: int) -> int:
+    """A time moved later by a number of microseconds; the end of time stays where it is."""
+    return time if time == FOREVER else time + shift
+
+
+# The streams beside a component's output: unreadable rows, late events, and events refused by a rule.
+
+
+ERRORS = "errors"
+"""The output stream, of every spout and bolt, of what could not be read."""
+
+ERROR_SCHEMA = pa.schema(
+    [
+        ("_component", pa.string()),
+        ("_source", pa.string()),
+        ("_row", pa.int64()),
+        ("_reason", pa.string()),
+        ("_data", pa.string()),
+    ]
+)
+
+LATE_COLUMNS = (
+    pa.field("_stream", pa.string()),
+    pa.field("_event_time", TIMESTAMP),
+    pa.field("_reason", pa.string()),
+    pa.field("_late_by_us", pa.int64()),
+    pa.field("_watermark", TIMESTAMP),
+    pa.field("_window_start", TIMESTAMP),
+    pa.field("_window_end", TIMESTAMP),
+)
+"""What a late stream carries behind the event's own columns. The window is the last that could have held the event;
+where sessions (``by_session``) or sliding logs decide which events are late, it is the one that the event would have
+opened."""
+
+REASON = "_reason"
+"""What a refused stream carries behind the event's own columns: why the rule of the trigger failed."""
+
+
+# Streams between components, and how a bolt reads one.
+
+
+Stream = tuple[str, str]
+"""A component and one of its output streams."""
+
+ID = "id"
+"""Traces name events by this column, where their stream has it."""
+
+
+def stream_label(stream: Stream) -> str:
+    """How a stream is called by people, and by ``window.stream(...)``: the component alone for its default stream."""
+    return stream[0] if stream[1] == DEFAULT_STREAM else f"{stream[0]}.{stream[1]}"
+
+
+@dataclass(frozen=True)
+class Input:
+    """A stream that a bolt reads, and how its events are shared out to the tasks."""
+
+    stream: Stream
+    grouping: Grouping
+
+    def copies(self, parallelism: int) -> int:
+        """The number of tasks, of this many, that each of its events goes to."""
+        return parallelism if isinstance(self.grouping, AllGrouping) else 1
+
+
+# A bolt without windows in a topology.
+
+
+@dataclass(frozen=True)
+class PlainNode:
+    """A bolt without windows; it runs where its input is, in the same task."""
+
+    name: str
+    bolt: Bolt | BatchBolt
+    parallelism: int
+    inputs: tuple[Input, ...]
+    outputs: Mapping[str, pa.Schema]
+    carries_time: bool
+    """Whether its events have event times and a watermark, from a windowed bolt before it."""
+    shift: int = 0
+    """Microseconds by which it moves these times (SI-25)."""
+    clocked: bool = False
+    """Whether some of its events come with a moment of the clock: that at which windows fired before it."""
+
+    def copies(self, input_index: int) -> int:
+        """The number of tasks that each event of an input goes to."""
+        return self.inputs[input_index].copies(self.parallelism)
+
+
+# A sink in a topology.
+
+
+@dataclass(frozen=True)
+class SinkNode:
+    """A sink under its name, and the streams it takes."""
+
+    name: str
+    sink: Sink
+    streams: tuple[Stream, ...]
+    schema: pa.Schema
+
+
+# A spout in a topology.
+
+
+@dataclass(frozen=True)
+class SpoutNode:
+    """A spout under its name."""
+
+    name: str
+    spout: AnySpout
+    outputs: Mapping[str, pa.Schema]
+    needed: frozenset[str] | None = None
+    """Those of its columns that are asked for; None: all."""
+    defaults: Defaults = field(default_factory=Defaults)
+    """What its rows have in columns where they have no value."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that its rows have in a run."""
+        declared = self.outputs[DEFAULT_STREAM]
+        needed = self.needed
+        return declared if needed is None else pa.schema([field for field in declared if field.name in needed])
+
+
+# The columns that decide where the events of a windowed bolt belong, and when.
+
+
+def decisive_columns(node: WindowedNode) -> list[list[str]]:
+    """Per input: the columns of its key and of its grouping, and those that rules of time name.
+
+    What a function computes of other columns is not known: times, and the answers of a trigger's rule.
+    """
+    named = set(_of_rules(node.bolt.settings))
+    found = []
+    for each, key in zip(node.inputs, node.keys, strict=True):
+        grouped = each.grouping.fields if isinstance(each.grouping, FieldsGrouping) else ()
+        found.append(sorted({*named, *key, *grouped} & set(node.schema.names)))
+    return found
+
+
+def _of_rules(settings: WindowSettings) -> Iterator[str]:
+    lifetime, arrival = settings.lifetime, settings.arrival
+    names = [settings.timestamp_field, settings.message_id_field, settings.watermark_field]
+    names += [None if arrival is None else arrival.field]
+    names += [name for kind in settings.kinds for name in kind.by_columns]
+    if lifetime is not None:
+        names += [lifetime.end_field, lifetime.shape_field, *lifetime.edge_key]
+    if isinstance(settings.watermark_partition, str):
+        names.append(settings.watermark_partition)
+    yield from (name for name in names if name is not None)
+
+
+# Whether the windows of a queue hold events by their times alone.
+
+
+def has_windows_of_time(node: WindowedNode) -> bool:
+    """Whether both policies of a bolt are windbolt's own, and of time: each event is in the windows of its time,
+    whatever other events there are."""
+    ours = all(type(each).__module__.startswith("policies.") for each in (node.eviction, node.trigger))
+    return ours and isinstance(node.eviction, TimeEvictionPolicy) and isinstance(node.trigger, TimeTriggerPolicy)
+
+
+# A windowed bolt in a topology: its policies, and what follows from its settings and its place.
+
+
+@dataclass(frozen=True)
+class WindowedNode:
+    """A windowed bolt, with the policies that its settings come to."""
+
+    name: str
+    bolt: WindowedBolt
+    parallelism: int
+    inputs: tuple[Input, ...]
+    outputs: Mapping[str, pa.Schema]
+    schema: pa.Schema
+    """The columns of its windows: those of all input streams; a stream that lacks one has nulls there."""
+    event_time: bool
+    carries_time: tuple[bool, ...]
+    """Per input: whether its events bring their time along, and the watermark of the bolt they come from."""
+    origins: tuple[tuple[Origin, ...], ...]
+    """Per input: the windowed bolts whose watermark it carries; empty where the times seen decide."""
+    eviction: EvictionPolicy
+    trigger: TriggerPolicy
+    level: int
+    """0 where it depends on no windowed bolt, else one more than those it depends on."""
+    assigners: tuple[WindowAssigner, ...] = ()
+    """What forms its windows, where they are not the runs of a queue that eviction and trigger decide about."""
+    clocked: tuple[bool, ...] = ()
+    """Per input: whether its events bring along the clock at which the windows before them fired. Only for key
+    triggers."""
+    remembers: bool = False
+    """Whether its tasks keep the last window of each key, to say what has expired since; queues know it anyway."""
+    idle: frozenset[str] = frozenset()
+    """The settings that change nothing on this bolt: a preset has brought them along."""
+
+    def copies(self, input_index: int) -> int:
+        """The number of tasks that each event of an input goes to."""
+        return self.inputs[input_index].copies(self.parallelism)
+
+    @cached_property
+    def by_policies(self) -> bool:
+        """Whether policies of a user's own decide about its windows (decision 96)."""
+        settings = self.bolt.settings
+        if self.assigners or settings.key_trigger is not None:
+            return False
+        return decided_by_policies(settings, self.eviction, self.trigger)
+
+    def due_at(self, reference: int) -> int:
+        """The earliest frontier at which a window with this end can be due; both in microseconds."""
+        if self.by_policies or not isinstance(self.trigger, ColumnarTriggerPolicy):
+            return shifted(reference, 1)
+        return self.trigger.due_at(reference)
+
+    @property
+    def holds_events(self) -> bool:
+        """Whether its tasks hold events until no window needs them, and not a queue that is in order of time."""
+        return bool(self.assigners) or self.bolt.settings.key_trigger is not None or self.by_policies
+
+    @property
+    def can_share_windows(self) -> bool:
+        """Whether windows of one of its tasks can be fired at the same time: they are independent, runs of a queue of
+        events, and what came in has been admitted by those who read it."""
+        return self.bolt.parallel_windows and not self.holds_events and not self.deferred and self.slicing is None
+
+    @cached_property
+    def slicing(self) -> Slicing | None:
+        """How its events are added up as they come; None where windows need the events themselves."""
+        return self._slicing(None)
+
+    @cached_property
+    def traced_slicing(self) -> Slicing | None:
+        """The same for a traced run: the ids of the events of each window are kept too, where events have ids."""
+        kind = self.schema.field(ID).type if ID in self.schema.names else None
+        return self.slicing if kind is None else self._slicing((ID, Gathered(ID, kind)))
+
+    def summed(self, traced: bool) -> Slicing | None:
+        """How its events are added up in a run, if they are."""
+        return self.traced_slicing if traced else self.slicing
+
+    def _slicing(self, watched: tuple[str, Accumulator] | None) -> Slicing | None:
+        bolt, slices = self.bolt, None if self.holds_events else SliceGrid.of(self.eviction, self.trigger)
+        if bolt.settings.message_id_field is not None:
+            return None  # sums do not know which ids are in them
+        if slices is None or not isinstance(bolt, AggregateBolt) or not bolt.is_as_declared:
+            return None
+        assert bolt.bound_aggregates is not None
+        return Slicing(bolt.bound_aggregates, slices, len(self.inputs), watched)
+
+    @property
+    def takes_events_at_the_watermark(self) -> bool:
+        """Whether an event at the very watermark is always in time, and all its windows are still to come."""
+        if self.bolt.settings.bounds is not Bounds.START:
+            return False
+        if not self.assigners:
+            if self.by_policies:
+                return False
+            return isinstance(self.eviction, TimeEvictionPolicy) and isinstance(self.trigger, TimeTriggerPolicy)
+        return all(each.takes_events_at_the_watermark for each in self.assigners)
+
+    @cached_property
+    def keys(self) -> tuple[tuple[str, ...], ...]:
+        """Per input: the columns of the key (``with_key``), which a join may name otherwise on either side."""
+        bolt = self.bolt
+        if isinstance(bolt, TemporalJoin):
+            return tuple(bolt.keys_by_stream[name] for name in self.streams)
+        return (bolt.settings.key,) * len(self.inputs)
+
+    @property
+    def versions(self) -> int | None:
+        """The input whose events are versions: each ends as the next one of its key begins; None where none is."""
+        bolt = self.bolt
+        if not isinstance(bolt, TemporalJoin) or not bolt.versions:
+            return None
+        return self.streams.index(bolt.right)
+
+    @cached_property
+    def listed(self) -> tuple[ListedRows, ...] | None:
+        """By task, the keys that the user lists, whose windows fire without events (``with_empty_windows``)."""
+        listed = self.bolt.settings.listed_keys
+        if listed is None:
+            return None
+        rows = ListedRows.of(listed, self.bolt.settings.key, self.schema)
+        return rows.by_task(self.inputs[0].grouping, self.parallelism)
+
+    @property
+    def list_of_keys(self) -> str | None:
+        """A text that tells the list of keys from another one; None where the user lists none."""
+        listed = self.bolt.settings.listed_keys
+        return None if listed is None else listed.digest
+
+    @property
+    def streams(self) -> list[str]:
+        """The names of its input streams."""
+        return [stream_label(each.stream) for each in self.inputs]
+
+    @property
+    def follows_clock(self) -> bool:
+        """Whether its windows may fire when no event comes, because the clock moves on."""
+        settings = self.bolt.settings
+        if not self.event_time:
+            if self.assigners:
+                return any(each.ends_by_time for each in self.assigners)
+            by_count = isinstance(self.trigger, CountTriggerPolicy) and self.eviction.reach is None
+            return self.holds_events or not by_count
+        timeouts = settings.idle_timeout or settings.partition_idle_timeout
+        early = settings.panes is not None and settings.panes.uses_clock
+        return timeouts is not None or settings.estimate_arrival or early
+
+    @cached_property
+    def deferred(self) -> bool:
+        """Whether its tasks decide which events are admitted, not the task that reads: the last tick is not enough.
+
+        Tasks that hold events do; else it follows from the declarations of the settings (``Admits``).
+        """
+        return self.holds_events or self.bolt.settings.admitted_by_tasks(event_time=self.event_time)
+
+    @cached_property
+    def sequenced(self) -> bool:
+        """Whether its watermark follows its events in their order of arrival, and not only the ticks: as the
+        declarations of the settings say (``Admits.FOLLOWING_EVENTS``), except for watermarks per key."""
+        settings = self.bolt.settings
+        return self.event_time and settings.follows_events and not settings.watermark_per_key
+
+    @property
+    def admission(self) -> Admission:
+        """Which events are admitted, and with which time.
+
+        It is made at each access, and not kept as other properties are: it holds functions, which are not to be sent to
+        workers with the node.
+        """
+        settings = self.bolt.settings
+        return Admission(
+            late_by=settings.late_by,
+            late_action=settings.late_action,
+            per_input=settings.late_per_input or settings.watermark_per_key,
+            allowed=settings.allowed_lateness.micros if self.event_time else 0,
+            closes_after_end=self.closes_after_end,
+            last_end=self.last_end,
+            holds_start=settings.bounds is Bounds.START and self.sliding_log is None,
+            overtakes=self.overtakes,
+        )
+
+    @property
+    def overtakes(self) -> bool:
+        """Whether it takes events behind its watermark that are in order on their own input or partition (AZ-4).
+
+        Only in windows of which it is known which have closed: others would change with an event that comes so late.
+        """
+        settings = self.bolt.settings
+        if not self.event_time or not settings.overtakes or settings.lifetime is not None:
+            return False
+        if self.assigners:
+            return all(isinstance(each, GridWindows) for each in self.assigners)
+        if self.by_policies:
+            return False
+        eviction, trigger = self.eviction, self.trigger
+        if not isinstance(eviction, TimeEvictionPolicy) or not isinstance(trigger, TimeTriggerPolicy):
+            return False
+        return trigger.slide.micros >= eviction.length.micros
+
+    def output_time(self, window: TupleWindow) -> int:
+        """The time of the rows that a window emits, in microseconds (SI-31)."""
+        match self.bolt.settings.output_time:
+            case OutputTime.START if window.start_timestamp is not None:
+                return window.start_timestamp
+            case OutputTime.LAST:
+                return window.end_timestamp - 1
+        return window.end_timestamp
+
+    @property
+    def retracts(self) -> bool:
+        """Whether its windows, when they fire again, take back what they emitted."""
+        panes = self.bolt.settings.panes
+        return panes is not None and panes.mode is PaneMode.RETRACTING
+
+    @property
+    def session(self) -> SessionWindows | None:
+        """The first of its kinds of window that is sessions."""
+        return next((each for each in self.assigners if isinstance(each, SessionWindows)), None)
+
+    @property
+    def sliding_log(self) -> SlidingLogWindows | None:
+        """Its only kind of window where that is a sliding log, whose windows hold their end, whatever the bounds."""
+        only = self.assigners[0] if len(self.assigners) == 1 else None
+        return only if isinstance(only, SlidingLogWindows) else None
+
+    @property
+    def closes_after_end(self) -> bool:
+        """Whether its windows close only when time is past their end."""
+        return closes_after_end(self.bolt.settings, event_time=self.event_time)
+
+    def closes_until(self, marks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """At each watermark, or mark of a key, in microseconds: windows that end up to here have closed."""
+        return self.admission.closes_until(marks)
+
+    @property
+    def last_end(self) -> LastEnd | None:
+        """The end of the last window that can hold an event; None where that does not follow from the event alone."""
+        if self.assigners:
+            return _latest([assigner.last_end for assigner in self.assigners])
+        return None if self.by_policies else last_window_end(self.eviction, self.trigger)
+
+    @property
+    def needed_until(self) -> LastEnd | None:
+        """The time from which no window needs an event; None where that does not follow from the event alone."""
+        if self.assigners:
+            return _latest([assigner.needed_until for assigner in self.assigners])
+        return self.last_end
+
+    @property
+    def lag(self) -> Duration:
+        """How far its watermark stays behind."""
+        return self.bolt.settings.lag or Duration(0)
+
+
+def _latest(ends: Sequence[LastEnd | None]) -> LastEnd | None:
+    """The last of several ends; None where one is not known."""
+    known = [each for each in ends if each is not None]
+    if len(known) < len(ends):
+        return None
+    return lambda starts, lasting: np.maximum.reduce([each(starts, lasting) for each in known])
+
+
+# The graph of a topology: its nodes, and who reads which stream.
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,188 @@
-"""Groupings: to which of a bolt's tasks an event goes. Each depends on the event alone, never on chance."""
+"""Groupings: to which of a bolt's tasks an event goes, by the event alone; hashes and codes of its key."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from topologies.graph.fields_hash import hash_rows
+from manager.keyed.retained_events import KEY_COLUMN, is_needed
+from windowing.columns import hash_bytes, mix
+from windowing.errors import ConfigError
+from windowing.schema import value_type
+from windowing.settings.declaration import ListedKeys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from manager.keyed.retained_events import Held
+    from manager.storage.segments import Ref, SegmentStore, SegmentWriter
+
+
+# The hash of the fields grouping: of values, not of objects; the same on every machine and in every process.
+#
+# Per value a 64-bit integer:
+#
+# - whole numbers of any width, booleans (0, 1), dates (days) and times (microseconds, UTC): the number itself;
+# - floating point of any width: the bits of the double; all NaN are one value, and so are 0.0 and -0.0;
+# - texts and binaries: the length, plus the sum over the bytes of (byte + 1) * 1099511628211 ** (bytes that follow);
+# - null: 0x9E3779B97F4A7C15;
+# - structs: 0, and then each field from the left as several fields are combined;
+# - a dictionary-encoded column counts as the values it stands for; every other type as the text that Arrow casts it to.
+#
+# All arithmetic is modulo 2 ** 64. Each is then mixed by splitmix64's finalizer; several fields are combined, from the
+# left, by ``mix(h * 31 + next)``. The task is the hash modulo the parallelism.
+
+
+_NULL = np.uint64(0x9E3779B97F4A7C15)
+
+
+def hash_rows(table: pa.Table, fields: Sequence[str]) -> NDArray[np.uint64]:
+    """The hash of the named fields, one uint64 per row."""
+    with np.errstate(over="ignore"):
+        hashes = _hash_column(table.column(fields[0]))
+        for field in fields[1:]:
+            hashes = mix(hashes * np.uint64(31) + _hash_column(table.column(field)))
+    return hashes
+
+
+def hashed_as(kind: pa.DataType) -> Any:
+    """A value for a type, equal for two types where equal values of the two have the same hash."""
+    if pa.types.is_dictionary(kind):
+        return hashed_as(kind.value_type)
+    if pa.types.is_struct(kind):
+        return tuple(hashed_as(field.type) for field in kind)
+    for name, belongs in _HASHED_ALIKE.items():
+        if any(of_kind(kind) for of_kind in belongs):
+            return name
+    return kind
+
+
+def comparable(column: pa.ChunkedArray) -> pa.Array:
+    """Numbers or bytes that are equal just where the values of a column are equal for the hash."""
+    array = _combined(column)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if is_one_to_one(array.type):
+        return pa.array(_values(array), mask=pc.is_null(array).to_numpy(zero_copy_only=False))
+    return (array if _is_bytes(array.type) else _as_text(_with_one_zero(array))).cast(pa.large_binary())
+
+
+def value_codes(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], int]:
+    """A number for each row, equal where all columns are; and how many different ones there are."""
+    codes, below = np.zeros(len(columns[0]), np.int64), 1
+    for column in columns:
+        encoded = column.dictionary_encode(null_encoding="encode")
+        if below * len(encoded.dictionary) >= 1 << 62:
+            _, codes = np.unique(codes, return_inverse=True)
+            below = int(codes.max()) + 1
+        codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
+        below *= len(encoded.dictionary)
+    return codes, below if len(columns) == 1 else pc.count_distinct(pa.array(codes)).as_py()
+
+
+def is_one_to_one(kind: pa.DataType) -> bool:
+    """Whether different values of a type have different hashes."""
+    numbers = pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_floating(kind)
+    return bool(numbers or pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    small = pa.types.is_binary(kind) or pa.types.is_string(kind)
+    return bool(small or pa.types.is_large_binary(kind) or pa.types.is_large_string(kind))
+
+
+_types = pa.types
+_HASHED_ALIKE = {
+    "whole numbers": (_types.is_integer, _types.is_boolean),
+    "floating point": (_types.is_floating,),
+    "times": (_types.is_timestamp,),
+    "dates": (_types.is_date,),
+    "texts": (_is_bytes, _types.is_string_view),
+}
+
+
+def _combined(column: pa.ChunkedArray) -> pa.Array:
+    array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], column.type)
+    return array
+
+
+def _hash_column(column: pa.ChunkedArray) -> NDArray[np.uint64]:
+    array = _combined(column)
+    if not pa.types.is_dictionary(array.type):
+        return _hash_array(array)
+    hashes = np.append(_hash_array(array.dictionary), mix(np.array([_NULL])))
+    codes: NDArray[Any] = array.indices.cast(pa.int64()).fill_null(len(array.dictionary)).to_numpy(zero_copy_only=False)
+    result: NDArray[np.uint64] = hashes[codes]
+    return result
+
+
+def _hash_array(array: pa.Array) -> NDArray[np.uint64]:
+    mixed = _hash_struct(array) if pa.types.is_struct(array.type) else mix(_values(array))
+    if array.null_count:
+        valid = pc.is_valid(array).to_numpy(zero_copy_only=False)
+        mixed = np.where(valid, mixed, mix(np.array([_NULL])))
+    return mixed
+
+
+def _hash_struct(array: pa.Array) -> NDArray[np.uint64]:
+    hashes = np.zeros(len(array), np.uint64)
+    for field in array.flatten():
+        hashes = mix(hashes * np.uint64(31) + _hash_column(pa.chunked_array([field])))
+    return hashes
+
+
+def _with_one_zero(array: pa.Array) -> pa.Array:
+    """A struct with 0.0 for -0.0 in its fields, which have one hash; other types, of whose text the hash is, as they
+    are."""
+    if not pa.types.is_struct(array.type):
+        return array
+    parts = [pc.add(part, 0.0) if pa.types.is_floating(part.type) else _with_one_zero(part) for part in array.flatten()]
+    return pa.StructArray.from_arrays(parts, [field.name for field in array.type], mask=pc.is_null(array))
+
+
+def _values(array: pa.Array) -> NDArray[np.uint64]:
+    kind = array.type
+    if pa.types.is_integer(kind):
+        numbers: NDArray[Any] = array.fill_null(0).to_numpy(zero_copy_only=False)
+        return numbers.astype(np.uint64) if kind == pa.uint64() else numbers.astype(np.int64).view(np.uint64)
+    if pa.types.is_boolean(kind):
+        flags: NDArray[np.bool_] = array.fill_null(False).to_numpy(zero_copy_only=False)
+        return flags.astype(np.uint64)
+    if pa.types.is_floating(kind):
+        doubles = array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0
+        return np.where(np.isnan(doubles), np.nan, doubles).view(np.uint64)
+    if pa.types.is_timestamp(kind):
+        return _values(array.cast(pa.timestamp("us", tz=kind.tz), safe=False).cast(pa.int64()))
+    if pa.types.is_date(kind):
+        return _values(array.cast(pa.date32()).cast(pa.int32()))
+    if _is_bytes(kind):
+        return hash_bytes(array.cast(pa.large_binary()))
+    return hash_bytes(_as_text(array).cast(pa.large_binary()))
+
+
+def _as_text(array: pa.Array) -> pa.Array:
+    try:
+        return array.cast(pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.array([None if value is None else str(value) for value in array.to_pylist()], pa.string())
+
+
+# Groupings: to which of a bolt's tasks an event goes. Each depends on the event alone, never on chance.
+
 
 @dataclass(frozen=True)
 class FieldsGrouping:
-    """Events with equal fields go to the same task, by the hash that ``topologies.graph.fields_hash`` documents."""
+    """Events with equal fields go to the same task, by the hash that ``topologies.graph.groupings`` documents."""
 
     fields: tuple[str, ...]
 
@@ -67,3 +233,234 @@ class AllGrouping:
 
 
 Grouping = FieldsGrouping | ShuffleGrouping | GlobalGrouping | AllGrouping
+
+
+# Codes of keys: a number for each key of a task, which no other key of the task has.
+
+
+HASH_COLUMN, CODE_COLUMN, _VALUE = "hash", "code", "value"
+
+_Values: TypeAlias = tuple[Any, ...]
+"""The values of a key as ``comparable`` gives them."""
+
+
+class KeyCodes:
+    """The codes of the keys of one task.
+
+    The code of a key is its hash, unless another key of the task has that one already: then it is a number that follows
+    from its hash and its values. Events are stored with their hashes, and get their codes whenever they are read; what
+    a task keeps of keys from batch to batch (watermarks, firings, timers, rows that may be retracted) is kept by code.
+    So the codes of keys that share a hash are stored, for as long as the task has something of them.
+    """
+
+    @classmethod
+    def restored(cls, keys: Sequence[Sequence[str]], store: SegmentStore, ref: Ref | None) -> KeyCodes:
+        """From what ``write`` has written; None where it wrote nothing."""
+        return cls(keys, None if ref is None else store.read(ref))
+
+    def __init__(self, keys: Sequence[Sequence[str]], stored: pa.Table | None = None) -> None:
+        """``keys`` names the columns of the key of each input; none for no key. ``stored``: what ``table`` returned."""
+        self._keys = [tuple(names) for names in keys]
+        self._shared: dict[_Values, tuple[int, int]] = {}
+        """The hash and the code of each key that shares its hash, or had to."""
+        self._types: list[pa.DataType] = []
+        """The types of the values."""
+        if stored is not None:
+            columns = [stored.column(name) for name in stored.column_names if name.startswith(_VALUE)]
+            values = zip(*(column.to_pylist() for column in columns), strict=True)
+            numbers = zip(stored.column(HASH_COLUMN).to_pylist(), stored.column(CODE_COLUMN).to_pylist(), strict=True)
+            self._shared = dict(zip(values, numbers, strict=True))
+            self._types = [column.type for column in columns]
+
+    def __len__(self) -> int:
+        """Number of keys whose codes are stored."""
+        return len(self._shared)
+
+    def apply(self, held: Held, known: Sequence[pa.Table] = ()) -> Held:
+        """These events, in order of arrival, with the codes of their keys in place of the hashes.
+
+        ``known`` are tables of what the task keeps of keys: their codes in ``KEY_COLUMN``, and the columns of the key.
+        Such a key keeps its code if an event has another key of the same hash.
+        """
+        if held.keys is None or not any(self._keys):
+            return held
+        columns = key_rows(held.payload, held.streams, self._keys).columns
+        codes = self._told_apart(held.keys, columns, known)
+        return held if codes is held.keys else replace(held, keys=codes)
+
+    def of_rows(self, rows: pa.Table, hashes: NDArray[np.int64], known: Sequence[pa.Table] = ()) -> NDArray[np.int64]:
+        """The codes of keys that are given as rows with the columns of the key of the first input."""
+        return self._told_apart(hashes, [rows.column(name) for name in self._keys[0]], known)
+
+    def table(self) -> pa.Table | None:
+        """The codes that must be stored; None where there are none."""
+        if not self._shared:
+            return None
+        columns = zip(*self._shared, strict=True)
+        values = {
+            f"{_VALUE}{place}": pa.array(column, kind)
+            for place, (column, kind) in enumerate(zip(columns, self._types, strict=True))
+        }
+        hashes, codes = zip(*self._shared.values(), strict=True)
+        return pa.table({HASH_COLUMN: pa.array(hashes, pa.int64()), CODE_COLUMN: pa.array(codes, pa.int64()), **values})
+
+    def write(
+        self,
+        writer: SegmentWriter,
+        events: NDArray[np.int64] | None,
+        flags: NDArray[np.uint8] | None,
+        known: Sequence[pa.Table],
+    ) -> Ref | None:
+        """Write the codes that must be stored; None where there are none.
+
+        ``events`` and ``flags``: the code and the flags of each event; keys of which the task has neither an event that
+        is needed nor a row in ``known`` are forgotten first. None forgets none.
+        """
+        if self._shared and events is not None:
+            assert flags is not None
+            left = [table.column(KEY_COLUMN).to_numpy() for table in known]
+            self.keep(np.concatenate([events[is_needed(flags)], *left]))
+        table = self.table()
+        return None if table is None else writer.add(table)
+
+    def keep(self, codes: NDArray[np.int64]) -> None:
+        """Forget the keys with other codes, of which the task has nothing any more."""
+        left = set(codes.tolist())
+        shared = {values: numbers for values, numbers in self._shared.items() if numbers[1] in left}
+        times = Counter(hashed for hashed, _ in shared.values())
+        self._shared = {
+            values: (hashed, code) for values, (hashed, code) in shared.items() if code != hashed or times[hashed] > 1
+        }
+
+    def _told_apart(
+        self, hashes: NDArray[np.int64], columns: Sequence[pa.ChunkedArray], known: Sequence[pa.Table]
+    ) -> NDArray[np.int64]:
+        known = [table for table in known if table.num_rows]
+        before = [[table.column(name) for table in known] for name in self._keys[0]]
+        every = [[*older, column] for older, column in zip(before, columns, strict=True)]
+        if not self._shared and len(every) == 1 and all(_is_exact(column) for column in every[0]):
+            return hashes
+        compared = [_joined([comparable(part) for part in parts]) for parts in every]
+        self._types = [column.type for column in compared]
+        given = np.concatenate([*(table.column(KEY_COLUMN).to_numpy() for table in known), hashes])
+        codes = self._codes(given, compared)
+        return hashes if codes is given else codes[len(given) - len(hashes) :]
+
+    def _codes(self, hashes: NDArray[np.int64], columns: Sequence[pa.Array]) -> NDArray[np.int64]:
+        if not len(hashes):
+            return hashes
+        keys, count = value_codes(columns)
+        if not self._shared and count == pc.count_distinct(pa.array(hashes)).as_py():  # as many keys as hashes
+            return hashes
+        _, firsts, keys = np.unique(keys, return_index=True, return_inverse=True)
+        codes = hashes[firsts]
+        distinct, times = np.unique(codes, return_counts=True)
+        numbers = [number for pair in self._shared.values() for number in pair]
+        doubtful = np.isin(codes, distinct[times > 1]) | np.isin(codes, np.array(numbers, np.int64))
+        if not doubtful.any():
+            return hashes
+        taken = set(codes[~doubtful].tolist()) | {code for _, code in self._shared.values()}
+        for key in sorted(np.flatnonzero(doubtful).tolist(), key=firsts.__getitem__):
+            values = tuple(column[int(firsts[key])].as_py() for column in columns)
+            codes[key] = self._code_of(values, int(codes[key]), taken)
+        return codes[keys]
+
+    def _code_of(self, values: _Values, hashed: int, taken: set[int]) -> int:
+        if values not in self._shared:
+            code = hashed
+            while code in taken:
+                given = repr([code, *values]).encode()
+                code = int.from_bytes(blake2b(given, digest_size=8).digest(), "little", signed=True)
+            taken.add(code)
+            self._shared[values] = hashed, code
+        return self._shared[values][1]
+
+
+def key_rows(payload: pa.Table, streams: NDArray[np.int8] | None, keys: Sequence[Sequence[str]]) -> pa.Table:
+    """The columns of the key of events, named as those of the first input; ``streams`` is the input of each event."""
+    if len({tuple(names) for names in keys}) == 1 or streams is None:
+        return _decoded(payload.select(list(keys[0])))
+    places = [np.flatnonzero(streams == code) for code in range(len(keys))]
+    parts = [
+        payload.select(list(names)).take(pa.array(rows)).rename_columns(list(keys[0]))
+        for names, rows in zip(keys, places, strict=True)
+    ]
+    joined = pa.concat_tables([_decoded(part) for part in parts], promote_options="permissive")  # int and long
+    return joined.take(pa.array(np.argsort(np.concatenate(places))))
+
+
+def _decoded(table: pa.Table) -> pa.Table:
+    for place, column in enumerate(table.columns):
+        if pa.types.is_dictionary(column.type):
+            name = table.column_names[place]
+            table = table.set_column(place, name, column.cast(column.type.value_type))
+    return table
+
+
+def _is_exact(column: pa.ChunkedArray) -> bool:
+    return is_one_to_one(column.type) and not column.null_count
+
+
+def _joined(parts: Sequence[pa.Array]) -> pa.Array:
+    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+
+
+# The keys that a user lists, as columns of the types that the bolt's events have, and which task has which.
+
+
+@dataclass(frozen=True)
+class ListedRows:
+    """A row for each listed key, of all tasks or of one."""
+
+    table: pa.Table
+    """The columns of the key."""
+    since: int
+    """From when on the keys are there, in microseconds."""
+
+    @staticmethod
+    def of(listed: ListedKeys, key: Sequence[str], schema: pa.Schema) -> ListedRows:
+        """``schema``: the columns of the bolt's events. ConfigError where a value does not fit its column."""
+        rows = [each if len(key) > 1 else (each,) for each in listed.values]
+        strange = [each for each in rows if not isinstance(each, tuple) or len(each) != len(key)]
+        if strange:
+            raise ConfigError(
+                f"with_empty_windows lists the key {strange[0]!r:.60}",
+                why=f"with_key names {len(key)} columns: {', '.join(key)}",
+                do="list a tuple of as many values for each key",
+            )
+        columns = {name: _column(name, [row[at] for row in rows], schema) for at, name in enumerate(key)}
+        return ListedRows(pa.table(columns), listed.since)
+
+    @cached_property
+    def hashes(self) -> NDArray[np.int64]:
+        """The hash of each key, as events of it have."""
+        return hash_rows(self.table, self.table.column_names).view(np.int64)
+
+    def by_task(self, grouping: Grouping, parallelism: int) -> tuple[ListedRows, ...]:
+        """Those whose events go to each task."""
+        if isinstance(grouping, AllGrouping):
+            return (self,) * parallelism
+        tasks = grouping.tasks(self.table, None, parallelism)
+        parts = [self.table.filter(pa.array(tasks == task)) for task in range(parallelism)]
+        return tuple(ListedRows(part, self.since) for part in parts)
+
+
+def _column(name: str, values: Sequence[object], schema: pa.Schema) -> pa.Array:
+    kind = value_type(schema.field(name).type)
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise ConfigError(
+            f"with_empty_windows lists {_first_strange(values, kind)!r:.60}, which is no value of {name!r}",
+            why=f"that column is {kind}",
+            do="list keys as the events have them",
+        ) from error
+
+
+def _first_strange(values: Sequence[object], kind: pa.DataType) -> object:
+    for value in values:
+        try:
+            pa.array([value], kind)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            return value
+    return values

@@ -1,31 +1,86 @@
-"""A spout of files: its columns, and its files, listed and cut into micro-batches."""
+"""A spout of files: its columns, and its files, listed, watched for changes and cut into micro-batches."""
 
 from __future__ import annotations
 
+import datetime
 import os
 import stat
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from topologies.io.file_metadata import with_file_metadata
 from topologies.io.formats import Chunk, FileFormat, FileSplit, infer_schema
-from topologies.io.formats.access import reached
 from topologies.io.formats.declared_times import Times
-from topologies.io.formats.split import OnTruncation
-from topologies.io.local_times import in_utc, in_zone
-from topologies.io.partition_columns import Partition, checked_partition_columns, with_partition_columns
-from topologies.io.paths import shown_path
-from topologies.io.patterns import Entry, find, passed_over
-from windowing.data.reprs import of_fields
-from windowing.data.returned_rows import DEFAULT_STREAM
-from windowing.data.schema import SchemaLike, format_schema, parse_schema
-from windowing.errors import ConfigError, DataError, UnreachableError
-from windowing.suggestions import did_you_mean
-from windowing.time.timestamps import is_time
+from topologies.io.formats.event_files import OnTruncation, reached
+from topologies.io.paths import Entry, find, passed_over, shown_path
+from topologies.io.spout_columns import Partition, checked_partition_columns, with_file_metadata, with_partition_columns
+from windowing.errors import ConfigError, DataError, UnreachableError, did_you_mean
+from windowing.reprs import of_fields
+from windowing.schema import DEFAULT_STREAM, SchemaLike, format_schema, parse_schema
+from windowing.timestamps import is_time, zone_of
+
+# Times that are written without a zone, in sources that say in which zone they are.
+#
+# A type carries the zone to where values are read: a timestamp declared in ``America/New_York`` takes what has no zone
+# for that city's time. A local time that is there twice is the first of the two; one that is skipped counts from
+# before the clocks were changed (02:30 is 03:30), as in Java, Python and PostgreSQL.
+
+
+_kinds = pa.types
+
+
+def checked_zone(name: str | None) -> str | None:
+    """The zone by its name, or as +05:30; None for UTC. Raises ConfigError for one that does not exist."""
+    if name is None:
+        return None
+    zone = zone_of(name)
+    whole = not isinstance(zone, datetime.timezone) or zone.utcoffset(None).seconds % 60 == 0
+    if not whole or name in ("localtime", "posixrules", "Factory"):
+        raise ConfigError(
+            f"timezone {name!r} cannot be used",
+            why="it is another one on each machine" if whole else "offsets of sources have whole minutes",
+            do="use a name like 'Europe/Berlin', or an offset like '+03:00'",
+        )
+    known = _offset(zone) if isinstance(zone, datetime.timezone) else name
+    return None if known in ("UTC", "+00:00") else known
+
+
+def in_zone(schema: pa.Schema, zone: str | None) -> pa.Schema:
+    """The schema with times of that zone."""
+    return schema if zone is None else pa.schema([field.with_type(_zoned(field.type, zone)) for field in schema])
+
+
+def in_utc(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with the types that are declared, all of whose columns need not be there."""
+    fields = [schema.field(name) for name in table.column_names]
+    return table if table.schema.types == [field.type for field in fields] else table.cast(pa.schema(fields))
+
+
+def _offset(zone: datetime.timezone) -> str:
+    text = datetime.datetime(2000, 1, 1, tzinfo=zone).strftime("%z")
+    return f"{text[:3]}:{text[3:5]}"
+
+
+def _zoned(kind: pa.DataType, zone: str) -> pa.DataType:
+    if _kinds.is_timestamp(kind):
+        return pa.timestamp(kind.unit, zone)
+    if _kinds.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_zoned(kind.value_type, zone)))
+    if _kinds.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(_zoned(kind.value_type, zone)))
+    if _kinds.is_map(kind):
+        return pa.map_(_zoned(kind.key_type, zone), _zoned(kind.item_type, zone))
+    if _kinds.is_struct(kind):
+        return pa.struct([field.with_type(_zoned(field.type, zone)) for field in kind])
+    return kind
+
+
+# A spout of files: its columns, and its files, listed and cut into micro-batches.
+
 
 BYTES_PER_BATCH = 256 * 2**20
 """Default maximum number of bytes of files per micro-batch (at least one file is read): with so much work the fixed
@@ -138,7 +193,7 @@ class FileSpout:
     def listed(self, passed: Container[str] = frozenset()) -> list[FoundFile]:
         """The present files in the order in which they are read, without those in ``passed``; both engines list here.
 
-        Files whose names are not UTF-8 are not input (topologies/sources/unnameable.py reports them).
+        Files whose names are not UTF-8 are not input (topologies/engine/source_splits.py reports them).
         """
         return in_order(self.path, (entry for entry in entries_of(self.paths) if entry.path not in passed))
 
@@ -245,3 +300,78 @@ def _listing_entry(entry: Entry) -> FoundFile | None:
         return None
     is_file = stat.S_ISREG(status.st_mode)
     return FoundFile(entry.path, status.st_mtime_ns // 1_000_000, status.st_size) if is_file else None
+
+
+# The files of a spout during a run: those that are new, and those that were changed after they were read.
+
+
+_NEWEST = 1_000
+"""How many of the files that were read last are compared at each look after the first."""
+
+
+class WatchedFiles:
+    """Lists the files of a spout for the batches of a run, and finds those that were changed after they were read.
+
+    A checkpoint notes when each file was last changed. The first look of a run compares all files that were read, and
+    each further one the last 1,000 of them: files are appended to when they are new. In stores, where listing tells
+    the times, all are compared each time.
+    """
+
+    def __init__(self, name: str, spout: FileSpout) -> None:
+        """``name`` of the spout."""
+        self.name, self.spout = name, spout
+        self._here = os.getcwd()  # a run goes on in the folder in which it was started
+        self._read: dict[str, int] = {}
+        self._looked = False
+        self._changed: dict[str, None] = {}
+        self._told = 0
+
+    def new(self, read: dict[str, int]) -> Iterable[FoundFile]:
+        """The files that are not in ``read``, in the order in which they are read.
+
+        ``read``: by path, when each file was last changed that belongs to a batch, in milliseconds, in the order of the
+        batches. DataError for one that was changed since, where the spout has ``on_change="error"``.
+        """
+        self._read = read
+        entries = entries_of(self.spout.paths, self._here)
+        self._compare(entry for entry in entries if entry.path in read)
+        return in_order(self.spout.path, (entry for entry in entries if entry.path not in read))
+
+    def acknowledge(self, paths: Sequence[str]) -> None:
+        """A batch is committed, to which these files belong."""
+
+    def close(self) -> None:
+        """The run has ended."""
+
+    def look(self) -> None:
+        """Compare what has been read last. DataError as for ``new``."""
+        self._compare(Entry(path, False, None) for path in self._newest() if "://" not in path)
+
+    def take(self) -> list[str]:
+        """The files that were changed, each once."""
+        new = list(self._changed)[self._told :]
+        self._told += len(new)
+        return new
+
+    def _newest(self) -> set[str]:
+        return set(islice(reversed(self._read), _NEWEST))
+
+    def _compare(self, entries: Iterable[Entry]) -> None:
+        if self.spout.on_change == "ignore":
+            return
+        wanted = self._newest() if self._looked else self._read
+        self._looked = True
+        for entry in entries:
+            path = entry.path
+            if path in self._changed or (entry.info is None and path not in wanted):
+                continue
+            now = changed_at(entry)
+            if now is None or now == self._read[path]:
+                continue
+            if self.spout.on_change == "error":
+                raise DataError(
+                    f"spout {self.name!r}: {os.path.basename(path)!r} was changed after it was read",
+                    why=f"a file is read once, and what is new in {path} would not be read",
+                    do="write new rows to new files; or give the spout on_change='warn', which goes on",
+                )
+            self._changed[path] = None

@@ -1,13 +1,23 @@
-"""Paths and their file systems."""
+"""Paths of input: a file, a folder, or a pattern; the same on both engines and all file systems."""
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import chain, takewhile
+from typing import NamedTuple, Protocol
 
 import pyarrow.fs as pafs
 
-from manager.outside.place_names import place_name
-from manager.storage.file_systems.object_store import open_uri
+from manager.remote import place_name, root_and_path
+from manager.storage.object_store import is_object_store, open_uri
+from topologies.io.formats.event_files import reached
+
+# Paths and their file systems.
 
 
 def locate(path: str) -> tuple[pafs.FileSystem, str, str | None]:
@@ -33,3 +43,463 @@ def shown_path(path: str) -> str:
     if path.startswith("file:"):
         path = "/" + path.removeprefix("file:").lstrip("/")
     return path if "://" in path else os.path.abspath(path)
+
+
+# What a path of input stands for: a file, a folder, or a pattern; the same on both engines and all file systems.
+#
+# The rule, which docs/guide.md gives users:
+#
+# - Only what the user wrote may be a pattern: not the current folder before a relative path, nor the root of a store.
+# - Each part between slashes stands for the file or folder of exactly that name, if there is one and the part has no
+#   ``*`` or ``?``. Otherwise ``*``, ``?``, ``[ab]``, ``[!ab]`` and ``{a,b}`` match names. ``[[]`` is a bracket.
+# - A part ``**`` matches any number of folders, also none: ``logs/**/*.jsonl``, ``logs/**``. Links to folders and
+#   folders
+#   that are passed over are not among them.
+# - A file that is named or matched is read. Of a folder, the files in it are, and those in its partition folders
+#   (``dt=2024-01-01/hour=6/``), not those in its other subfolders.
+# - Names that begin with ``_`` or ``.``, or end in ``._COPYING_``, ``.tmp`` or ``.crc``, are passed over, of files
+#   always, of folders unless they are named.
+
+
+PASSED_OVER = ("._COPYING_", ".tmp", ".crc")
+"""Ends of names that programs give to files which are not complete, or not input."""
+_ANY_FOLDERS = "**"
+_AT_ONCE = 16
+"""Number of folders of a store that are listed at the same time."""
+_MAGIC = re.compile(r"[*?\[{\\]")
+_WILD = re.compile(r"[*?]")
+_ESCAPED = re.compile(r"(?:[^*?\[{\\]|\\.|\[[^!^\]]\])*", re.DOTALL)
+"""A part in which each special character is in brackets of its own, or behind a backslash: a name."""
+
+
+class Entry(NamedTuple):
+    """A file or a folder, as listed."""
+
+    path: str
+    """Absolute path or URI."""
+    is_folder: bool
+    info: pafs.FileInfo | None
+    """Its size and time, where listing tells them too, as in stores."""
+
+
+def passed_over(path: str) -> bool:
+    """True for a file that is never input, for its name."""
+    name = os.path.basename(path)
+    return name.startswith(("_", ".")) or name.endswith(PASSED_OVER)
+
+
+def is_partition(name: str) -> bool:
+    """True for the name of a folder that holds a part of the files of the folder above it: ``dt=2024-01-01``."""
+    return "=" in name and not name.startswith((".", "=")) and not name.endswith(PASSED_OVER)
+
+
+def find(paths: Iterable[str], here: str | None = None) -> Iterator[Entry]:
+    """The entries that paths stand for, each once, in no order; also those that are passed over for their own names,
+    and what is no regular file. ``here``: the folder in which relative paths begin; None for the current one.
+
+    Raises UnreachableError for a folder that cannot be listed.
+    """
+    seen: set[str] = set()
+    for parsed in (_parsed(path, here) for path in paths):
+        folders = _folders(parsed.root)
+        for base, parts in parsed.ways:
+            matched = _matches(folders, base, parts)
+            found = [entry.path for entry in matched if entry.is_folder]
+            within = _content(folders, found, below=parts[-1:] != (_ANY_FOLDERS,))
+            for each in chain((entry for entry in matched if not entry.is_folder), within):
+                if each.path not in seen:
+                    seen.add(each.path)
+                    yield each
+
+
+def leading(path: str) -> tuple[str, bool]:
+    """The part of a path before the first pattern in it, absolute; and whether a pattern follows.
+
+    Raises UnreachableError where that cannot be seen.
+    """
+    parsed = _parsed(path)
+    folders = _folders(parsed.root)
+    found = [_leading(folders, base, parts) for base, parts in parsed.ways]
+    if len(found) == 1:
+        return found[0]
+    shared = takewhile(lambda parts: len(set(parts)) == 1, zip(*(each.split("/") for each, _ in found), strict=False))
+    return "/".join(parts[0] for parts in shared) or "/", True
+
+
+def look(path: str) -> Entry | None:
+    """What is at exactly this absolute path or URI; None where nothing is."""
+    return _folders(_parsed(path).root).kind(path)
+
+
+def folders_before(path: str, file: str) -> list[tuple[str, str]]:
+    """The folders in which a run may have been started for which a relative path stood for this file, each with the one
+    in which this run was. Empty for a file that the path does not stand for, and for paths that are not relative."""
+    if "://" in place_name(path) or path.startswith(("/", "file:", "dbfs:")):
+        return []
+    names = file.split("/")[1:]
+    found: list[tuple[str, str]] = []
+    for base, parts in _parsed(path).ways:
+        fewest = max(len(parts) - parts.count(_ANY_FOLDERS), 1)
+        for number in range(fewest, len(names) + 1):
+            before, tail = names[: len(names) - number], names[len(names) - number :]
+            if _stands_for(parts, tail):
+                found.append(("".join(f"/{name}" for name in before), base))
+    return found
+
+
+def literal(name: str) -> str:
+    """The pattern that matches this name alone."""
+    return re.sub(r"[*?\[{\\]", lambda found: "\\\\" if found[0] == "\\" else f"[{found[0]}]", name)
+
+
+@dataclass(frozen=True)
+class _Path:
+    """A path as a user wrote it."""
+
+    root: str | None
+    """The URI of its file system; None for this machine's."""
+    ways: tuple[tuple[str, tuple[str, ...]], ...]
+    """What stands before it and is no pattern, and its parts between slashes; several ways where alternatives hold
+    slashes: ``{a/b,c}``."""
+
+
+def _parsed(path: str, here: str | None = None) -> _Path:
+    path = place_name(path)
+    if path.startswith("file:"):
+        path = "/" + path.removeprefix("file:").lstrip("/")
+    if "://" in path:
+        root, inside = root_and_path(path)
+        return _Path(root, tuple((_plain(root), _normal([], way)[1]) for way in _expanded(inside)))
+    before = [] if path.startswith("/") else (here or os.getcwd()).strip("/").split("/")
+    ways = [_normal(before, way) for way in _expanded(path)]
+    return _Path(None, tuple(("".join(f"/{part}" for part in before[:kept]), parts) for kept, parts in ways))
+
+
+def _plain(root: str) -> str:
+    """The URI of a file system as paths begin with it: without options, and without the keys of a bucket."""
+    scheme, _, authority = root.partition("?")[0].rstrip("/").partition("://")
+    return f"{scheme}://{authority.rpartition('@')[2] if scheme == 's3' else authority}"
+
+
+def _normal(before: list[str], way: str) -> tuple[int, tuple[str, ...]]:
+    """How many of the folders before a path it keeps, and its parts after these, without dots."""
+    kept, parts = len(before), list[str]()
+    for part in _split(way, "/"):
+        if part == "..":
+            if parts:
+                parts.pop()
+            else:
+                kept = max(kept - 1, 0)
+        elif part not in ("", "."):
+            parts.append(part)
+    return kept, tuple(parts)
+
+
+def _expanded(path: str) -> list[str]:
+    """A path once for each choice among its alternatives that hold a slash."""
+    at = 0
+    while at < len(path):
+        end = _end(path, at)
+        if path[at] == "{" and "/" in path[at:end]:
+            choices = _split(path[at + 1 : end - 1], ",")
+            return [one for choice in choices for one in _expanded(path[:at] + choice + path[end:])]
+        at = end
+    return [path]
+
+
+def _split(text: str, sign: str) -> list[str]:
+    """A text cut where a sign stands by itself, not in brackets or alternatives."""
+    found, start, at = list[str](), 0, 0
+    while at < len(text):
+        if text[at] == sign:
+            found.append(text[start:at])
+            start = at + 1
+        at = _end(text, at)
+    return [*found, text[start:]]
+
+
+def _end(text: str, at: int) -> int:
+    """Where the piece ends that begins here: an escaped character, brackets, alternatives, or one character.
+
+    A bracket or a brace that is not closed is that character, and so is a backslash at the end.
+    """
+    match text[at]:
+        case "\\":
+            return at + 1 if text[at + 1 : at + 2] in ("", "/") else at + 2
+        case "[":
+            first = at + 2 if text[at + 1 : at + 2] in ("!", "^") else at + 1
+            end = text.find("]", first + 1)
+            return at + 1 if end < 0 or "/" in text[at:end] else end + 1
+        case "{":
+            inside = at + 1
+            while inside < len(text) and text[inside] != "}":
+                inside = _end(text, inside)
+            return at + 1 if inside >= len(text) else inside + 1
+    return at + 1
+
+
+def _regex(part: str, hiding: str = "") -> str:
+    """The regular expression of the names that a part matches; ``hiding`` stands before a star that begins it."""
+    found, at = list[str](), 0
+    while at < len(part):
+        end = _end(part, at)
+        piece, first, at = part[at:end], hiding if at == 0 else "", end
+        match piece[0]:
+            case "*":
+                found.append(f"{first}.*")
+            case "?":
+                found.append(f"{first}.")
+            case "\\" if len(piece) > 1:
+                found.append(re.escape(piece[1]))
+            case "[" if len(piece) > 1:
+                found.append(_class(piece[1:-1]))
+            case "{" if len(piece) > 1:
+                choices = [_regex(choice, first) for choice in _split(piece[1:-1], ",")]
+                found.append(f"(?:{'|'.join(choices)})")
+            case _:
+                found.append(re.escape(piece))
+    return "".join(found)
+
+
+def _class(inside: str) -> str:
+    """The regular expression of what stands in brackets."""
+    negated = inside[0] in "!^" and len(inside) > 1
+    chars = re.findall(r"\\?.", inside[negated:], re.DOTALL)
+    found, at = list[str](), 0
+    while at < len(chars):
+        low = high = chars[at][-1]
+        at += 1
+        if chars[at : at + 1] == ["-"] and at + 1 < len(chars):
+            high = chars[at + 1][-1]
+            at += 2
+        if low <= high:
+            found.append(f"{re.escape(low)}-{re.escape(high)}")
+    if not found:
+        return "." if negated else "(?!)"
+    return f"[{'^' if negated else ''}{''.join(found)}]"
+
+
+@lru_cache(256)
+def _compiled(part: str) -> re.Pattern[str]:
+    return re.compile(_regex(part), re.DOTALL)
+
+
+@lru_cache(256)
+def _visible(part: str) -> re.Pattern[str]:
+    """What a part matches if a star or a question mark does not stand for the ``_`` or dot that a name begins with."""
+    return re.compile(_regex(part, hiding="(?![_.])"), re.DOTALL)
+
+
+class _Folders(Protocol):
+    """What is asked of a file system. Paths are absolute, or URIs."""
+
+    def kind(self, path: str) -> Entry | None:
+        """What is at a path; None where nothing is."""
+
+    def inside(self, folder: str) -> list[Entry]:
+        """What a folder holds; nothing where it is gone, or is no folder."""
+
+    def asked(self, question: Callable[[str], list[Entry]], paths: Sequence[str]) -> Iterable[list[Entry]]:
+        """The answers to a question about each of several paths, in their order."""
+
+
+def _folders(root: str | None) -> _Folders:
+    return _Here() if root is None else _There(root)
+
+
+class _Here:
+    """This machine."""
+
+    def kind(self, path: str) -> Entry | None:
+        with reached(path):
+            try:
+                os.lstat(path)
+                return Entry(path, os.path.isdir(path), None)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def inside(self, folder: str) -> list[Entry]:
+        with reached(folder):
+            try:
+                with os.scandir(folder) as found:
+                    return [Entry(each.path, _is_folder(each), None) for each in found]
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+
+    def asked(self, question: Callable[[str], list[Entry]], paths: Sequence[str]) -> Iterable[list[Entry]]:
+        return map(question, paths)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads nowhere, in a circle, or where nobody may look
+        return False
+
+
+class _There:
+    """A store, or HDFS."""
+
+    def __init__(self, root: str) -> None:
+        self._root, self._is_store = _plain(root), is_object_store(root)
+        with reached(root):
+            self._filesystem, self._top = open_uri(root)
+
+    def kind(self, path: str) -> Entry | None:
+        with reached(path):
+            info = self._filesystem.get_file_info(self._inside(path))
+        return None if info.type == pafs.FileType.NotFound else self._entry(info)
+
+    def inside(self, folder: str) -> list[Entry]:
+        with reached(folder):
+            try:
+                selector = pafs.FileSelector(self._inside(folder), allow_not_found=True)
+                return [self._entry(info) for info in self._filesystem.get_file_info(selector)]
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+
+    def asked(self, question: Callable[[str], list[Entry]], paths: Sequence[str]) -> Iterable[list[Entry]]:
+        # Several at a time, since each waits for the store. One request for all that is below a folder would list
+        # folders that nobody asked for, of any size.
+        if len(paths) < 2 or not self._is_store:
+            return map(question, paths)
+        with ThreadPoolExecutor(min(_AT_ONCE, len(paths))) as threads:
+            return list(threads.map(question, paths))
+
+    def _inside(self, path: str) -> str:
+        return (self._top.rstrip("/") + path.removeprefix(self._root)) or "/"
+
+    def _entry(self, info: pafs.FileInfo) -> Entry:
+        inside = info.path.removeprefix(self._top.rstrip("/")).strip("/")
+        return Entry(f"{self._root}/{inside}", info.type == pafs.FileType.Directory, info)
+
+
+def _matches(folders: _Folders, base: str, parts: tuple[str, ...]) -> list[Entry]:
+    """The files and folders that match all parts."""
+    entries = [Entry(base or "/", True, None)]
+    for number, part in enumerate(parts):
+        last = number == len(parts) - 1
+        within = [entry.path for entry in entries if entry.is_folder]
+        if part == _ANY_FOLDERS:
+            entries = _folders_below(folders, within)
+        else:
+            entries = list(chain.from_iterable(folders.asked(partial(_matched, folders, part, last), within)))
+    return entries
+
+
+def _folders_below(folders: _Folders, within: Iterable[str]) -> list[Entry]:
+    """Folders and all in them, at any depth, each once. A link is not followed: what it leads to would be read a second
+    time."""
+    level = list(dict.fromkeys(within))
+    found = dict.fromkeys(level)
+    while level:
+        inside = chain.from_iterable(folders.asked(partial(_folders_in, folders), level))
+        level = [entry.path for entry in inside if entry.path not in found]
+        found.update(dict.fromkeys(level))
+    return [Entry(path, True, None) for path in found]
+
+
+def _folders_in(folders: _Folders, folder: str) -> list[Entry]:
+    return [
+        entry
+        for entry in folders.inside(folder)
+        if entry.is_folder
+        and not _is_link(entry.path)
+        and (is_partition(name := _name(entry.path)) or not passed_over(name))
+    ]
+
+
+def _matched(folders: _Folders, part: str, last: bool, folder: str) -> list[Entry]:
+    """What matches a part in a folder; a folder that is named and not the last part is not looked at."""
+    named = _named(folders, folder, part)
+    if named is not None:
+        if not last:
+            return [Entry(named, True, None)]
+        entry = folders.kind(named)
+        return [] if entry is None else [entry]
+    pattern = _compiled(part)
+    return [
+        entry
+        for entry in folders.inside(folder)
+        if pattern.fullmatch(name := _name(entry.path))
+        and (not entry.is_folder or is_partition(name) or not passed_over(name) or _is_meant(part, name))
+    ]
+
+
+def _is_meant(part: str, name: str) -> bool:
+    """True if a pattern names what is passed over for its beginning or its end: ``_*``, ``{_a,c}``, ``*.tmp``."""
+    ends = [end for end in PASSED_OVER if name.endswith(end)]
+    return _visible(part).fullmatch(name) is not None and (not ends or any(end in part for end in ends))
+
+
+def _named(folders: _Folders, folder: str, part: str) -> str | None:
+    """The path of what a part names; None where the part is a pattern."""
+    path = f"{folder.rstrip('/')}/{part}"
+    if _MAGIC.search(part) is None:
+        return path
+    if _WILD.search(part) is None and folders.kind(path) is not None:
+        return path
+    if _ESCAPED.fullmatch(part) is None:
+        return None
+    return f"{folder.rstrip('/')}/{_unescaped(part)}"
+
+
+def _stands_for(parts: Sequence[str], names: Sequence[str]) -> bool:
+    """True if a path of these parts may stand for the file of these names, whatever else there is."""
+    if not parts:
+        return all(map(is_partition, names[:-1]))
+    if parts[0] == _ANY_FOLDERS:
+        return any(_stands_for(parts[1:], names[number:]) for number in range(len(names) + (len(parts) > 1)))
+    return bool(names) and _fits(parts[0], names[0]) and _stands_for(parts[1:], names[1:])
+
+
+def _fits(part: str, name: str) -> bool:
+    """True if a part may stand for a name, whatever else there is."""
+    return part == name or _compiled(part).fullmatch(name) is not None
+
+
+def _unescaped(part: str) -> str:
+    return re.sub(r"\\(.)|\[(.)\]", r"\1\2", part, flags=re.DOTALL)
+
+
+def _leading(folders: _Folders, base: str, parts: tuple[str, ...]) -> tuple[str, bool]:
+    path = base or "/"
+    for part in parts:
+        named = _named(folders, path, part)
+        if named is None:
+            return path, True
+        path = named
+    return path, False
+
+
+def _content(folders: _Folders, paths: list[str], *, below: bool) -> Iterator[Entry]:
+    """The files in folders, and with ``below`` those in their partition folders, which ``**`` has found itself."""
+    while paths:
+        partitions: list[str] = []
+        for entry in chain.from_iterable(folders.asked(folders.inside, paths)):
+            if not entry.is_folder:
+                yield entry
+            elif below and is_partition(_name(entry.path)) and not _leads_up(entry.path):
+                partitions.append(entry.path)
+        paths = partitions
+
+
+def _leads_up(folder: str) -> bool:
+    """True for a link to a folder that it is in, also by way of other links: its files would be listed again and
+    again."""
+    if not _is_link(folder):
+        return False
+    target, above = os.path.realpath(folder), os.path.dirname(folder)
+    while os.path.commonpath([os.path.realpath(above), target]) != target:
+        if above == os.path.dirname(above):
+            return False
+        above = os.path.dirname(above)
+    return True
+
+
+def _is_link(folder: str) -> bool:
+    return "://" not in folder and os.path.islink(folder)
+
+
+def _name(path: str) -> str:
+    return path.rsplit("/", 1)[1]

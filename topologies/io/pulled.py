@@ -9,9 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from topologies.io.file_spout import FoundFile, KeptRows
-from windowing.data.returned_rows import DEFAULT_STREAM
-from windowing.data.schema import parse_schema
 from windowing.errors import ConfigError
+from windowing.schema import DEFAULT_STREAM, parse_schema
 from windowing.spout import Spout
 
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from topologies.io.formats import FileFormat, FormatName, file_format
 from topologies.io.kafka import KafkaSink, checked_options, checked_servers
-from windowing.calls.checked import checked, checked_value
-from windowing.data.reprs import of_fields
+from windowing.calls import checked, checked_value
 from windowing.errors import ConfigError
+from windowing.reprs import of_fields
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,15 +9,12 @@ from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 
-from topologies.io.defaults import Defaults
-from topologies.io.file_metadata import checked_file_metadata
-from topologies.io.file_spout import FileSpout
+from topologies.io.file_spout import FileSpout, checked_zone
 from topologies.io.formats import FormatName, file_format
-from topologies.io.formats.access import COMPRESSIONS, unread_compression
-from topologies.io.formats.choose_format import format_of
 from topologies.io.formats.declared_times import Times, check_kind, checked_times
-from topologies.io.formats.lines.textlines import LINE
-from topologies.io.formats.split import OnTruncation, check_truncation
+from topologies.io.formats.event_files import COMPRESSIONS, OnTruncation, check_truncation, unread_compression
+from topologies.io.formats.lines import LINE
+from topologies.io.formats.write_table import format_of
 from topologies.io.kafka import (
     Form,
     KafkaSpout,
@@ -29,16 +26,18 @@ from topologies.io.kafka import (
     checked_start,
     checked_topics,
 )
-from topologies.io.local_times import checked_zone
-from topologies.io.partition_columns import checked_partition_columns, with_partition_columns
-from topologies.io.patterns import PASSED_OVER, find, passed_over
+from topologies.io.paths import PASSED_OVER, find, passed_over
 from topologies.io.pulled import PulledSpout
-from windowing.calls.checked import checked_value
-from windowing.data.reprs import call, of_fields
-from windowing.data.returned_rows import DEFAULT_STREAM, EmittedRows, tables
-from windowing.data.schema import SchemaLike, format_schema, parse_schema
-from windowing.errors import ConfigError, SchemaError
-from windowing.suggestions import did_you_mean
+from topologies.io.spout_columns import (
+    Defaults,
+    checked_file_metadata,
+    checked_partition_columns,
+    with_partition_columns,
+)
+from windowing.calls import checked_value
+from windowing.errors import ConfigError, SchemaError, did_you_mean
+from windowing.reprs import call, of_fields
+from windowing.schema import DEFAULT_STREAM, EmittedRows, SchemaLike, format_schema, parse_schema, tables
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal, InvalidOperation
 
 from windowing.errors import ScenarioError
-from windowing.time.timestamps import FOREVER, LATEST, from_datetime, show
+from windowing.timestamps import FOREVER, LATEST, from_datetime, show
 
 _HOW = "write whole milliseconds since the epoch, or ISO 8601 like '2024-01-01T06:00:03Z'"
 _MORE_DIGITS = re.compile(r"[.,]\d{7,}")

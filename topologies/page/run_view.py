@@ -1,13 +1,419 @@
-"""What a page shows of a run that its checkpoint has noted."""
+"""The parts of a run's page: its bolts, sinks, graph, remarks, and what happened over time."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
+import os
+import time
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol
 
-from topologies.checkpoints.notes.runs_note import RunNote
+from manager.storage.manifest import AssignedState, BoltState, Manifest, TriggeredState
+from manager.storage.segments import SegmentStore
+from manager.watermarks import input_of
+from policies.watermarks import NONE
+from topologies.checkpoints.blocking_inputs import Question, WhyAnswer, holders_of, marks_of
+from topologies.checkpoints.notes import BoltTiming, RunNote
+from topologies.checkpoints.why import Explanation
+from topologies.engine.commit import batch_of_file
+from topologies.graph.html import Arrow, Box, layered
+from topologies.io.paths import shown_path
+from topologies.run.summary import spoken
+from windowing.reprs import one_line
+from windowing.timestamps import EARLIEST, LATEST
+
+# What a page shows of a run that its checkpoint has noted.
 
 
 def run_view(note: RunNote) -> dict[str, Any]:
     """A run as plain JSON; of one whose end was not noted it is not known whether it is in progress or died."""
     return {**asdict(note), "run": note.run[:8], "how": note.how or "no end", "repeats": 0}
+
+
+# What a page asks of the run that it shows, whether it is in progress in this process or lies in a checkpoint.
+
+
+class RunPage(Protocol):
+    """A run as its page shows it. Its methods are called from any thread."""
+
+    @property
+    def name(self) -> str:
+        """The name of the topology."""
+
+    def state(self, known: str, after: int) -> dict[str, Any]:
+        """All there is to show, as plain JSON, times in microseconds. ``known``: the version that the page has; where
+        it is still the present one, only what moves between two batches is told. ``after``: the number of the last
+        point that it has."""
+
+    def why(self, bolt: str, key: str | None, window: str | None) -> WhyAnswer:
+        """Why a window has not fired. Raises ConfigError for what there is not."""
+
+
+# What happened to events over time: a point for each batch, fewer of them as a run progresses.
+
+
+MOST = 600
+"""Number of points that are kept."""
+_DENSE = 120
+"""The latest points are all kept."""
+
+Point = dict[str, Any]
+
+
+class Points:
+    """The points of a run, the oldest first; each has a number that grows."""
+
+    def __init__(self) -> None:
+        self._old: list[Point] = []
+        self._latest: deque[Point] = deque()
+        self._every = 1
+        """Of the old points those are kept whose numbers are multiples of this."""
+        self._next = 0
+
+    def add(self, point: Point) -> None:
+        """Add the point of a batch; of older ones some are dropped where they are too many."""
+        self._latest.append({"n": self._next, **point})
+        self._next += 1
+        if len(self._latest) > _DENSE:
+            self._old += self._kept([self._latest.popleft()])
+        if len(self._old) > MOST - _DENSE:
+            self._every *= 2
+            self._old = self._kept(self._old)
+
+    def _kept(self, points: Sequence[Point]) -> list[Point]:
+        return [point for point in points if point["n"] % self._every == 0]
+
+    def __iter__(self) -> Iterator[Point]:
+        return iter([*self._old, *self._latest])
+
+
+def point_of(manifest: Manifest, timing: Mapping[str, BoltTiming], at: int | None) -> Point:
+    """The point of a batch that has been committed at this time: totals so far, times in microseconds."""
+    return {
+        "batch": manifest.batch,
+        "closing": manifest.closing,
+        "clock": manifest.clock,
+        "at": manifest.clock if at is None else at,
+        "bolts": {
+            name: {
+                "accounts": _given(manifest.bolts[name].accounts.totals(sum(manifest.bolts[name].pending))),
+                "fired": manifest.bolts[name].fired,
+                "watermark": known(manifest.bolts[name].watermark.current) if rules.event_time else None,
+            }
+            for name, rules in timing.items()
+            if name in manifest.bolts
+        },
+        "spouts": {name: counts.get("rows", 0) for name, counts in manifest.spouts.items()},
+    }
+
+
+def _given(counts: Mapping[str, int]) -> dict[str, int]:
+    return {name: count for name, count in counts.items() if count}
+
+
+# What an operator should know of a run at a glance, in sentences: what holds time, and what was turned away.
+
+
+RECENT = 60_000_000
+"""Microseconds that count as recent."""
+_LEAD = 60_000_000
+"""Microseconds by which others must be ahead of an input, and not less than the length of a window, to be remarked."""
+
+_STANDS = 10_000_000
+"""Microseconds after which it is remarked that an input stands."""
+_MANY = 20
+"""A warning is shown when more than one in this many events is turned away."""
+
+Severity = Literal["bad", "warn", "note"]
+
+
+def page_remark(severity: Severity, text: str, bolt: str | None = None) -> dict[str, Any]:
+    """A remark as plain JSON; ``bolt``: which one it is about."""
+    return {"severity": severity, "text": text, "bolt": bolt}
+
+
+def remarks_of(
+    bolts: Mapping[str, Mapping[str, Any]], points: Sequence[Point], clock: int | None
+) -> list[dict[str, Any]]:
+    """What is to be said of the bolts, worst first; ``clock``: that of the last batch."""
+    found: list[dict[str, Any]] = []
+    recent = [point for point in points if points and point["at"] >= points[-1]["at"] - RECENT]
+    for name, bolt in bolts.items():
+        found += _of_time(name, bolt, clock)
+    for name in bolts:
+        found += _of_accounts(name, recent, points)
+    order = ("bad", "warn", "note")
+    return sorted(found, key=lambda each: order.index(each["severity"]))
+
+
+def _of_time(name: str, bolt: Mapping[str, Any], clock: int | None) -> Iterator[dict[str, Any]]:
+    """What holds the time of a bolt, where that is one input or partition that others are ahead of."""
+    if bolt["ended"]:
+        return
+    marks = [mark for mark in bolt["marks"] if not mark["idle"]]
+    silent = [mark for mark in marks if mark["at"] is None]
+    idle = len(bolt["marks"]) - len(marks)
+    if silent and len(silent) < len(marks) and bolt["watermark"] is None:
+        yield page_remark(
+            "warn", f"{_named(silent)} has delivered nothing, so no window of {name!r} can fire yet.", name
+        )
+    known = [mark["at"] for mark in marks if mark["at"] is not None]
+    lead = max(known, default=0) - min(known, default=0)
+    if lead > max(_LEAD, bolt["length"] or 0) and not silent:
+        holding = [mark for mark in marks if mark["holds"]]
+        since = holding[0]["since"] if len(holding) == 1 else None
+        stood = 0 if since is None or clock is None else clock - since
+        stands = f", and has not moved for {spoken(stood)}" if stood >= _STANDS else ""
+        behind = spoken(lead)
+        yield page_remark(
+            "warn", f"{_named(holding)} holds the time of {name!r}: {behind} behind the furthest{stands}.", name
+        )
+    if idle:
+        words = "1 input or partition is" if idle == 1 else f"{idle:,} inputs or partitions are"
+        yield page_remark("note", f"{words} idle, and not waited for by {name!r}.", name)
+
+
+def _named(marks: Sequence[Mapping[str, Any]]) -> str:
+    first = marks[0]
+    text = f"Input {first['input']!r}" + (f", partition {first['partition']!r}" if first["partition"] else "")
+    return one_line(text) + ("" if len(marks) == 1 else f" (and {len(marks) - 1:,} more)")
+
+
+def _of_accounts(name: str, recent: Sequence[Point], points: Sequence[Point]) -> Iterator[dict[str, Any]]:
+    """How many of the events of the last minute were turned away."""
+    if not recent:
+        return
+    now = recent[-1]["bolts"].get(name, {}).get("accounts", {})
+    earlier = [point for point in points if point["n"] < recent[0]["n"]]
+    before = earlier[-1]["bolts"].get(name, {}).get("accounts", {}) if earlier else {}
+    received = now.get("received", 0) - before.get("received", 0)
+    for accounts, words in ((("late", "dropped"), "came too late"), (("invalid",), "could not be read or used")):
+        lost = sum(now.get(each, 0) - before.get(each, 0) for each in accounts)
+        if lost > 0 and received > 0:
+            severity: Severity = "warn" if lost * _MANY > received else "note"
+            share = f"{lost / received:.1%}" if lost * 1000 >= received else "less than 0.1%"
+            yield page_remark(
+                severity, f"{lost:,} of the last {received:,} events of {name!r} {words} ({share}).", name
+            )
+
+
+# The files that sinks have published, as their folders on this machine have them.
+
+
+LATEST_FILES = 5
+"""Number of files of a sink that are named: the latest."""
+_AT_LEAST, _TIMES = 5.0, 200
+"""A folder is listed again after this many seconds, and not before this many times as long as the last listing took."""
+
+IN_PART = "+"
+"""After the version of a state that has something in it which was looked up before that version: a page that says it
+has this one is told again what there is."""
+
+
+class ShownSink(NamedTuple):
+    """A sink as pages show it."""
+
+    name: str
+    kind: str
+    """In words."""
+    folder: str | None
+    """Where it writes files; None for other sinks."""
+
+
+@dataclass
+class _Listing:
+    at: float
+    took: float
+    version: object
+    seen: dict[str, Any]
+
+
+@dataclass
+class SinkFolders:
+    """Lists the folders of sinks, each now and then."""
+
+    sinks: Sequence[ShownSink]
+    _listed: dict[str, _Listing] = field(default_factory=dict)
+
+    def now(self, version: object) -> tuple[list[dict[str, Any]], bool]:
+        """Each sink as plain JSON, and whether all listings are of this version, which changes where files may have
+        come."""
+        shown = [
+            {"name": sink.name, "kind": sink.kind, "folder": sink.folder, "files": self._files(sink, version)}
+            for sink in self.sinks
+        ]
+        return shown, all(listing.version == version for listing in self._listed.values())
+
+    def _files(self, sink: ShownSink, version: object) -> dict[str, Any] | None:
+        """How many there are, and the latest; None where they are not listed."""
+        if sink.folder is None or "://" in shown_path(sink.folder):
+            return None
+        last, now = self._listed.get(sink.name), time.monotonic()
+        if last is None or (last.version != version and now - last.at > max(_AT_LEAST, _TIMES * last.took)):
+            seen = _listed(shown_path(sink.folder))
+            last = self._listed[sink.name] = _Listing(now, time.monotonic() - now, version, seen)
+        return last.seen
+
+
+def _listed(folder: str) -> dict[str, Any]:
+    names: list[str] = []
+    with suppress(OSError):  # there is no folder before the first file
+        names = sorted(name for name in os.listdir(folder) if batch_of_file(name) is not None)
+    latest = []
+    for name in reversed(names[-LATEST_FILES:]):
+        with suppress(OSError):
+            latest.append({"name": name, "bytes": os.stat(f"{folder}/{name}").st_size})
+    return {"count": len(names), "latest": latest}
+
+
+# Where the cards of a topology's parts stand on its page, and the ways of the arrows between them.
+
+
+WIDTH = 204
+"""Pixels: all cards are as wide, so that numbers in them may change."""
+_TALL, _LOW = 104, 72
+"""Pixels: the height of a windowed bolt's card, and that of others."""
+_GAP, _BETWEEN = 28, 46
+"""Pixels between two cards of a layer, and between two layers."""
+
+
+def laid_out(boxes: Sequence[Box], arrows: Sequence[Arrow], windowed: Collection[str]) -> dict[str, Any]:
+    """The graph as plain JSON: cards with their corners, arrows with their points, in pixels."""
+    names = {box.name for box in boxes}
+    labels: dict[tuple[str, str], list[str]] = {}
+    for each in arrows:
+        if each.source in names and each.target in names:
+            labels.setdefault((each.source, each.target), []).append(each.label)
+    layers = layered({box.name: float(WIDTH) for box in boxes}, list(labels), _GAP)
+    heights = {box.name: _TALL if box.name in windowed else _LOW for box in boxes}
+    tops = [0.0]
+    for layer in range(1 + max(layers.layer.values(), default=-1)):
+        tops.append(tops[-1] + max(heights[name] for name in names if layers.layer[name] == layer) + _BETWEEN)
+    cards = [
+        {
+            "name": box.name,
+            "kind": "windowed" if box.name in windowed else box.kind,
+            "facts": list(box.facts),
+            "x": round(layers.centres[box.name] - WIDTH / 2, 1),
+            "y": tops[layers.layer[box.name]],
+            "width": WIDTH,
+            "height": heights[box.name],
+        }
+        for box in boxes
+    ]
+    ways = []
+    for (source, target), texts in labels.items():
+        first = layers.layer[source]
+        points = [[layers.centres[source], tops[first] + heights[source]]]
+        for number, x in enumerate(layers.ways[source, target], first + 1):
+            points += [[x, tops[number]], [x, tops[number + 1] - _BETWEEN]]
+        points.append([layers.centres[target], tops[layers.layer[target]]])
+        label = ", ".join(filter(None, dict.fromkeys(texts)))
+        ways.append({"source": source, "target": target, "label": label, "points": points})
+    return {"cards": cards, "ways": ways, "width": layers.width, "height": max(tops[-1] - _BETWEEN, 0.0)}
+
+
+# What a page shows of a windowed bolt: its time, its accounts and its open windows, from the state after a batch.
+
+
+MOST_MARKS = 200
+"""Of more inputs and partitions only those that are furthest behind are shown, and the number of the others."""
+MOST_WINDOWS = 2_000
+"""Number of windows that are looked at for those that are open."""
+MOST_ROWS = 200_000
+"""Of more events those in each open window are not counted: they would have to be read."""
+
+
+def bolt_view(name: str, timing: BoltTiming, kept: Sequence[Manifest], since: Mapping[str, int]) -> dict[str, Any]:
+    """A bolt as plain JSON; times in microseconds. ``kept``: the manifests, the last one last; ``since``: by input or
+    partition, the clock since which it has not moved, where that is known."""
+    state, clock = kept[-1].bolts[name], kept[-1].clock
+    current = state.watermark.current if timing.event_time else None
+    watermark = known(current)
+    marks = _marks(name, timing, kept, since) if timing.event_time and not timing.per_key else []
+    return {
+        "windows": timing.windows,
+        "event_time": timing.event_time,
+        "per_key": timing.per_key,
+        "key": timing.key,
+        "watermark": watermark,
+        "ended": kept[-1].closing and not sum(state.pending),
+        "delay": None if watermark is None or clock is None else clock - watermark,
+        "accounts": state.accounts.totals(sum(state.pending)),
+        "streams": state.accounts.of_streams(state.pending),
+        "fired": state.fired,
+        "suppressed": state.suppressed,
+        "emitted": state.emitted,
+        "counters": state.counters,
+        "length": timing.length,
+        "marks": marks[:MOST_MARKS],
+        "more_marks": max(len(marks) - MOST_MARKS, 0),
+    }
+
+
+def known(time: int | None) -> int | None:
+    """A time that can be shown; None where there is none, or it is the end of time."""
+    return None if time is None or not EARLIEST <= time <= LATEST else time
+
+
+def _marks(name: str, timing: BoltTiming, kept: Sequence[Manifest], since: Mapping[str, int]) -> list[dict[str, Any]]:
+    """The inputs and partitions: those that have delivered nothing, then those that are furthest behind; those that
+    are idle last."""
+    state = kept[-1].bolts[name]
+    sources = state.watermark.sources
+    holding = {(each.input, each.partition): each for each in holders_of(name, timing, kept)}
+    idle = {source: sources.marks[source].mark for source in sources.idle if source in sources.marks}
+    rows = []
+    for source, mark in [*marks_of(timing, state).items(), *idle.items()]:
+        stream = input_of(source)
+        partition = source[len(stream) + 1 :]
+        holder = holding.get((stream, partition))
+        stands = sources.seen_at.get(source, since.get(source, None if holder is None else holder.since))
+        rows.append(
+            {
+                "input": stream,
+                "partition": partition,
+                "at": known(None if mark is None or mark <= NONE else mark),
+                "since": stands,
+                "since_exactly": source in sources.seen_at,
+                "idle": source in idle,
+                "holds": holder is not None and source not in idle,
+                "origins": timing.origins.get(stream, []),
+            }
+        )
+    return sorted(rows, key=lambda row: (row["idle"], row["at"] is not None, row["at"] or 0))
+
+
+def open_view(
+    name: str, timing: BoltTiming, kept: Sequence[Manifest], store: SegmentStore, first_output: int | None
+) -> dict[str, Any]:
+    """The open windows of a bolt as plain JSON: ``windows`` are (end, events) of those that begin at regular times,
+    None where they are not counted; ``waiting`` the windows of keys that a trigger fires; ``next`` when the next one is
+    due, or the least end of those whose end depends on their events."""
+    state = kept[-1].bolts[name]
+    rows = sum(task.refs.needed for task in state.tasks)
+    regular = timing.slide is not None and timing.length is not None and not timing.trigger
+    seen: dict[str, Any] = {"windows": None, "past_end": timing.past_end, "rows": rows, **_other_windows(state)}
+    if regular and not rows:
+        seen["windows"] = []
+    elif regular and rows <= MOST_ROWS:
+        explained = Explanation(Question(name, None, None), {name: timing}, kept, store, first_output)
+        seen["windows"] = explained.waiting_windows(MOST_WINDOWS)
+    return seen
+
+
+def _other_windows(state: BoltState) -> dict[str, Any]:
+    triggered = [task.windows for task in state.tasks if type(task.windows) is TriggeredState]
+    ends = [
+        task.windows.next_end
+        for task in state.tasks
+        if isinstance(task.windows, AssignedState) and task.windows.next_end is not None
+    ]
+    due = [windows.next_due for windows in triggered if windows.next_due is not None]
+    return {
+        "waiting": sum(windows.open_windows for windows in triggered) if triggered else None,
+        "next": known(min(due or ends, default=None)),
+        "by_trigger": bool(triggered),
+    }

@@ -1,4 +1,6 @@
-"""The site of a live page: its files, what the runs tell, and why a window has not fired; read-only."""
+"""The site of a live page: its files and what the runs tell; read-only. And the observers that a run's options ask
+for.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,18 @@ from http import HTTPStatus
 from importlib.resources import files
 from typing import cast
 
-from topologies.html.colours import DARK, FONT, LIGHT, variables
-from topologies.html.element import element
-from topologies.metrics.server import SERVERS, HttpAnswer
-from topologies.page.run_page import RunPage
-from topologies.run.address import LOCAL_NAMES, Address
+from topologies.graph.html import DARK, FONT, LIGHT, element, variables
+from topologies.graph.topology import Topology
+from topologies.page.live_run import LiveRun
+from topologies.page.run_view import RunPage
+from topologies.run.attempts import RunObserver
+from topologies.run.metrics_server import SERVERS, HttpAnswer, check_prometheus
+from topologies.run.options import LOCAL_NAMES, Address, RunOptions
+from topologies.run.run_metrics import RunMetrics
 from windowing.errors import WindboltError
+
+# The site of a live page: its files, what the runs tell, and why a window has not fired; read-only.
+
 
 _SCRIPTS = ("page.js", "values.js", "graph.js", "charts.js", "panels.js")
 _KINDS = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8"}
@@ -156,3 +164,33 @@ def _shell() -> bytes:
     )
     body = files("topologies.page").joinpath("assets", "body.html").read_text(encoding="utf-8")
     return f"<!doctype html>\n{element('html', head, element('body', body), lang='en')}\n".encode()
+
+
+# Who watches a run, as its options ask: metrics, OpenTelemetry, the page.
+
+
+def asked_observers(topology: Topology, options: RunOptions) -> list[RunObserver]:
+    """The metrics, which the others read from; OpenTelemetry; the page.
+
+    Raises EnvironmentMissing where a package is missing, and ConfigError where the metrics or the page cannot be
+    served.
+    """
+    served, page = options.metrics_address, options.page_address
+    if served is None and page is None and not options.otel:
+        return []
+    metrics = RunMetrics(topology, options.clock)
+    found: list[RunObserver] = [metrics]
+    if served is not None:
+        check_prometheus()
+        SERVERS.at(served).show(metrics)
+    if options.otel:
+        from topologies.run.otel import METERS, BatchSpans, providers
+
+        given = providers()
+        METERS.at(given).show(metrics)
+        found.append(BatchSpans(given.tracer, topology, options.clock))
+    if page is not None:
+        live = LiveRun(topology, options, metrics)
+        show_page(page, live)
+        found.append(live)
+    return found

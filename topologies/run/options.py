@@ -2,27 +2,263 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from manager.storage.checkpoint import KEPT_BATCHES
-from topologies.engine.time.first_output import as_moment
-from topologies.run.address import Address, address_of
-from topologies.run.checkpoint_name import check_named
+from topologies.engine.event_times import as_moment
+from topologies.graph.builder import TopologyBuilder
+from topologies.graph.topology import Topology
 from topologies.run.clock import Clock, system_clock
-from topologies.run.restart import Restart
-from windowing.calls.checked import checked_value
-from windowing.data.reprs import of_fields
-from windowing.errors import ConfigError
-from windowing.time.durations import Duration, as_duration
+from topologies.run.summary import Summary
+from windowing.calls import checked_value
+from windowing.durations import Duration, as_duration
+from windowing.errors import ConfigError, did_you_mean
+from windowing.reprs import of_fields
 
 if TYPE_CHECKING:
-    from topologies.engine.batch.report import BatchReport
-    from topologies.run.bolt_totals import BoltTotals
-    from topologies.run.restart import ComingRestart
+    from topologies.engine.report import BatchReport
+    from topologies.run.summary import BoltTotals
+
+
+# The name of a checkpoint: a folder given by the user.
+
+
+def check_named(checkpoint: str) -> None:
+    """Raise ConfigError for a blank name, which would stand for the current folder."""
+    if not checkpoint.strip():
+        raise ConfigError(
+            f"the checkpoint {checkpoint!r} is not a folder's name",
+            why="a checkpoint needs a folder; perhaps a shell variable in the name is not set",
+            do="name a folder, such as ck/",
+        )
+
+
+# The address at which a run serves its metrics or its page: a port of this machine, or a host with a port.
+
+
+LOOPBACK = "127.0.0.1"
+LOCAL_NAMES = frozenset({LOOPBACK, "localhost", "::1"})
+"""What this machine calls itself."""
+PAGE_PORT = 8765
+"""The port of a page where none is given."""
+_DO = "give a port from 1 to 65535, such as 9464, or a host with one, such as 0.0.0.0:9464"
+
+
+class Address(NamedTuple):
+    """A host, by name or number, and a port."""
+
+    host: str
+    port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        return self.host in LOCAL_NAMES
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def address_of(given: int | str, what: str = "the metrics") -> Address:
+    """The address that ``9464``, ``"9464"``, ``"0.0.0.0:9464"`` or ``"[::1]:9464"`` stands for.
+
+    A port alone is one of the loopback interface, which other machines cannot reach. ``what`` is served there.
+    Raises ConfigError for an invalid port.
+    """
+    host, colon, port = str(given).strip().rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if isinstance(given, bool) or (colon and not host):
+        raise ConfigError(f"{what} at {given!r}", why="that is not an address", do=_DO)
+    if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+        raise ConfigError(f"{what} at {given!r}", why=f"{port!r} is not a port", do=_DO)
+    return Address(host or LOOPBACK, int(port))
+
+
+# Spark's masters: which of them run tasks on this machine, and which on a cluster.
+
+
+LOCAL = "local[*]"
+"""The master where nobody names one."""
+_LOCAL = re.compile(r"local(?:\[\s*(\d+|\*)\s*(?:,([^]]*))?\])?")
+
+
+def local_cores(master: str) -> tuple[str, str | None] | None:
+    """Of a local master the number of cores (``*`` for all) and how often a task may fail; None of another."""
+    match = _LOCAL.fullmatch(master)
+    return None if match is None else (match[1] or "1", match[2])
+
+
+def on_this_machine(master: str) -> bool:
+    """Whether all of Spark runs on this machine: ``local``, ``local[N]``, ``local-cluster`` of Spark's own tests."""
+    return master.startswith("local")
+
+
+def is_cluster(master: str) -> bool:
+    """Whether tasks run in executors, which are other processes than the driver's."""
+    return local_cores(master) is None
+
+
+# The engines that run topologies and scenarios; what each needs, and what only one of them takes.
+
+
+EngineName: TypeAlias = Literal["spark", "local"]
+"""How callers name one."""
+
+
+class Engine(StrEnum):
+    """The engine that runs a topology or a scenario."""
+
+    SPARK = "spark"
+    LOCAL = "local"
+
+
+def engine_of(name: str) -> Engine:
+    """The engine of this name. Raises ConfigError where there is none."""
+    try:
+        return Engine(name)
+    except ValueError:
+        raise ConfigError(
+            f"engine={name!r}{did_you_mean(name, [engine.value for engine in Engine])}",
+            why="there is no such engine",
+            do="use 'spark' or 'local'",
+        ) from None
+
+
+def refuse_for_spark(given: Mapping[str, Any], local: str) -> None:
+    """Raise ConfigError where something is given that a run in this process does nothing with.
+
+    ``given``: what was given for Spark, by the name that the caller wrote; None where it was not. ``local``: how the
+    caller wrote the engine.
+    """
+    names = [name for name, value in given.items() if value is not None]
+    if names:
+        raise ConfigError(
+            f"{', '.join(names)} with {local}", why="they are for Spark", do="leave them out, or run on Spark"
+        )
+
+
+def refuse_on_spark(options: RunOptions) -> None:
+    """Raise ConfigError for a run on Spark without a checkpoint."""
+    if options.checkpoint is None:
+        raise ConfigError(
+            "a run on Spark without a checkpoint",
+            why="the checkpoint holds the state, so that a restart continues where the last run stopped",
+            do="give a folder: checkpoint='ck/', or --checkpoint ck/; or run it in this process: engine='local',"
+            " or --engine local",
+        )
+
+
+def refuse_in_process(options: RunOptions) -> None:
+    """Raise ConfigError for a run in this process that runs until it is stopped, without a checkpoint."""
+    if options.checkpoint is None and options.every is not None:
+        raise ConfigError(
+            "a local run with a trigger interval and no checkpoint",
+            why="when the run is stopped, open windows would be lost, and the input would be read again",
+            do="give it a folder: checkpoint='ck/', or --checkpoint ck/",
+        )
+
+
+def check_engine(engine: Engine, options: RunOptions, for_spark: Mapping[str, Any], local: str) -> None:
+    """Raise ConfigError for what an engine cannot do without, and for what it does nothing with.
+
+    ``for_spark``: arguments that only Spark takes, by the name that the caller wrote; None for those not given.
+    ``local``: how the caller wrote the engine of this process.
+    """
+    if engine is Engine.SPARK:
+        refuse_on_spark(options)
+    else:
+        refuse_for_spark(for_spark, local)
+        refuse_in_process(options)
+
+
+# How a run is started again after a failure that may pass by itself: how often, and after which pauses.
+
+
+RESTARTS = 20
+"""Number of restarts in a row without a batch committed in between, by default."""
+
+
+@checked_value
+@dataclass(frozen=True)
+class Restart:
+    """How a run is started again, from its checkpoint, after a failure that may pass by itself.
+
+    The pause before the first restart is ``initial_backoff``; before each further one it is twice as long, up to
+    ``max_backoff``. A batch that is committed is progress: counting, and the pauses, then start over.
+
+    Raises ConfigError for fewer than one restart, and for a ``max_backoff`` below ``initial_backoff``.
+    """
+
+    attempts: int = RESTARTS
+    """Number of restarts in a row, without a batch committed in between, after which the run ends with its error."""
+    initial_backoff: Duration | timedelta | str = "1s"
+    """The first pause."""
+    max_backoff: Duration | timedelta | str = "1m"
+    """The longest pause."""
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise ConfigError(
+                f"attempts={self.attempts}",
+                why="that would be no restart at all",
+                do="give a number from 1 on; to end with the first failure, leave out the restart",
+            )
+        if self._longest < self._first:
+            raise ConfigError(
+                f"max_backoff={str(self.max_backoff)!r} with initial_backoff={str(self.initial_backoff)!r}",
+                why="the longest pause is at least the first one",
+                do="give a longer max_backoff, or a shorter initial_backoff",
+            )
+
+    def seconds_before(self, restart: int) -> float:
+        """The pause before a restart, in seconds; the first restart since the last progress is 1."""
+        # Past the 60th doubling any pause is the longest one.
+        return min(self._first * 2.0 ** min(restart - 1, 60), self._longest)
+
+    @property
+    def _first(self) -> float:
+        return as_duration(self.initial_backoff).micros / 1e6
+
+    @property
+    def _longest(self) -> float:
+        return as_duration(self.max_backoff).micros / 1e6
+
+
+@dataclass(frozen=True)
+class ComingRestart:
+    """A restart that is about to happen, for observers of the run."""
+
+    error: BaseException
+    """Why the run failed."""
+    restarts: int
+    """Number of restarts of the run, with this one."""
+    in_a_row: int
+    """Number of restarts since the last batch that was committed, with this one."""
+    most: int
+    """Number of restarts in a row after which the run ends with its error."""
+    seconds: float
+    """The pause before it."""
+
+
+# Checks that a runner is given a topology, and not its builder.
+
+
+def check_built(call: str, given: object) -> None:
+    """ConfigError for anything but a topology; ``call`` is what it was given to: ``run_local``."""
+    if isinstance(given, TopologyBuilder):
+        raise ConfigError(f"{call}(builder)", why="a builder is not a topology yet", do="give builder.build()")
+    if not isinstance(given, Topology):
+        raise ConfigError(f"{call}({given!r:.60})", do="give the topology that builder.build() returns")
+
+
+# The options of a run, the same for every runner.
+
 
 SPARK_KEEPS = 100
 """Number of batches whose logs Spark keeps (``spark.sql.streaming.minBatchesToRetain``)."""
@@ -128,3 +364,16 @@ class RunOptions:
     def first_output_at(self) -> int | None:
         """The first output in microseconds; None where there is none."""
         return None if self.first_output is None else as_moment(self.first_output)
+
+
+# Whether a run closes at its end: whether the windows that are open then fire.
+
+
+def closes(summary: Summary, options: RunOptions) -> bool:
+    """Whether a run that has no batch left to run is to close; notes in ``summary`` whether it was stopped.
+
+    A run that was asked to stop ends after the batch in hand, also if that is the last one: its windows stay open, as
+    they do where ``every`` lets it continue until it is stopped.
+    """
+    summary.stopped = options.stop.is_set()
+    return not options.keep_open and options.every is None and not summary.stopped

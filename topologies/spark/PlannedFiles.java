@@ -25,7 +25,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A stream whose batches a function of Python plans (planned_files.py has what it answers). It has no rows. */
+/** A stream whose batches a function of Python plans (source.py has what it answers). It has no rows. */
 public class PlannedFiles
     implements TableProvider, SupportsRead, ScanBuilder, Scan, SupportsAdmissionControl, SupportsTriggerAvailableNow,
         MicroBatchStream {

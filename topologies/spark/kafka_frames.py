@@ -1,10 +1,12 @@
-"""Kafka through Spark's connector: topics as a streaming DataFrame, rows as records."""
+"""Kafka through Spark's connector: topics as a streaming DataFrame, rows as records, and topics that were made anew."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,19 +16,22 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from manager.storage.segments.segments import SegmentStore
-from topologies.engine.batch.context import Context
-from topologies.engine.rows.sink_rows import SinkBatch, SinkRows
-from topologies.graph.nodes.sink import SinkNode
-from topologies.io.dead_letters import redirect_missing
-from topologies.io.kafka import KafkaSink, KafkaSpout
-from topologies.sources.records import OUTGOING, outgoing
-from topologies.spark.spark_errors import unreachable
+from manager.storage.files import UNREADABLE
+from manager.storage.sealed_files import SealedFolder
+from manager.storage.segments import SegmentStore
+from topologies.checkpoints.spark_checkpoint import OffsetRange, SourceLog
+from topologies.engine.batch import Context
+from topologies.engine.kafka_records import OUTGOING, outgoing
+from topologies.engine.work import SinkBatch, SinkRows
+from topologies.graph.graph import SinkNode
+from topologies.graph.topology import Topology
+from topologies.io.kafka import KafkaSink, KafkaSpout, redirect_missing
+from topologies.spark.spark_errors import run_for_java, unreachable
 from topologies.spark.spark_executor import spark_failures
-from topologies.spark.through_java import run_for_java
-from topologies.topology import Topology
-from windowing.errors import ConfigError, WindboltError
-from windowing.suggestions import nearest
+from windowing.errors import ConfigError, DataError, UnreachableError, WindboltError, nearest
+
+# Kafka through Spark's connector: topics as a streaming DataFrame, rows as records.
+
 
 _RECORDS_PER_BATCH = 500_000
 """Default maximum number of records per batch; without one the first batch would be a whole topic."""
@@ -297,3 +302,190 @@ def admin_of(spark: SparkSession, whose: str, servers: str, options: Mapping[str
             admin.close(jvm.java.time.Duration.ofSeconds(0))
     except Py4JJavaError as error:
         raise unreachable(whose, servers, str(error.java_exception)) from error
+
+
+# Topics that were deleted and made anew since a checkpoint has read them, and records that were deleted unread.
+#
+# Spark knows a topic by its name, and goes on at the offset where it stopped: the first records of a new topic would
+# be passed over, in silence where it has more of them than were read of the old one. So the ids that Kafka gives to
+# topics are noted in the checkpoint, and compared when a run starts.
+
+
+TOPICS = "topics"
+"""The note of the topics that were read: spout, topic, id, and after which batch that was found."""
+_UNKNOWN = "AAAAAAAAAAAAAAAAAAAAAA"
+"""The id of a topic of a broker that gives none, before Kafka 2.8."""
+
+Offsets = Mapping[str, Mapping[int, int]]
+
+
+@dataclass
+class ReadTopics:
+    """The topics of the Kafka spouts of a run."""
+
+    spark: SparkSession
+    spouts: Mapping[str, KafkaSpout]
+    ids: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Per spout, the ids of its topics as the run began."""
+
+    def begin(self, files: SealedFolder, log: SourceLog, batch: int, check_owner: Callable[[], None]) -> list[str]:
+        """Compare the topics with those that the checkpoint has read up to ``batch``, the last that was committed.
+
+        One that was made anew is read from its beginning, where its spout lets records be lost: returns what is to be
+        said of that. DataError where it does not.
+        """
+        noted, said = _noted(files), []
+        for name, spout in self.spouts.items():
+            offsets = log.kafka_offsets(name)
+            known = {topic: found for whose, topic, found, since in noted if whose == name and since <= batch}
+            with admin_of(self.spark, f"spout {name!r}", spout.servers, spout.options) as admin:
+                now = _topics(self.spark, admin, spout, offsets)
+                self.ids[name] = {topic: found for topic, (found, _) in now.items() if found != _UNKNOWN}
+                remade = [
+                    topic
+                    for topic, read in offsets.items()
+                    if topic in now and self._is_remade(admin, topic, read, known.get(topic), now[topic])
+                ]
+            if remade and not may_lose(spout):
+                raise _refused(name, remade[0], offsets[remade[0]])
+            if remade:
+                check_owner()
+                skipped = log.read_from_beginning(name, {topic: now[topic][1] for topic in remade}, batch)
+                said += [_said(name, topic, skipped[topic]) for topic in remade]
+            noted += [
+                [name, topic, found, batch] for topic, found in self.ids[name].items() if known.get(topic) != found
+            ]
+        if noted != _noted(files):
+            files.write(TOPICS, {"topics": noted})
+        return said
+
+    def lost(self, ranges: Mapping[str, Sequence[OffsetRange] | None]) -> list[str]:
+        """Say which records of a batch were deleted before they were read, where that does not stop the run. DataError
+        where a topic was made anew since the run began.
+
+        Called before the records of a batch are read. A broker that does not answer now is asked before the next one:
+        its topics are compared before a further batch is committed, or when the next run starts.
+        """
+        said: list[str] = []
+        for name, spout in self.spouts.items():
+            of_spout = ranges.get(name) or ()
+            earliest: dict[tuple[str, int], int] = {}
+            passing = nullcontext() if may_lose(spout) else suppress(UnreachableError)
+            with passing, admin_of(self.spark, f"spout {name!r}", spout.servers, spout.options) as admin:
+                self._refuse_remade(admin, name, of_spout)
+                if may_lose(spout):
+                    earliest = _ends(self.spark, admin, [(each.topic, each.partition) for each in of_spout], first=True)
+            for each in of_spout:
+                gone = min(earliest.get((each.topic, each.partition), each.start), each.end) - each.start
+                if gone > 0:
+                    said.append(
+                        f"{name}: topic {each.topic}, partition {each.partition}: {gone:,} records from offset "
+                        f"{each.start} on were deleted before they were read"
+                    )
+        return said
+
+    def _refuse_remade(self, admin: Any, name: str, ranges: Sequence[OffsetRange]) -> None:
+        """Raise DataError for a topic of a spout that is another one than when the run began."""
+        spout, ids = self.spouts[name], self.ids[name]
+        for topic, (found, _) in _topics(self.spark, admin, spout, ids).items():
+            if ids.get(topic, found) == found:
+                continue
+            if may_lose(spout):
+                raise DataError(
+                    f"spout {name!r}: topic {topic!r} was deleted and made anew while the run read it",
+                    why="its records have other offsets now",
+                    do="start the run again: it reads the new topic from its beginning",
+                )
+            read = {each.partition: each.start for each in ranges if each.topic == topic}
+            raise DataError(
+                f"spout {name!r}: topic {topic!r} was deleted and made anew while the run read it",
+                why=f"the old one was read in {_places(read)}; the new one would be read from there on, without the "
+                "records before"
+                if read
+                else "its records have other offsets now",
+                do=_GO_ON,
+            )
+
+    def _is_remade(
+        self, admin: Any, topic: str, read: Mapping[int, int], known: str | None, now: tuple[str, int]
+    ) -> bool:
+        """Whether a topic is another one than was read: by its id, or where that is not known, because it ends before
+        what was read."""
+        found, partitions = now
+        if known is not None and found != _UNKNOWN:
+            return known != found
+        ends = _ends(self.spark, admin, [(topic, partition) for partition in read if partition < partitions])
+        return any(read[partition] > end for (_, partition), end in ends.items())
+
+
+def may_lose(spout: KafkaSpout) -> bool:
+    """Whether a spout goes on where records are gone."""
+    return spout.options.get("failOnDataLoss", "true") == "false"
+
+
+_GO_ON = (
+    "give the spout options={'failOnDataLoss': False}: the run then goes on with the new topic from its "
+    "beginning, and what had not been read of the old one is lost. Or start with a new checkpoint"
+)
+
+
+def _refused(name: str, topic: str, read: Mapping[int, int]) -> DataError:
+    return DataError(
+        f"spout {name!r}: topic {topic!r} is another one than the checkpoint has read: it was deleted and made anew",
+        why=f"the old one was read in {_places(read)}; the new one would be read from there on, without the records "
+        "before",
+        do=_GO_ON,
+    )
+
+
+def _places(read: Mapping[int, int]) -> str:
+    return ", ".join(f"partition {partition} up to offset {offset}" for partition, offset in sorted(read.items())[:5])
+
+
+def _said(name: str, topic: str, skipped: int) -> str:
+    records = f"{skipped:,} record{'' if skipped == 1 else 's'}"
+    lost = f"; up to {records} of the old one that a batch was to read {'is' if skipped == 1 else 'are'} lost"
+    return f"{name}: topic {topic} was deleted and made anew, and is read from its beginning{lost if skipped else ''}"
+
+
+def _noted(files: SealedFolder) -> list[list[Any]]:
+    """The topics that runs have read. A note that cannot be read is made again: ids are then not known."""
+    with suppress(*UNREADABLE):
+        note = files.read(TOPICS)
+        return [] if note is None else list(note["topics"])
+    return []
+
+
+def _topics(spark: SparkSession, admin: Any, spout: KafkaSpout, read: Iterable[str]) -> dict[str, tuple[str, int]]:
+    """The id and the number of partitions of the topics of a spout that exist."""
+    there = set(admin.listTopics().names().get())
+    wanted = there & {*spout.topics, *read, *_matching(spout.pattern, there)}
+    jvm: Any = spark._jvm
+    asked = jvm.java.util.ArrayList()
+    for topic in sorted(wanted):
+        asked.add(topic)
+    found = admin.describeTopics(asked).allTopicNames().get()
+    return {topic: (str(found[topic].topicId().toString()), int(found[topic].partitions().size())) for topic in wanted}
+
+
+def _matching(pattern: str | None, names: Iterable[str]) -> list[str]:
+    """The names that a pattern of Java's matches, as far as Python reads it alike."""
+    if pattern is None:
+        return []
+    try:
+        return [name for name in names if re.fullmatch(pattern, name)]
+    except re.error:
+        return []
+
+
+def _ends(
+    spark: SparkSession, admin: Any, places: Iterable[tuple[str, int]], *, first: bool = False
+) -> dict[tuple[str, int], int]:
+    """The offset after the last record of partitions, or that of the ``first`` one."""
+    jvm: Any = spark._jvm
+    kinds, asked = jvm.org.apache.kafka.clients.admin.OffsetSpec, jvm.java.util.HashMap()
+    partitions = {place: jvm.org.apache.kafka.common.TopicPartition(*place) for place in places}
+    for partition in partitions.values():
+        asked.put(partition, kinds.earliest() if first else kinds.latest())
+    found = admin.listOffsets(asked).all().get() if partitions else {}
+    return {place: int(found[partition].offset()) for place, partition in partitions.items()}

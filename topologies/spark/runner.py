@@ -4,60 +4,97 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from typing import Any, cast
 
+import pyarrow as pa
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
-from topologies.checkpoints.checkpointed_run import CheckpointedRun
-from topologies.checkpoints.cleaning import Cleaning
-from topologies.checkpoints.spark_half.file_journal import FileLog, path_of
-from topologies.checkpoints.spark_half.source_log import Partitions
-from topologies.checkpoints.spark_half.unplanned import forget_unplanned
-from topologies.engine.batch.context import Context
-from topologies.engine.batch.plan import BatchPlan
-from topologies.engine.batch.report import BatchReport
-from topologies.engine.commit.frames import Frames
-from topologies.engine.work.output import Output
-from topologies.io.kafka import KafkaSpout
+from manager.storage.segment_files import FileSegments
+from manager.storage.segments import Ref, SegmentStore
+from topologies.checkpoints.checkpointed_run import CheckpointedRun, Cleaning
+from topologies.checkpoints.file_journal import FileLog, forget_unplanned, path_of
+from topologies.checkpoints.preflight import refuse_before_start
+from topologies.checkpoints.spark_checkpoint import Partitions
+from topologies.engine.batch import BatchPlan, Context
+from topologies.engine.commit import Frames
+from topologies.engine.report import BatchReport
+from topologies.engine.source_splits import Death
+from topologies.engine.work import Output, SinkBatch, SinkRows
+from topologies.graph.graph import SinkNode
+from topologies.graph.topology import Topology
+from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.paths import shown_path
-from topologies.metrics.source_lag import records_behind
-from topologies.page.asked_observers import asked_observers
-from topologies.preflight.before_start import refuse_before_start
-from topologies.run.attempts import Attempts
-from topologies.run.built import check_built
-from topologies.run.engine import Engine, refuse_on_spark
-from topologies.run.masters import is_cluster
-from topologies.run.observed import observed
-from topologies.run.observer import NOBODY, Observers, SourceLag
-from topologies.run.options import RunOptions
+from topologies.page.site import asked_observers
+from topologies.run.attempts import NOBODY, Attempts, Observers, SourceLag, observed
+from topologies.run.options import Engine, RunOptions, check_built, is_cluster, refuse_on_spark
+from topologies.run.run_metrics import records_behind
 from topologies.run.summary import Summary
-from topologies.sources.deaths import Death
-from topologies.spark.client.senders import KafkaSenders
-from topologies.spark.cluster.preflight import ask_executors
+from topologies.spark.cluster import ask_executors
 from topologies.spark.jvm.java import explaining_javas_end
-from topologies.spark.jvm.session import check_session, simple_checkpoints
-from topologies.spark.jvm.sharing import shared_session
-from topologies.spark.jvm.stores import check_classes, check_jars, places_of_spark, reach_stores
-from topologies.spark.kafka_frames import check_sinks, reaches_kafka
-from topologies.spark.planned_files import PlannedFiles
-from topologies.spark.remade_topics import ReadTopics
-from topologies.spark.source import StreamSource
-from topologies.spark.spark_errors import kafka_error_in, passing_error_in, storage_error_in
+from topologies.spark.jvm.session import (
+    check_classes,
+    check_jars,
+    check_session,
+    places_of_spark,
+    reach_stores,
+    shared_session,
+    simple_checkpoints,
+)
+from topologies.spark.kafka_client import MOST_ROWS, KafkaSenders
+from topologies.spark.kafka_frames import ReadTopics, check_sinks, reaches_kafka, send_records
+from topologies.spark.source import PlannedFiles, StreamSource
+from topologies.spark.spark_errors import failure_in, kafka_error_in, passing_error_in, storage_error_in
 from topologies.spark.spark_executor import SparkExecutor, TaskExecutor
-from topologies.spark.spark_frames import SparkFrames
-from topologies.spark.through_java import failure_in
 from topologies.spark.time_metrics import REPORTS, TimeMetrics, listening
-from topologies.spark.workers.autopsy import DeathLog, autopsy, is_of_input
-from topologies.spark.workers.pool import executor_for
+from topologies.spark.workers.pool import DeathLog, autopsy, executor_for, is_of_input
 from topologies.spark.workers.processes import WorkerDied
-from topologies.topology import Topology
-from windowing.calls.checked import checked
+from windowing.calls import checked
 from windowing.errors import WindboltError
+
+# Spark DataFrames of rows in segments; the rows stay with the workers.
+
+
+class SparkFrames:
+    """Creates the DataFrames for functions of sinks, and writes to Kafka."""
+
+    def __init__(self, spark: SparkSession, senders: KafkaSenders | None = None) -> None:
+        """``senders`` write small batches to Kafka; None where Spark writes all."""
+        self.spark, self._senders = spark, senders
+
+    def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> DataFrame:
+        """A DataFrame with one partition per reference, read whenever it is used."""
+
+        def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for number in batch.column("id").to_pylist():
+                    yield from store.read(refs[number]).cast(schema).to_batches()
+
+        count = len(refs)
+        return self.spark.range(0, count, 1, count).mapInArrow(read, from_arrow_schema(schema))
+
+    def send(self, node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore) -> None:
+        """Write rows to Kafka, and wait until they are written."""
+        senders, sink = self._senders, node.sink
+        small = sum(rows.ref.rows for rows in sink_rows) <= MOST_ROWS
+        if senders is None or not small or not isinstance(store, FileSegments) or store.takes_requests:
+            send_records(self.spark, node, batch, sink_rows, store)
+            return
+        assert isinstance(sink, KafkaSink)
+
+        def send(records: list[pa.Table]) -> bool:
+            return senders.send(node.name, sink, records, store, batch.key)
+
+        send_records(self.spark, node, batch, sink_rows, store, send)
+
+
+# The Spark runner: a topology as one streaming query, whose sink is the micro-batch.
+
 
 _MAX_RESTARTS = 3
 """Number of times a batch is restarted after the death of a worker that does not recur."""

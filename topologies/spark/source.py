@@ -2,47 +2,205 @@
 
 from __future__ import annotations
 
+import json
 import pickle
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, ClassVar, cast
+from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, DoubleType, StructField, StructType, TimestampNTZType
 
-from topologies.checkpoints.spark_half.file_journal import FileLog
-from topologies.checkpoints.spark_half.source_log import Partitions
-from topologies.engine.batch.context import Context
-from topologies.engine.ingest.merging import MergedRange, MergeInput, replace_merged, runs, write_parts
-from topologies.engine.rows.source_batch import SourceBatch
+from manager.remote import root_and_path
+from manager.storage.files import during
+from manager.storage.hdfs import is_hdfs
+from topologies.checkpoints.file_journal import FileLog, JournalMoved, log_offset
+from topologies.checkpoints.look_at_spouts import refuse_missing
+from topologies.checkpoints.spark_checkpoint import Partitions
+from topologies.engine.batch import Context
+from topologies.engine.kafka_records import RecordFile, Records
+from topologies.engine.merging import MergedRange, MergeInput, replace_merged, runs, write_parts
 from topologies.engine.tasks import ingest
-from topologies.engine.work.output import Output
-from topologies.engine.work.source_splits import MergedSplits, SourceSplit
-from topologies.io.file_spout import FileSpout
+from topologies.engine.work import MergedSplits, Output, SourceBatch, SourceSplit
+from topologies.graph.topology import Topology
+from topologies.io.file_spout import FileSpout, FoundFile, WatchedFiles
 from topologies.io.kafka import KafkaSpout
+from topologies.io.paths import shown_path
 from topologies.io.spouts import FrameSpout
-from topologies.io.watched_files import WatchedFiles
-from topologies.preflight.input_paths import refuse_missing
-from topologies.sources.record_files import RecordFile
-from topologies.sources.records import Records
-from topologies.spark.client.ranges import KafkaRanges
-from topologies.spark.jvm.compiled import FAILURES
+from topologies.spark.jvm.java import FAILURES, compiled, made
+from topologies.spark.kafka_client import KafkaRanges
 from topologies.spark.kafka_frames import read_records
-from topologies.spark.planned_files import PlannedFiles, planned_files, with_host
-from topologies.spark.rows_at_once import RowsAtOnce
 from topologies.spark.spark_errors import TimestampError
 from topologies.spark.spark_executor import TaskExecutor, spark_failures
-from topologies.topology import Topology
-from windowing.data.returned_rows import DEFAULT_STREAM, conform
 from windowing.errors import ConfigError
+from windowing.schema import DEFAULT_STREAM, conform
+
+# Files as a source of Spark's: windbolt lists them and cuts the batches, and Spark numbers these (decision 92).
+
+
+_SOURCE = Path(__file__).with_name("PlannedFiles.java")
+_ONCE = "once"
+"""What Java asks first in a run to the end of the present input."""
+
+
+class PlannedFiles:
+    """The batches of a spout of files, as Spark asks for them (PlannedFiles.java).
+
+    Its log is written before Spark notes a batch in ``offsets/``, as by Spark's own source of files.
+    """
+
+    def __init__(
+        self, watched: WatchedFiles, open_log: Callable[[], FileLog], check_owner: Callable[[], None] = lambda: None
+    ) -> None:
+        """``open_log`` is called when Spark asks first. ``check_owner`` raises CheckpointError where another run has
+        taken the checkpoint over."""
+        self.watched, self._open_log, self._check_owner = watched, open_log, check_owner
+        self.failure: BaseException | None = None
+        """What the query failed with, where that was in here."""
+        self._log: FileLog | None = None
+        self._ahead: Iterator[list[FoundFile]] | None = None
+        """The batches that are left of the present input, in a run to its end."""
+
+    def apply(self, asked: str) -> str | None:
+        """Called by Java: for the last entry of the log that is to belong to the next batch, as ``{"logOffset":7}``,
+        given that of the batch before; None where there are no new files."""
+        try:
+            with during("planning the next batch", "it was not begun, and nothing is lost"):
+                return self._answer(asked)
+        except BaseException as error:
+            self.failure = error
+            if isinstance(error, Exception):
+                raise
+            raise RuntimeError(f"{type(error).__name__}: {error}") from error  # Java waits for an Exception
+
+    def _answer(self, asked: str) -> str | None:
+        log = self._log = self._log or self._open_log()
+        if asked == _ONCE:
+            self._ahead = self._cut(log)
+            return None
+        begun = log.last_after(json.loads(asked)["logOffset"])
+        if begun is not None:
+            return log_offset(begun)
+        files = next(self._cut(log) if self._ahead is None else self._ahead, None)
+        if files is None:
+            return None
+        try:
+            return log_offset(log.note(files))
+        except JournalMoved:  # by a run that has lost the checkpoint to this one, or to which this one has lost it
+            self._check_owner()
+            log = self._log = self._open_log()
+            self._ahead = None if self._ahead is None else self._cut(log)
+            return self._answer(asked)
+
+    def _cut(self, log: FileLog) -> Iterator[list[FoundFile]]:
+        return self.watched.spout.cut(self.watched.new(log.seen))
+
+    class Java:
+        implements: ClassVar[list[str]] = ["java.util.function.Function"]
+
+
+def planned_files(spark: SparkSession, planned: PlannedFiles) -> DataFrame:
+    """A stream with a batch for each that is planned, and a column ``path``, but no rows: the names of a batch's files
+    are in its log."""
+    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
+    source = made(spark, compiled(spark, _SOURCE))
+    return DataFrame(source.open(spark._jsparkSession, planned, planned.watched.spout.path), spark)
+
+
+def with_host(spark: SparkSession, path: str) -> str:
+    """A path in HDFS with the host that Spark's configuration has as the default, by which its files are noted."""
+    shown = shown_path(path)
+    if not is_hdfs(shown) or urlsplit(root_and_path(shown)[0]).netloc:
+        return path
+    default = str(spark.sparkContext._jsc.hadoopConfiguration().get("fs.defaultFS"))
+    return f"{default.rstrip('/')}/{root_and_path(shown)[1]}" if is_hdfs(default) else path
+
+
+# How many rows Spark hands to Python at a time: some megabytes, whatever their columns.
+
+
+_BYTES, _ROWS = "spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.execution.arrow.maxRecordsPerBatch"
+_AT_ONCE = 2**24
+"""Target size in bytes of the rows handed over at a time."""
+_FEWEST, _MOST, _MOST_FIXED = 200, 10_000, 200_000
+"""Minimum and maximum number of rows at a time, and the maximum where all columns have a fixed width. The second is
+Spark's own default: rows that suddenly are far wider than all before them need no more memory than without windbolt."""
+_TEXT, _BINARY = 2**16, 2**17
+"""Assumed maximum size in bytes of a text value, and of other values without a fixed width, before any row was seen:
+records of Kafka may have a megabyte each."""
+_UNEVEN = 4
+"""By how much the widest rows seen are assumed to fall short of the next ones."""
+
+
+class RowsAtOnce:
+    """The limit of one run. It starts with what the columns may hold, and follows what the rows of the run have had.
+
+    Spark itself would measure all bytes after each row, which costs more than reading it. So rows are counted, unless
+    the user has set Spark's option to count bytes, or fewer rows than these. What was learned ends with the run: a run
+    that ran out of memory over sudden wide rows continues with few at a time.
+    """
+
+    def __init__(self, schemas: Iterable[pa.Schema]) -> None:
+        schemas = list(schemas)
+        self._widest = max((sum(_width(field.type) for field in schema) for schema in schemas), default=0)
+        self._fixed = all(_is_fixed(field.type) for schema in schemas for field in schema)
+        self._seen = 0.0
+        self._users: int | None = None
+        self._counts_bytes: bool | None = None
+
+    def learn(self, row_bytes: float) -> None:
+        """Take note of the mean size in bytes of the rows handed over together."""
+        self._seen = max(self._seen, row_bytes)
+
+    def rows(self) -> int:
+        """The number of rows at a time."""
+        if self._fixed:
+            return _within(_AT_ONCE / max(self._widest, 1), _MOST_FIXED)
+        return _within(_AT_ONCE / (self._seen * _UNEVEN if self._seen else self._widest), _MOST)
+
+    def apply(self, session: SparkSession) -> None:
+        """Set it for the query's session, which is a copy of the user's."""
+        if self._counts_bytes is None:  # asked once: Spark hands over all its settings for it, which takes milliseconds
+            self._counts_bytes = session.sparkContext.getConf().get(_BYTES) is not None
+        if self._counts_bytes:
+            return
+        if self._users is None:
+            self._users = int(session.conf.get(_ROWS) or 0)
+        rows = self.rows()
+        session.conf.set(_BYTES, 2**31 - 1)
+        session.conf.set(_ROWS, self._users if 0 < self._users < rows else rows)
+
+
+def _within(rows: float, most: int) -> int:
+    return int(min(max(rows, _FEWEST), most))
+
+
+def _is_fixed(kind: pa.DataType) -> bool:
+    try:
+        return bool(kind.bit_width)
+    except ValueError:
+        return False
+
+
+def _width(kind: pa.DataType) -> int:
+    if _is_fixed(kind):
+        return -(-int(kind.bit_width) // 8)
+    return _TEXT if pa.types.is_string(kind) else _BINARY
+
+
+# The single streaming DataFrame of a topology: batches of files, records, rows of streams, and a heartbeat.
+
 
 _RESULT = StructType([StructField("output", BinaryType()), StructField("row_bytes", DoubleType())])
 """Result columns: index of the spout, position of the rows in it, and the output of their task, or the parts it

@@ -1,4 +1,4 @@
-"""Runs the tasks of a micro-batch on Spark's workers."""
+"""Runs the tasks of a micro-batch on Spark's workers, or in the driver where a job would take longer (decision 80)."""
 
 from __future__ import annotations
 
@@ -18,22 +18,67 @@ from pyspark import SparkContext, cloudpickle
 from pyspark.core.broadcast import Broadcast
 from pyspark.errors import PySparkException
 
-from topologies.engine.batch.context import Context
-from topologies.engine.batch.executor import InProcess, RunExecutor
+from manager.storage.segment_files import FileSegments
+from manager.storage.segments import Refs
+from topologies.engine.batch import Context, InProcess, RunExecutor
+from topologies.engine.tasks import compact, fire
+from topologies.graph.topology import Topology
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.paths import shown_path
 from topologies.io.sinks import FileSink, FunctionSink, Sink
 from topologies.io.spouts import AnySpout, FrameSpout
-from topologies.run.masters import is_cluster
-from topologies.spark.code.module_owner import is_users, own_paths
-from topologies.spark.code.needed_modules import Reached, reached_by
-from topologies.spark.code.shipping import forget_others, ship
-from topologies.spark.near import is_near
+from topologies.run.options import is_cluster
 from topologies.spark.process_memory import tasks_ended, topology_came
-from topologies.spark.spark_errors import kafka_error_in, passing_error_in, storage_error_in
-from topologies.spark.through_java import failure_in, run_for_java
-from topologies.topology import Topology
+from topologies.spark.shipping import Reached, forget_others, is_users, own_paths, reached_by, ship
+from topologies.spark.spark_errors import failure_in, kafka_error_in, passing_error_in, run_for_java, storage_error_in
 from windowing.errors import EnvironmentMissing, WindboltError
+
+# Which tasks the driver runs itself, since a job of Spark's would take longer than they do (decision 80).
+
+
+MOST_BYTES, MOST_SECTIONS = 2**24, 64
+"""What the tasks may read, all together: some milliseconds for one process, however large the cluster is."""
+
+
+def is_near(function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> bool:
+    """Whether the driver is to run all these tasks: they read little, from files, and call nobody's code but
+    windbolt's.
+
+    That is so of the sums of an AggregateBolt, and of sections that are made one. In a store of objects each section
+    takes a request, and those of several tasks are better made at the same time.
+    """
+    in_files = isinstance(context.store, FileSegments) and not context.store.takes_requests
+    if not in_files or function not in (fire, compact):
+        return False
+    bolts = {item.bolt for item in items}
+    if function is fire:
+        own = all(_sums(bolt, context.topology) for bolt in bolts)
+        own = own and all(item.admit.sections is None for item in items)
+        refs: list[Refs] = [item.state.refs for item in items]
+    else:
+        own = not any(_calls_users(bolt, context.topology) for bolt in bolts)
+        refs = [item.refs for item in items]
+    if not own or sum(map(len, refs)) > MOST_SECTIONS:
+        return False
+    return sum(ref.length for those in refs for ref in those) <= MOST_BYTES
+
+
+def _sums(bolt: str, topology: Topology) -> bool:
+    """Whether the tasks of a bolt join ready sums, and what they emit goes to no bolt within the task."""
+    if topology.windowed[bolt].slicing is None:
+        return False
+    read = {each.stream[0] for node in topology.plain.values() for each in node.inputs}
+    return bolt not in read and not _calls_users(bolt, topology)
+
+
+def _calls_users(bolt: str, topology: Topology) -> bool:
+    """Whether sums are made by functions of the user's."""
+    aggregates = getattr(topology.windowed[bolt].bolt, "aggregates", {})
+    return any(getattr(each, "functions", ()) for each in aggregates.values())
+
+
+# Runs the tasks of a micro-batch on Spark's workers.
+
 
 _FEW = 2
 """So many items are a task each, however few slots there are."""

@@ -17,36 +17,38 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from manager.storage.batch_keys import batch_key
-from topologies.checkpoints.opening import open_checkpoint
+from manager.storage.manifest import batch_key
+from topologies.checkpoints.checkpointed_run import open_checkpoint
+from topologies.checkpoints.file_journal import FileLog
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.checkpoints.spark_half.file_journal import FileLog
-from topologies.checkpoints.spark_half.source_log import SourceLog
-from topologies.compose.builder import TopologyBuilder
-from topologies.engine.batch.plan import BatchPlan, TimeAdvance
-from topologies.engine.micro_batch import MicroBatch
-from topologies.engine.rehearsal import Crash
-from topologies.io.file_spout import FileSpout
+from topologies.checkpoints.spark_checkpoint import SourceLog
+from topologies.engine.batch import BatchPlan, TimeAdvance
+from topologies.engine.micro_batch import Crash, MicroBatch
+from topologies.graph.builder import TopologyBuilder
+from topologies.graph.topology import Topology
+from topologies.io.file_spout import FileSpout, WatchedFiles
 from topologies.io.formats import file_format
-from topologies.io.paths import shown_path
-from topologies.io.patterns import literal
-from topologies.io.watched_files import WatchedFiles
+from topologies.io.paths import literal, shown_path
 from topologies.run.clock import system_clock
 from topologies.run.options import RunOptions
-from topologies.scenarios.run.comparing import judge, judge_midway
-from topologies.scenarios.run.run_recording import Recording
-from topologies.scenarios.run.scenario_answer import Replayed
-from topologies.scenarios.run.scenario_topology import add_bare_bolt, fed_by, watched_topology
-from topologies.scenarios.run.script import ScriptBatch, ScriptSplit, script
-from topologies.scenarios.run.side_by_side import joined, prefixed
-from topologies.scenarios.schema.scenario_model import Scenario
-from topologies.spark.jvm.session import check_session, simple_checkpoints
-from topologies.spark.jvm.sharing import shared_session
-from topologies.spark.planned_files import PlannedFiles, planned_files
+from topologies.scenarios.replay import Recording, judge, judge_midway
+from topologies.scenarios.scenario_answer import Replayed
+from topologies.scenarios.scenario_model import Scenario
+from topologies.scenarios.script import (
+    ScriptBatch,
+    ScriptSplit,
+    add_bare_bolt,
+    fed_by,
+    joined,
+    prefixed,
+    script,
+    watched_topology,
+)
+from topologies.spark.jvm.session import check_session, shared_session, simple_checkpoints
 from topologies.spark.runner import Guarded, wait_for_sources
+from topologies.spark.source import PlannedFiles, planned_files
 from topologies.spark.spark_executor import TaskExecutor
 from topologies.spark.workers.pool import executor_for
-from topologies.topology import Topology
 
 _SIDE_BY_SIDE = 128
 """Maximum number of scenarios that share a query; more would make its batches slow to plan."""

@@ -22,9 +22,9 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
-from topologies.engine.batch.report import BatchReport
-from windowing.calls.checked import checked_value
-from windowing.data.reprs import call
+from topologies.engine.report import BatchReport
+from windowing.calls import checked_value
+from windowing.reprs import call
 
 Listen = Callable[[BatchReport, StreamingQueryProgress | None], None]
 

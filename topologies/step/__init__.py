@@ -1,19 +1,8 @@
 """The aggregation step: events are collected by key until a trigger fires, and rules turn them into new events."""
 
-from topologies.step.rules import (
-    DECLINE,
-    PASSTHROUGH,
-    Aggregation,
-    Event,
-    FireResult,
-    NamedRule,
-    Out,
-    Outputs,
-    Rule,
-    RuleError,
-    TriggerCall,
-    load_rule,
-)
+from topologies.step.rule_values import DECLINE, PASSTHROUGH, Aggregation, Event, Out, Outputs, RuleError
+from topologies.step.rules import NamedRule, Rule, load_rule
+from windowing.settings.triggers import FireResult, TriggerCall
 
 __all__ = [
     "DECLINE",

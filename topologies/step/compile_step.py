@@ -1,45 +1,261 @@
-"""Compiles steps into a topology: each reads, collects by key, aggregates and sends; failed messages have a way of
-their own."""
+"""Compiles steps into a topology: each reads, collects by key, aggregates and sends; failed messages have a way out."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from topologies.compose.builder import TopologyBuilder
-from topologies.graph.streams import Stream
+from topologies.graph.builder import TopologyBuilder
+from topologies.graph.graph import Stream
+from topologies.graph.topology import Topology
 from topologies.io import sinks, spouts
-from topologies.io.dead_letters import Undeliverable
+from topologies.io.documents import brief, dotted, exact_float, no_constant, unique_pairs
 from topologies.io.file_spout import FileSpout
+from topologies.io.kafka import Undeliverable
 from topologies.io.sinks import Sink
 from topologies.io.spouts import AnySpout
-from topologies.step.bolts.aggregating import AggregateMessages
-from topologies.step.bolts.calling import rules_of, trigger_of
-from topologies.step.bolts.envelopes import CloseEnvelopes, OpenEnvelopes
-from topologies.step.bolts.failed_messages import DeadLetters, StopAtFailure
-from topologies.step.bolts.line_files import LinesFormat
-from topologies.step.bolts.read_bolt import ReadMessages
-from topologies.step.bolts.sending import Sender, Way
-from topologies.step.bolts.step_columns import FAILING, KEY, REFUSED, UNREADABLE, WEIGHED
-from topologies.step.checking import step_problems
-from topologies.step.config import Step, StepConfig, StepConfigError
-from topologies.step.config.connecting import (
+from topologies.step.aggregating import AggregateMessages, DeadLetters, Sender, StopAtFailure, Way, rules_of, trigger_of
+from topologies.step.config import (
+    AvroSchemaPlace,
+    AvroSection,
+    CsvSection,
     Destination,
     FilesConnection,
     FilesSource,
+    JsonSection,
     KafkaConnection,
     KafkaSource,
+    Place,
+    XmlSection,
     same_servers,
 )
-from topologies.step.finding import read_variables
-from topologies.step.formatting import messages_of
-from topologies.step.missing import check_complete
-from topologies.step.rules import load_rule, look_at_rule
-from topologies.topology import Topology
-from windowing.data.returned_rows import DEFAULT_STREAM
+from topologies.step.config_files import Step, StepConfig, StepConfigError, StepProblem
+from topologies.step.read_bolt import (
+    FAILING,
+    KEY,
+    REFUSED,
+    UNREADABLE,
+    WEIGHED,
+    CloseEnvelopes,
+    LinesFormat,
+    OpenEnvelopes,
+    ReadMessages,
+)
+from topologies.step.rules import file_below, load_rule, look_at_rule
+from windowing.errors import ConfigError, WindboltError, did_you_mean
+from windowing.schema import DEFAULT_STREAM
+
+if TYPE_CHECKING:
+    from topologies.io.messages import AvroSchema, MessageFormat
+
+
+# Finds what a step names: a file, or one on the class path, which is the folder of the step and Python's module
+# folders.
+
+
+def find(place: Place) -> Path:
+    """The file of a place. On the class path a leading / is its top.
+
+    ``source: file`` may be any file, even where rules may not (``--no-file-rules``), because only schemas and variables
+    are found here, no code. Paths and links that lead out of the class path are refused, as for rules. Raises
+    ConfigError where the file does not exist.
+    """
+    if place.source == "file":
+        if not place.path.file.is_file():
+            raise ConfigError(
+                f"{str(place.path)!r} does not exist", why=f"it was looked up in {place.path.file.parent}"
+            )
+        return place.path.file
+    file, _ = file_below([place.path.folder], place.path.text, repr(place.path.text))
+    if file is not None:
+        return Path(file)
+    raise ConfigError(
+        f"{str(place.path)!r} is not on the class path",
+        why=f"it is neither in {place.path.folder} nor on Python's module path",
+        do='put it there, add its folder to PYTHONPATH, or give source: "file"',
+    )
+
+
+def read_text(place: Place) -> str:
+    """The text of the file of a place. Raises ConfigError where it cannot be read."""
+    file = find(place)
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} cannot be read: {error}") from None
+
+
+def read_variables(place: Place) -> dict[str, Any]:
+    """The variables in a JSON file. Raises ConfigError where it holds something else."""
+    text = read_text(place)
+    try:
+        variables = json.loads(
+            text, object_pairs_hook=unique_pairs, parse_constant=no_constant, parse_float=exact_float
+        )
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{place.path} is not JSON: {error}") from None
+    if not isinstance(variables, dict):
+        raise ConfigError(f"{place.path}: expected a JSON object of variables, found {brief(variables)}")
+    return variables
+
+
+# Creates the message formats that a step's file names.
+
+
+FormatSection = JsonSection | XmlSection | CsvSection | AvroSection
+
+
+def messages_of(given: FormatSection) -> MessageFormat:
+    """The message format for a format section. Raises ConfigError where a schema cannot be used."""
+    from topologies.io.messages import AvroMessages, JsonMessages, XmlMessages
+
+    match given:
+        case JsonSection():
+            return JsonMessages()
+        case XmlSection():
+            return XmlMessages()
+        case CsvSection():
+            return given.messages
+        case AvroSection(schemas=schemas):
+            return AvroMessages(tuple(schema_of(schema) for schema in schemas))
+
+
+def schema_of(place: AvroSchemaPlace) -> AvroSchema:
+    """The schema in a file. Raises ConfigError where it is missing or invalid."""
+    from topologies.io.messages import AvroSchema
+
+    text = read_text(place)
+    try:
+        return AvroSchema.parse(text, place.default)
+    except ConfigError as error:
+        raise ConfigError(f"{place.path}: {error.what}", why=error.why, do=error.do) from error
+
+
+# What a run needs and the step's file lacks: its surroundings, which may be given in a file of their own.
+
+
+def missing(config: StepConfig) -> list[str]:
+    """The sections that a run still needs: ``source``, ``connections.output``."""
+    return [
+        *(["source"] if config.source is None else []),
+        *(f"connections.{name}" for name in _unknown_places(config)),
+    ]
+
+
+def check_complete(config: StepConfig) -> None:
+    """Raise ConfigError, with what to add, where a step cannot be run as it is."""
+    gaps = missing(config)
+    if gaps:
+        raise ConfigError(
+            f"the step {config.file} cannot be run: it does not say {' and '.join(gaps)}",
+            why="a run reads messages from the source, and writes to the connections named by the destinations",
+            do=f"add this to the step, or to a file given with --with:\n{snippet(config)}\n",
+        )
+
+
+def snippet(config: StepConfig) -> str:
+    """An example, as HOCON, of what to add to the step so that it can be run."""
+    lines: list[str] = []
+    unknown = list(_unknown_places(config))
+    for connection in unknown:
+        meant = did_you_mean(connection, config.connections)
+        lines += [f'  # "{connection}" is not among the connections{meant}'] if meant else []
+    name = unknown[0] if unknown else next(iter(config.connections), "kafka")
+    if config.source is None:
+        of_files = isinstance(config.connections.get(name), FilesConnection)
+        kafka = f'{{ type: kafka, topics: [input], config {{ type: kafka, name: "{name}" }} }}'
+        files = '{ type: files, path: "input/*.jsonl" }'
+        lines.append(f"  source {files if of_files else kafka}")
+    if unknown:
+        lines.append("  connections {")
+        lines += [
+            f'    "{connection}" {{ type: kafka, bootstrap.servers: "localhost:9092" }}' for connection in unknown
+        ]
+        lines += ["  }", '  # or, for files in place of Kafka: { type: files, path: "output" }']
+    return "\n".join(lines)
+
+
+def _unknown_places(config: StepConfig) -> Iterator[str]:
+    """The named connections that are missing, each once."""
+    used = [to.config.name for _, to in config.destinations]
+    if isinstance(config.source, KafkaSource):
+        used.append(config.source.config.name)
+    yield from (name for name in dict.fromkeys(used) if name not in config.connections)
+
+
+# Checks of a step that need the files it names: rules, schemas, variables.
+
+
+def step_problems(config: StepConfig, *, load: bool, complete: bool = False) -> list[StepProblem]:
+    """All problems with the files that a step names.
+
+    ``load``: rules are loaded, that is, their files are run, but no rule is called; otherwise only their text is
+    checked. ``complete``: what a run needs and the step does not say is a problem, too.
+    """
+    file = str(config.file)
+    problems = [*_problems(config, load), *(_gaps(config) if complete else ())]
+    return [StepProblem(file, path, text) for path, text in problems]
+
+
+def _gaps(config: StepConfig) -> Iterator[tuple[str, str]]:
+    gaps = [name for name in missing(config) if name == "source" or not config.connections]
+    if gaps:
+        said = f"it does not say {' and '.join(gaps)}, which a run needs"
+        yield gaps[0].split(".")[0], f"{said}. Add this, here or in a file given with --with:\n{snippet(config)}"
+
+
+def _unknown_variables(config: StepConfig) -> Iterator[tuple[str, str]]:
+    """Named connections that are missing; where there are none at all, they are given elsewhere."""
+    uses = [(dotted(location), to.config.name) for location, to in config.destinations]
+    if isinstance(config.source, KafkaSource):
+        uses.append(("source", config.source.config.name))
+    for section, name in uses:
+        if config.connections and name not in config.connections:
+            known, meant = ", ".join(config.connections), did_you_mean(name, config.connections)
+            yield f"{section}.config.name", f"expected one of the connections ({known}), found {brief(name)}{meant}"
+
+
+def _problems(config: StepConfig, load: bool) -> Iterator[tuple[str, str]]:
+    yield from _unknown_variables(config)
+    for location, step in config.steps:
+        for path, text in _of_step(step, load, files=config.allow_file_rules):
+            yield f"{dotted(location)}.{path}" if location else path, text
+
+
+def _of_step(step: Step, load: bool, *, files: bool) -> Iterator[tuple[str, str]]:
+    """The problems with the files that one of the steps names, with their places in its section."""
+    if step.environment_variables:
+        yield from _tried("environmentVariables", read_variables, step.environment_variables)
+    for name, given in (("input", step.format.input), ("output", step.format.output)):
+        path = f"format.{name}"
+        if isinstance(given, AvroSection):
+            results = [
+                _tried(f"{path}.schema[{index}]", schema_of, schema) for index, schema in enumerate(given.schemas)
+            ]
+            wrong = [problem for problems in results for problem in problems]
+            yield from wrong or _tried(path, messages_of, given)
+        else:
+            yield from _tried(path, messages_of, given)
+    for path, rules in rules_of(step, files=files).items():
+        yield from _tried(path, load_rule if load else look_at_rule, rules)
+
+
+def _tried(path: str, call: Callable[[Any], object], argument: Any) -> Iterator[tuple[str, str]]:
+    try:
+        call(argument)
+    except WindboltError as error:
+        yield path, str(error).rstrip(".")
+
+
+# Compiles steps into a topology: each reads, collects by key, aggregates and sends; failed messages have a way of
+# their own.
+
 
 SOURCE, OPEN, READ, AGGREGATE, FAILURES, NONE = "source", "open", "read", "aggregate", "failures", "none"
 

@@ -5,22 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from topologies.graph.mermaid import label
-from topologies.graph.rules_in_words import capacity_in_words
-from topologies.step.config import Step, StepConfig
-from topologies.step.config.connecting import Destination, FilesConnection, FilesSource, KafkaConnection
-from topologies.step.config.formats import AvroSection, CsvSection
-from topologies.step.config.key_section import DslKey, HashKey, HeadersKey, MessageKey
-from topologies.step.config.trigger_section import (
+from topologies.graph.describing import capacity_in_words, label
+from topologies.step.compile_step import FormatSection, missing, snippet
+from topologies.step.config import (
     LARGEST,
+    AvroSection,
     CountTriggerSection,
+    CsvSection,
+    Destination,
+    DslKey,
     DslTriggerSection,
+    FilesConnection,
+    FilesSource,
+    HashKey,
+    HeadersKey,
+    KafkaConnection,
+    MessageKey,
     TimeFromEventTriggerSection,
     TimeTriggerSection,
 )
-from topologies.step.formatting import FormatSection
-from topologies.step.missing import missing, snippet
-from windowing.time.durations import Duration
+from topologies.step.config_files import Step, StepConfig
+from windowing.durations import Duration
 
 
 def step_text(config: StepConfig) -> str:

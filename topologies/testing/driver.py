@@ -2,34 +2,276 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, NoReturn
+from itertools import pairwise
+from types import MethodType
+from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy as np
 import pyarrow as pa
 
-from topologies.engine.batch.plan import BatchPlan, TimeAdvance
-from topologies.engine.micro_batch import MicroBatch
-from topologies.engine.phases import PHASES, Phase
-from topologies.engine.rehearsal import Rehearsal
+from topologies.engine.batch import BatchPlan, TimeAdvance
+from topologies.engine.event_times import can_promise, promise
+from topologies.engine.micro_batch import PHASES, MicroBatch, Phase, Rehearsal
+from topologies.engine.source_splits import TableSource
 from topologies.engine.tasks import pending_events
-from topologies.engine.time.promising import can_promise, promise
-from topologies.graph.nodes.windowed import WindowedNode
-from topologies.graph.side_streams import ERRORS
+from topologies.graph.graph import (
+    ERRORS,
+    LATE_COLUMNS,
+    PlainNode,
+    SinkNode,
+    SpoutNode,
+    Stream,
+    WindowedNode,
+    stream_label,
+)
+from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
-from topologies.run.built import check_built
 from topologies.run.clock import system_clock
-from topologies.sources.splits import TableSource
-from topologies.testing.fired import FiredWindow, Notes
+from topologies.run.options import check_built
 from topologies.testing.given_rows import GivenRows, Moment, as_table, given_moment
-from topologies.testing.watched import WATCHER, watched
-from topologies.topology import Topology
-from windowing.calls.checked import checked_value
-from windowing.data.returned_rows import DEFAULT_STREAM
-from windowing.errors import ConfigError
-from windowing.suggestions import did_you_mean
-from windowing.time.durations import Duration, as_duration
-from windowing.time.timestamps import show, to_datetime
+from windowing.bolts.aggregate_bolt import AggregateBolt, BoundAggregates
+from windowing.bolts.windowed_bolt import BatchWindowedBolt, numbered_rows
+from windowing.calls import checked_value
+from windowing.durations import Duration, as_duration
+from windowing.errors import ConfigError, SchemaError, did_you_mean
+from windowing.schema import DEFAULT_STREAM, tables
+from windowing.settings.rules import LateAction
+from windowing.timestamps import FOREVER, show, show_end, to_datetime
+from windowing.window import TupleWindow, WindowBatch
+
+if TYPE_CHECKING:
+    from windowing.aggregates.accumulators import State
+    from windowing.aggregates.declared import Cells
+    from windowing.bolts.windowed_bolt import WindowedBolt
+
+
+# The windows that a bolt was called with, and what it emitted for each, noted while a topology runs in a test.
+
+
+NamedRows = list[dict[str, Any]]
+
+_SHOWN = 3
+"""Maximum number of rows of each stream in the repr of a window."""
+
+
+@dataclass(frozen=True, repr=False)
+class FiredWindow:
+    """A window that has fired, and what the bolt emitted for it."""
+
+    bolt: str
+    """The name of the bolt."""
+    start_timestamp: int | None
+    """In microseconds, as those of ``TupleWindow``; None where the length is a count."""
+    end_timestamp: int
+    """In microseconds."""
+    size: int
+    """Number of its events."""
+    emitted: dict[str, NamedRows]
+    """What the bolt emitted for it, by stream."""
+    called_with: TupleWindow | None = None
+    """The window itself; None of an AggregateBolt that keeps partial results, and no events."""
+
+    def __repr__(self) -> str:
+        start = "" if self.start_timestamp is None else f"{show(self.start_timestamp)} .. "
+        end = show_end(self.end_timestamp)
+        emitted = {stream: rows for stream, rows in self.emitted.items() if rows}
+        parts = [
+            f"{'' if stream == DEFAULT_STREAM else f'{stream}: '}{', '.join(map(str, rows[:_SHOWN]))}"
+            f"{f', and {len(rows) - _SHOWN} more' if len(rows) > _SHOWN else ''}"
+            for stream, rows in emitted.items()
+        ]
+        said = f"emitted {'; '.join(parts) or 'nothing'}"
+        return f"<FiredWindow of {self.bolt} {start}{end}: {_number(self.size, 'event')}, {said}>"
+
+    @property
+    def window(self) -> TupleWindow:
+        """The window that the bolt was called with. ConfigError of an AggregateBolt that was called with none."""
+        if self.called_with is None:
+            raise ConfigError(
+                f"the events of a window of {self.bolt!r} are not available",
+                why="an AggregateBolt over aligned windows of time adds up events as they arrive, and keeps none",
+                do="look at its rows, start, end and size",
+            )
+        return self.called_with
+
+    @property
+    def start(self) -> datetime | None:
+        """The start in UTC; None where the length is a count."""
+        return None if self.start_timestamp is None else to_datetime(self.start_timestamp)
+
+    @property
+    def end(self) -> datetime | None:
+        """The end in UTC; None where the window has no end."""
+        return None if self.end_timestamp == FOREVER else to_datetime(self.end_timestamp)
+
+    @property
+    def rows(self) -> NamedRows:
+        """What the bolt emitted for it on its default stream."""
+        return self.emitted.get(DEFAULT_STREAM, [])
+
+    @property
+    def events(self) -> NamedRows:
+        """Its events, as dicts; ConfigError where the window keeps none."""
+        return list(self.window.table.to_pylist())
+
+    @property
+    def new(self) -> NamedRows:
+        """The events that were not in the window before."""
+        return list(self.window.new.to_pylist())
+
+    @property
+    def expired(self) -> NamedRows:
+        """The events that were only in the window before; ConfigError where the window does not know."""
+        return list(self.window.expired.to_pylist())
+
+
+@dataclass
+class Notes:
+    """The windows of each batch; those of a batch that runs again replace what was noted of it."""
+
+    batch: int = -1
+    fired: dict[int, list[FiredWindow]] = field(default_factory=dict)
+
+    def begin(self, batch: int) -> None:
+        """A batch begins, perhaps once more."""
+        self.batch = batch
+        self.fired[batch] = []
+
+    def forget(self) -> None:
+        """The batch has failed."""
+        self.fired.pop(self.batch, None)
+
+    def note(self, fired: FiredWindow) -> None:
+        """Note a window of the batch."""
+        self.fired[self.batch].append(fired)
+
+
+def watched_node(node: WindowedNode, notes: Notes) -> WindowedNode:
+    """The bolt as it is, except for noting its windows; whichever way these are made, they are made as in any run."""
+    bolt, note = copy(node.bolt), notes.note
+    if node.slicing is not None and isinstance(bolt, AggregateBolt):
+        assert bolt.bound_aggregates is not None
+        bolt.bound_aggregates = NotedAggregates.of(bolt.bound_aggregates, node.name, note)
+    elif isinstance(bolt, BatchWindowedBolt) and type(bolt).execute is BatchWindowedBolt.execute:
+        bolt.__dict__["execute_all"] = MethodType(_noted_all(node.name, note), bolt)
+    else:
+        # Bound to this copy, so that the copies that tasks make of it call themselves, and not this one.
+        bolt.__dict__["execute"] = MethodType(_noted(node.name, note), bolt)
+    return replace(node, bolt=bolt)
+
+
+def _noted(name: str, note: Callable[[FiredWindow], None]) -> Callable[[WindowedBolt, TupleWindow], Any]:
+    def execute(self: WindowedBolt, window: TupleWindow) -> Any:
+        given = type(self).execute(self, window)
+        given = list(given) if isinstance(given, Iterator) else given
+        emitted: dict[str, NamedRows] = {}
+        try:
+            for stream, table in tables(given, self.output_schemas()):
+                emitted.setdefault(stream, []).extend(table.to_pylist())
+        except SchemaError:
+            return given  # which the engine will say, with the place
+        start, end = window.start_timestamp, window.end_timestamp
+        note(FiredWindow(name, start, end, len(window), emitted, window))
+        return given
+
+    return execute
+
+
+def _noted_all(name: str, note: Callable[[FiredWindow], None]) -> Callable[[BatchWindowedBolt, WindowBatch], Any]:
+    def execute_all(self: BatchWindowedBolt, windows: WindowBatch) -> Any:
+        given = type(self).execute_all(self, windows)
+        try:
+            emitted = numbered_rows(given, len(windows), self.output_schemas())
+        except SchemaError:
+            return given  # which the engine will say, with the place
+        by_window: list[dict[str, list[dict[str, Any]]]] = [{DEFAULT_STREAM: []} for _ in windows]
+        for stream, table, index in emitted:
+            for row, number in zip(table.to_pylist(), index.tolist(), strict=True):
+                by_window[number].setdefault(stream, []).append(row)
+        for window, rows in zip(windows, by_window, strict=True):
+            note(FiredWindow(name, window.start_timestamp, window.end_timestamp, len(window), rows, window))
+        return given
+
+    return execute_all
+
+
+class NotedAggregates(BoundAggregates):
+    """What an AggregateBolt computes, which also notes the windows that it was computed for."""
+
+    @staticmethod
+    def of(aggregates: BoundAggregates, name: str, note: Callable[[FiredWindow], None]) -> NotedAggregates:
+        """The same aggregates, noted."""
+        noted = NotedAggregates(aggregates.by, aggregates.aggregates, aggregates.schema)
+        noted.__dict__.update(name=name, note=note)
+        return noted
+
+    def result(self, keys: Any, states: list[State], cells: Cells) -> pa.Table:  # type: ignore[override]
+        """The rows of the result, which come window by window."""
+        found = super().result(keys, states, cells)
+        spans = np.stack([cells.starts, cells.ends], axis=1)
+        edges = np.flatnonzero((spans[1:] != spans[:-1]).any(axis=1)) + 1
+        bounds = [0, *edges.tolist(), len(spans)] if len(spans) else []
+        for low, high in pairwise(bounds):
+            rows = found.slice(low, high - low).to_pylist()
+            start, end = spans[low].tolist()
+            size = int(cells.events[low:high].sum())
+            self.__dict__["note"](FiredWindow(self.__dict__["name"], start, end, size, {DEFAULT_STREAM: rows}))
+        return found
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+# A topology as a test looks on: with a memory in the place of each sink, and one for each stream.
+
+
+LATE = "late"
+"""The stream on which late events are seen of a bolt that puts them on none."""
+WATCHER = "stream "
+"""Before the names of the sinks that only look on; no part of a topology may have a space in its name."""
+
+
+def watched(topology: Topology, notes: Notes, streams: dict[str, MemorySink]) -> Topology:
+    """The topology with a memory for each of its sinks and streams, noting its windows."""
+    windowed = {name: watched_node(_with_late(node), notes) for name, node in topology.windowed.items()}
+    parts: dict[str, SpoutNode | PlainNode | WindowedNode] = {**topology.spouts, **topology.plain, **windowed}
+    sinks, takers = {}, {stream: list(names) for stream, names in topology.takers.items()}
+    for name, node in topology.sinks.items():
+        streams[name] = MemorySink()
+        sinks[name] = replace(node, sink=streams[name])
+    for component, each in parts.items():
+        for stream, schema in each.outputs.items():
+            place: Stream = (component, stream)
+            label = stream_label(place)
+            streams.setdefault(label, MemorySink())
+            sinks[WATCHER + label] = SinkNode(WATCHER + label, streams[label], (place,), schema)
+            takers.setdefault(place, []).append(WATCHER + label)
+    return replace(
+        topology,
+        windowed=windowed,
+        sinks=sinks,
+        takers={stream: tuple(names) for stream, names in takers.items()},
+    )
+
+
+def _with_late(node: WindowedNode) -> WindowedNode:
+    """The bolt with a stream of late events, where it has none to which they would go."""
+    settings = node.bolt.settings
+    if not node.event_time or settings.late_stream is not None or settings.late_action is not LateAction.DIVERT:
+        return node
+    stream = LATE if LATE not in node.outputs else f"_{LATE}"
+    added = [field.name for field in LATE_COLUMNS]
+    columns = [field for field in node.schema if field.name not in added]
+    outputs = {**node.outputs, stream: pa.schema([*columns, *LATE_COLUMNS])}
+    return replace(node, bolt=node.bolt.configured(replace(settings, late_stream=stream)), outputs=outputs)
+
+
+# A whole topology, driven step by step by a test: rows in, time on, results out, in memory and without Java.
 
 
 class TopologyDriver:

@@ -10,12 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from topologies.io.times import parse_time
-from windowing.data.conversion import REFUSED, converted
-from windowing.data.returned_rows import from_rows
-from windowing.data.schema import TIMESTAMP, SchemaLike, format_schema, parse_schema
-from windowing.errors import ConfigError, ScenarioError, SchemaError
-from windowing.suggestions import did_you_mean
-from windowing.time.timestamps import to_datetime
+from windowing.conversion import REFUSED, converted
+from windowing.errors import ConfigError, ScenarioError, SchemaError, did_you_mean
+from windowing.schema import TIMESTAMP, SchemaLike, format_schema, from_rows, parse_schema
+from windowing.timestamps import to_datetime
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,17 +10,16 @@ from pickle import PicklingError
 from typing import TYPE_CHECKING, Any
 
 from policies.protocol import EvictionPolicy, Policy, TriggerPolicy, is_own
-from topologies.engine.phases import PHASES, Phase
+from topologies.engine.micro_batch import PHASES, Phase
 from topologies.testing.given_rows import GivenRows, Moment, as_table, columns_of, given_moment
 from topologies.testing.policy_guards import Watch, event_by_event, guarded, in_pieces
-from topologies.testing.policy_picture import picture
-from topologies.testing.policy_runs import INPUT, Cut, Given, OtherProcess, Recorder, Seen, Subject
+from topologies.testing.policy_runs import INPUT, Cut, Given, OtherProcess, Recorder, Seen, Subject, picture
 from windowing.bolts.windowed_bolt import WindowedBolt
-from windowing.calls.checked import checked_value
-from windowing.data.schema import SchemaLike
+from windowing.calls import checked_value
+from windowing.durations import Duration, Extent, Time
 from windowing.errors import ConfigError
-from windowing.time.durations import Duration, Extent, Time
-from windowing.time.timestamps import from_column, show
+from windowing.schema import SchemaLike
+from windowing.timestamps import from_column, show
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

@@ -15,12 +15,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from windowing.aggregates.best import MaxBy
-from windowing.aggregates.buckets import BoundedQuantile
-from windowing.aggregates.combining import Combine, Function, type_of
 from windowing.aggregates.declared import (
     Aggregate,
+    Combine,
     Count,
+    Function,
     Max,
     Mean,
     Min,
@@ -28,17 +27,20 @@ from windowing.aggregates.declared import (
     Variance,
     WindowEnd,
     WindowStart,
+    type_of,
 )
-from windowing.aggregates.distinct import DistinctCount
-from windowing.aggregates.ends import First, Last
-from windowing.aggregates.histograms import Histogram, HistogramEdge
-from windowing.aggregates.ordered import Collect, Top
-from windowing.aggregates.pairs import Correlation, Covariance, WeightedMean
-from windowing.aggregates.picked import one_or_several
-from windowing.aggregates.registers import ApproximateCount
-from windowing.aggregates.sketches import Quantile
-from windowing.aggregates.tallies import Mode
-from windowing.calls.checked import checked_value
+from windowing.aggregates.distinct import ApproximateCount, DistinctCount, Mode
+from windowing.aggregates.picked import Collect, First, Last, MaxBy, Top, one_or_several
+from windowing.aggregates.statistics import (
+    BoundedQuantile,
+    Correlation,
+    Covariance,
+    Histogram,
+    HistogramEdge,
+    Quantile,
+    WeightedMean,
+)
+from windowing.calls import checked_value
 from windowing.errors import ConfigError
 
 __all__ = [

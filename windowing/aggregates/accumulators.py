@@ -1,6 +1,5 @@
-"""What is kept of the events of a group, so that they need not be kept: partial results that can be joined.
-
-Accumulators are values: an AggregateBolt keeps equal ones once, so that a sum and a mean of one column share theirs.
+"""Partial aggregates, which are kept in place of the events of a group and can be merged: lists, order of values,
+sums, means, moments.
 """
 
 from __future__ import annotations
@@ -8,16 +7,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from windowing.aggregates.groups import Groups, Keys
+from windowing.columns import is_sorted, order_within, stable_order
+from windowing.errors import DataError
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from windowing.aggregates.groups import Groups
+
+# What is kept of the events of a group, so that they need not be kept: partial results that can be joined.
+#
+# Accumulators are values: an AggregateBolt keeps equal ones once, so that a sum and a mean of one column share theirs.
+
 
 State = list[Any]
 """The columns of partial results, one entry per group: NumPy arrays without nulls, or Arrow arrays."""
@@ -212,3 +220,360 @@ def as_numbers(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_] | None
         valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
         column = column.fill_null(False if wanted.kind == "b" else 0)
     return column.to_numpy(zero_copy_only=False), valid
+
+
+# Lists of values, one for each group.
+
+
+def listed(values: pa.Array, counts: NDArray[np.int64]) -> pa.Array:
+    """Values as lists; ``counts`` is the length of each list."""
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
+
+
+def owners_of(lists: pa.Array, groups: Groups) -> NDArray[np.int64]:
+    """Of each value in some lists, one a row: the place of its group."""
+    return np.repeat(groups.numbers, pc.list_value_length(lists).to_numpy())
+
+
+@dataclass(frozen=True)
+class Gathered(Accumulator):
+    """All values, nulls among them, and their times, in order of (time, arrival)."""
+
+    field: str
+    kind: pa.DataType
+
+    @property
+    def columns(self) -> Mapping[str, pa.DataType]:
+        return {"times": pa.list_(pa.int64()), "values": pa.list_(self.kind)}
+
+    def fold(self, events: Folded, groups: Groups) -> State:
+        return _gathered(groups.numbers, len(groups), events.times, events.plain(self.field))
+
+    def merge(self, state: State, groups: Groups) -> State:
+        times, values = state
+        return _gathered(owners_of(times, groups), len(groups), times.flatten().to_numpy(), values.flatten())
+
+
+def _gathered(owners: NDArray[np.int64], count: int, times: NDArray[np.int64], values: pa.Array) -> State:
+    counts = np.bincount(owners, minlength=count)
+    if not is_sorted(owners):
+        order = stable_order(owners)
+        order = order[order_within(owners[order], times[order])]
+    elif ((times[1:] >= times[:-1]) | (owners[1:] > owners[:-1])).all():
+        return [listed(pa.array(times), counts), listed(values, counts)]
+    else:
+        order = order_within(owners, times)
+    return [listed(pa.array(times[order]), counts), listed(values.take(pa.array(order)), counts)]
+
+
+# The order of values, and the least and the greatest of values other than numbers: texts, binaries, decimals, structs.
+#
+# Structs are compared field by field, in the order in which these are declared. NaN is after all numbers, and equal to
+# NaN; 0.0 equals -0.0; a null within a struct is after all values.
+
+
+@dataclass(frozen=True)
+class Ranked(Accumulator):
+    """The least or the greatest of the values that are not null; null without any."""
+
+    field: str
+    kind: pa.DataType
+    greatest: bool
+
+    @property
+    def columns(self) -> Mapping[str, pa.DataType]:
+        return {"most" if self.greatest else "least": self.kind}
+
+    def fold(self, events: Folded, groups: Groups) -> State:
+        return [self._extreme(events.plain(self.field), groups)]
+
+    def merge(self, state: State, groups: Groups) -> State:
+        return [self._extreme(state[0], groups)]
+
+    def _extreme(self, values: pa.Array, groups: Groups) -> pa.Array:
+        keys = Keys.of([values], len(values), ordered=True)
+        none, function = (-1, np.maximum) if self.greatest else (keys.size, np.minimum)
+        ranks = keys.codes
+        if values.null_count:
+            ranks = np.where(pc.is_valid(values).to_numpy(zero_copy_only=False), ranks, none)
+        found = groups.reduced(function, ranks, none)
+        missing = found == none
+        (column,) = keys.columns(np.where(missing, 0, found))
+        return pc.if_else(pa.array(missing), pa.scalar(None, self.kind), column) if missing.any() else column
+
+
+def ranks(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+    """Whole numbers in the order of the values, equal where these are, and which rows are not null; None: all of them.
+
+    They compare the values of one column; what they are may differ from column to column. ``~`` turns the order round.
+    """
+    if as_number(column.type) is None:
+        valid = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
+        return Keys.of([column], len(column), ordered=True).codes, valid
+    values, valid = as_numbers(column)
+    if values.dtype.kind == "f":
+        bits = (values.astype(np.float64) + 0.0).view(np.int64)  # without -0.0
+        found: NDArray[np.int64] = np.where(bits < 0, bits ^ _UNSIGNED, bits)
+        found[np.isnan(values)] = _UNSIGNED
+        return found, valid
+    if values.dtype == np.uint64:
+        return (values ^ np.uint64(1 << 63)).view(np.int64), valid
+    return values.astype(np.int64, copy=False), valid
+
+
+_UNSIGNED = (1 << 63) - 1
+"""All bits but the sign's."""
+
+
+def can_be_ranked(kind: pa.DataType) -> bool:
+    """Whether values of this type have an order, those of structs by their fields."""
+    if pa.types.is_struct(kind):
+        return all(can_be_ranked(field.type) for field in kind)
+    return has_order(kind) and not pa.types.is_dictionary(kind)
+
+
+def has_order(kind: pa.DataType) -> bool:
+    """Whether values of this type can be sorted, and told apart."""
+    if pa.types.is_nested(kind):
+        return False
+    try:
+        empty = pa.array([], kind)
+        pc.sort_indices(empty)
+        pc.dictionary_encode(empty)
+    except pa.ArrowNotImplementedError:
+        return False
+    return True
+
+
+# Sums of whole numbers and of decimals that may be longer than 64 bits.
+
+
+DIGITS = 18
+"""Maximum number of digits of a decimal whose unscaled value fits into 64 bits."""
+_LOW = (1 << 32) - 1
+
+
+@dataclass(frozen=True)
+class WideTotal(DenseAccumulator):
+    """The sum of the values that are not null, in upper and lower bits. Decimals in their last digit."""
+
+    field: str
+
+    @property
+    def columns(self) -> Mapping[str, pa.DataType]:
+        return {"high": pa.int64(), "low": pa.int64()}
+
+    def fold(self, events: Folded, groups: Groups) -> State:
+        column = events.plain(self.field)
+        if pa.types.is_decimal(column.type):
+            values, valid = unscaled(column)
+        else:
+            values, valid = events.numbers(self.field)
+        values = values.astype(np.int64, copy=False)
+        if valid is not None:
+            values = np.where(valid, values, 0)
+        return _carried(groups.sums(values >> 32), groups.sums(values & _LOW))
+
+    def merge(self, state: State, groups: Groups) -> State:
+        high, low = state
+        return _carried(groups.sums(high), groups.sums(low))
+
+    def empty(self, count: int) -> list[NDArray[Any]]:
+        return [np.zeros(count, np.int64), np.zeros(count, np.int64)]
+
+    def combined(self, earlier: list[NDArray[Any]], later: list[NDArray[Any]]) -> list[NDArray[Any]]:
+        return _carried(earlier[0] + later[0], earlier[1] + later[1])
+
+
+def _carried(high: NDArray[np.int64], low: NDArray[np.int64]) -> list[NDArray[Any]]:
+    return [high + (low >> 32), low & _LOW]
+
+
+def unscaled(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+    """Decimals in their last digit, and which are not null: of their 128 bits those of few digits fill half."""
+    if not len(column):
+        return np.zeros(0, np.int64), None
+    words = np.frombuffer(column.buffers()[1], np.int64).reshape(-1, 2)
+    values = words[column.offset : column.offset + len(column), 0]
+    return values, column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
+
+
+def as_doubles(state: State) -> NDArray[np.float64]:
+    """Wide sums as doubles; those of decimals in their last digit."""
+    high, low = state
+    found: NDArray[np.float64] = high * float(_LOW + 1) + low
+    return found
+
+
+def as_whole(state: State, field: str) -> NDArray[np.int64]:
+    """Wide sums as whole numbers; DataError where one does not fit into 64 bits."""
+    high, low = state
+    beyond = np.flatnonzero((high < -(1 << 31)) | (high >= 1 << 31))
+    if len(beyond):
+        raise DataError(
+            f"the sum of {field!r} does not fit into 64 bits",
+            why=f"it is {(int(high[beyond[0]]) << 32) + int(low[beyond[0]])}",
+            do="cast the column to double, or to a decimal, in a bolt before",
+        )
+    found: NDArray[np.int64] = (high << 32) | low
+    return found
+
+
+def as_decimals(state: State, kind: pa.DataType) -> pa.Array:
+    """Wide sums of decimals as a column of decimals of this type, which has their scale."""
+    high, low = state
+    words = np.empty((len(high), 2), np.int64)
+    words[:, 0] = (high << 32) | low
+    words[:, 1] = high >> 32
+    return pa.Array.from_buffers(kind, len(high), [None, pa.py_buffer(words)])
+
+
+# Means of columns, and sums of the products of the distances from them: variances, covariances, correlations.
+
+
+_QUIET = np.errstate(invalid="ignore", over="ignore", divide="ignore")
+"""Infinite values make NaN, and no warnings."""
+_EXACT = np.int64(-1 << 11)
+"""A mask: without its last 11 bits any int64 is a double."""
+
+
+class PresentAccumulator(DenseAccumulator):
+    """Of the events in which none of some columns is null; the first column of the state is how many there are."""
+
+    @property
+    @abstractmethod
+    def _read(self) -> tuple[str, ...]:
+        """The names of the columns."""
+
+    def fold(self, events: Folded, groups: Groups) -> State:
+        values, valid = zip(*(self._values(events, field) for field in self._read), strict=True)
+        masks = [each for each in valid if each is not None]
+        if not masks and len(groups):
+            return self._folded(values, groups)
+        some = np.logical_and.reduce(masks) if masks else np.ones(len(groups.codes), np.bool_)
+        present = Groups(groups.numbers[some], len(groups))
+        return self._all(len(groups), present, self._folded(tuple(column[some] for column in values), present))
+
+    def merge(self, state: State, groups: Groups) -> State:
+        some = state[0] > 0
+        present = Groups(groups.numbers[some], len(groups))
+        return self._all(len(groups), present, self._merged([column[some] for column in state], present))
+
+    def empty(self, count: int) -> list[NDArray[Any]]:
+        return [np.zeros(count, np.int64), *(np.zeros(count) for _ in list(self.columns)[1:])]
+
+    def _all(self, count: int, present: Groups, found: list[NDArray[Any]]) -> State:
+        """The states of all groups, from those of the groups that have values."""
+        state = self.empty(count)
+        for column, values in zip(state, found, strict=True):
+            column[present.cells] = values
+        return state
+
+    @abstractmethod
+    def _values(self, events: Folded, field: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        """A column, and which rows are not null; None: all of them."""
+
+    @abstractmethod
+    def _folded(self, values: tuple[NDArray[Any], ...], groups: Groups) -> list[NDArray[Any]]:
+        """The state of groups of values."""
+
+    @abstractmethod
+    def _merged(self, state: list[NDArray[Any]], groups: Groups) -> list[NDArray[Any]]:
+        """The state of groups of states, of which none is empty."""
+
+
+@dataclass(frozen=True)
+class Moments(PresentAccumulator):
+    """Count, means, and sums of products of distances from the means, of one column or two (Chan).
+
+    A mean is kept as its distance from a shift, which is a value of the column or close to one. So digits are lost
+    only relative to how far values are apart, not to how large they are: not of the mean either, when parts are joined.
+    Decimals are taken in their last digit.
+    """
+
+    fields: tuple[str, ...]
+
+    @property
+    def columns(self) -> Mapping[str, pa.DataType]:
+        each = [f"{what} {at}" for at in range(len(self.fields)) for what in ("shift", "mean")]
+        products = [f"product {one} {other}" for one, other in self._pairs]
+        return {"n": pa.int64(), **dict.fromkeys([*each, *products], pa.float64())}
+
+    @_QUIET
+    def combined(self, earlier: list[NDArray[Any]], later: list[NDArray[Any]]) -> list[NDArray[Any]]:
+        n, m = earlier[0], later[0]
+        total, some, both = n + m, n > 0, (n > 0) & (m > 0)
+        share = m / np.maximum(total, 1)
+        means, gaps = [], []
+        for at in self._means:
+            (shift, mean), (other, later_mean) = earlier[at : at + 2], later[at : at + 2]
+            gap = np.where(both, (other - shift) + (later_mean - mean), 0.0)  # where one is empty, it may be NaN
+            means += [np.where(some, shift, other), np.where(some, mean + gap * share, later_mean)]
+            gaps.append(gap)
+        between = [gap * other * n * share for gap, other in self._products(gaps)]
+        own = zip(earlier[self._sums], later[self._sums], between, strict=True)
+        return [total, *means, *(before + after + part for before, after, part in own)]
+
+    @property
+    def _read(self) -> tuple[str, ...]:
+        return self.fields
+
+    @property
+    def _pairs(self) -> list[tuple[int, int]]:
+        return list(combinations_with_replacement(range(len(self.fields)), 2))
+
+    @property
+    def _means(self) -> range:
+        """Where in the state the shift of each column is; its mean is next."""
+        return range(1, 1 + 2 * len(self.fields), 2)
+
+    @property
+    def _sums(self) -> slice:
+        """Where in the state the sums of products are."""
+        return slice(1 + 2 * len(self.fields), None)
+
+    def _products(self, columns: list[NDArray[np.float64]]) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        return [(columns[one], columns[other]) for one, other in self._pairs]
+
+    def _values(self, events: Folded, field: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        column = events.plain(field)
+        return unscaled(column) if pa.types.is_decimal(column.type) else events.numbers(field)
+
+    @_QUIET
+    def _folded(self, values: tuple[NDArray[Any], ...], groups: Groups) -> list[NDArray[Any]]:
+        means, distances = [], []
+        for column in values:
+            shifts, away = _shifted(column, groups)
+            mean = groups.sums(away) / groups.counts
+            means += [shifts, mean]
+            distances.append(away - mean[groups.numbers])
+        return [groups.counts, *means, *(groups.sums(one * other) for one, other in self._products(distances))]
+
+    @_QUIET
+    def _merged(self, state: list[NDArray[Any]], groups: Groups) -> list[NDArray[Any]]:
+        counts = state[0]
+        total = groups.sums(counts)
+        means, gaps = [], []
+        for at in self._means:
+            shifts, away = _shifted(state[at], groups)
+            away = away + state[at + 1]
+            mean = groups.sums(counts * away) / total
+            means += [shifts, mean]
+            gaps.append(away - mean[groups.numbers])
+        between = [groups.sums(counts * gap * other) for gap, other in self._products(gaps)]
+        return [total, *means, *(groups.sums(own) + part for own, part in zip(state[self._sums], between, strict=True))]
+
+
+def _shifted(values: NDArray[Any], groups: Groups) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """A double for each group that is its first value or close to it, and how far each value is from its own."""
+    first = np.empty(len(groups), values.dtype)
+    first[groups.numbers[::-1]] = values[::-1]
+    if values.dtype != np.int64:
+        shifts = first.astype(np.float64, copy=False)
+        return shifts, values.astype(np.float64, copy=False) - shifts[groups.numbers]
+    first &= _EXACT
+    shifts = first.astype(np.float64)
+    about = values.astype(np.float64) - shifts[groups.numbers]
+    fits = np.abs(about) < 1 << 62
+    return shifts, np.where(fits, values - first[groups.numbers], about)

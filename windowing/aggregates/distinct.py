@@ -1,23 +1,103 @@
-"""How many different values there are, exactly."""
+"""Aggregates of different values: how many there are, exactly or about, and which occurs most often."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil, log, log2
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowing.aggregates.accumulators import Accumulator, Folded, State
-from windowing.aggregates.declared import Aggregate, Cells
-from windowing.aggregates.groups import Groups
-from windowing.aggregates.key_numbers import Keys
-from windowing.aggregates.lists import listed, owners_of
+from windowing.aggregates.accumulators import (
+    Accumulator,
+    Folded,
+    State,
+    as_number,
+    can_be_ranked,
+    listed,
+    owners_of,
+    ranks,
+)
+from windowing.aggregates.declared import NO_ORDER, Aggregate, Cells
+from windowing.aggregates.groups import Groups, Keys
+from windowing.columns import hash_bytes, mix
+from windowing.errors import ConfigError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+# How often each value occurs, and the one that occurs most often.
+
+
+@dataclass(frozen=True)
+class Tally(Accumulator):
+    """The values that are not null, each once and in order, and how often each occurs."""
+
+    field: str
+    kind: pa.DataType
+
+    @property
+    def columns(self) -> Mapping[str, pa.DataType]:
+        return {"values": pa.list_(self.kind), "counts": pa.list_(pa.int64())}
+
+    def fold(self, events: Folded, groups: Groups) -> State:
+        values, owners = self._values(events), groups.numbers
+        if values.null_count:
+            owners = owners[values.is_valid().to_numpy(zero_copy_only=False)]
+            values = values.drop_null()
+        return _tallied(owners, len(groups), values, None)
+
+    def merge(self, state: State, groups: Groups) -> State:
+        values, counts = state
+        return _tallied(owners_of(values, groups), len(groups), values.flatten(), counts.flatten().to_numpy())
+
+    def _values(self, events: Folded) -> pa.Array:
+        return events.plain(self.field)
+
+
+def _tallied(owners: NDArray[np.int64], count: int, values: pa.Array, counts: NDArray[np.int64] | None) -> State:
+    keys = Keys.of([values], len(values), ordered=True)
+    groups = Groups(owners * keys.size + keys.codes, count * keys.size)
+    (different,) = keys.columns(groups.cells % keys.size)
+    sizes = np.bincount(groups.cells // keys.size, minlength=count)
+    occurrences = groups.counts if counts is None else groups.sums(counts)
+    return [listed(different, sizes), listed(pa.array(occurrences), sizes)]
+
+
+@dataclass(frozen=True)
+class Mode(Aggregate):
+    """The value that occurs most often, of several the least; null where all are."""
+
+    @property
+    def result(self) -> pa.DataType:
+        assert self.kind is not None
+        return self.kind
+
+    def refusal(self) -> tuple[str, str] | None:
+        return None if can_be_ranked(self.kind) else NO_ORDER
+
+    @property
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        assert self.field is not None
+        return (Tally(self.field, self.result),)
+
+    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+        ((values, counts),) = states
+        sizes = pc.list_value_length(values).to_numpy()
+        owners = np.repeat(np.arange(len(sizes)), sizes)
+        occurrences = counts.flatten().to_numpy()
+        most = Groups(owners, len(sizes)).reduced(np.maximum, occurrences, 0)
+        rows = np.flatnonzero(occurrences == np.repeat(most, sizes[sizes > 0]))[::-1]
+        found = np.zeros(len(sizes), np.int64)
+        found[owners[rows]] = rows  # the first is written last, and stays
+        return values.flatten().take(pa.array(found, mask=sizes == 0))
+
+
+# How many different values there are, exactly.
 
 
 @dataclass(frozen=True)
@@ -77,3 +157,148 @@ class DistinctCount(Aggregate):
     def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
         ((values,),) = states
         return pc.list_value_length(values).cast(pa.int64())
+
+
+# About how many different values there are, by HyperLogLog (Flajolet et al. 2007) with the estimator of Ertl (2017).
+#
+# A value's hash names a register, and a register keeps the greatest number of leading zeros of the rest of the hashes
+# that name it. So the state depends on the different values alone: not on their order, nor on how the input was cut.
+# Registers that no hash has named are not kept.
+
+
+_ZEROS = 46
+"""Number of bits of a hash in which leading zeros are counted, besides those that name the register (at most 18)."""
+_LEAST, _MOST = 0.0025, 0.25
+_SEED = np.uint64(0x5851F42D4C957F2D)
+"""Makes hashes of their own: those of the fields grouping decide which values a task sees at all."""
+
+
+@dataclass(frozen=True)
+class Registers(Accumulator):
+    """The registers that hashes of values have named, ascending, each with what it keeps: register * 64 + zeros."""
+
+    field: str
+    bits: int
+    """Number of bits of a hash that name the register."""
+
+    @property
+    def columns(self) -> Mapping[str, pa.DataType]:
+        return {"registers": pa.list_(pa.int32())}
+
+    def fold(self, events: Folded, groups: Groups) -> State:
+        hashes, valid = hashes_of(events.plain(self.field))
+        owners = groups.numbers
+        if valid is not None:
+            hashes, owners = hashes[valid], owners[valid]
+        registers = (hashes >> np.uint64(64 - self.bits)).astype(np.int64)
+        rest = (hashes << np.uint64(self.bits)) >> np.uint64(64 - _ZEROS)
+        _, lengths = np.frexp(rest.astype(np.float64))  # exact: these are whole numbers of 46 bits
+        zeros = np.minimum(_ZEROS - lengths.astype(np.int64) + 1, _ZEROS)
+        return self._greatest(owners, len(groups), registers * 64 + zeros)
+
+    def merge(self, state: State, groups: Groups) -> State:
+        (registers,) = state
+        return self._greatest(owners_of(registers, groups), len(groups), registers.flatten().to_numpy())
+
+    def _greatest(self, owners: NDArray[np.int64], count: int, entries: NDArray[np.int64]) -> State:
+        """Of each register the entry with the most zeros."""
+        shift = self.bits + 6
+        packed = np.sort((owners << shift) | entries)
+        if len(packed):
+            packed = packed[np.append(packed[1:] >> 6 != packed[:-1] >> 6, True)]
+        found = (packed & ((1 << shift) - 1)).astype(np.int32)
+        return [listed(pa.array(found), np.bincount(packed >> shift, minlength=count))]
+
+
+def hashes_of(column: pa.Array) -> tuple[NDArray[np.uint64], NDArray[np.bool_] | None]:
+    """64 bits of each value, equal where values are, and which rows are not null; None: all of them."""
+    kind = column.type
+    if as_number(kind) is not None:
+        numbers, valid = ranks(column)
+        return mix(numbers.view(np.uint64) ^ _SEED), valid
+    valid = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
+    if not pa.types.is_decimal128(kind):
+        return mix(hash_bytes(column.cast(pa.large_binary())) ^ _SEED), valid
+    if not len(column):
+        return np.zeros(0, np.uint64), None
+    words = np.frombuffer(column.buffers()[1], np.uint64).reshape(-1, 2)[column.offset : column.offset + len(column)]
+    return mix(mix(words[:, 1] ^ _SEED) ^ words[:, 0]), valid
+
+
+def estimates(registers: pa.Array, bits: int) -> NDArray[np.int64]:
+    """How many different values each of some lists of registers stands for, about."""
+    sizes = pc.list_value_length(registers).to_numpy().astype(np.int64)
+    zeros = registers.flatten().to_numpy().astype(np.int64) & 63
+    width = _ZEROS + 1
+    owners = np.repeat(np.arange(len(sizes)), sizes)
+    counts = np.bincount(owners * width + zeros, minlength=len(sizes) * width).reshape(-1, width)
+    whole = 1 << bits
+    sums = np.zeros(len(sizes))
+    for place in range(_ZEROS, 0, -1):
+        sums = (sums + counts[:, place]) / 2
+    sums += whole * _unused(1 - sizes / whole)
+    with np.errstate(divide="ignore"):
+        found = np.where(sizes > 0, whole * (whole / sums) / (2 * log(2)), 0)
+    result: NDArray[np.int64] = np.rint(found).astype(np.int64)
+    return result
+
+
+def _unused(share: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What the share of registers that no hash has named stands for (Ertl's sigma); it is below 1 where some has."""
+    power, factor = np.where(share < 1, share, 0.0), 1.0
+    total = power.copy()
+    while power.any():
+        power = power * power
+        total, factor = total + power * factor, 2 * factor
+        power[power < 1e-300] = 0
+    return total
+
+
+@dataclass(frozen=True)
+class ApproximateCount(Aggregate):
+    """About how many different values there are among those that are not null."""
+
+    standard_error: float = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        error = self.standard_error
+        if isinstance(error, bool) or not (isinstance(error, int | float) and _LEAST <= error <= _MOST):
+            raise ConfigError(
+                f"{self}", why=f"a standard error is from {_LEAST} to {_MOST}", do="write 0.01 for one per cent"
+            )
+
+    def refusal(self) -> tuple[str, str] | None:
+        kind = self.kind
+        texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+        if as_number(kind) is not None or pa.types.is_decimal128(kind) or any(is_one(kind) for is_one in texts):
+            return None
+        return (
+            "it takes numbers, decimals of 128 bits, booleans, dates, times, texts and binaries",
+            "cast the column in a bolt before, or count exactly, without standard_error",
+        )
+
+    @property
+    def result(self) -> pa.DataType:
+        return pa.int64()
+
+    @property
+    def bits(self) -> int:
+        """How many bits name a register, of which there are so many that the error is no greater."""
+        return ceil(2 * log2(1.04 / self.standard_error))
+
+    @property
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        assert self.field is not None
+        return (Registers(self.field, self.bits),)
+
+    @property
+    def of_nothing(self) -> int:
+        return 0
+
+    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+        ((registers,),) = states
+        return pa.array(estimates(registers, self.bits))
+
+    def __str__(self) -> str:
+        return f"distinct_count({self.field!r}, standard_error={self.standard_error!r})"

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, ClassVar, Literal, Self, get_args, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, get_args, overload
 
-from windowing.bolts.bolt_state import StateType, new_state
-from windowing.bolts.configured_bolt import UNSET, ConfiguredBolt, Unset, named_arguments
-from windowing.calls.checked import checked_value
-from windowing.data.returned_rows import EmittedRows
-from windowing.errors import ConfigError
-from windowing.settings import DECLARED
-from windowing.settings.bounds import Bounds
-from windowing.settings.kinds import WindowKind
-from windowing.settings.listed_keys import ListedKeys
+import numpy as np
+import pyarrow as pa
+
+from windowing.bolts.bolt import UNSET, ConfiguredBolt, StateType, Unset, named_arguments, new_state
+from windowing.calls import checked_value
+from windowing.durations import Count, Duration, Extent, Shift, Time, as_extent
+from windowing.errors import ConfigError, SchemaError
+from windowing.schema import DEFAULT_STREAM, Emit, EmittedRows, tables
+from windowing.settings import DECLARED, WindowSettings
+from windowing.settings.declaration import ListedKeys
+from windowing.settings.kinds import Onset, WindowKind
 from windowing.settings.panes import Panes
 from windowing.settings.presets import Preset
 from windowing.settings.rules import (
     Aligned,
     Arrival,
+    Bounds,
     DefaultTime,
     DefaultTimeName,
     IdleRule,
@@ -35,8 +38,13 @@ from windowing.settings.rules import (
     flag,
 )
 from windowing.settings.triggers import Capacity, CountTrigger, KeyTrigger
-from windowing.time.durations import Count, Duration, Extent, Shift, Time, as_extent
-from windowing.window import TupleWindow
+from windowing.window import TupleWindow, WindowBatch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# The classes for windows that users subclass, and how they are configured.
 
 
 class WindowedBolt(ConfiguredBolt):
@@ -72,7 +80,7 @@ class WindowedBolt(ConfiguredBolt):
     def execute(self, window: TupleWindow) -> EmittedRows:
         """Called once for each window that fires, in order; what it returns is emitted with the window's end as time.
 
-        The window may be read during the call only. See ``windowing.data.returned_rows`` for what may be returned.
+        The window may be read during the call only. See ``windowing.schema`` for what may be returned.
         """
         raise NotImplementedError
 
@@ -606,3 +614,133 @@ def _check_arrival(arrival: Arrival) -> None:
             why="nothing would be early or late by its arrival",
             do="give early=, late=, or both",
         )
+
+
+# A windowed bolt that is called for many windows at once.
+
+
+class BatchWindowedBolt(WindowedBolt):
+    """A windowed bolt whose ``execute_all`` is called with many due windows of a task at a time, as columns.
+
+    For many small windows, such as sessions per key: a call per window costs more than the work on it.
+
+        class Sums(BatchWindowedBolt):
+            outputs = "total double"
+
+            def execute_all(self, windows):
+                totals = np.bincount(windows.index, windows.table["amount"].to_numpy(), len(windows))
+                return pa.table({"total": totals}), np.arange(len(windows))
+
+    Which windows come together depends on the batch, so each must be treated as if it were alone. A call has at most
+    65,536 windows, and no further ones once it has about a million events (1,048,576). A key that a trigger forgets
+    ends a call, before ``forget``. With ``Panes`` that retract each window comes alone, and with others a window may be
+    in a call more than once. If a call fails, its windows come again one by one, and then the run stops with the window
+    that failed.
+    """
+
+    def execute_all(self, windows: WindowBatch) -> AllRows:
+        """Called with windows in the order in which they fire; returns rows, and for each the number of its window.
+
+        The numbers are those of ``windows.index``, ascending; each row gets the time of its window. None: no rows. A
+        bolt with several output streams returns a dict, ``{"default": (table, numbers), "late": (table, numbers)}``.
+        """
+        raise NotImplementedError
+
+    def execute(self, window: TupleWindow) -> EmittedRows:
+        """The rows of one window."""
+        emitted = numbered_rows(self.execute_all(WindowBatch([window], window.reads)), 1, self.output_schemas())
+        if [stream for stream, _, _ in emitted] == [DEFAULT_STREAM]:
+            return emitted[0][1]
+        return [Emit(rows, stream) for stream, rows, _ in emitted] or None
+
+
+NumberedRows: TypeAlias = "tuple[pa.Table, NDArray[np.int64]]"
+AllRows: TypeAlias = "NumberedRows | Mapping[str, NumberedRows] | None"
+
+
+def numbered_rows(
+    given: object, windows: int, outputs: Mapping[str, pa.Schema]
+) -> list[tuple[str, pa.Table, NDArray[np.int64]]]:
+    """What ``execute_all`` returned for so many windows: for each stream with rows, these and the window of each.
+
+    SchemaError where it is something else.
+    """
+    if given is None:
+        return []
+    streams = given if isinstance(given, Mapping) and set(given) <= set(outputs) else {DEFAULT_STREAM: given}
+    found = [(stream, *_numbered(each, stream, windows, outputs)) for stream, each in streams.items()]
+    return [(stream, table, index) for stream, table, index in found if table.num_rows]
+
+
+def _numbered(
+    given: object, stream: str, windows: int, outputs: Mapping[str, pa.Schema]
+) -> tuple[pa.Table, NDArray[np.int64]]:
+    """The rows of one stream, and the number of the window of each."""
+    if not isinstance(given, tuple) or len(given) != 2:
+        raise SchemaError(
+            f"execute_all returned {type(given).__name__}",
+            why="it returns rows, and for each the number of its window; or a dict of these by output stream",
+            do="return (table, windows.index[...]), or None for no rows",
+        )
+    rows, numbers = given
+    if stream not in outputs:
+        raise SchemaError("rows of a bolt without outputs", do='declare them: outputs = "total double"')
+    parts = [table for _, table in tables(rows, {DEFAULT_STREAM: outputs[stream]})]
+    table = pa.concat_tables(parts) if parts else outputs[stream].empty_table()
+    index = np.asarray(numbers)
+    whole = index.astype(np.int64) if index.dtype.kind in "iu" or not index.size else None
+    if whole is None or whole.shape != (table.num_rows,) or not _ascending(whole, windows):
+        raise SchemaError(
+            f"execute_all returned {table.num_rows} rows, and {numbers!r:.60} as the numbers of their windows",
+            why=f"each row is of one of {windows} windows, and rows come in the order of these",
+            do="return a whole number from 0 for each row, in ascending order",
+        )
+    return table, whole
+
+
+def _ascending(index: NDArray[np.int64], windows: int) -> bool:
+    """Whether these are numbers of windows, in order."""
+    inside = not len(index) or (int(index.min()) >= 0 and int(index.max()) < windows)
+    return inside and not (np.diff(index) < 0).any()
+
+
+# What operators on several streams have in common: their windows are a matter of their own.
+
+
+_OWN = (
+    "length", "slide", "kinds", "key", "panes", "eviction", "trigger", "processing_time", "bounds", "offset", "anchor",
+    "output_time", "watermark_per_key",
+)  # fmt: skip
+"""The settings that an operator decides, and its users cannot."""
+
+
+class Operator(WindowedBolt):
+    """A bolt that is called at each moment at which an event of its inputs begins, with all events that live then.
+
+    It is called when the watermark, the least of its inputs' marks, is past that moment; what it emits has that
+    moment as its time. Where its times come from, its watermark and lateness are set as for any windowed bolt. A
+    preset leaves its windows as they are; ConfigError for other settings that would not.
+    """
+
+    formed = "one at each moment at which an event begins"
+    """Its windows in words."""
+    kept: tuple[str, ...] = ("bounds", "output_time")
+    """The rules of time that a preset leaves as they are, unless it was asked for them by name."""
+    settings: WindowSettings = WindowSettings(kinds=(Onset(),), bounds=Bounds.START, output_time=OutputTime.START)
+
+    def _preset(self, preset: Preset) -> Self:
+        if isinstance(preset, Preset):
+            asked = {rule for rule, _ in preset.asked}  # what was asked for by name is refused, not replaced
+            own = {rule: getattr(self.settings, rule) for rule in self.kept if rule not in asked}
+            preset = preset.with_rules(**own)
+        return super()._preset(preset)
+
+    def _with(self, **changes: Any) -> Self:
+        wrong = [name for name in _OWN if name in changes and changes[name] != getattr(self.settings, name)]
+        if wrong:
+            raise ConfigError(
+                f"{type(self).__name__} with its own {', '.join(wrong)} changed",
+                why=f"it forms its windows itself: {self.formed}",
+                do="leave the setting out, or put a windowed bolt behind it",
+            )
+        return super()._with(**changes)

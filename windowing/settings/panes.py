@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from windowing.calls.checked import checked_value
-from windowing.data.views import make_read_only
+from windowing.calls import checked_value
+from windowing.columns import make_read_only
+from windowing.durations import Count, Duration, Time, as_duration, as_every
 from windowing.errors import ConfigError
 from windowing.settings.rules import flag, one_of
-from windowing.time.durations import Count, Duration, Time, as_duration, as_every
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

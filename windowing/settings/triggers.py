@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import pyarrow as pa
 
-from windowing.calls.checked import checked_on_failure, checked_value
-from windowing.data.reprs import of_fields
+from windowing.calls import checked_on_failure, checked_value
+from windowing.daytimes import DayTime
+from windowing.durations import Count, Duration
 from windowing.errors import ConfigError
+from windowing.reprs import of_fields
 from windowing.settings.rules import flag
-from windowing.time.daytimes import DayTime
-from windowing.time.durations import Count, Duration
 
 if TYPE_CHECKING:
-    from windowing.data.tuples import Tuple
+    from windowing.events import Tuple
 
 
 class FireResult(StrEnum):

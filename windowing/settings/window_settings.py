@@ -6,14 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from windowing.data.reprs import of_fields
+from windowing.durations import Count, Duration, Shift
+from windowing.reprs import of_fields
 from windowing.settings import words
-from windowing.settings.bounds import Bounds
-from windowing.settings.declaration import Admits, Declaration, SaidBy, by_argument, declarations, setting
-from windowing.settings.kinds import WindowKind
-from windowing.settings.listed_keys import ListedKeys
-from windowing.settings.panes import Panes
-from windowing.settings.readers import (
+from windowing.settings.declaration import (
     ABOVE_ZERO,
     ANCHOR,
     ARRIVAL,
@@ -29,12 +25,22 @@ from windowing.settings.readers import (
     PARTITIONS,
     SHIFT,
     STREAM,
+    Admits,
+    Declaration,
+    ListedKeys,
+    SaidBy,
     as_it_is,
+    by_argument,
     choice,
+    declarations,
+    setting,
 )
+from windowing.settings.kinds import WindowKind
+from windowing.settings.panes import Panes
 from windowing.settings.rules import (
     Aligned,
     Arrival,
+    Bounds,
     DefaultTime,
     IdleRule,
     InputRules,
@@ -46,8 +52,7 @@ from windowing.settings.rules import (
     WatermarkCombiner,
 )
 from windowing.settings.triggers import Capacity, KeyTrigger
-from windowing.time.durations import Count, Duration, Shift
-from windowing.time.timestamps import show
+from windowing.timestamps import show
 
 _OVERLAPPING = "not if windows are then stored otherwise: overlapping ones, between none and some"
 _SUMS = "not between none and some, for an `AggregateBolt` with aligned windows of a length in time"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from windowing.durations import Count, Duration, Shift
+from windowing.settings.declaration import SOURCE_ONLY
 from windowing.settings.panes import (
     AfterClock,
     AfterCount,
@@ -16,7 +18,6 @@ from windowing.settings.panes import (
     Panes,
     PaneTrigger,
 )
-from windowing.settings.readers import SOURCE_ONLY
 from windowing.settings.rules import (
     NO_COLUMN,
     SOURCE,
@@ -28,8 +29,7 @@ from windowing.settings.rules import (
     OutputTime,
     Partition,
 )
-from windowing.time.durations import Count, Duration, Shift
-from windowing.time.timestamps import show
+from windowing.timestamps import show
 
 
 class Others(Protocol):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from manager.keyed.known_keys import KnownKeys
-from policies.marks import NONE
+from manager.keyed.key_states import KnownKeys
+from policies.watermarks import NONE
 
 COLUMNS = pa.schema([("k", pa.string()), ("n", pa.int64())])
 

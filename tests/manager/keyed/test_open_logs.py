@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from manager.keyed.open_logs import without_open_window
+from manager.keyed.open_sessions import without_open_window
 
 LENGTH = 5
 CLOSED = 10

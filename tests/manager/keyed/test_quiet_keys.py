@@ -10,12 +10,11 @@ import pytest
 
 from manager.storage.checkpoint import MemoryCheckpoint
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.batch.executor import InProcess
-from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
-from topologies.sources.splits import TableSource
+from topologies.engine.source_splits import TableSource
 from windowing import TupleWindow, WindowedBolt, presets
-from windowing.data.returned_rows import EmittedRows
+from windowing.schema import EmittedRows
 from windowing.settings.kinds import Session
 from windowing.settings.panes import Panes
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
 
-from manager.outside import asking_again
-from manager.outside.asking_again import RETRIES, AskingAgain
-from manager.storage.file_systems.object_store import open_uri, write_object
+from manager import remote
+from manager.remote import RETRIES, AskingAgain
+from manager.storage.object_store import open_uri, write_object
 from tests.helpers.examples import sampled
 from tests.helpers.s3 import S3
 
@@ -23,7 +23,7 @@ STAYS = "AWS Error ACCESS_DENIED during an operation: No response body."
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking_again, "_FIRST_WAIT", 0.0)
+    monkeypatch.setattr(remote, "_FIRST_WAIT", 0.0)
 
 
 class Failing:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from manager.outside.place_names import hadoop_name, has_query, place_name, root_and_path, s3a_settings
-from manager.storage.file_systems import object_store
-from manager.storage.file_systems.object_store import is_object_store, open_uri
+from manager.remote import hadoop_name, has_query, place_name, root_and_path, s3a_settings
+from manager.storage import object_store
+from manager.storage.object_store import is_object_store, open_uri
 from topologies.io.paths import locate, shown_path
 from windowing.errors import ConfigError
 

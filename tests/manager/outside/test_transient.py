@@ -20,9 +20,9 @@ import pytest
 import requests
 import urllib3
 
-from manager.outside.transient import is_of_events, is_transient, passes_in_java
-from manager.storage.file_systems import object_store
-from manager.storage.file_systems.storage_errors import as_storage_error
+from manager.remote import is_of_events, is_transient, passes_in_java
+from manager.storage import object_store
+from manager.storage.files import as_storage_error
 from windowing.errors import BoltError, CheckpointError, DataError, StorageError, TakenOver, UnreachableError
 
 S3_LOST = "When reading information for key 'x' in bucket 'b': AWS Error NETWORK_CONNECTION during HeadObject operation"

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.queue import event_queue
-from manager.queue.event_queue import EventQueue
+from manager import event_queue
+from manager.event_queue import EventQueue
 from tests.helpers.examples import examples
 from windowing import Events
-from windowing.data.order import hash_order, order_within
-from windowing.time.timestamps import FOREVER
+from windowing.columns import hash_order, order_within
+from windowing.timestamps import FOREVER
 
 Event = tuple[int, int]  # (time, number)
 

@@ -11,24 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.slices import overlapping
+from manager import slices as overlapping
 from manager.storage.checkpoint import MemoryCheckpoint
 from policies.eviction import TimeEvictionPolicy, WatermarkTimeEvictionPolicy
-from policies.last_end import in_gap
-from policies.slices import SliceGrid
+from policies.slices import SliceGrid, in_gap
 from policies.trigger import TimeTriggerPolicy, WatermarkTimeTriggerPolicy
 from tests.helpers.examples import examples
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.batch.executor import InProcess
-from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
-from topologies.sources.splits import TableSource
-from topologies.topology import Topology
+from topologies.engine.source_splits import TableSource
+from topologies.graph.topology import Topology
 from windowing import AggregateBolt, Bounds, Duration, TupleWindow, parse_duration, presets
 from windowing import aggregates as agg
-from windowing.data.returned_rows import EmittedRows
+from windowing.schema import EmittedRows
 from windowing.settings.kinds import Session
-from windowing.time.timestamps import FOREVER
+from windowing.timestamps import FOREVER
 
 COLUMNS = "id long, user string, shop int, ts long, amount double, pieces int"
 
@@ -172,7 +170,7 @@ def test_both_ways_to_join_windows_agree(monkeypatch: pytest.MonkeyPatch, dense:
         "slide": 2, "length": 15, "offset": 0, "bounds": Bounds.START, "lag": 9, "by": ("user", "shop"), "tasks": 2,
         "dense": True, "rules": "storm", "rows": rows, "ends": [at % 37 == 36 for at in range(400)],
     }  # fmt: skip
-    monkeypatch.setattr("manager.slices.slicing.dense_is_cheaper", lambda *_: dense)
+    monkeypatch.setattr("manager.slices.dense_is_cheaper", lambda *_: dense)
     rows_found, _, accounts = run(case, AggregateBolt)
     wanted, _, wanted_accounts = run(case, FromWindows)
     assert accounts == wanted_accounts

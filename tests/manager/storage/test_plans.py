@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from manager.storage.batch_keys import batch_key
 from manager.storage.checkpoint import Checkpoint, FileCheckpoint, MemoryCheckpoint
+from manager.storage.manifest import batch_key
 
 
 @pytest.mark.parametrize("kind", [FileCheckpoint, MemoryCheckpoint])

@@ -7,17 +7,9 @@ from dataclasses import fields, replace
 
 import pytest
 
-from manager.queue.queue_state import QueueState
-from manager.storage.segments.ref import Flags, Ref
-from manager.storage.segments.refs import Refs
-from manager.storage.task_state import (
-    AssignedState,
-    BoltTaskState,
-    PolicyState,
-    TaskState,
-    TriggeredState,
-    WindowsState,
-)
+from manager.event_queue import QueueState
+from manager.storage.manifest import AssignedState, BoltTaskState, PolicyState, TaskState, TriggeredState, WindowsState
+from manager.storage.segments import Flags, Ref, Refs
 
 REF = Ref(
     "0/a", 64, 100, 5, start=1, earliest_live=10, latest_live=20, by_stream=(2, 3), level=1,

@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.keyed.byte_sizes import byte_sizes
-from manager.keyed.held import Held
+from manager import trigger_evaluation
 from manager.keyed.key_states import KeyStates
+from manager.keyed.retained_events import Held
 from manager.storage.checkpoint import MemoryCheckpoint
-from manager.triggered import evaluation
-from manager.triggered.triggered_windows import TriggeredWindows
+from manager.triggered_windows import TriggeredWindows
 from tests.topologies.engine.test_trigger_properties import (
     LOG,
     SPOUTS,
@@ -32,13 +31,15 @@ from tests.topologies.engine.test_trigger_properties import (
     time_rule,
 )
 from topologies import TopologyBuilder, spouts
-from topologies.engine.batch.executor import InProcess
-from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.describing import window_in_words
 from windowing import TupleWindow, WindowedBolt
-from windowing.data.tuples import Tuple
+from windowing.columns import byte_sizes
+from windowing.daytimes import DayTime
+from windowing.durations import Count, Duration
 from windowing.errors import ConfigError, TopologyError
+from windowing.events import Tuple
 from windowing.settings.triggers import (
     MOST_BYTES,
     Capacity,
@@ -50,8 +51,6 @@ from windowing.settings.triggers import (
     RuleTrigger,
     TriggerCall,
 )
-from windowing.time.daytimes import DayTime
-from windowing.time.durations import Count, Duration
 
 DAY = 86_400_000_000
 
@@ -221,7 +220,7 @@ def test_far_from_the_bound_nothing_is_measured(monkeypatch: pytest.MonkeyPatch)
     def measured(table: pa.Table) -> Any:
         raise AssertionError
 
-    monkeypatch.setattr(evaluation, "byte_sizes", measured)
+    monkeypatch.setattr(trigger_evaluation, "byte_sizes", measured)
     windows = evaluated(CountTrigger(Count(2)), [100] * 50, Capacity(None, 10_000))
     assert len(list(fired_of(windows))) == 25
     with pytest.raises(AssertionError):

@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from manager.watermarks.arrival_times import ArrivalTimes
-from manager.watermarks.event_watermarks import EventWatermarks
-from manager.watermarks.watermark import WatermarkState
-from policies.marks import NONE
+from manager.event_watermarks import EventWatermarks
+from manager.watermarks import ArrivalTimes, WatermarkState
+from policies.watermarks import NONE
 from windowing import presets
 from windowing.aggregates import count
-from windowing.bolts.ready.aggregate_bolt import AggregateBolt
+from windowing.bolts.aggregate_bolt import AggregateBolt
+from windowing.durations import micros
 from windowing.settings import WindowSettings
 from windowing.settings.rules import WatermarkCombiner
-from windowing.time.durations import micros
 
 CASES = 400
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager import WaterMarkEventGenerator
-from manager.watermarks.watermark import WatermarkState
+from manager.watermarks import WatermarkState
 from windowing import micros
 
 

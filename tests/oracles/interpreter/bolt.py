@@ -35,11 +35,11 @@ from tests.oracles.interpreter.values import (
     milliseconds,
     moment,
 )
+from windowing.durations import Duration
 from windowing.settings import WindowSettings
 from windowing.settings.kinds import Calendar, Hopping
 from windowing.settings.panes import PaneMode
 from windowing.settings.rules import NO_COLUMN, LateAction, LateBy, WatermarkCombiner
-from windowing.time.durations import Duration
 
 
 def resolved(rules: WindowSettings) -> WindowSettings:

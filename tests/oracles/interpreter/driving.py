@@ -15,27 +15,23 @@ import pyarrow as pa
 
 from manager.storage.checkpoint import FileCheckpoint, MemoryCheckpoint
 from tests.oracles.interpreter.values import Json
-from topologies.checkpoints.notes.timing_note import BoltTiming
-from topologies.checkpoints.rescaling.movable import movable
-from topologies.checkpoints.rescaling.rescale import moved_state
-from topologies.checkpoints.rescaling.routes import Route
-from topologies.compose.builder import TopologyBuilder
-from topologies.engine.batch.executor import InProcess
-from topologies.engine.batch.plan import BatchPlan
-from topologies.engine.batch.report import BatchReport
-from topologies.engine.micro_batch import MicroBatch
-from topologies.engine.phases import Phase
-from topologies.graph.streams import stream_label
+from topologies.checkpoints.movable import movable
+from topologies.checkpoints.moved_state import Route
+from topologies.checkpoints.notes import BoltTiming
+from topologies.checkpoints.rescale import moved_state
+from topologies.checkpoints.state_tables import window_table
+from topologies.checkpoints.stored_tasks import TaskReader
+from topologies.engine.batch import BatchPlan, InProcess
+from topologies.engine.micro_batch import MicroBatch, Phase
+from topologies.engine.report import BatchReport
+from topologies.graph.builder import TopologyBuilder
+from topologies.graph.graph import stream_label
+from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
-from topologies.scenarios.run.run_recording import Recording
-from topologies.scenarios.run.scenario_topology import ScenarioSpout
-from topologies.scenarios.run.script import ScriptBatch, ScriptSplit, script
-from topologies.scenarios.schema.bare_columns import schema_of
-from topologies.scenarios.schema.scenario_bolt import bare_bolt, imports_of
-from topologies.scenarios.schema.scenario_model import Scenario
-from topologies.state_tables.task_reader import TaskReader
-from topologies.state_tables.window_table import window_table
-from topologies.topology import Topology
+from topologies.scenarios.replay import Recording
+from topologies.scenarios.scenario_bolt import bare_bolt, imports_of, schema_of
+from topologies.scenarios.scenario_model import Scenario
+from topologies.scenarios.script import ScenarioSpout, ScriptBatch, ScriptSplit, script
 from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.errors import TopologyError
 from windowing.settings.panes import RETRACT, PaneMode

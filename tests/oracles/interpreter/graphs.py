@@ -15,9 +15,8 @@ from tests.oracles.interpreter.bolt import Bolt, Fired, resolved
 from tests.oracles.interpreter.kinds import Fixed
 from tests.oracles.interpreter.values import Json, milliseconds, moment
 from windowing.settings import WindowSettings
-from windowing.settings.bounds import Bounds
 from windowing.settings.kinds import Hopping, Onset
-from windowing.settings.rules import OutputTime
+from windowing.settings.rules import Bounds, OutputTime
 
 
 class Unsaid(Exception):

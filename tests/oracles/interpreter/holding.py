@@ -14,10 +14,10 @@ from tests.oracles.interpreter import cases
 from tests.oracles.interpreter.driving import WAYS, Driven, may_have_tasks, standing
 from tests.oracles.interpreter.replayed import answer, rules_of
 from tests.oracles.interpreter.values import Json
-from topologies.scenarios.run.scenario_topology import watched_topology
-from topologies.scenarios.schema.scenario_files import read_scenario
+from topologies.scenarios.scenario_model import read_scenario
+from topologies.scenarios.script import watched_topology
+from windowing.durations import Duration
 from windowing.errors import ConfigError, ScenarioError, TopologyError
-from windowing.time.durations import Duration
 
 VARIANTS = ("as it is", "cut", "split", "on disk", "cut", "gone back", "rescaled", "copied", "cut", "rescaled")
 """How the product comes to its answer (``driving``); "cut": other batches, for the interpreter too; "split": other

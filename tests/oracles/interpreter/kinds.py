@@ -12,11 +12,10 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from tests.oracles.interpreter.values import EPOCH, FOREVER, Event, Json, Key, Over, Window, in_order
+from windowing.durations import Count, Duration
 from windowing.settings import WindowSettings
-from windowing.settings.bounds import Bounds
 from windowing.settings.kinds import Calendar, CountByStart, Hopping, Lull, Onset, Session, SlidingLog, Snapshot
-from windowing.settings.rules import Aligned, LateBy
-from windowing.time.durations import Count, Duration
+from windowing.settings.rules import Aligned, Bounds, LateBy
 
 
 class Kind:

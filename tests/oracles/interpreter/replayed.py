@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.oracles.interpreter.bolt import Bolt, resolved
 from tests.oracles.interpreter.values import FOREVER, Json, moment
-from topologies.scenarios.schema.scenario_files import read_scenario
+from topologies.scenarios.scenario_model import read_scenario
 from windowing.settings import WindowSettings
 
 

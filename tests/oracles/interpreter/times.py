@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.oracles.interpreter.values import Key
+from windowing.durations import Count, Duration
 from windowing.settings import WindowSettings
 from windowing.settings.rules import WatermarkCombiner
-from windowing.time.durations import Count, Duration
 
 Where = Any
 """(stream, partition), or with a watermark for each key the key."""

@@ -11,8 +11,7 @@ from functools import cache, cached_property
 from typing import Any, Self
 from unittest.mock import patch
 
-from manager.storage.file_systems import object_store
-from manager.storage.segments import read_ahead
+from manager.storage import object_store, segment_files
 from tests.simulation.disk import Crash
 from tests.simulation.faults import Weather
 from tests.simulation.store.drivers import Driver, Drivers
@@ -77,7 +76,7 @@ class StorePlace:
 
     def forget(self) -> None:
         """A new process has read nothing."""
-        read_ahead.forget()
+        segment_files.forget()
 
     def live(self, body: Callable[[], None], *, calm: bool) -> list[Driver]:
         """One life, of one driver or several; these, when all have ended."""

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from windowing import AggregateBolt, Bolt, StatefulWindowedBolt, Tuple, TupleWindow, WindowedBolt, aggregates
-from windowing.data.returned_rows import EmittedRows
+from windowing.schema import EmittedRows
 from windowing.settings.triggers import FireResult, TriggerCall
 
 COLUMNS = "id long, user string, ts long, at long, until long, amount double"

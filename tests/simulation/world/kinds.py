@@ -30,11 +30,11 @@ from windowing import (
     hours,
     presets,
 )
+from windowing.daytimes import DayTime
+from windowing.durations import Count, Duration
 from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
 from windowing.settings.panes import Panes, after_clock, after_count, after_event_time
 from windowing.settings.triggers import CountTrigger, DailyTrigger, RuleTrigger
-from windowing.time.daytimes import DayTime
-from windowing.time.durations import Count, Duration
 
 AZURE = presets.azure(out_of_order="2s", late="4s", early="3s", arrival_field="at")
 Maker = Callable[[random.Random], WindowedBolt]

@@ -15,7 +15,7 @@ from tests.simulation.world.kinds import BOLTS, JOINS, KINDS, MEETING, PASSING, 
 from tests.simulation.world.plan import BoltPlan, Format, WorldPlan
 from tests.simulation.world.steps import step_made
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.topology import Topology
+from topologies.graph.topology import Topology
 from windowing import WindowedBolt
 
 Called = Callable[[pa.Table, int], None]

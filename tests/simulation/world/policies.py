@@ -18,7 +18,7 @@ from policies import (
     TriggerContext,
     TriggerPolicy,
 )
-from windowing.time.durations import Duration
+from windowing.durations import Duration
 
 _SECOND = 1_000_000
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
+from topologies.graph.topology import Topology
 from topologies.step.compile_step import step_topology
-from topologies.step.config import load_step
-from topologies.topology import Topology
+from topologies.step.config_files import load_step
 
 SPOUT = "source"
 """What a step calls its source."""

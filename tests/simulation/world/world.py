@@ -12,8 +12,8 @@ import pyarrow as pa
 from tests.simulation.broker import Broker
 from tests.simulation.world.making import makes
 from tests.simulation.world.plan import Format, WorldPlan
+from topologies.graph.topology import Topology
 from topologies.run.options import RunOptions
-from topologies.topology import Topology
 from windowing.errors import ConfigError
 
 Calls = dict[int, list[list[dict[str, Any]]]]

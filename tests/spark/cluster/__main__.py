@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.spark.cluster.playing import app, crashed, prepared, rows, scenario_folders, scenarios
 from tests.spark.cluster.standalone import standalone
-from topologies.engine.phases import PHASES
+from topologies.engine.micro_batch import PHASES
 
 WHO = ("executor", "worker", "master", "driver")
 

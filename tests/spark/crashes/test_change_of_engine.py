@@ -10,20 +10,19 @@ from typing import Any
 
 import pytest
 
-from manager.storage.batch_keys import batch_key
+from manager.storage.manifest import batch_key
 from tests.helpers.damage import SCHEMA, Ids, rows_of, topology
 from tests.helpers.examples import sampled
 from tests.spark.tools import Crash, run
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
-from topologies.checkpoints.going_back import go_back
-from topologies.checkpoints.inspecting import inspect
+from topologies.checkpoints.going_back import go_back, inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.graph.topology import Topology
 from topologies.local import LocalRun
 from topologies.run.summary import Summary
 from topologies.spark.jvm.session import open_session
 from topologies.spark.runner import SparkRun
-from topologies.topology import Topology
 
 pytestmark = pytest.mark.usefixtures("spark")
 FILES = 26

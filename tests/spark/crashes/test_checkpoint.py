@@ -15,12 +15,12 @@ from tests.helpers.examples import sampled
 from tests.spark.shop import SCHEMA, Revenue, Spans, at, shop_in_files, shop_in_memory, write_orders
 from tests.spark.tools import at_phase, file_rows, memory_rows, published, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
+from topologies.checkpoints import state_tables as state
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.state_tables import begin_state as state
-from topologies.topology import Topology
+from topologies.graph.topology import Topology
 from windowing import TupleWindow, WindowedBolt
-from windowing.data.returned_rows import EmittedRows
 from windowing.errors import CheckpointError
+from windowing.schema import EmittedRows
 
 pytestmark = pytest.mark.usefixtures("spark")
 

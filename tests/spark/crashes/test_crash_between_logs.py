@@ -12,18 +12,17 @@ import pyarrow.fs as pafs
 import pytest
 from pyspark.sql import SparkSession
 
-from manager.storage.batch_keys import batch_key
 from manager.storage.checkpoint import FileCheckpoint
+from manager.storage.manifest import batch_key
 from tests.helpers.examples import sampled
 from tests.spark.shop import Spans
 from tests.spark.tools import Crash, at_phase, file_rows, published, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.checkpoints.spark_half.file_journal import FileLog
-from topologies.checkpoints.spark_half.source_log import SourceLog
-from topologies.checkpoints.spark_half.spark_half import SparkHalf
-from topologies.io.watched_files import WatchedFiles
-from topologies.spark.planned_files import PlannedFiles, planned_files
-from topologies.topology import Topology
+from topologies.checkpoints.file_journal import FileLog
+from topologies.checkpoints.spark_checkpoint import SourceLog, SparkHalf
+from topologies.graph.topology import Topology
+from topologies.io.file_spout import WatchedFiles
+from topologies.spark.source import PlannedFiles, planned_files
 
 pytestmark = pytest.mark.usefixtures("spark")
 FILES, LATER = 12, 3

@@ -24,8 +24,8 @@ from topologies.run.options import RunOptions
 from topologies.spark.runner import SparkRun
 from topologies.spark.workers.pool import TASKS
 from windowing import TupleWindow
-from windowing.data.returned_rows import EmittedRows
 from windowing.errors import StorageError
+from windowing.schema import EmittedRows
 
 LONG_ROWS = """
 from topologies import TopologyBuilder, sinks, spouts

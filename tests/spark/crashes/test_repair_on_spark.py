@@ -11,7 +11,7 @@ import pytest
 from tests.helpers.examples import sampled
 from tests.topologies.repairs.test_repairing import AS_THEY_CAME, FIRST, SECOND, shop, write
 from topologies import run_local
-from topologies.checkpoints.inspecting import inspect
+from topologies.checkpoints.going_back import inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.run.options import RunOptions
 from topologies.spark.runner import run_on_spark

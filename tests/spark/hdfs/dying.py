@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from manager.storage.file_systems import hdfs
+from manager.storage import hdfs
 from tests.helpers.races import topology
 from topologies.local import run_local
 from topologies.run.options import RunOptions

@@ -12,16 +12,17 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 
-from manager.storage.file_systems import files, hdfs, hdfs_client
-from manager.storage.file_systems.object_store import open_uri
-from manager.storage.sealed_folder import SealedFolder
+from manager.storage import files, hdfs
+from manager.storage import hdfs as hdfs_client
+from manager.storage.object_store import open_uri
+from manager.storage.sealed_files import SealedFolder
 from tests.helpers.hdfs import Hdfs
 from tests.helpers.places import ROOT
 from windowing.errors import StorageError
 
 RACING = """
 import json, sys, time
-from manager.storage.file_systems import hdfs
+from manager.storage import hdfs
 uri, name, begin = sys.argv[1], sys.argv[2], float(sys.argv[3])
 won = []
 for number in range(40):
@@ -60,7 +61,7 @@ def test_a_file_with_the_same_bytes_counts_as_created(store: Hdfs) -> None:
 def test_a_writer_that_dies_before_the_rename_leaves_a_draft_alone(store: Hdfs) -> None:
     dying = """
 import os, sys
-from manager.storage.file_systems.object_store import open_uri
+from manager.storage.object_store import open_uri
 file = open_uri(sys.argv[1])[0].open_output_stream("/dead/.1")
 file.write(b"half")
 os.kill(os.getpid(), 9)

@@ -16,9 +16,9 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import SparkSession
 
-from manager.storage.batch_keys import batch_key
 from manager.storage.checkpoint import FileCheckpoint
-from manager.storage.turns import Committed
+from manager.storage.manifest import batch_key
+from manager.storage.sealed_files import Committed
 from tests.helpers.examples import sampled, share
 from tests.helpers.hdfs import Hdfs
 from tests.helpers.places import ROOT
@@ -28,11 +28,11 @@ from tests.helpers.store_changes import write as write_more
 from tests.spark.tools import in_order
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.checkpoints.savepoints.savepoint import take_savepoint
+from topologies.checkpoints.savepoint import take_savepoint
+from topologies.checkpoints.state_tables import read
 from topologies.local import run_local
 from topologies.run.options import RunOptions
 from topologies.spark.runner import run_on_spark
-from topologies.state_tables.read_state import read
 from windowing.errors import StorageError, WindboltError
 
 

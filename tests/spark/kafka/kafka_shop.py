@@ -17,9 +17,9 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.spark.shop import at
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.topology import Topology
+from topologies.graph.topology import Topology
 from windowing import BatchBolt, TupleWindow, WindowedBolt
-from windowing.data.returned_rows import EmittedRows
+from windowing.schema import EmittedRows
 
 ID = "windbolt-id"
 PARTITIONS = 2

@@ -11,9 +11,9 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.cimpl import NewTopic
 
 from tests.spark.kafka.kafka_shop import ID, Kafka, Record
+from topologies.graph.topology import Topology
 from topologies.step.compile_step import step_topology
-from topologies.step.config import load_step
-from topologies.topology import Topology
+from topologies.step.config_files import load_step
 
 OURS = ("windbolt-reason", "windbolt-topic", "windbolt-partition", "windbolt-offset")
 SECOND = 1_000_000

@@ -39,13 +39,13 @@ from tests.spark.kafka.kafka_shop import (
 from tests.spark.shop import Spans, at
 from tests.spark.tools import at_phase, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
+from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
-from topologies.spark.jvm import connector
+from topologies.spark.jvm import session
 from topologies.spark.workers.pool import TASKS
-from topologies.topology import Topology
 from windowing import BatchBolt, presets
-from windowing.data.returned_rows import EmittedRows
 from windowing.errors import ConfigError, DataError, EnvironmentMissing, UnreachableError
+from windowing.schema import EmittedRows
 from windowing.settings.rules import Arrival
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -436,7 +436,7 @@ def test_a_topic_that_is_made_anew_while_it_is_read_ends_the_run_and_is_then_rea
 
 def test_a_session_without_the_connector_is_told(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     topology, _ = reading(records=spouts.kafka(kafka.servers, "any"))
-    monkeypatch.setattr(connector, "_CLASS", "org.apache.spark.sql.kafka010.Absent")
+    monkeypatch.setattr(session, "_CLASS", "org.apache.spark.sql.kafka010.Absent")
     with pytest.raises(EnvironmentMissing, match=r"the Spark session has no Kafka connector.*--packages org.apache"):
         run(topology, tmp_path / "checkpoint")
 

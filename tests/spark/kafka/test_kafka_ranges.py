@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from tests.spark.kafka.kafka_shop import Kafka
 from tests.spark.tools import run
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.spark.client import ranges
+from topologies.spark import kafka_client
 from topologies.spark.source import StreamSource
 from topologies.spark.workers.pool import TASKS
 
@@ -75,7 +75,7 @@ def test_the_records_are_those_that_spark_reads(
     ]
     mine = [read(kafka, topic, tmp_path / f"mine-{at}", **more) for at, more in enumerate(asked)]
     assert by_spark == []
-    monkeypatch.setattr(ranges, "_is_usual", lambda options: False)
+    monkeypatch.setattr(kafka_client, "_is_usual", lambda options: False)
     theirs = [read(kafka, topic, tmp_path / f"theirs-{at}", **more) for at, more in enumerate(asked)]
     assert len(by_spark) > len(asked)
     assert mine == theirs
@@ -119,12 +119,12 @@ def test_what_cannot_be_read_here_is_read_by_spark(
 ) -> None:
     topic = kafka.topic("left")
     kafka.produce(topic, ["1", "2", "3"])
-    monkeypatch.setattr(ranges, "_PATIENCE_MS", 0)  # nothing comes in no time
+    monkeypatch.setattr(kafka_client, "_PATIENCE_MS", 0)  # nothing comes in no time
     assert [row["value"] for row in read(kafka, topic, tmp_path / "one", value="text")] == ["1", "2", "3"]
     assert len(by_spark) == 1
     monkeypatch.undo()
     (tmp_path / "KafkaRanges.java").write_text("public class KafkaRanges {", "utf-8")
-    monkeypatch.setattr(ranges, "_SOURCE", tmp_path / "KafkaRanges.java")
+    monkeypatch.setattr(kafka_client, "_RANGES_SOURCE", tmp_path / "KafkaRanges.java")
     assert [row["value"] for row in read(kafka, topic, tmp_path / "two", value="text")] == ["1", "2", "3"]
 
 

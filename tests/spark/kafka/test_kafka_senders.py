@@ -10,18 +10,17 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from manager.storage.segments.file_segments import FileSegments
+from manager.storage.segment_files import FileSegments
 from tests.spark.kafka.kafka_shop import Kafka
 from tests.spark.tools import run
 from topologies import TopologyBuilder, sinks, spouts
+from topologies.engine.kafka_records import outgoing
 from topologies.io.kafka import KafkaSink
-from topologies.sources.records import outgoing
-from topologies.spark import spark_frames
-from topologies.spark.client import senders
-from topologies.spark.client.senders import KafkaSenders
+from topologies.spark import kafka_client, runner
+from topologies.spark.kafka_client import KafkaSenders
 from topologies.spark.workers.pool import TASKS
-from windowing.data.schema import parse_schema
 from windowing.errors import WindboltError
+from windowing.schema import parse_schema
 
 COLUMNS = "key binary, value binary, topic string, partition int, headers array<struct<key: string, value: binary>>"
 NOTHING: dict[str, Any] = dict.fromkeys(parse_schema(COLUMNS).names)
@@ -81,7 +80,7 @@ def test_the_records_are_those_that_spark_writes(
                 for each in sorted(records, key=lambda record: record.id)
             ]
         )
-        monkeypatch.setattr(spark_frames, "MOST_ROWS", -1)
+        monkeypatch.setattr(runner, "MOST_ROWS", -1)
     assert written == [True]
     assert len(found[0]) == 6
     assert found[0] == found[1]
@@ -106,7 +105,7 @@ def test_what_the_driver_cannot_write_is_spark_s(
         write(kafka, [{"value": bytes(2_000_000)}], tmp_path / "large", topic)
     assert written == [False]
     (tmp_path / "KafkaSender.java").write_text("public class KafkaSender {", "utf-8")
-    monkeypatch.setattr(senders, "_SOURCE", tmp_path / "KafkaSender.java")
+    monkeypatch.setattr(kafka_client, "_SENDER_SOURCE", tmp_path / "KafkaSender.java")
     write(kafka, [{"value": b"small"}], tmp_path / "small", topic)
     assert written == [False, False]
     assert [record.value for record in kafka.records(topic)] == [b"small"]

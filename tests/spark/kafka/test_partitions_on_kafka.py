@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from manager.storage.batch_keys import batch_key
 from manager.storage.checkpoint import FileCheckpoint
+from manager.storage.manifest import batch_key
 from tests.helpers.examples import sampled
 from tests.spark.kafka.kafka_shop import Kafka
 from tests.spark.tools import at_phase, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
+from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
-from topologies.topology import Topology
 from windowing import AggregateBolt, Count, TupleWindow, WindowedBolt
 from windowing.aggregates import collect, first, last
 from windowing.settings.presets import atlas, azure

@@ -14,18 +14,15 @@ from tests.helpers.examples import sampled
 from tests.helpers.places import TESTS
 from tests.spark.kafka.kafka_shop import Kafka
 from topologies import TopologyBuilder, spouts
-from topologies.engine.batch.report import BatchReport
+from topologies.engine.report import BatchReport
+from topologies.graph.topology import Topology
 from topologies.run.options import RunOptions
-from topologies.scenarios.run.comparing import judge
-from topologies.scenarios.run.run_recording import Recording
-from topologies.scenarios.run.script import ScriptBatch, clock_matters, script
-from topologies.scenarios.schema.bare_columns import schema_of
-from topologies.scenarios.schema.scenario_bolt import bare_bolt
-from topologies.scenarios.schema.scenario_files import Problem, load
-from topologies.scenarios.schema.scenario_model import Scenario
-from topologies.scenarios.schema.steps import ClockStep
+from topologies.scenarios.replay import Recording, judge
+from topologies.scenarios.scenario_bolt import bare_bolt, schema_of
+from topologies.scenarios.scenario_model import Problem, Scenario, load
+from topologies.scenarios.scenario_values import ClockStep
+from topologies.scenarios.script import ScriptBatch, clock_matters, script
 from topologies.spark.runner import SparkRun
-from topologies.topology import Topology
 from windowing.settings.rules import SOURCE
 
 SCENARIOS = TESTS / "scenarios"

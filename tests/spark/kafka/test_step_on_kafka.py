@@ -36,11 +36,11 @@ from tests.spark.kafka.step_shop import (
     write,
 )
 from tests.spark.tools import at_phase, run, run_until
-from topologies.engine.batch.report import BatchReport
+from topologies.engine.report import BatchReport
 from topologies.io.messages import AvroMessages, AvroSchema
 from topologies.run.summary import Summary
+from windowing.durations import millis
 from windowing.errors import ConfigError
-from windowing.time.durations import millis
 
 pytestmark = pytest.mark.usefixtures("spark")
 READY = ROOT / "topologies" / "examples" / "aggregation"

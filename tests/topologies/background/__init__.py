@@ -1,1 +1,1 @@
-"""Tests of ``topologies/background/``."""
+"""Tests of ``topologies/background.py``."""

@@ -100,7 +100,7 @@ def test_the_notebook_is_kept_without_output() -> None:
 
 def test_nothing_of_notebooks_is_imported_without_one() -> None:
     script = (
-        "import sys\nfrom windbolt import *\nfrom topologies.background.background_run import Run\n"
+        "import sys\nfrom windbolt import *\nfrom topologies.background import Run\n"
         "print([name for name in sys.modules if name.partition('.')[0] in ('IPython', 'ipykernel', 'matplotlib')])"
     )
     done = subprocess.run(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from topologies.background.background_run import KEPT_REPORTS
+from topologies.background import KEPT_REPORTS
 from topologies.io.sinks import MemorySink
 from windbolt import (
     BoltError,

@@ -26,9 +26,9 @@ from tests.helpers.s3 import S3
 from tests.simulation.disk import Disk
 from tests.simulation.world.bolts import COLUMNS
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING
-from topologies.checkpoints.beginning import begin_with
-from topologies.checkpoints.inspecting import inspect
+from topologies.checkpoints.going_back import inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.savepoint import begin_with
 from topologies.cli.app import app
 from windbolt import (
     BatchBolt,
@@ -48,7 +48,7 @@ from windbolt import (
     state,
     why,
 )
-from windowing.data.schema import parse_schema
+from windowing.schema import parse_schema
 
 CASES = int(os.environ.get("WINDBOLT_BEGINNINGS", "1"))
 """How many topologies of each kind begin with events."""

@@ -15,9 +15,9 @@ from unittest.mock import patch
 
 import pytest
 
-from manager.storage.batch_keys import batch_key
 from manager.storage.checkpoint import FileCheckpoint
-from manager.storage.turns import Committed
+from manager.storage.manifest import batch_key
+from manager.storage.sealed_files import Committed
 from tests.helpers.examples import every, sampled, share
 from tests.helpers.s3 import S3
 from tests.helpers.store_changes import (
@@ -32,13 +32,11 @@ from tests.helpers.store_changes import (
     rescaling,
     write,
 )
-from topologies.checkpoints.going_back import go_back
-from topologies.checkpoints.inspecting import inspect
-from topologies.checkpoints.rescaling.rescale import move_tasks
-from topologies.checkpoints.resetting import reset_bolts
-from topologies.checkpoints.savepoints.savepoint import take_savepoint
-from topologies.checkpoints.topology_fit.topology_note import check_fit, noted_tasks
-from topologies.state_tables.read_state import read
+from topologies.checkpoints.going_back import go_back, inspect, reset_bolts
+from topologies.checkpoints.rescale import move_tasks
+from topologies.checkpoints.savepoint import take_savepoint
+from topologies.checkpoints.state_tables import read
+from topologies.checkpoints.topology_fit import check_fit, noted_tasks
 from windowing.errors import CheckpointError, ConfigError, TakenOver
 
 RESCALE, _, RESET, _ = CHANGES

@@ -9,7 +9,7 @@ import pytest
 
 from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.manifest import Manifest
-from topologies.checkpoints.cleaning import Cleaning
+from topologies.checkpoints.checkpointed_run import Cleaning
 from windowing.errors import StorageError
 
 

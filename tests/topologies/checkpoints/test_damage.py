@@ -16,18 +16,17 @@ from typer.testing import CliRunner
 
 import topologies.checkpoints.going_back
 from manager.storage.checkpoint import FileCheckpoint
-from manager.storage.sealed import FORMAT, seal, unseal
+from manager.storage.sealed_files import FORMAT, seal, unseal
 from tests.helpers import played_spark
 from tests.helpers.damage import Campaign, PlayedLocally, rows_of, topology
 from tests.helpers.examples import share
 from tests.helpers.played_spark import Died, PlayedRun
-from topologies.checkpoints.going_back import go_back
-from topologies.checkpoints.inspecting import inspect
-from topologies.checkpoints.opening import open_checkpoint
+from topologies.checkpoints.checkpointed_run import open_checkpoint
+from topologies.checkpoints.going_back import go_back, inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.cli.app import app
+from topologies.graph.topology import Topology
 from topologies.run.options import RunOptions
-from topologies.topology import Topology
 from windowing.errors import CheckpointError, ConfigError, DamagedCheckpoint
 
 CASES = share(64, 4)
@@ -113,7 +112,7 @@ def test_a_checkpoint_of_the_format_before_is_refused_in_words(
 ) -> None:
     path = _manifest(ended, "0000000006-close")
     body = unseal(path.read_bytes(), str(path))
-    monkeypatch.setattr("manager.storage.sealed.FORMAT", FORMAT - 1)
+    monkeypatch.setattr("manager.storage.sealed_files.FORMAT", FORMAT - 1)
     path.write_bytes(seal(body))
     monkeypatch.undo()
     with pytest.raises(CheckpointError, match=f"has another format: {FORMAT - 1}.* reads format {FORMAT}") as raised:

@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pytest
 from typer.testing import CliRunner
 
-from manager.storage.segments.file_segments import FileSegments
+from manager.storage.segment_files import FileSegments
 from tests.helpers.examples import sampled
 from tests.topologies.checkpoints.test_new_columns import (
     AFTER,
@@ -26,9 +26,9 @@ from tests.topologies.checkpoints.test_new_columns import (
     write,
 )
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.checkpoints.topology_fit.fingerprint import fingerprint
+from topologies.checkpoints.topology_fit import fingerprint
 from topologies.cli.app import app
-from topologies.topology import Topology
+from topologies.graph.topology import Topology
 from windbolt import TopologyBuilder, sinks, spouts, state
 from windowing.errors import StorageError
 

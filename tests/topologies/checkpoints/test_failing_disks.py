@@ -18,10 +18,9 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
 
-from manager.storage.file_systems.files import entries, write_private
-from manager.storage.file_systems.storage_errors import as_storage_error
-from manager.storage.segments.file_segments import FileSegments
-from manager.storage.segments.ref import Ref
+from manager.storage.files import as_storage_error, entries, write_private
+from manager.storage.segment_files import FileSegments
+from manager.storage.segments import Ref
 from tests.helpers.damage import rows_of, topology, write_input
 from tests.helpers.object_store import object_store
 from tests.helpers.places import ROOT

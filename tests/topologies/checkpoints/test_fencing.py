@@ -8,13 +8,11 @@ from unittest.mock import patch
 
 import pytest
 
-from manager.storage.batch_keys import batch_key
+from manager.storage import object_store
 from manager.storage.checkpoint import FileCheckpoint
-from manager.storage.file_systems import object_store
-from manager.storage.manifest import Manifest
-from manager.storage.sealed_folder import SealedFolder
-from manager.storage.segments.file_segments import epoch_of
-from manager.storage.turns import Committed, Owner
+from manager.storage.manifest import Manifest, batch_key
+from manager.storage.sealed_files import Committed, Owner, SealedFolder
+from manager.storage.segment_files import epoch_of
 from tests.helpers.examples import share
 from tests.helpers.races import Driver, alone, judge, published, race, topology, write_input
 from tests.helpers.s3 import S3

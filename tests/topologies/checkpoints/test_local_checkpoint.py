@@ -14,27 +14,25 @@ from typing import Any
 
 import pytest
 
-from manager.storage.batch_keys import batch_key, key_of
 from manager.storage.checkpoint import FileCheckpoint
+from manager.storage.manifest import batch_key, key_of
 from tests.helpers.damage import BATCHES, SCHEMA, Ids, rows_of, topology, write_input
 from tests.helpers.examples import sampled
 from tests.helpers.places import ROOT
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
-from topologies.checkpoints.going_back import go_back
-from topologies.checkpoints.inspecting import inspect
-from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.checkpoints.spark_half.file_journal import FileJournal, as_uri
-from topologies.checkpoints.way_back import whole_batches
-from topologies.engine.batch.report import BatchReport
+from topologies.checkpoints.file_journal import FileJournal, as_uri
+from topologies.checkpoints.going_back import go_back, inspect
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint, whole_batches
+from topologies.engine.report import BatchReport
+from topologies.engine.source_splits import Deadly, Death
+from topologies.graph.topology import Topology
 from topologies.io.spouts import AnySpout
 from topologies.local import LocalRun
 from topologies.run.summary import Summary
-from topologies.sources.deaths import Deadly, Death
-from topologies.topology import Topology
 from windowing import AggregateBolt, aggregates
 from windowing.aggregates.declared import Aggregate
+from windowing.durations import parse_duration
 from windowing.errors import BoltError, CheckpointError, ConfigError
-from windowing.time.durations import parse_duration
 
 PHASES = ("ingest", "tick", "fire", "compact", "sinks", "commit", "publish", "committed")
 FILES = (

@@ -14,11 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from manager.storage.segments.file_segments import FileSegments
+from manager.storage.segment_files import FileSegments
 from tests.helpers.examples import sampled
-from topologies.checkpoints.note_names import TOPOLOGY
-from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.topology import Topology
+from topologies.checkpoints.paired_checkpoint import TOPOLOGY, PairedCheckpoint
+from topologies.graph.topology import Topology
 from windbolt import (
     AggregateBolt,
     Bolt,

@@ -13,9 +13,9 @@ from tests.helpers.drawn_bolts import BOLTS, Case, played
 from tests.helpers.examples import sampled
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.checkpoints.rescaling.rescale import move_tasks
-from topologies.checkpoints.topology_fit.topology_note import noted_tasks
-from topologies.topology import Topology
+from topologies.checkpoints.rescale import move_tasks
+from topologies.checkpoints.topology_fit import noted_tasks
+from topologies.graph.topology import Topology
 from windowing.errors import ConfigError, TopologyError
 
 
@@ -30,7 +30,7 @@ def moving(path: str, topology: Topology, tasks: int) -> None:
 
 def fixed(case: Case) -> list[str]:
     """Why the bolt of a case cannot be moved."""
-    from topologies.checkpoints.rescaling.movable import movable
+    from topologies.checkpoints.movable import movable
 
     found = movable(case.topology(case.folder / "look", 2, {}))["b"]
     return [*found.fixed, *found.whole]

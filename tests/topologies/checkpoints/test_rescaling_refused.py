@@ -13,14 +13,14 @@ from manager.storage.checkpoint import FileCheckpoint
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.checkpoints.rescaling.rescale import move_tasks
-from topologies.checkpoints.topology_fit.topology_note import noted_tasks
+from topologies.checkpoints.rescale import move_tasks
+from topologies.checkpoints.topology_fit import noted_tasks
 from topologies.cli.app import app
+from topologies.graph.topology import Topology
 from topologies.run.summary import Summary
-from topologies.topology import Topology
 from windowing import AggregateBolt, StatefulWindowedBolt, TupleWindow, WindowedBolt, aggregates
-from windowing.data.returned_rows import EmittedRows
 from windowing.errors import BoltError, CheckpointError, ConfigError
+from windowing.schema import EmittedRows
 from windowing.settings.kinds import Session
 
 SCHEMA = "user string, amount long, ts timestamp"

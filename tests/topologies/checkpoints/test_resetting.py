@@ -15,17 +15,17 @@ import pytest
 from typer.testing import CliRunner
 
 from manager.accounts import ACCOUNTS
-from manager.storage.sealed_folder import SealedFolder
+from manager.storage.sealed_files import SealedFolder
 from tests.helpers.drawn_bolts import BOLTS, Case
 from tests.helpers.examples import sampled
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
+from topologies.checkpoints.going_back import Reset, reset_bolts
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.checkpoints.resetting import Reset, reset_bolts
+from topologies.checkpoints.state_tables import read
 from topologies.cli.app import app
+from topologies.graph.topology import Topology
 from topologies.run.summary import Summary
-from topologies.state_tables.read_state import read
-from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt
 from windowing.errors import CheckpointError, ConfigError, TopologyError
 

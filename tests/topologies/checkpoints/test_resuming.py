@@ -13,16 +13,16 @@ from policies.choose_policies import closes_after_end
 from tests.helpers.examples import every, with_all
 from tests.topologies.compose import test_every_setting as walk
 from topologies import TopologyBuilder, spouts
-from topologies.checkpoints.topology_fit.fingerprint import differences, fingerprint
-from topologies.graph.nodes.windowed import WindowedNode
-from topologies.topology import Topology
+from topologies.checkpoints.topology_fit import differences, fingerprint
+from topologies.graph.graph import WindowedNode
+from topologies.graph.topology import Topology
 from windowing import AggregateBolt, Count, TopologyError, WindowedBolt, seconds
 from windowing.aggregates import count
+from windowing.durations import Duration
 from windowing.errors import ConfigError
 from windowing.settings import DECLARED
 from windowing.settings.rules import Arrival, LateBy
 from windowing.settings.triggers import CountTrigger, RuleTrigger
-from windowing.time.durations import Duration
 
 Put: TypeAlias = Callable[[WindowedBolt], WindowedBolt]
 Pair: TypeAlias = tuple[WindowedNode, WindowedNode, bool]

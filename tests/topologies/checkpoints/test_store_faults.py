@@ -7,10 +7,10 @@ from unittest.mock import patch
 import pytest
 
 from benchmarks.requests import measure
+from manager.storage import object_store
 from manager.storage.checkpoint import FileCheckpoint
-from manager.storage.file_systems import object_store
 from manager.storage.manifest import Manifest
-from manager.storage.segments.read_ahead import read_section
+from manager.storage.segment_files import read_section
 from tests.helpers.examples import sampled
 from tests.helpers.races import Driver, alone, judge, topology, write_input
 from tests.helpers.s3 import S3

@@ -21,13 +21,11 @@ from tests.helpers.examples import sampled
 from tests.helpers.places import ROOT, SCENARIOS
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.cli.app import app
+from topologies.cli.consoles import only_json
 from topologies.cli.demo import DemoFolder
-from topologies.cli.terminal.consoles import only_json
-from topologies.engine.batch.report import BatchReport, BoltReport
-from topologies.graph.as_json import to_json
-from topologies.graph.describing import topology_text
-from topologies.graph.mermaid import as_mermaid
-from topologies.run.readable import spoken
+from topologies.engine.report import BatchReport, BoltReport
+from topologies.graph.describing import as_mermaid, to_json, topology_text
+from topologies.run.summary import spoken
 from windowing import (
     Changes,
     Deduplicate,
@@ -254,7 +252,7 @@ def test_quiet_names_only_what_fails(tmp_path: Path) -> None:
 def test_scenarios_on_spark_are_asked_for_together_and_one_cannot_lose_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from topologies.scenarios.run.replay import replay_locally
+    from topologies.scenarios.replay import replay_locally
 
     calls = []
 
@@ -317,7 +315,7 @@ def test_json_is_all_that_is_on_standard_output(tmp_path: Path) -> None:
 def test_other_processes_cannot_write_between_the_lines_of_json(tmp_path: Path) -> None:
     code = (
         "import subprocess, sys\n"
-        "from topologies.cli.terminal.consoles import only_json\n"
+        "from topologies.cli.consoles import only_json\n"
         "with only_json() as write:\n"
         "    subprocess.run([sys.executable, '-c', 'print(\"from elsewhere\")'], check=True)\n"
         "    print('from here')\n"
@@ -333,7 +331,7 @@ def test_other_processes_cannot_write_between_the_lines_of_json(tmp_path: Path) 
 
 def test_json_that_nobody_reads_any_more_is_no_error() -> None:
     code = (
-        "from topologies.cli.terminal.consoles import only_json\n"
+        "from topologies.cli.consoles import only_json\n"
         "with only_json() as write:\n"
         "    while write({'a': 'b' * 1000}): pass\n"
     )
@@ -508,7 +506,7 @@ def test_a_span_is_spoken_in_its_two_largest_units(micros: int, text: str) -> No
 def test_accounts_that_do_not_add_up_are_seen() -> None:
     from rich.console import Console
 
-    from topologies.cli.terminal.summary_display import accounts_table
+    from topologies.cli.displays import accounts_table
 
     report = _report(accounts={"received": 5, "windowed": 3, "late": 1, "pending": 0})
     console = Console(width=80)
@@ -520,7 +518,7 @@ def test_accounts_that_do_not_add_up_are_seen() -> None:
 def test_the_display_of_a_terminal_names_bolts_watermarks_and_windows() -> None:
     from rich.console import Console
 
-    from topologies.cli.terminal.progress_display import LiveProgress
+    from topologies.cli.displays import LiveProgress
 
     topology = _two_bolts()
     bolt = _report(

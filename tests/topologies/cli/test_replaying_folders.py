@@ -16,8 +16,8 @@ from typer.testing import CliRunner, Result
 from tests.helpers.places import ROOT
 from topologies.cli.app import app
 from topologies.cli.new import make_project
-from topologies.cli.watching import folders_of, state_of
-from topologies.scenarios.schema.scenario_files import load, scenario_files
+from topologies.cli.replay import folders_of, state_of
+from topologies.scenarios.scenario_model import load, scenario_files
 
 SCENARIO = {
     "name": "holds",

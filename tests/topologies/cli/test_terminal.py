@@ -12,13 +12,11 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from topologies.cli.checkpoints.state import _print
-from topologies.cli.terminal.consoles import say
-from topologies.cli.terminal.failing import in_words
-from topologies.cli.terminal.progress_display import HEARTBEAT, LineProgress, LiveProgress
-from topologies.cli.terminal.summary_display import accounts_table, print_summary
-from topologies.engine.batch.report import BatchReport, BoltReport
-from topologies.topology import Topology
+from topologies.cli.checkpoint_commands import _print
+from topologies.cli.consoles import in_words, say
+from topologies.cli.displays import HEARTBEAT, LineProgress, LiveProgress, accounts_table, print_summary
+from topologies.engine.report import BatchReport, BoltReport
+from topologies.graph.topology import Topology
 from windbolt import ConfigError, RunOptions, Summary, TopologyBuilder, WindowedBolt, run_local, sinks, spouts
 
 

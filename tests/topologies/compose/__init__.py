@@ -1,1 +1,1 @@
-"""Tests of ``topologies/compose/``."""
+"""Tests of ``topologies/graph/``."""

@@ -19,11 +19,12 @@ import pytest
 from policies import TimeEvictionPolicy, TimeTriggerPolicy, WatermarkTimeEvictionPolicy, WatermarkTimeTriggerPolicy
 from tests.helpers.examples import sampled
 from topologies import TopologyBuilder, replay, sinks, spouts
-from topologies.compose.effects import NEEDS
 from topologies.graph.describing import topology_text
-from topologies.scenarios.schema.scenario_model import Scenario
-from topologies.topology import Topology
+from topologies.graph.effects import NEEDS
+from topologies.graph.topology import Topology
+from topologies.scenarios.scenario_model import Scenario
 from windowing import Count, TopologyError, WindowedBolt, presets, seconds
+from windowing.durations import Duration
 from windowing.errors import ConfigError
 from windowing.settings import DECLARED, SOURCE_ONLY, WindowSettings
 from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
@@ -40,7 +41,6 @@ from windowing.settings.rules import (
     WatermarkCombiner,
 )
 from windowing.settings.triggers import CountTrigger
-from windowing.time.durations import Duration
 
 COLUMNS = "id string, ts long, at long, end long, shape string, gap long, mark long, part string, user string"
 PRESETS: dict[str, Callable[..., Preset]] = {

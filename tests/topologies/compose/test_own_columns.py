@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from manager.keyed.key_states import RECORD_COLUMNS
-from manager.storage.segments.event_segments import WEIGHT_COLUMN
+from manager.storage.segments import WEIGHT_COLUMN
 from tests.helpers.places import ROOT
 from topologies import TopologyBuilder, run_local, sinks, spouts
-from topologies.graph.inner_columns import MERGED, READ, RECORDED, RETRACTED
-from topologies.graph.side_streams import ERROR_SCHEMA, LATE_COLUMNS, REASON
+from topologies.graph.graph import ERROR_SCHEMA, LATE_COLUMNS, MERGED, READ, REASON, RECORDED, RETRACTED
 from windbolt.testing import run_bolt
 from windowing import Bolt, Count, TopologyError, TupleWindow, WindowedBolt, presets, seconds
 from windowing.settings.panes import RETRACT, Panes

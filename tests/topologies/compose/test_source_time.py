@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from topologies import TopologyBuilder, spouts
-from topologies.topology import Topology
+from topologies.graph.topology import Topology
 from windowing import Bolt, TopologyError, WindowedBolt, presets
-from windowing.settings.bounds import Bounds
-from windowing.time.durations import Count, Duration
+from windowing.durations import Count, Duration
+from windowing.settings.rules import Bounds
 
 COLUMNS = "start long, n long"
 ADAPTER = presets.streaminsight(10, "5s", to_infinity=True)

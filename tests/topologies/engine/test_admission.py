@@ -12,18 +12,17 @@ from hypothesis import strategies as st
 
 from manager.storage.checkpoint import MemoryCheckpoint
 from policies.admission import Admission, Decision
-from policies.marks import NONE
+from policies.watermarks import NONE
 from tests.helpers.examples import examples
 from tests.helpers.lateness import Lateness
-from topologies.engine.admission import deciding
-from topologies.engine.batch.executor import InProcess
-from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine import admission
+from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
-from topologies.engine.rows.routed_rows import Rows
-from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.run.scenario_answer import Replayed
-from topologies.scenarios.schema.scenario_files import read_scenario
-from topologies.sources.splits import TableSource
+from topologies.engine.source_splits import TableSource
+from topologies.engine.work import Rows
+from topologies.scenarios.replay import replay_locally
+from topologies.scenarios.scenario_answer import Replayed
+from topologies.scenarios.scenario_model import read_scenario
 from windbolt import (
     Arrival,
     Bounds,
@@ -109,7 +108,7 @@ def test_a_program_without_a_topology_is_told_the_same(length: int | Count, slid
     node = builder.build().windowed["bolt"]
     times = np.arange(-30, 60)
     for watermark in (None, *range(-5, 31)):
-        marks = deciding.Marks.of_tick(watermark, len(times))
+        marks = admission.Marks.of_tick(watermark, len(times))
         _, actions, _ = node.admission.decide(times, None, np.zeros(len(times), np.int8), marks.own, marks.bolt)
         late = Lateness(node.eviction, node.trigger).late(times, watermark)
         assert late.tolist() == (actions == Decision.OUT_OF_ORDER).tolist()
@@ -117,7 +116,7 @@ def test_a_program_without_a_topology_is_told_the_same(length: int | Count, slid
 
 
 def test_before_the_first_tick_there_is_no_watermark() -> None:
-    marks = deciding.Marks.of_tick(None, 3)
+    marks = admission.Marks.of_tick(None, 3)
     assert marks.own.tolist() == marks.bolt.tolist() == [NONE] * 3
     assert not Lateness().late(np.array([-5, 0, 5]), None).any()
 
@@ -165,9 +164,9 @@ def adjusted_and_late(
     builder.set_bolt("bolt", bolt.with_timestamp_field("ts")).global_grouping("in")
     node = builder.build().windowed["bolt"]
     rows = Rows.made(pa.table({"ts": [5_000], "at": [60_000]}), 0)
-    codes, marks = np.array([code], np.int8), deciding.Marks.of_tick(mark, 1)
-    events = deciding.Incoming(rows, 0, np.array([5_000_000]), codes, marks, closed_until)
-    decisions = deciding.decide(node, events, deciding.AdmissionContext())
+    codes, marks = np.array([code], np.int8), admission.Marks.of_tick(mark, 1)
+    events = admission.Incoming(rows, 0, np.array([5_000_000]), codes, marks, closed_until)
+    decisions = admission.decide(node, events, admission.AdmissionContext())
     return Decision(int(decisions.codes[0])), bool(decisions.adjusted[0])
 
 

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
 from topologies import TopologyBuilder, sinks, spouts
+from topologies.graph.topology import Topology
 from topologies.testing.driver import TopologyDriver
-from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt, presets
-from windowing.data.returned_rows import EmittedRows
+from windowing.durations import millis
 from windowing.errors import TopologyError
+from windowing.schema import EmittedRows
 from windowing.settings.kinds import Session, SlidingLog, Snapshot
 from windowing.settings.presets import Preset
 from windowing.settings.rules import Arrival
-from windowing.time.durations import millis
 
 MINUTE = 60_000_000
 

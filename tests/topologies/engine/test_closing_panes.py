@@ -12,11 +12,11 @@ from tests.helpers.examples import examples
 from tests.helpers.strategies import Json
 from tests.oracles import pane_oracle
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.schema.scenario_files import read_scenario
+from topologies.scenarios.replay import replay_locally
+from topologies.scenarios.scenario_model import read_scenario
 from windowing import TupleWindow, WindowedBolt
-from windowing.data.returned_rows import EmittedRows
 from windowing.errors import ConfigError, TopologyError
+from windowing.schema import EmittedRows
 from windowing.settings.kinds import Session
 from windowing.settings.panes import Panes, after_clock, after_count, after_event_time
 

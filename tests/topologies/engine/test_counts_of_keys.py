@@ -19,12 +19,12 @@ from tests.helpers.recut import run_cut
 from tests.helpers.strategies import Json, scenarios
 from tests.oracles import count_oracle
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.schema.scenario_files import read_scenario
+from topologies.scenarios.replay import replay_locally
+from topologies.scenarios.scenario_model import read_scenario
 from windowing import AggregateBolt, TupleWindow, WindowedBolt
 from windowing import aggregates as agg
-from windowing.data.returned_rows import EmittedRows
 from windowing.errors import ConfigError, TopologyError
+from windowing.schema import EmittedRows
 from windowing.settings.panes import Panes
 
 

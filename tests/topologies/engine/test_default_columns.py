@@ -17,14 +17,13 @@ from hypothesis import strategies as st
 from pyarrow import csv, ipc
 
 from manager.storage.checkpoint import MemoryCheckpoint
-from topologies.compose.needed_columns import with_needed_columns
-from topologies.engine.batch.executor import InProcess
-from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.checkpoints.look_at_spouts import dubious_input, find_sources
+from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.kafka_records import Records
 from topologies.engine.micro_batch import MicroBatch
+from topologies.graph.declarations import with_needed_columns
+from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
-from topologies.preflight.look_at_spouts import dubious_input, find_sources
-from topologies.sources.records import Records
-from topologies.topology import Topology
 from windbolt import AggregateBolt, TopologyBuilder, TupleWindow, WindowedBolt, aggregates, sinks, spouts, state
 from windbolt.testing import TopologyDriver
 

@@ -19,24 +19,22 @@ from tests.oracles.empty_oracle import fired, of_answer
 from tests.oracles.window_oracle import duration
 from tests.topologies.engine import test_time_properties as systems
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.batch.executor import InProcess
-from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
-from topologies.replaying import replay
-from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.schema.scenario_files import read_scenario
-from topologies.scenarios.schema.scenario_model import Scenario
-from topologies.sources.splits import TableSource
-from topologies.topology import Topology
+from topologies.engine.source_splits import TableSource
+from topologies.graph.topology import Topology
+from topologies.scenarios.replay import replay_locally
+from topologies.scenarios.scenario_model import Scenario, read_scenario
+from topologies.testing.replaying import replay
 from windowing import AggregateBolt, TupleWindow, WindowedBolt
 from windowing import aggregates as agg
-from windowing.bolts.ready.ranking import Rank
-from windowing.data.returned_rows import EmittedRows
+from windowing.bolts.ranking import Rank
+from windowing.durations import Count
 from windowing.errors import ConfigError, TopologyError
+from windowing.schema import EmittedRows
 from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
 from windowing.settings.panes import Panes
 from windowing.settings.triggers import CountTrigger
-from windowing.time.durations import Count
 
 
 @st.composite
@@ -91,7 +89,7 @@ def accounts(scenario: Json, answer: Json) -> Any:
 def test_the_engine_answers_as_the_oracle_and_its_accounts_are_those_without_empty_windows(
     scenario: Json, at_once: int
 ) -> None:
-    with patch("manager.keyed.empty_windows.MOST", at_once):
+    with patch("manager.keyed.assigned_windows.MOST", at_once):
         answer = found(scenario)
     windows, plain = of_answer(answer["windows"]), found(without(scenario))
     assert sorted(windows) == expected(scenario)

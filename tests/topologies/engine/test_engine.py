@@ -16,17 +16,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.storage.batch_keys import batch_key
 from manager.storage.checkpoint import KEPT_BATCHES, FileCheckpoint, MemoryCheckpoint
+from manager.storage.manifest import batch_key
 from tests.helpers.examples import examples, sampled
 from topologies import RunOptions, Summary, TopologyBuilder, run_local, sinks, spouts
-from topologies.engine.batch.executor import InProcess
-from topologies.engine.batch.plan import BatchPlan, TimeAdvance
-from topologies.engine.batch.report import BatchReport
-from topologies.engine.ingest.staging import Staging
+from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.ingest import Staging
 from topologies.engine.micro_batch import MicroBatch
-from topologies.sources.splits import TableSource, file_splits
-from topologies.topology import Topology
+from topologies.engine.report import BatchReport
+from topologies.engine.source_splits import TableSource, file_splits
+from topologies.graph.topology import Topology
 from windowing import (
     AggregateBolt,
     BatchBolt,
@@ -45,7 +44,7 @@ from windowing import (
 )
 from windowing.aggregates import count
 from windowing.settings.kinds import Session
-from windowing.time.timestamps import from_datetime
+from windowing.timestamps import from_datetime
 
 Json = dict[str, Any]
 EVENTS = "key string, value long, ts long"

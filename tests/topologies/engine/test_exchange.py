@@ -14,21 +14,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from manager.storage import segment_files
 from manager.storage.checkpoint import FileCheckpoint
-from manager.storage.segments import gathering, read_ahead
-from manager.storage.segments.file_segments import FileSegments
-from manager.storage.segments.gathering import GatherItem
-from manager.storage.segments.ref_columns import RefColumns
+from manager.storage.segment_files import FileSegments, GatherItem
+from manager.storage.segments import RefColumns
 from tests.helpers.drawn_bolts import BOLTS, Case
 from tests.helpers.examples import sampled
 from tests.helpers.s3 import S3
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING
-from topologies.engine import exchange as exchange_module
-from topologies.engine.batch.executor import InProcess, RunInProcess
-from topologies.engine.exchange import exchange
+from topologies.engine import micro_batch as exchange_module
+from topologies.engine.batch import InProcess, RunInProcess
+from topologies.engine.micro_batch import exchange
 from topologies.engine.tasks import gather
-from topologies.engine.work.sections import Sections
-from topologies.topology import Topology
+from topologies.engine.work import Sections
+from topologies.graph.topology import Topology
 from windbolt import (
     Bolt,
     ConfigError,
@@ -241,7 +240,7 @@ def test_what_lies_between_wanted_sections_is_not_read() -> None:
     sections = [(0, 0, 100), (0, 128, 100), (0, 4 * mega, 100), (1, 64, 5_000), (0, 4 * mega + 128, 50)]
     extents = np.array([[offset, length, 1, 0] for _, offset, length in sections])
     wanted = GatherItem(["a", "b"], np.array([segment for segment, _, _ in sections]), extents)
-    runs, of_section = gathering._runs(wanted)
+    runs, of_section = segment_files._runs(wanted)
     assert runs == [(0, 0, 228), (0, 4 * mega, 178), (1, 64, 5_000)]
     assert of_section == [0, 0, 1, 2, 1]
 
@@ -285,9 +284,9 @@ def every_task_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     def alone(self: RunInProcess, function: Any, items: Any, context: Any) -> list[Any]:
         found = []
         for item in items:
-            read_ahead.forget()
+            segment_files.forget()
             found += own(self, function, [item], context)
-        read_ahead.forget()
+        segment_files.forget()
         return found
 
     monkeypatch.setattr(RunInProcess, "map", alone)

@@ -14,10 +14,10 @@ from tests.helpers.examples import sampled
 from tests.helpers.recut import run_cut
 from tests.topologies.engine.test_time_properties import EXAMPLES, Json, built, scenarios
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.replaying import replay
-from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.run.scenario_answer import Replayed
-from topologies.scenarios.schema.scenario_files import read_scenario
+from topologies.scenarios.replay import replay_locally
+from topologies.scenarios.scenario_answer import Replayed
+from topologies.scenarios.scenario_model import read_scenario
+from topologies.testing.replaying import replay
 from windowing import AggregateBolt, TupleWindow, WindowedBolt, seconds
 from windowing.aggregates import count
 from windowing.bolts.read_code import asks_for_expired
@@ -203,11 +203,9 @@ def test_where_windows_do_not_follow_each_other_the_build_says_so(bolt: Windowed
 
 def test_only_the_last_window_of_each_key_is_kept() -> None:
     from manager.storage.checkpoint import MemoryCheckpoint
-    from topologies.engine.batch.executor import InProcess
-    from topologies.engine.batch.plan import BatchPlan
+    from topologies.engine.batch import BatchPlan, InProcess
     from topologies.engine.micro_batch import MicroBatch
-    from topologies.scenarios.run.scenario_topology import watched_topology
-    from topologies.scenarios.run.script import ScriptSplit, script
+    from topologies.scenarios.script import ScriptSplit, script, watched_topology
 
     steps: list[Json] = []
     for at in range(200):

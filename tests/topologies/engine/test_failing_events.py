@@ -32,7 +32,7 @@ from windowing import (
     WindowedBolt,
     aggregates,
 )
-from windowing.data.tuples import Tuple
+from windowing.events import Tuple
 
 SCHEMA = "id long, text string, ts timestamp"
 NUMBERS = "id long, number long, ts timestamp"

@@ -19,12 +19,12 @@ from policies import (
 )
 from topologies import RunOptions, Summary, TopologyBuilder, run_local, sinks, spouts
 from topologies.cli.app import app
-from topologies.engine.batch.report import BoltReport
-from topologies.engine.time.first_output import read_from
-from topologies.topology import Topology
+from topologies.engine.event_times import read_from
+from topologies.engine.report import BoltReport
+from topologies.graph.topology import Topology
 from windowing import StatefulWindowedBolt, TupleWindow, WindowedBolt, hours, kinds, minutes, presets
-from windowing.data.returned_rows import EmittedRows
 from windowing.errors import ConfigError
+from windowing.schema import EmittedRows
 from windowing.settings.kinds import Session
 
 EVENTS = "id string, ts timestamp, at timestamp"

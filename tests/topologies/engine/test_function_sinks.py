@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from windowing import TupleWindow, WindowedBolt
-from windowing.data.returned_rows import EmittedRows
+from windowing.schema import EmittedRows
 
 
 class Ends(WindowedBolt):

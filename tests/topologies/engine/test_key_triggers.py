@@ -11,17 +11,15 @@ import pyarrow as pa
 import pytest
 
 from manager.storage.checkpoint import MemoryCheckpoint
-from manager.storage.task_state import TriggeredState
+from manager.storage.manifest import TriggeredState
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.batch.executor import InProcess
-from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
-from topologies.engine.rows.source_batch import SourceBatch
-from topologies.graph.as_json import to_json
-from topologies.graph.describing import topology_text
+from topologies.engine.work import SourceBatch
+from topologies.graph.describing import to_json, topology_text
+from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
 from topologies.local import run_local
-from topologies.topology import Topology
 from windowing import (
     Count,
     DayTime,
@@ -34,8 +32,8 @@ from windowing import (
     seconds,
     triggers,
 )
-from windowing.data.returned_rows import EmittedRows
 from windowing.errors import BoltError, ConfigError, TopologyError
+from windowing.schema import EmittedRows
 from windowing.settings.kinds import Session
 from windowing.settings.panes import Panes
 from windowing.settings.triggers import (

@@ -20,19 +20,19 @@ from tests.helpers.scenario_files import scenarios_in
 from tests.simulation.world.kinds import JOINS
 from tests.simulation.world.kinds import KINDS as KINDS_OF_WINDOWS
 from topologies import TopologyBuilder, sinks, spouts
+from topologies.checkpoints.movable import movable
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.checkpoints.rescaling.movable import movable
-from topologies.checkpoints.rescaling.rescale import move_tasks
-from topologies.checkpoints.topology_fit.topology_note import noted_tasks
-from topologies.engine.ingest import arriving
-from topologies.graph import groupings, key_codes
-from topologies.graph.fields_hash import hash_rows
-from topologies.graph.nodes import listed_rows
-from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.schema.scenario_files import Loaded, read_scenario
-from topologies.scenarios.schema.scenario_model import Scenario
-from topologies.state_tables.read_state import read
-from topologies.topology import Topology
+from topologies.checkpoints.rescale import move_tasks
+from topologies.checkpoints.state_tables import read
+from topologies.checkpoints.topology_fit import noted_tasks
+from topologies.engine import ingest
+from topologies.graph import groupings
+from topologies.graph import groupings as key_codes
+from topologies.graph import groupings as listed_rows
+from topologies.graph.groupings import hash_rows
+from topologies.graph.topology import Topology
+from topologies.scenarios.replay import replay_locally
+from topologies.scenarios.scenario_model import Loaded, Scenario, read_scenario
 from windowing import Count, Session, TemporalJoin, TupleWindow, WindowedBolt, seconds
 from windowing.errors import ConfigError, TopologyError
 from windowing.settings.panes import Panes
@@ -158,7 +158,7 @@ def crowded(hashes: int) -> Iterator[None]:
         return hash_rows(table, fields) % np.uint64(hashes)
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (arriving, listed_rows, groupings):
+        for module in (ingest, listed_rows, groupings):
             patch.setattr(module, "hash_rows", few)
         patch.setattr(key_codes, "_is_exact", lambda column: False)
         yield

@@ -8,8 +8,8 @@ import pytest
 
 from tests.topologies.engine.test_empty_windows import COLUMNS, Run, Sizes, known, rows, topology
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.replaying import replay
-from topologies.scenarios.schema.scenario_model import Scenario
+from topologies.scenarios.scenario_model import Scenario
+from topologies.testing.replaying import replay
 from windowing import WindowedBolt
 from windowing.errors import ConfigError, TopologyError
 

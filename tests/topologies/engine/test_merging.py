@@ -19,26 +19,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.storage.checkpoint import MemoryCheckpoint
-from policies.marks import NONE
+from policies.watermarks import NONE
 from tests.helpers.examples import examples
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
-from topologies.engine.batch.executor import InProcess
-from topologies.engine.batch.plan import BatchPlan, TimeAdvance
-from topologies.engine.ingest import merging
+from topologies.engine import merging
+from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
-from topologies.engine.rows.source_batch import RowPartitions, SourceBatch
-from topologies.engine.work.source_splits import MergedSplits
+from topologies.engine.source_splits import file_splits
+from topologies.engine.work import MergedSplits, RowPartitions, SourceBatch
 from topologies.graph.describing import topology_text
-from topologies.io.formats.bad import BAD_SCHEMA
-from topologies.sources.splits import file_splits
-from topologies.topology import Topology
+from topologies.graph.topology import Topology
+from topologies.io.formats.event_files import BAD_SCHEMA
 from windowing import AggregateBolt, BatchBolt, Bolt, TupleWindow, WindowedBolt
 from windowing.aggregates import collect, first, last
-from windowing.data.order import merged_order
-from windowing.data.schema import parse_schema
+from windowing.columns import merged_order
+from windowing.durations import Count
 from windowing.errors import TopologyError
+from windowing.schema import parse_schema
 from windowing.settings.presets import atlas
-from windowing.time.durations import Count
 
 SCHEMA = "part int, place long, ts timestamp"
 Json = dict[str, Any]
@@ -315,7 +313,7 @@ def test_a_column_of_times_or_numbers_merges_split_files_and_many_small_ones(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(merging, "_LEAST", 10)
-    monkeypatch.setattr("topologies.sources.splits._MOST_SPLITS", 5)
+    monkeypatch.setattr("topologies.engine.source_splits._MOST_SPLITS", 5)
     folder = tmp_path / "in"
     folder.mkdir()
     make = {"timestamp": at, "date": lambda day: at(86_400 * day).date()}.get(kind, lambda number: number)

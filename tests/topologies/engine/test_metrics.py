@@ -13,11 +13,9 @@ from typer.testing import CliRunner
 
 from topologies import RunOptions, Summary, TopologyBuilder, run_local, spouts
 from topologies.cli.app import app
-from topologies.cli.terminal.progress_display import LineProgress, LiveProgress
-from topologies.cli.terminal.summary_display import print_summary
-from topologies.cli.terminal.time_table import FRESH, time_table, time_words
-from topologies.engine.batch.report import BatchReport, BoltReport
-from topologies.topology import Topology
+from topologies.cli.displays import FRESH, LineProgress, LiveProgress, print_summary, time_table, time_words
+from topologies.engine.report import BatchReport, BoltReport
+from topologies.graph.topology import Topology
 from windowing import TupleWindow, WindowedBolt, presets
 
 EVENTS = "id string, ts long, at long"

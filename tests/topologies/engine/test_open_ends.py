@@ -26,7 +26,7 @@ from windowing import (
     presets,
 )
 from windowing.aggregates import count, window_end, window_start
-from windowing.time.timestamps import FOREVER, LATEST, OPEN_END, from_datetime, to_datetime
+from windowing.timestamps import FOREVER, LATEST, OPEN_END, from_datetime, to_datetime
 
 LAST_DAY = [
     datetime(9999, 12, 31, tzinfo=UTC),

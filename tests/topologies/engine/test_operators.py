@@ -29,8 +29,8 @@ from tests.helpers.lives import (
     rename_right_key,
 )
 from topologies import TopologyBuilder, run_local, sinks, spouts
+from topologies.graph.topology import Topology
 from topologies.testing.driver import TopologyDriver
-from topologies.topology import Topology
 from windowing import (
     AlterLifetime,
     BatchBolt,
@@ -45,12 +45,11 @@ from windowing import (
     WindowedBolt,
     millis,
 )
-from windowing.settings.bounds import Bounds
 from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
 from windowing.settings.panes import Panes
 from windowing.settings.presets import atlas, azure, streaminsight
-from windowing.settings.rules import OutputTimeName
-from windowing.time.timestamps import FOREVER, from_datetime
+from windowing.settings.rules import Bounds, OutputTimeName
+from windowing.timestamps import FOREVER, from_datetime
 
 
 def join(**options: Any) -> TemporalJoin:

@@ -15,13 +15,13 @@ from tests.helpers.examples import examples
 from tests.helpers.lives import EVENTS, GIVEN, Json, Life, cti, cut, event, joining, late, play, rename_right_key
 from tests.oracles import temporal_join_oracle as oracle
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.checkpoints.topology_fit.fingerprint import differences, fingerprint
+from topologies.checkpoints.topology_fit import differences, fingerprint
+from topologies.graph.topology import Topology
 from topologies.testing.driver import TopologyDriver
-from topologies.topology import Topology
 from windowing import ConfigError, TemporalJoin, TopologyError, TupleWindow, WindowedBolt, millis
-from windowing.settings.joins import How
 from windowing.settings.presets import atlas, streaminsight
-from windowing.time.timestamps import from_datetime
+from windowing.settings.rules import How
+from windowing.timestamps import from_datetime
 
 HOWS = get_args(How)
 

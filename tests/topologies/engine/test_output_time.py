@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.replaying import replay
-from topologies.scenarios.schema.scenario_model import Scenario
-from topologies.topology import Topology
+from topologies.graph.topology import Topology
+from topologies.scenarios.scenario_model import Scenario
+from topologies.testing.replaying import replay
 from windowing import TupleWindow, WindowedBolt
-from windowing.data.returned_rows import EmittedRows
+from windowing.durations import millis
 from windowing.errors import ConfigError, TopologyError
+from windowing.schema import EmittedRows
 from windowing.settings.kinds import Calendar, Session, SlidingLog
 from windowing.settings.rules import OutputTime
-from windowing.time.durations import millis
 
 Json = dict[str, Any]
 

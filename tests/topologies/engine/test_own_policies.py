@@ -30,13 +30,12 @@ from policies import (
 from tests.helpers.examples import examples
 from tests.oracles.own_policies import Fired, PlainRun
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.batch.executor import InProcess
-from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
-from topologies.sources.splits import TableSource
-from topologies.topology import Topology
+from topologies.engine.source_splits import TableSource
+from topologies.graph.topology import Topology
 from windowing import AggregateBolt, Count, TopN, TupleWindow, WindowedBolt, WindowJoin, aggregates, millis
-from windowing.time.durations import Duration
+from windowing.durations import Duration
 
 Row = dict[str, Any]
 

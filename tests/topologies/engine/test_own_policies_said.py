@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from manager.keyed.held import Held
 from manager.keyed.key_states import KeyStates
-from manager.own_policies.policy_windows import PolicyWindows
-from manager.own_policies.unit import UnitRecord
+from manager.keyed.retained_events import Held
+from manager.policy_walks import UnitRecord
+from manager.policy_windows import PolicyWindows
 from policies import (
     Action,
     EvictionContext,
@@ -32,13 +32,13 @@ from policies import (
 )
 from tests.topologies.engine.test_own_policies import Cut, Row, Show, run, topology_of
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
-from topologies.cli.terminal.summary_display import print_summary
+from topologies.checkpoints.why import why
+from topologies.cli.displays import print_summary
 from topologies.testing.policy_check import check_policy
-from topologies.why_waiting.why import why
 from windbolt import state
 from windowing import BoltError, Panes, Session, TopologyError, TupleWindow, minutes, seconds
 from windowing.bolts.windowed_bolt import WindowedBolt
-from windowing.settings.bounds import Bounds
+from windowing.settings.rules import Bounds
 
 ROWS: list[Row] = [
     {"id": place, "key": place % 2, "value": value, "ts": 1_000 * place}

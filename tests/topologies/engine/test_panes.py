@@ -9,13 +9,12 @@ import pytest
 
 from manager.storage.checkpoint import MemoryCheckpoint
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.batch.executor import InProcess
-from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
-from topologies.sources.splits import TableSource
-from topologies.topology import Topology
+from topologies.engine.source_splits import TableSource
+from topologies.graph.topology import Topology
 from windowing import TopologyError, TupleWindow, WindowedBolt, presets, seconds
-from windowing.data.returned_rows import EmittedRows
+from windowing.schema import EmittedRows
 from windowing.settings.kinds import Session, Snapshot
 from windowing.settings.panes import (
     OpenWindows,

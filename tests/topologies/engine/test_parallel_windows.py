@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
 from topologies import RunOptions, TopologyBuilder, sinks, spouts
-from topologies.engine.batch.executor import RunInProcess
-from topologies.engine.batch.report import BatchReport
-from topologies.engine.ticking import shares
-from topologies.engine.work.items import Share
+from topologies.engine import ticking
+from topologies.engine.batch import RunInProcess
+from topologies.engine.report import BatchReport
+from topologies.engine.work import Share
+from topologies.graph.topology import Topology
 from topologies.local import run_local
-from topologies.topology import Topology
 from windowing import (
     AggregateBolt,
     BatchWindowedBolt,
@@ -84,7 +84,7 @@ def answer(folder: Path, bolts: Sequence[WindowedBolt], slots: int) -> tuple[Any
     """All rows in order, and the reports without what differs from run to run."""
     taken = list[sinks.MemorySink]()
     reports: list[BatchReport] = []
-    slotted, eager = patch.object(RunInProcess, "slots", slots), patch.object(shares, "_FEW", 0)
+    slotted, eager = patch.object(RunInProcess, "slots", slots), patch.object(ticking, "_FEW", 0)
     with tempfile.TemporaryDirectory() as checkpoint, slotted, eager:
         run_local(topology(folder, bolts, taken), RunOptions(checkpoint=checkpoint, on_report=reports.append))
     return [sink.rows for sink in taken], [report.bolts for report in reports]

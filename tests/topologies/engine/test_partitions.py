@@ -17,18 +17,17 @@ from manager.storage.checkpoint import MemoryCheckpoint
 from tests.helpers.examples import examples
 from tests.helpers.recut import run_cut
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.batch.executor import InProcess
-from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
-from topologies.engine.rows.source_batch import SourceBatch
+from topologies.engine.work import SourceBatch
+from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
-from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.run.scenario_answer import Replayed
-from topologies.scenarios.schema.scenario_files import read_scenario
-from topologies.topology import Topology
+from topologies.scenarios.replay import replay_locally
+from topologies.scenarios.scenario_answer import Replayed
+from topologies.scenarios.scenario_model import read_scenario
 from windowing import BatchBolt, Bolt, Tuple, TupleWindow, WindowedBolt, presets
-from windowing.data.returned_rows import EmittedRows
 from windowing.errors import ConfigError, ScenarioError, TopologyError
+from windowing.schema import EmittedRows
 from windowing.settings.presets import Preset
 from windowing.settings.rules import SOURCE
 

@@ -6,22 +6,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from manager.storage.batch_keys import batch_key
 from manager.storage.checkpoint import MemoryCheckpoint
+from manager.storage.manifest import batch_key
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.batch.executor import InProcess
-from topologies.engine.batch.plan import BatchPlan, TimeAdvance
-from topologies.engine.micro_batch import MicroBatch
-from topologies.engine.phases import PHASES, Phases
-from topologies.engine.rehearsal import Crash
-from topologies.run.observer import Observers, RunObserver
+from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.micro_batch import PHASES, Crash, MicroBatch, Phases
+from topologies.run.attempts import Observers, RunObserver
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """A clock in seconds that a test moves."""
     now = [100.0]
-    monkeypatch.setattr("topologies.engine.phases.time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr("topologies.engine.micro_batch.time", SimpleNamespace(perf_counter=lambda: now[0]))
     return now
 
 

@@ -19,17 +19,16 @@ from policies.assigners import AlignedWindows, SessionWindows, WindowAssigner
 from tests.helpers.examples import examples
 from tests.oracles.assigner_oracle import NOT_CLOSED, Happening, windows
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.batch.executor import InProcess
-from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
-from topologies.sources.splits import TableSource
+from topologies.engine.source_splits import TableSource
 from windowing import TupleWindow, WindowedBolt
-from windowing.data.returned_rows import EmittedRows
+from windowing.durations import Duration
 from windowing.errors import TopologyError
-from windowing.settings.bounds import Bounds
+from windowing.schema import EmittedRows
 from windowing.settings.kinds import Hopping, Session
 from windowing.settings.panes import Panes, PaneTrigger, after_count, after_event_time
-from windowing.time.durations import Duration
+from windowing.settings.rules import Bounds
 
 COLUMNS = "name int, key int, ts long, gap long"
 Row = tuple[int, int, int, str]

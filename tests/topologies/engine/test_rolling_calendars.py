@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
 from tests.helpers.recut import crashing, run_cut
-from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.schema.scenario_files import read_scenario
-from topologies.scenarios.schema.scenario_model import Scenario
+from topologies.scenarios.replay import replay_locally
+from topologies.scenarios.scenario_model import Scenario, read_scenario
 from windowing.errors import ConfigError, TopologyError
 
 Json = dict[str, Any]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from topologies.engine.commit.row_lines import row_lines
+from topologies.engine.commit import row_lines
 from windbolt import TopologyBuilder, WindowedBolt, run_local, sinks, spouts
 
 ROW = {"user": "ada", "amount": 3.5, "ts": datetime(2024, 1, 1, 6, tzinfo=UTC), "why": "it was late"}

@@ -9,10 +9,9 @@ from traceback import format_exception
 
 import pytest
 
-from topologies.engine.failures.task_failure import TaskFailure
-from topologies.step.config.file_problems import StepConfigError, StepProblem
-from topologies.step.rules.rule_errors import RuleError
-from windowing.data.printable import LONGEST
+from topologies.engine.failures import TaskFailure
+from topologies.step.config_files import StepConfigError, StepProblem
+from topologies.step.rule_values import RuleError
 from windowing.errors import (
     BoltError,
     ConfigError,
@@ -23,6 +22,7 @@ from windowing.errors import (
     TopologyError,
     WindboltError,
 )
+from windowing.reprs import LONGEST_TEXT
 
 
 def raised(error: BaseException) -> BaseException:
@@ -102,4 +102,4 @@ def test_nothing_of_a_traceback_is_too_long_or_steers_a_terminal() -> None:
     text = str(carried(error).__cause__)
     assert "ValueError: \\x1b[2J\\ud800xxx" in text
     assert "in raised" in text
-    assert len(text) < 2 * LONGEST
+    assert len(text) < 2 * LONGEST_TEXT

@@ -10,17 +10,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from manager.storage.batch_keys import batch_key
 from manager.storage.checkpoint import FileCheckpoint
+from manager.storage.manifest import batch_key
 from tests.helpers.examples import sampled
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.batch.executor import InProcess
-from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
-from topologies.sources.splits import TableSource
-from topologies.topology import Topology
+from topologies.engine.source_splits import TableSource
+from topologies.graph.topology import Topology
 from windowing import StatefulWindowedBolt, TupleWindow, WindowedBolt, presets
-from windowing.data.returned_rows import EmittedRows
+from windowing.schema import EmittedRows
 from windowing.settings.kinds import Session, SlidingLog, Snapshot
 from windowing.settings.panes import Panes, after_clock, after_count
 

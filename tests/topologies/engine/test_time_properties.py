@@ -15,10 +15,9 @@ from tests.helpers.recut import run_cut
 from tests.oracles import time_oracle
 from tests.oracles.units import duration
 from tests.oracles.window_oracle import EPOCH
-from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.run.scenario_answer import Replayed
-from topologies.scenarios.schema.scenario_files import read_scenario
-from topologies.scenarios.schema.scenario_model import Scenario
+from topologies.scenarios.replay import replay_locally
+from topologies.scenarios.scenario_answer import Replayed
+from topologies.scenarios.scenario_model import Scenario, read_scenario
 from windowing.errors import ConfigError, TopologyError
 
 Json = dict[str, Any]

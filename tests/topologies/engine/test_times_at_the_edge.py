@@ -8,9 +8,9 @@ import pytest
 
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from windowing import Silence, TupleWindow, WindowedBolt
-from windowing.data.returned_rows import EmittedRows
+from windowing.schema import EmittedRows
 from windowing.settings.kinds import Session
-from windowing.time.timestamps import LATEST
+from windowing.timestamps import LATEST
 
 
 class Ends(WindowedBolt):

@@ -22,15 +22,16 @@ from tests.helpers.examples import examples, sampled
 from tests.oracles.test_trigger_oracle import WORKED, at
 from tests.oracles.trigger_oracle import UNBOUNDED, Asked, Event, Expected, Firing, Forgot, expected, next_time
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.batch.executor import InProcess
-from topologies.engine.batch.plan import BatchPlan, TimeAdvance
-from topologies.engine.batch.report import BatchReport
+from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
-from topologies.engine.rows.source_batch import SourceBatch
-from topologies.topology import Topology
+from topologies.engine.report import BatchReport
+from topologies.engine.work import SourceBatch
+from topologies.graph.topology import Topology
 from windowing import StatefulWindowedBolt, TupleWindow
-from windowing.data.returned_rows import EmittedRows
-from windowing.data.tuples import Tuple
+from windowing.daytimes import DayTime
+from windowing.durations import Count, Duration
+from windowing.events import Tuple
+from windowing.schema import EmittedRows
 from windowing.settings.triggers import (
     Capacity,
     CountTrigger,
@@ -41,8 +42,6 @@ from windowing.settings.triggers import (
     RuleTrigger,
     TriggerCall,
 )
-from windowing.time.daytimes import DayTime
-from windowing.time.durations import Count, Duration
 
 EXAMPLES = examples(150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 PHASES = ("ingest", "tick", "fire", "compact", "sinks", "commit")

@@ -20,19 +20,15 @@ from tests.helpers.strategies import scenarios
 from tests.oracles import window_oracle as oracle
 from tests.oracles.test_window_oracle import assert_holds, by_name, from_storm, worked
 from topologies import TopologyBuilder
-from topologies.engine.batch.executor import InProcess
-from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.groupings import FieldsGrouping
-from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.run.run_recording import Recording
-from topologies.scenarios.run.scenario_topology import ScenarioSpout, watched_topology
-from topologies.scenarios.run.script import ScriptedEvents, ScriptSplit, script
-from topologies.scenarios.schema.scenario_files import read_scenario
-from topologies.scenarios.schema.scenario_model import Scenario
-from topologies.topology import Topology
+from topologies.graph.topology import Topology
+from topologies.scenarios.replay import Recording, replay_locally
+from topologies.scenarios.scenario_model import Scenario, read_scenario
+from topologies.scenarios.script import ScenarioSpout, ScriptedEvents, ScriptSplit, script, watched_topology
 from windowing import TupleWindow, WindowedBolt
-from windowing.data.schema import TIMESTAMP
+from windowing.schema import TIMESTAMP
 
 Json = dict[str, Any]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from topologies.engine.failures.whereabouts import SIZE, WorkerPosition
-from topologies.testing.made_windows import make_window
+from topologies.engine.failures import SIZE, WorkerPosition
+from topologies.testing.bolt_run import make_window
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,10 @@ from typer.testing import CliRunner, Result
 from tests.helpers.places import CORPUS, ROOT, SCENARIOS
 from topologies.cli.app import app
 from topologies.step import Aggregation, Event, FireResult, NamedRule, Out, TriggerCall, load_rule
-from topologies.step.checking import step_problems
-from topologies.step.config import StepConfig, load_step
-from topologies.step.config.formats import AvroSection
-from topologies.step.formatting import messages_of
-from topologies.step.missing import missing
-from topologies.step.rules.headers import header_raw
+from topologies.step.compile_step import messages_of, missing, step_problems
+from topologies.step.config import AvroSection
+from topologies.step.config_files import StepConfig, load_step
+from topologies.step.rule_values import header_raw
 
 EXAMPLE = ROOT / "topologies" / "examples" / "aggregation"
 STEP, LOCAL, FILES = EXAMPLE / "aggregation.conf", EXAMPLE / "local.conf", EXAMPLE / "files.conf"

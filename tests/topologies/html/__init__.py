@@ -1,1 +1,1 @@
-"""Tests of ``topologies/html/``."""
+"""Tests of ``topologies/graph/html.py``."""

@@ -10,9 +10,8 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.house.test_reprs import builder
-from topologies.graph.graph_html import topology_html, topology_svg
-from topologies.html.graph_svg import Arrow, Box, as_svg
-from topologies.html.pieces import framed, heading, monospaced, paragraph, table, text
+from topologies.graph.describing import topology_html, topology_svg
+from topologies.graph.html import Arrow, Box, as_svg, framed, heading, monospaced, paragraph, table, text
 from windbolt import AggregateBolt, Topology, TopologyBuilder, WindboltError, aggregates, replay, sinks, spouts
 
 HOSTILE = '<script>alert("1")</script>&\'\x1b[31m'

@@ -7,7 +7,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topologies.html.layers import Edge, layered
+from topologies.graph.html import Edge, layered
 
 GAP = 30.0
 

@@ -11,7 +11,7 @@ import pytest
 from topologies.io.formats import FileSplit, file_format
 from topologies.io.paths import locate
 from windbolt import ConfigError, sinks, spouts
-from windowing.data.schema import parse_schema
+from windowing.schema import parse_schema
 
 
 def read(tmp_path: Path, text: str, schema: str, **options: Any) -> tuple[list[dict[str, Any]], list[tuple[int, str]]]:

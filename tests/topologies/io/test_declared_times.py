@@ -20,17 +20,17 @@ from pyarrow import feather
 
 from tests.helpers.examples import examples
 from topologies import TopologyBuilder, run_local, sinks, spouts
+from topologies.checkpoints.look_at_spouts import find_sources
+from topologies.engine.kafka_records import Records
 from topologies.io.file_spout import FileSpout, chunks_of
 from topologies.io.formats import FileSplit
 from topologies.io.formats.declared_times import form_of
-from topologies.io.formats.isolate import bad_of, cut_of
-from topologies.io.formats.lines.jsonl import parse_values
+from topologies.io.formats.json_files import parse_values
+from topologies.io.formats.text_values import bad_of, cut_of
 from topologies.io.kafka import RECORD
-from topologies.preflight.look_at_spouts import find_sources
-from topologies.sources.records import Records
 from windowing import TupleWindow, WindowedBolt
-from windowing.data.schema import TIMESTAMP, parse_schema
 from windowing.errors import ConfigError
+from windowing.schema import TIMESTAMP, parse_schema
 
 LOCAL = pafs.LocalFileSystem()
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -15,12 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topologies.graph.as_json import to_json
-from topologies.graph.describing import topology_text
-from topologies.io.defaults import Defaults
+from topologies.graph.describing import to_json, topology_text
+from topologies.io.spout_columns import Defaults
 from windbolt import TopologyBuilder, sinks, spouts
-from windowing.data.schema import parse_schema
 from windowing.errors import ConfigError, TopologyError
+from windowing.schema import parse_schema
 
 MOMENT = datetime(2024, 1, 1, 6, tzinfo=UTC)
 OF_TYPES: list[tuple[str | pa.DataType, Any]] = [

@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 
-from topologies.io.documents.document_errors import explain
-from topologies.io.documents.document_files import Document, load
+from topologies.io.documents import Document, explain, load
 
 ALL = (".yaml", ".json", ".jsonl", ".conf")
 

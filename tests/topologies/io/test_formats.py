@@ -35,9 +35,9 @@ from topologies.io.formats import (
     infer_schema,
     write_table,
 )
-from topologies.io.formats.lines.jsonrows import JsonRows
-from windowing.data.schema import TIMESTAMP, parse_schema
+from topologies.io.formats.json_rows import JsonRows
 from windowing.errors import ConfigError, DataError, MissingError, SchemaError
+from windowing.schema import TIMESTAMP, parse_schema
 
 UTC = dt.UTC
 TEXT = ["csv", "jsonl"]
@@ -697,7 +697,7 @@ def test_jsonl_lines_that_are_not_one_object_are_bad(files: Files) -> None:
 def test_jsonl_a_line_that_would_end_the_process_does_not(files: Files) -> None:
     script = (
         "import sys, pyarrow.fs as f; from topologies.io.formats import file_format, FileSplit;"
-        "from windowing.data.schema import parse_schema;"
+        "from windowing.schema import parse_schema;"
         "print(sum(len(b) for _, _, b in file_format('jsonl').read(f.LocalFileSystem(),"
         " FileSplit(sys.argv[1]), parse_schema('a long'))))"
     )

@@ -16,8 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
-from topologies.io.documents.hocon import parse_hocon
-from topologies.io.documents.hocon_values import HoconError
+from topologies.io.hocon import HoconError, parse_hocon
 
 ENVIRONMENT = {"HOME_OF_TEST": "/h", "EMPTY_OF_TEST": "", "PORT_OF_TEST": "80"}
 

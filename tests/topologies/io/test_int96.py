@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from topologies.io.formats import FileSplit, file_format
-from windowing.data.schema import parse_schema
 from windowing.errors import DataError
+from windowing.schema import parse_schema
 
 TIMES = [
     dt.datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=dt.UTC),

@@ -12,13 +12,13 @@ import pytest
 from pyarrow.fs import LocalFileSystem
 
 from topologies import TopologyBuilder, run_local, sinks, spouts
-from topologies.checkpoints.spark_half.source_log import OffsetRange, Partitions, SourceLog
+from topologies.checkpoints.spark_checkpoint import OffsetRange, Partitions, SourceLog
+from topologies.engine.kafka_records import Records, outgoing
 from topologies.graph.describing import sink_in_words, spout_in_words
-from topologies.io.formats.lines.jsonl import parse_values
+from topologies.io.formats.json_files import parse_values
 from topologies.io.kafka import METADATA
-from topologies.sources.records import Records, outgoing
-from windowing.data.schema import format_schema, parse_schema
 from windowing.errors import CheckpointError, ConfigError, DataError, EnvironmentMissing, TopologyError
+from windowing.schema import format_schema, parse_schema
 
 SCHEMA = "user string, amount double"
 AT = "localhost:9092"
@@ -180,11 +180,11 @@ def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_connector_comes_beside_the_user_s_own_packages(
     published: bool | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from topologies.spark.jvm import connector
-    from topologies.spark.jvm.connector import coordinates, with_connector
+    from topologies.spark.jvm import session
+    from topologies.spark.jvm.session import coordinates, with_connector
 
-    monkeypatch.setattr(connector, "is_published", lambda paths: published)
-    monkeypatch.setattr(connector, "are_cached", lambda pinned: False)
+    monkeypatch.setattr(session, "is_published", lambda paths: published)
+    monkeypatch.setattr(session, "are_cached", lambda pinned: False)
     packages = "spark.jars.packages"
     assert with_connector({}) == {packages: coordinates()}
     assert with_connector({packages: "a:b:1"}) == {packages: f"a:b:1,{coordinates()}"}
@@ -199,24 +199,24 @@ def test_the_connector_comes_beside_the_user_s_own_packages(
 def test_where_there_is_no_connector_of_this_version_one_that_works_is_taken(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from topologies.spark.jvm import connector
-    from topologies.spark.jvm.connector import coordinates, with_connector
+    from topologies.spark.jvm import session
+    from topologies.spark.jvm.session import coordinates, with_connector
 
     def gone(pinned: Path) -> list[str]:
         raise OSError("there is no network")
 
     monkeypatch.setattr("pyspark.__version__", "4.3.0")
-    monkeypatch.setattr(connector, "is_published", lambda paths: False)
-    monkeypatch.setattr(connector, "jars", lambda pinned: ["/cache/one.jar", "/cache/two.jar"])
+    monkeypatch.setattr(session, "is_published", lambda paths: False)
+    monkeypatch.setattr(session, "jars", lambda pinned: ["/cache/one.jar", "/cache/two.jar"])
     assert with_connector({"spark.jars": "/mine.jar"}) == {"spark.jars": "/mine.jar,/cache/one.jar,/cache/two.jar"}
     assert "Maven Central has no Kafka connector for Spark 4.3.0; that of 4.2.0 is used" in capsys.readouterr().err
-    monkeypatch.setattr(connector, "is_published", lambda paths: None)
-    monkeypatch.setattr(connector, "are_cached", lambda pinned: True)
+    monkeypatch.setattr(session, "is_published", lambda paths: None)
+    monkeypatch.setattr(session, "are_cached", lambda pinned: True)
     assert with_connector({}) == {"spark.jars": "/cache/one.jar,/cache/two.jar"}, "a later start without a network"
-    monkeypatch.setattr(connector, "is_published", lambda paths: False)
+    monkeypatch.setattr(session, "is_published", lambda paths: False)
     elsewhere = {"spark.jars.repositories": "https://mirror"}
     assert with_connector(elsewhere) == {"spark.jars.packages": coordinates()}, "the user's mirror may have it"
-    monkeypatch.setattr(connector, "jars", gone)
+    monkeypatch.setattr(session, "jars", gone)
     with pytest.raises(EnvironmentMissing, match=r"there is no network.*spark\.jars\.repositories"):
         with_connector({})
     monkeypatch.setattr("pyspark.__version__", "4.9.0")
@@ -225,11 +225,11 @@ def test_where_there_is_no_connector_of_this_version_one_that_works_is_taken(
 
 @pytest.mark.usefixtures("no_settings")
 def test_a_user_without_a_home_directory_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from topologies.spark.jvm import connector
-    from topologies.spark.jvm.connector import with_connector
+    from topologies.spark.jvm import session
+    from topologies.spark.jvm.session import with_connector
 
     monkeypatch.setattr("pyspark.__version__", "4.3.0")
-    monkeypatch.setattr(connector, "is_published", lambda paths: False)
+    monkeypatch.setattr(session, "is_published", lambda paths: False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     (tmp_path / "home").write_text("a file")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -238,7 +238,7 @@ def test_a_user_without_a_home_directory_is_told_what_to_set(monkeypatch: pytest
     monkeypatch.setattr(Path, "home", nobody)
     with pytest.raises(EnvironmentMissing, match=r"no home directory.*set HOME"):
         with_connector({})
-    monkeypatch.setattr(connector, "is_published", lambda paths: None)
+    monkeypatch.setattr(session, "is_published", lambda paths: None)
     assert set(with_connector({})) == {"spark.jars.packages"}, "nothing is cached, so Spark is to fetch"
 
 
@@ -248,7 +248,7 @@ def nobody() -> Path:
 
 
 def test_a_jar_is_fetched_once_and_must_be_what_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from topologies.spark.jvm import jars as pinned
+    from topologies.spark.jvm import java as pinned
 
     asked: list[str] = []
 

@@ -22,11 +22,10 @@ from tests.helpers.examples import sampled, share
 from tests.helpers.input_fuzz import KINDS
 from tests.helpers.places import ROOT
 from topologies.io.formats import FileFormat, FileSplit, file_format
-from topologies.step.bolts.line_files import LinesFormat
-from windowing.data.decimals import in_scale
-from windowing.data.returned_rows import from_rows
-from windowing.data.schema import parse_schema
+from topologies.step.read_bolt import LinesFormat
+from windowing.conversion import in_scale
 from windowing.errors import ConfigError, DataError
+from windowing.schema import from_rows, parse_schema
 
 FS = pafs.LocalFileSystem()
 
@@ -113,8 +112,8 @@ def test_text_is_a_decimal_exactly_or_none_at_all(text: str, precision: int, sca
 def test_a_bolt_may_return_odd_decimals() -> None:
     schema = parse_schema("d decimal(10,2)")
     code = (
-        "from decimal import Decimal\nfrom windowing.data.returned_rows import from_rows\n"
-        "from windowing.data.schema import parse_schema\n"
+        "from decimal import Decimal\nfrom windowing.schema import from_rows\n"
+        "from windowing.schema import parse_schema\n"
         "from windowing.errors import SchemaError\nschema = parse_schema('d decimal(10,2)')\n"
         "print(from_rows([(Decimal('0E-9999999'),)], schema).to_pylist())\n"
         "try:\n    from_rows([(Decimal('1E-9999999'),)], schema)\nexcept SchemaError as error:\n    print('refused')\n"

@@ -15,10 +15,10 @@ from pyarrow import orc
 from tests.topologies.io.test_partition_columns import read
 from topologies import spouts
 from topologies.io.formats import FileSplit, file_format, infer_schema
-from topologies.io.formats import orc as reader
+from topologies.io.formats import columnar as reader
 from topologies.io.paths import locate
-from windowing.data.schema import format_schema, parse_schema
 from windowing.errors import DataError
+from windowing.schema import format_schema, parse_schema
 
 UTC = dt.UTC
 MOMENT = dt.datetime(2024, 5, 1, 6, 0, 0, 123_456, tzinfo=UTC)

@@ -20,16 +20,13 @@ from tests.helpers.damage import SCHEMA, Ids
 from tests.helpers.object_store import object_store
 from tests.helpers.s3 import ENVIRONMENT, S3
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
-from topologies.checkpoints.spark_half.source_log import SourceLog
-from topologies.io import patterns
-from topologies.io.file_spout import FileSpout, FoundFile
-from topologies.io.patterns import find, folders_before, leading, literal
-from topologies.io.watched_files import WatchedFiles
-from topologies.preflight.first_rows import first_rows_of_files
-from topologies.preflight.look_at_spouts import find_sources
-from topologies.sources.splits import FileSource, file_splits, line_count
-from topologies.sources.unnameable import unnameable
-from topologies.topology import Topology
+from topologies.checkpoints.look_at_spouts import find_sources, first_rows_of_files
+from topologies.checkpoints.spark_checkpoint import SourceLog
+from topologies.engine.source_splits import FileSource, file_splits, line_count, unnameable
+from topologies.graph.topology import Topology
+from topologies.io import paths
+from topologies.io.file_spout import FileSpout, FoundFile, WatchedFiles
+from topologies.io.paths import find, folders_before, leading, literal
 from windowing.errors import ConfigError
 
 PROJECT = "shop {a} [v2]"
@@ -200,15 +197,15 @@ def test_folders_of_a_store_are_listed_several_at_a_time(
     names = [f"parts/dt=2024-01-{day:02}/{file}.jsonl" for day in range(1, 9) for file in "ab"]
     for name in [*names, "parts/old/deep/1.jsonl"]:
         in_store.put(name, b"{}\n")
-    together, inside, asked = Barrier(8), patterns._There.inside, list[str]()
+    together, inside, asked = Barrier(8), paths._There.inside, list[str]()
 
-    def listed(folders: Any, folder: str) -> list[patterns.Entry]:
+    def listed(folders: Any, folder: str) -> list[paths.Entry]:
         asked.append(folder.rpartition("/")[2])
         if "dt=" in folder:
             together.wait(timeout=20)
         return inside(folders, folder)
 
-    monkeypatch.setattr(patterns._There, "inside", listed)
+    monkeypatch.setattr(paths._There, "inside", listed)
     found = {each.path.removeprefix("s3://bucket/") for each in _listed(f"s3://bucket/{path}")}
     assert found == set(names)
     assert "deep" not in asked
@@ -221,10 +218,10 @@ def test_no_more_folders_of_a_store_are_listed_at_a_time_below_stars(
     names = [f"wide/{above}/{below}/1.jsonl" for above in range(6) for below in range(6)]
     for name in names:
         in_store.put(name, b"{}\n")
-    lock, inside = Lock(), patterns._There.inside
+    lock, inside = Lock(), paths._There.inside
     now, most, asked = 0, 0, Counter[str]()
 
-    def listed(folders: Any, folder: str) -> list[patterns.Entry]:
+    def listed(folders: Any, folder: str) -> list[paths.Entry]:
         nonlocal now, most
         with lock:
             now, asked[folder] = now + 1, asked[folder] + 1
@@ -235,7 +232,7 @@ def test_no_more_folders_of_a_store_are_listed_at_a_time_below_stars(
             with lock:
                 now -= 1
 
-    monkeypatch.setattr(patterns._There, "inside", listed)
+    monkeypatch.setattr(paths._There, "inside", listed)
     in_store.wait(0.01)
     found = {each.path.removeprefix("s3://bucket/") for each in _listed("s3://bucket/wide/*/**/*.jsonl")}
     assert found == set(names)
@@ -361,15 +358,15 @@ def test_a_name_matches_as_python_says(pieces: list[str], name: str) -> None:
     choices = [piece[1:-1].split(",") if piece[0] == "{" else ["[[]" if piece == "[" else piece] for piece in pieces]
     expected = any(re.match(translate("".join(choice)), name) for choice in product(*choices))
     part = "".join("[[]" if piece == "[" else piece for piece in pieces)
-    assert bool(patterns._compiled(part).fullmatch(name)) == expected
+    assert bool(paths._compiled(part).fullmatch(name)) == expected
 
 
 @given(st.text("ab*?[]{}\\,!^-. ", min_size=1, max_size=6))
 def test_a_literal_name_matches_itself_alone(name: str) -> None:
     written = literal(name)
-    assert patterns._split(written, "/") == [written]
-    assert patterns._compiled(written).fullmatch(name)
-    assert not patterns._compiled(written).fullmatch(f"{name}a")
+    assert paths._split(written, "/") == [written]
+    assert paths._compiled(written).fullmatch(name)
+    assert not paths._compiled(written).fullmatch(f"{name}a")
 
 
 def topology(path: Any, out: sinks.MemorySink | None = None, **settings: Any) -> Topology:

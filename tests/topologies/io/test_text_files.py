@@ -21,15 +21,15 @@ from hypothesis import strategies as st
 from tests.helpers.examples import examples
 from tests.oracles import csv_rows
 from topologies import TopologyBuilder, run_local, sinks, spouts
+from topologies.engine.source_splits import without_lines
 from topologies.io.formats import FileSplit, file_format, write_table
-from topologies.io.formats import isolate as isolating
-from topologies.io.formats.lines import text as text_module
-from topologies.io.formats.lines.csvrows import RowFinder
-from topologies.io.formats.lines.text import parse_text
-from topologies.sources.deaths import without_lines
+from topologies.io.formats import text_values as isolating
+from topologies.io.formats import text_values as text_module
+from topologies.io.formats.csv import RowFinder
+from topologies.io.formats.text_values import parse_text
 from windowing import Bolt
-from windowing.data.schema import SchemaLike, parse_schema
 from windowing.errors import ConfigError, DataError, SchemaError
+from windowing.schema import SchemaLike, parse_schema
 
 FS = pafs.LocalFileSystem()
 BLOCKS = (1, 2, 3, 5, 8, 1 << 20)

@@ -23,17 +23,16 @@ from pyarrow import feather
 
 from tests.helpers.examples import examples
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
-from topologies.engine.batch.report import BatchReport
+from topologies.engine.kafka_records import Records
+from topologies.engine.report import BatchReport
 from topologies.io.formats import FileSplit, file_format
-from topologies.io.formats.isolate import cut_of
-from topologies.io.formats.lines.text import parse_text
-from topologies.metrics import sample
-from topologies.sources.records import Records
+from topologies.io.formats.text_values import cut_of, parse_text
+from topologies.run import instruments
 from windowing import AggregateBolt, BatchBolt, Bolt, TupleWindow, WindowedBolt, aggregates
-from windowing.data.schema import TIMESTAMP, parse_schema
-from windowing.data.tuples import Tuple
 from windowing.errors import ConfigError, SchemaError
-from windowing.time.timestamps import from_datetime
+from windowing.events import Tuple
+from windowing.schema import TIMESTAMP, parse_schema
+from windowing.timestamps import from_datetime
 
 FS = pafs.LocalFileSystem()
 SECOND = 1_483_228_800
@@ -281,7 +280,7 @@ def test_metrics_have_it(tmp_path: Path) -> None:
     topology = builder.build()
     last = run_local(topology, RunOptions()).last
     assert last is not None
-    found = sample.of_bolt("fine", topology.windowed["n"], last.bolts["n"])
+    found = instruments.of_bolt("fine", topology.windowed["n"], last.bolts["n"])
     assert [each.value for each in found if each.labels[-1] == "truncated"] == [4]
 
 

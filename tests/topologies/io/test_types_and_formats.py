@@ -11,6 +11,7 @@ import csv
 import io
 import json
 import math
+import re
 import tempfile
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
@@ -33,8 +34,8 @@ from tests.helpers.examples import examples
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.io.formats import FileSplit, file_format
 from topologies.io.formats.write_table import write_table
-from windowing.data.schema import parse_schema
 from windowing.errors import DataError
+from windowing.schema import parse_schema
 
 FS = pafs.LocalFileSystem()
 CONTEXT = Context(prec=80)
@@ -219,7 +220,8 @@ def read(path: Path, schema: pa.Schema) -> tuple[list[str], list[Any]]:
 def shown(rows: pa.Table | list[Any]) -> list[str]:
     """Rows as texts, in which NaN is NaN and -0.0 is not 0.0."""
     rows = rows.to_pylist() if isinstance(rows, pa.Table) else rows
-    return [repr(row).replace("zoneinfo.ZoneInfo(key='UTC')", "datetime.timezone.utc") for row in rows]
+    utc = re.compile(r"zoneinfo.ZoneInfo\(key='UTC'\)|<UTC>")  # the second is that of Arrow 21
+    return [utc.sub("datetime.timezone.utc", repr(row)) for row in rows]
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "json", "parquet", "arrow"])
@@ -249,7 +251,8 @@ def test_orc_is_read_as_it_was_given_or_refused(table: pa.Table) -> None:
         except DataError as error:
             refused = str(error)
         assert found == (shown(table), [])
-        assert "holds a time before 1677 or after 2262" in refused or not refused
+        of_old_arrow = "would change those of some years without a word"
+        assert not refused or "holds a time before 1677 or after 2262" in refused or of_old_arrow in refused
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "json"])

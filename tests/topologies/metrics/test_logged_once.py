@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from topologies.metrics.logged_once import LoggedOnce
+from topologies.run.run_metrics import LoggedOnce
 
 
 def test_each_kind_of_error_is_told_once(caplog: pytest.LogCaptureFixture) -> None:

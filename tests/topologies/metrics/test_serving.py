@@ -19,11 +19,11 @@ from tests.helpers.orders_and_refunds import MINUTE, NOON, Revenue, order, shop,
 from tests.helpers.places import ROOT
 from tests.helpers.scraping import Scrape, assert_as_reported, get, health, scrape, value, values
 from topologies import RunOptions, TopologyBuilder, local, run_local, sinks, spouts
-from topologies.engine.batch.report import BatchReport
-from topologies.engine.phases import PHASES
-from topologies.metrics import run_metrics
-from topologies.metrics.run_metrics import RunMetrics
-from topologies.run.observer import SourceLag
+from topologies.engine.micro_batch import PHASES
+from topologies.engine.report import BatchReport
+from topologies.run import run_metrics
+from topologies.run.attempts import SourceLag
+from topologies.run.run_metrics import RunMetrics
 from topologies.run.summary import Summary
 from windowing.errors import BoltError, ConfigError, EnvironmentMissing, TakenOver
 

@@ -13,13 +13,13 @@ from tests.helpers.orders_and_refunds import MINUTE, NOON, order, shop, write, w
 from tests.helpers.scraping import get, health, scrape
 from tests.topologies.page.shown import held, state, why
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
-from topologies.engine.batch.context import Context
-from topologies.page import live_run, sink_files
+from topologies.engine.batch import Context
+from topologies.graph.topology import Topology
+from topologies.page import live_run, run_view
 from topologies.page.live_run import BATCHES
-from topologies.page.points import MOST, Points
-from topologies.run.address import Address
-from topologies.run.advice import AdviceLimits
-from topologies.topology import Topology
+from topologies.page.run_view import MOST, Points
+from topologies.run.options import Address
+from topologies.run.summary import AdviceLimits
 from windowing import AggregateBolt
 from windowing.aggregates import count
 from windowing.errors import BoltError, ConfigError
@@ -117,8 +117,8 @@ def test_what_was_looked_up_too_early_is_told_once_more(
             assert early["sinks"] == first["sinks"], "the folder was listed a moment ago"
             assert early["bolts"]["counts"]["open"] == first["bolts"]["counts"]["open"]
             first = {**early, "points": [first["points"][-1], *early["points"]]}
-        monkeypatch.setattr(sink_files, "_AT_LEAST", 0.0)
-        monkeypatch.setattr(sink_files, "_TIMES", 0)
+        monkeypatch.setattr(run_view, "_AT_LEAST", 0.0)
+        monkeypatch.setattr(run_view, "_TIMES", 0)
         monkeypatch.setattr(live_run, "WINDOWS_SECONDS", 0.0)
         whole = state(port, version=early["version"])
         assert whole["sinks"][0]["files"]["count"] == len(list((folder / "out").glob("*.jsonl")))
@@ -188,7 +188,7 @@ def test_what_holds_time_is_remarked(folder: Path, port: int) -> None:
 
 
 def test_what_a_run_would_advise_is_remarked(folder: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topologies.run.advice.LIMITS", AdviceLimits(seconds=0.0))
+    monkeypatch.setattr("topologies.run.summary.LIMITS", AdviceLimits(seconds=0.0))
     summary = run_local(shop(folder), RunOptions(keep_open=True, serve_page=port))
     (told,) = [each for each in state(port)["remarks"] if "took the most time" in each["text"]]
     assert told == {"severity": "note", "text": summary.advice[0].text, "bolt": summary.advice[0].bolt}

@@ -18,11 +18,10 @@ from tests.helpers.s3 import S3
 from tests.topologies.page.shown import held, state
 from tests.topologies.scenarios.test_pictures import contrast
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
-from topologies.metrics.server import SERVERS
+from topologies.page.live_run import StoredRun
 from topologies.page.site import show_page
-from topologies.page.stored_run import StoredRun
-from topologies.run.address import address_of
-from topologies.run.restart import ComingRestart, Restart
+from topologies.run.metrics_server import SERVERS
+from topologies.run.options import ComingRestart, Restart, address_of
 from windowing import AggregateBolt, WindowedBolt
 from windowing.aggregates import count
 from windowing.errors import BoltError, TakenOver

@@ -13,10 +13,10 @@ from tests.helpers.orders_and_refunds import order, shop, write, write_two_files
 from tests.helpers.scraping import free_port
 from tests.topologies.page.shown import held, state, why
 from topologies import RunOptions, run_local
-from topologies.checkpoints.notes.runs_note import KEPT_RUNS
+from topologies.checkpoints.notes import KEPT_RUNS
+from topologies.page.live_run import StoredRun
 from topologies.page.site import show_page
-from topologies.page.stored_run import StoredRun
-from topologies.run.address import address_of
+from topologies.run.options import address_of
 from windowing.errors import BoltError, CheckpointError
 
 

@@ -1,1 +1,1 @@
-"""Tests of ``topologies/preflight/``."""
+"""Tests of ``topologies/checkpoints/preflight.py``."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from topologies.preflight.before_start import refuse_before_start
-from topologies.topology import Topology
+from topologies.checkpoints.preflight import refuse_before_start
+from topologies.graph.topology import Topology
 from windbolt import (
     CheckpointError,
     RunOptions,
@@ -43,7 +43,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def started(*arguments: Any, **options: Any) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr("topologies.spark.jvm.sharing.open_session", started)
+    monkeypatch.setattr("topologies.spark.jvm.session.open_session", started)
 
 
 @pytest.mark.usefixtures("no_spark")

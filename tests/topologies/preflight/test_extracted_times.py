@@ -13,9 +13,8 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from topologies.checkpoints.look_at_spouts import Findings, find_sources
 from topologies.cli.app import app
-from topologies.preflight.findings import Findings
-from topologies.preflight.look_at_spouts import find_sources
 from windbolt import AggregateBolt, TopologyBuilder, spouts
 from windbolt.aggregates import count
 

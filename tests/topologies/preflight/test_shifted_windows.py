@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from topologies.preflight.shifted_windows import shifted_chains
-from topologies.topology import Topology
+from topologies.checkpoints.preflight import shifted_chains
+from topologies.graph.topology import Topology
 from windbolt import AggregateBolt, TopologyBuilder, WindowedBolt, aggregates, kinds, presets, spouts
 
 Change = Callable[[WindowedBolt], WindowedBolt]

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from topologies.preflight.findings import Findings
-from topologies.preflight.look_at_spouts import dubious_input, find_sources
-from topologies.topology import Topology
+from topologies.checkpoints.look_at_spouts import Findings, dubious_input, find_sources
+from topologies.graph.topology import Topology
 from windbolt import TopologyBuilder, WindowedBolt, sinks, spouts
 
 SCHEMA = "user string, amount double, ts timestamp"

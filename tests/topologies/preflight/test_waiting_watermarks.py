@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.helpers.places import ROOT
+from topologies.checkpoints.preflight import find_waiting
 from topologies.cli.app import app
 from topologies.graph.describing import topology_text
-from topologies.preflight.waiting_watermarks import find_waiting
-from topologies.topology import Topology
+from topologies.graph.topology import Topology
 from windbolt import AggregateBolt, Bolt, TopN, TopologyBuilder, Tuple, aggregates, spouts
 from windbolt.testing import TopologyDriver
 

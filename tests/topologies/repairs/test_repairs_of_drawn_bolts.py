@@ -21,9 +21,9 @@ from tests.helpers.examples import sampled
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING
 from topologies import RunOptions, run_local
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.checkpoints.savepoints.savepoint import take_savepoint
-from topologies.repairs.repair_state import repair
-from topologies.state_tables.read_state import read
+from topologies.checkpoints.repair import repair
+from topologies.checkpoints.savepoint import take_savepoint
+from topologies.checkpoints.state_tables import read
 from windowing.errors import ConfigError, DataError, TopologyError
 
 CASES = int(os.environ.get("WINDBOLT_REPAIRS", "1"))

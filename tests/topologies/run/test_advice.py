@@ -21,14 +21,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from manager.slices.slicing import Slicing
+from manager.slices import Slicing
 from tests.helpers.examples import examples
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
-from topologies.cli.terminal.summary_display import print_summary
-from topologies.engine.work.bolt_work import INPUT, BoltWork
-from topologies.run.advice import Advice, AdviceLimits, advice_on
-from topologies.run.summary import Summary
-from topologies.topology import Topology
+from topologies.cli.displays import print_summary
+from topologies.engine.work import INPUT, BoltWork
+from topologies.graph.topology import Topology
+from topologies.run.summary import Advice, AdviceLimits, Summary, advice_on
 from windowing import (
     AggregateBolt,
     BatchBolt,
@@ -561,8 +560,8 @@ def spin(wall: float) -> None:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topologies.engine.work.bolt_work.perf_counter", CLOCK)
-    monkeypatch.setattr("topologies.engine.ingest.staging.perf_counter", CLOCK)
+    monkeypatch.setattr("topologies.engine.work.perf_counter", CLOCK)
+    monkeypatch.setattr("topologies.engine.ingest.perf_counter", CLOCK)
 
 
 @pytest.mark.usefixtures("clock")
@@ -627,7 +626,7 @@ def test_a_short_run_says_nothing() -> None:
 def test_a_run_tells_its_advice_in_its_summary_and_at_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool
 ) -> None:
-    monkeypatch.setattr("topologies.run.advice.LIMITS", ALWAYS)
+    monkeypatch.setattr("topologies.run.summary.LIMITS", ALWAYS)
     folder = tmp_path / "in"
     folder.mkdir()
     pq.write_table(events(40), folder / "0.parquet")

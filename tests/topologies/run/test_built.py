@@ -8,8 +8,8 @@ import pytest
 
 from topologies import TopologyBuilder
 from topologies.local import run_local
-from topologies.replaying import replay
 from topologies.testing.driver import TopologyDriver
+from topologies.testing.replaying import replay
 from windowing import ConfigError
 
 SCENARIO: Any = {"name": "nothing", "steps": []}

@@ -10,7 +10,7 @@ import pytest
 
 from tests.helpers.scraping import free_port, health
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
-from topologies.engine.batch.report import BatchReport
+from topologies.engine.report import BatchReport
 from topologies.io.sinks import MemorySink
 from topologies.run.summary import Summary
 from windowing import AggregateBolt

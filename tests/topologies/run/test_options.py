@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from windbolt import ConfigError, RunOptions, seconds, sinks, spouts
-from windowing.time.durations import Duration
+from windowing.durations import Duration
 
 
 @pytest.mark.parametrize("every", ["2s", timedelta(seconds=2), seconds(2)])

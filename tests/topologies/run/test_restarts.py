@@ -14,20 +14,19 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from manager.storage.file_systems import object_store
+from manager.storage import object_store
 from tests.helpers.races import alone, published, topology, write_input
 from tests.helpers.s3 import S3
 from tests.helpers.scraping import free_port, get, health, scrape, value
-from topologies.background.status import RunPhase
-from topologies.checkpoints.notes.runs_note import read_runs
+from topologies.background import RunPhase
+from topologies.checkpoints.notes import read_runs
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.cli.app import app
-from topologies.cli.terminal.failing import readable_errors
+from topologies.cli.consoles import readable_errors
+from topologies.graph.topology import Topology
 from topologies.local import run_local
-from topologies.run.options import RunOptions
-from topologies.run.restart import ComingRestart, Restart
+from topologies.run.options import ComingRestart, Restart, RunOptions
 from topologies.run.summary import Summary
-from topologies.topology import Topology
 from windbolt import AggregateBolt, TopologyBuilder, WindowedBolt, seconds, sinks, spouts
 from windbolt.aggregates import sum, window_end
 from windowing.errors import BoltError, ConfigError, TakenOver

@@ -12,11 +12,11 @@ import pytest
 from tests.helpers.examples import sampled
 from tests.helpers.recut import crashing, differences, run_cut
 from tests.helpers.scenario_files import scenarios_in
-from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.run.scenario_answer import Replayed
-from topologies.scenarios.run.scenario_topology import watched_topology
-from topologies.scenarios.schema import scenario_bolt
-from topologies.scenarios.schema.scenario_model import Scenario
+from topologies.scenarios import scenario_bolt
+from topologies.scenarios.replay import replay_locally
+from topologies.scenarios.scenario_answer import Replayed
+from topologies.scenarios.scenario_model import Scenario
+from topologies.scenarios.script import watched_topology
 from windowing import AggregateBolt
 from windowing.aggregates import count
 

@@ -13,16 +13,15 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from topologies.compose.builder import TopologyBuilder
+from topologies.graph.builder import TopologyBuilder
+from topologies.graph.topology import Topology
 from topologies.io import sinks, spouts
-from topologies.replaying import replay
-from topologies.scenarios.run.comparing import judge
-from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.run.scenario_answer import Replayed
-from topologies.scenarios.run.scenario_topology import add_bare_bolt, watched_topology
-from topologies.scenarios.schema.expected import Expect, ExpectedEvent, ExpectedPane, ExpectedWindow, Includes
-from topologies.scenarios.schema.scenario_files import read_scenario
-from topologies.topology import Topology
+from topologies.scenarios.replay import judge, replay_locally
+from topologies.scenarios.scenario_answer import Replayed
+from topologies.scenarios.scenario_model import read_scenario
+from topologies.scenarios.scenario_values import Expect, ExpectedEvent, ExpectedPane, ExpectedWindow, Includes
+from topologies.scenarios.script import add_bare_bolt, watched_topology
+from topologies.testing.replaying import replay
 from windowing import AggregateBolt
 from windowing.aggregates import count
 from windowing.errors import ScenarioError

@@ -11,9 +11,9 @@ import pytest
 from rich.console import Console
 
 from topologies import replay
-from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.schema.scenario_files import read_scenario
-from topologies.scenarios.terminal_drawing.timeline import timeline
+from topologies.scenarios.replay import replay_locally
+from topologies.scenarios.scenario_model import read_scenario
+from topologies.scenarios.timeline import timeline
 from windowing.errors import ScenarioError
 
 BOLT = {"length": "10s", "sliding": "10s", "timestamp_field": "ts"}

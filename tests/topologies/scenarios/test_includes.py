@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from topologies.compose.builder import TopologyBuilder
+from topologies.graph.builder import TopologyBuilder
 from topologies.io import sinks, spouts
-from topologies.replaying import replay
+from topologies.testing.replaying import replay
 from windowing import AggregateBolt, WindowedBolt
 from windowing.aggregates import count, sum
 from windowing.errors import ScenarioError

@@ -11,7 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from topologies.cli.app import app
-from topologies.replaying import replay
+from topologies.testing.replaying import replay
 from windbolt import AggregateBolt, BatchBolt, Topology, TopologyBuilder, WindowedBolt, sinks, spouts
 from windbolt import aggregates as agg
 

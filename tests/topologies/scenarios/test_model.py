@@ -14,16 +14,15 @@ from rich.console import Console
 
 from topologies import replay
 from topologies.io.times import parse_end, parse_time, written
-from topologies.scenarios.run.comparing import compare, judge
-from topologies.scenarios.run.scenario_answer import AnswerEvent, AnswerPane, AnswerWindow, Replayed
-from topologies.scenarios.schema.scenario_files import Loaded, Problem, load, read_scenario
-from topologies.scenarios.schema.scenario_model import Scenario
-from topologies.scenarios.schema.steps import EventStep
-from topologies.scenarios.terminal_drawing.timeline import timeline
+from topologies.scenarios.replay import compare, judge
+from topologies.scenarios.scenario_answer import AnswerEvent, AnswerPane, AnswerWindow, Replayed
+from topologies.scenarios.scenario_model import Loaded, Problem, Scenario, load, read_scenario
+from topologies.scenarios.scenario_values import EventStep
+from topologies.scenarios.timeline import timeline
+from windowing.durations import Count, Duration
 from windowing.errors import ScenarioError
-from windowing.settings.bounds import Bounds
-from windowing.time.durations import Count, Duration
-from windowing.time.timestamps import FOREVER
+from windowing.settings.rules import Bounds
+from windowing.timestamps import FOREVER
 
 TEN = {"length": "10s", "tumbling": True, "timestamp_field": "ts"}
 SIX = 1_704_088_800_000  # 2024-01-01T06:00:00Z

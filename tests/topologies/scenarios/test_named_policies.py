@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from topologies.scenarios.schema.scenario_files import Loaded, Problem, load
+from topologies.scenarios.scenario_model import Loaded, Problem, load
 from windbolt import replay
 from windowing.errors import BoltError
 

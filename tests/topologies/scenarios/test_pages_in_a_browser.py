@@ -13,8 +13,8 @@ from tests.helpers.examples import sampled
 from tests.helpers.places import ROOT
 from topologies.scenarios.picture.page import PageItem, page
 from topologies.scenarios.picture.svg import svg
-from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.schema.scenario_files import Loaded, load, located, read_scenario
+from topologies.scenarios.replay import replay_locally
+from topologies.scenarios.scenario_model import Loaded, load, located, read_scenario
 
 START = 1_704_110_400_000
 """2024-01-01T12:00:00Z in milliseconds."""

@@ -15,19 +15,15 @@ from tests.helpers.examples import sampled
 from tests.helpers.places import ROOT
 from tests.helpers.scenario_files import scenarios_of
 from tests.topologies.scenarios.picture_parts import BoltPicture, Page
-from topologies.html.colours import DARK, LIGHT
+from topologies.graph.html import DARK, LIGHT
 from topologies.io.times import written
+from topologies.scenarios.moments import Fate
 from topologies.scenarios.picture.page import PageItem, page
-from topologies.scenarios.picture.png import png
-from topologies.scenarios.picture.scale import Scale
-from topologies.scenarios.picture.shapes import mark
-from topologies.scenarios.picture.style import asset
-from topologies.scenarios.picture.svg import svg
-from topologies.scenarios.run.fates import Fate
-from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.run.scenario_answer import Replayed
-from topologies.scenarios.schema.scenario_files import located, read_scenario, scenario_files
-from topologies.scenarios.schema.scenario_model import Scenario
+from topologies.scenarios.picture.picture import Scale
+from topologies.scenarios.picture.svg import asset, mark, png, svg
+from topologies.scenarios.replay import replay_locally
+from topologies.scenarios.scenario_answer import Replayed
+from topologies.scenarios.scenario_model import Scenario, located, read_scenario, scenario_files
 
 FOLDER = ROOT / "tests" / "scenarios"
 OF_A_FILE = 8

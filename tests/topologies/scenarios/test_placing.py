@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.run.window_places import placed
-from topologies.scenarios.schema.scenario_files import read_scenario
-from topologies.scenarios.schema.steps import EventStep
+from topologies.scenarios.moments import placed
+from topologies.scenarios.replay import replay_locally
+from topologies.scenarios.scenario_model import read_scenario
+from topologies.scenarios.scenario_values import EventStep
 
 
 def order(bolt: dict[str, Any], *steps: dict[str, Any]) -> list[str]:

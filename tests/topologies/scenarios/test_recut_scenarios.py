@@ -9,10 +9,9 @@ import pytest
 from tests.helpers.examples import sampled
 from tests.helpers.recut import crashing, differences, run_cut
 from tests.helpers.scenario_files import scenarios_in
-from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.run.scenario_topology import watched_topology
-from topologies.scenarios.schema.scenario_files import Loaded
-from topologies.scenarios.schema.scenario_model import Scenario
+from topologies.scenarios.replay import replay_locally
+from topologies.scenarios.scenario_model import Loaded, Scenario
+from topologies.scenarios.script import watched_topology
 
 SYSTEMS = ("atlas", "streaminsight", "azure", "beyond", "handler")
 LOADED = [each for system in SYSTEMS for each in scenarios_in(f"{system}/*.yaml")]

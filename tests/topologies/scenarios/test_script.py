@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from topologies.scenarios.run.script import ScriptBatch, script
-from topologies.scenarios.schema.scenario_files import read_scenario
+from topologies.scenarios.scenario_model import read_scenario
+from topologies.scenarios.script import ScriptBatch, script
 
 PLAIN = {"length": "10s", "tumbling": True, "timestamp_field": "ts"}
 IDLE = {**PLAIN, "watermark_every": 1, "idle_timeout": "1s"}

@@ -10,28 +10,30 @@ import pyarrow as pa
 import pytest
 from pydantic import BaseModel
 
-from topologies.scenarios.schema.bare_columns import cell, columns_of, schema_of
-from topologies.scenarios.schema.scenario_bolt import bare_bolt
-from topologies.scenarios.schema.scenario_files import read_scenario
-from topologies.scenarios.schema.scenario_model import Scenario
-from topologies.scenarios.schema.settings import (
+from topologies.scenarios.scenario_bolt import (
     AtlasRules,
     AzureRules,
     BoltSettings,
     PresetSetting,
     StormRules,
     StreamInsightRules,
+    bare_bolt,
+    cell,
+    columns_of,
+    schema_of,
 )
+from topologies.scenarios.scenario_model import Scenario, read_scenario
 from windowing import presets
-from windowing.data.schema import TIMESTAMP
+from windowing.durations import Count, hours, minutes, seconds
 from windowing.errors import ScenarioError
+from windowing.schema import TIMESTAMP
 from windowing.settings import DECLARED, WindowSettings
-from windowing.settings.bounds import Bounds
 from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
 from windowing.settings.panes import PaneMode, Panes, after_clock, after_count, after_event_time
 from windowing.settings.rules import (
     Aligned,
     Arrival,
+    Bounds,
     IdleRule,
     LateAction,
     LateBy,
@@ -39,7 +41,6 @@ from windowing.settings.rules import (
     OutputTime,
     WatermarkCombiner,
 )
-from windowing.time.durations import Count, hours, minutes, seconds
 
 
 def scenario(**changes: Any) -> Scenario:

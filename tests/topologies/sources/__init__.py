@@ -1,1 +1,1 @@
-"""Tests of ``topologies/sources/``."""
+"""Tests of ``topologies/engine/source_splits.py``."""

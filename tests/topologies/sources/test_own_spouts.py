@@ -16,15 +16,15 @@ import pytest
 from tests.helpers.s3 import ENVIRONMENT, S3
 from topologies import RunOptions, Topology, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints import pulled_files
+from topologies.checkpoints.file_journal import FileJournal
 from topologies.checkpoints.going_back import go_back
+from topologies.checkpoints.look_at_spouts import find_sources
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.pulled_files import FOLDER, PulledFiles
-from topologies.checkpoints.savepoints.savepoint import take_savepoint
-from topologies.checkpoints.spark_half.file_journal import FileJournal
+from topologies.checkpoints.savepoint import take_savepoint
+from topologies.engine import pulling
 from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.describing import spout_in_words
-from topologies.preflight.look_at_spouts import find_sources
-from topologies.sources import pulling
 from windowing import Spout, SpoutError, TupleWindow, WindowedBolt, seconds
 from windowing.errors import BoltError, CheckpointError, WindboltError
 

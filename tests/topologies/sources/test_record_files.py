@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from policies.marks import NONE
+from policies.watermarks import NONE
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.sources.record_files import RecordFile
-from topologies.topology import Topology
+from topologies.engine.kafka_records import RecordFile
+from topologies.graph.topology import Topology
 
 Header = tuple[str, bytes | None]
 Row = tuple[int, int, bytes | None, bytes | None, list[Header]]

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from topologies.engine.kafka_records import outgoing
 from topologies.io.kafka import ID_HEADER
-from topologies.sources.records import outgoing
-from windowing.data.schema import parse_schema
 from windowing.errors import DataError
+from windowing.schema import parse_schema
 
 COLUMNS = parse_schema("value string, topic string, headers array<struct<key: string, value: binary>>")
 

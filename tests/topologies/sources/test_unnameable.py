@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from topologies import TopologyBuilder, run_local, sinks, spouts
-from topologies.sources.unnameable import refuse_unnameable
-from topologies.topology import Topology
+from topologies.engine.source_splits import refuse_unnameable
+from topologies.graph.topology import Topology
 from windowing.errors import DataError
 
 

@@ -19,17 +19,16 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import ipc
 
-import topologies.sources.splits
+import topologies.engine.source_splits
 from tests.helpers.object_store import ObjectStore, object_store
 from topologies import TopologyBuilder, run_local, sinks, spouts
-from topologies.io.formats import FileSplit, access, file_format
-from topologies.io.paths import locate
-from topologies.io.patterns import find
+from topologies.engine.source_splits import FileSource
+from topologies.io.formats import FileSplit, event_files, file_format
+from topologies.io.paths import find, locate
 from topologies.run.options import RunOptions
-from topologies.sources.splits import FileSource
 from windowing import WindowedBolt
-from windowing.data.schema import parse_schema
 from windowing.errors import CheckpointError, ConfigError, DataError, MissingError, UnreachableError
+from windowing.schema import parse_schema
 
 ROWS = pa.table({"x": pa.array(np.random.default_rng(1).integers(0, 1 << 60, 50_000))})
 SCHEMA = parse_schema("x long")
@@ -67,7 +66,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pauses between tries."""
-    monkeypatch.setattr(topologies.sources.splits, "PAUSES", (0.0,) * len(topologies.sources.splits.PAUSES))
+    monkeypatch.setattr(topologies.engine.source_splits, "PAUSES", (0.0,) * len(topologies.engine.source_splits.PAUSES))
 
 
 def _rows(path: str, kind: str) -> int:
@@ -140,7 +139,7 @@ def test_a_disk_that_fails_at_any_read_is_no_fault_of_the_file(
     path, failing = tmp_path / KINDS[kind], _Failing(good)
     path.write_bytes(_written(kind))
     if not watched:  # Arrow's own reads fail so: with the number of the system's error
-        monkeypatch.setattr(access, "_source", lambda _, path, **__: failing.open_input_file(path))
+        monkeypatch.setattr(event_files, "_source", lambda _, path, **__: failing.open_input_file(path))
     with pytest.raises(UnreachableError, match=r"Input/output error"):
         list(file_format(kind).read(failing if watched else pafs.LocalFileSystem(), FileSplit(str(path)), SCHEMA))
 

@@ -11,22 +11,19 @@ from typing import Any
 
 import pytest
 
-from manager.storage.file_systems.hdfs_client import client
+from manager.storage.hdfs import client
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.run.masters import is_cluster, local_cores, on_this_machine
-from topologies.spark.cluster.faults import faults_of, refused
-from topologies.spark.cluster.first_questions import ask
-from topologies.spark.cluster.looking import Told
-from topologies.spark.cluster.preflight import python_not_started
-from topologies.spark.cluster.probes import ProbedPlace, places_of
+from topologies.graph.topology import Topology
+from topologies.run.options import is_cluster, local_cores, on_this_machine
+from topologies.spark.cluster import ProbedPlace, Told, faults_of, places_of, python_not_started, refused
+from topologies.spark.first_questions import ask
 from topologies.spark.spark_executor import Cluster, in_hands
-from topologies.topology import Topology
 from windowing import AggregateBolt
 from windowing.aggregates import count
 
 NOW = 1_700_000_000_000_000
 PACKAGES = {"numpy": "2.3.1", "pandas": "2.3.0", "pyarrow": "21.0.0"}
-LOOK = "topologies.spark.cluster.looking:look"
+LOOK = "topologies.spark.cluster:look"
 
 
 def topology(folder: Path) -> Topology:

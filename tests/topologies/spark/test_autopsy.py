@@ -17,20 +17,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from manager.storage.checkpoint import FileCheckpoint
-from manager.storage.segments.file_segments import FileSegments
+from manager.storage.segment_files import FileSegments
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.batch.context import Context
+from topologies.engine.batch import Context
+from topologies.engine.source_splits import Deadly, Death, FileGroup, FileSource, file_splits
 from topologies.engine.tasks import ingest
-from topologies.io.formats.lines.csv import CsvFormat
-from topologies.io.formats.lines.jsonl import JsonlFormat
-from topologies.io.formats.split import Chunk, FileSplit
-from topologies.sources.deaths import Deadly, Death
-from topologies.sources.splits import FileGroup, FileSource, file_splits
-from topologies.spark.code.module_owner import own_paths
+from topologies.graph.topology import Topology
+from topologies.io.formats.csv import CsvFormat
+from topologies.io.formats.event_files import Chunk, FileSplit
+from topologies.io.formats.json_files import JsonlFormat
+from topologies.spark.shipping import own_paths
 from topologies.spark.spark_executor import packed
-from topologies.spark.workers.autopsy import DeathLog, autopsy
+from topologies.spark.workers.pool import DeathLog, autopsy
 from topologies.spark.workers.processes import WorkerDied, WorkerPool
-from topologies.topology import Topology
 from windowing import Bolt
 
 SEGFAULT = "the worker process that read it crashed (SIGSEGV)"

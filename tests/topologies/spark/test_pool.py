@@ -24,18 +24,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from manager.storage.segments.file_segments import FileSegments
+from manager.storage.segment_files import FileSegments
 from tests.helpers.places import ROOT
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.batch.context import Context
-from topologies.engine.failures.whereabouts import worker_position
-from topologies.spark.code.module_owner import own_paths
+from topologies.engine.batch import Context
+from topologies.engine.failures import worker_position
+from topologies.graph.topology import Topology
+from topologies.spark.shipping import own_paths
 from topologies.spark.spark_executor import SparkExecutor, packed
 from topologies.spark.workers.pool import TASKS, PoolExecutor, executor_for
-from topologies.spark.workers.processes import WorkerPool
-from topologies.spark.workers.spare import SPARE, SparePool
-from topologies.testing.made_windows import make_window
-from topologies.topology import Topology
+from topologies.spark.workers.processes import SPARE, SparePool, WorkerPool
+from topologies.testing.bolt_run import make_window
 from windowing import Bolt, ConfigError, WindboltError
 from windowing.errors import BoltError, StorageError
 
@@ -625,7 +624,7 @@ def test_a_reaper_that_was_killed_is_replaced(tmp_path: Path) -> None:
 
 REPLACED = """
 from tests.topologies.spark.test_pool import *
-from topologies.spark.workers.offspring import OFFSPRING
+from topologies.spark.workers.processes import OFFSPRING
 
 first = OFFSPRING.start(["sleep", "600"], stdout=subprocess.DEVNULL)
 reaper = reaper_of(os.getpid())

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from topologies.spark.rows_at_once import RowsAtOnce
-from windowing.data.schema import parse_schema
+from topologies.spark.source import RowsAtOnce
+from windowing.schema import parse_schema
 
 BYTES, ROWS = "spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.execution.arrow.maxRecordsPerBatch"
 

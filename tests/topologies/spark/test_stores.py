@@ -8,9 +8,9 @@ import pytest
 from pyspark import SparkContext
 
 from topologies import RunOptions, TopologyBuilder, run_on_spark, sinks, spouts
+from topologies.graph.topology import Topology
 from topologies.spark import runner
-from topologies.spark.jvm import stores
-from topologies.topology import Topology
+from topologies.spark.jvm import session
 from windowing.errors import ConfigError, EnvironmentMissing
 
 
@@ -45,26 +45,26 @@ def reading(path: str) -> Topology:
 )
 def test_a_jar_that_is_missing_is_named_with_its_package(jars: Path, place: str, package: str) -> None:
     with pytest.raises(EnvironmentMissing, match=r"Spark cannot reach .*/ck: it has no ") as raised:
-        stores.check_jars([place], {})
+        session.check_jars([place], {})
     assert f"--packages {package}" in raised.value.do
 
 
 def test_a_jar_that_is_there_or_is_to_come_is_enough(jars: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     places = ["s3://bucket/ck"]
-    stores.check_jars(places, {"spark.jars.packages": "org.apache.hadoop:hadoop-aws:3.9.1"})
-    stores.check_jars(places, {"spark.driver.extraClassPath": "/opt/hadoop/*"})
-    stores.check_jars(["hdfs://nn/ck", "/srv/ck"], {})
+    session.check_jars(places, {"spark.jars.packages": "org.apache.hadoop:hadoop-aws:3.9.1"})
+    session.check_jars(places, {"spark.driver.extraClassPath": "/opt/hadoop/*"})
+    session.check_jars(["hdfs://nn/ck", "/srv/ck"], {})
     with monkeypatch.context() as submitted:
         submitted.setenv("PYSPARK_SUBMIT_ARGS", "--packages org.apache.hadoop:hadoop-aws:3.9.1 pyspark-shell")
-        stores.check_jars(places, {})
+        session.check_jars(places, {})
     (jars / "hadoop-aws-3.9.1.jar").touch()
-    stores.check_jars(places, {})
+    session.check_jars(places, {})
 
 
 def test_a_spout_whose_store_is_named_in_its_path_is_refused() -> None:
     topology = reading("s3://bucket/in?endpoint_override=127.0.0.1:9000")
     with pytest.raises(ConfigError, match="with options behind a question mark") as raised:
-        stores.places_of_spark(topology, RunOptions("ck"))
+        session.places_of_spark(topology, RunOptions("ck"))
     assert "AWS_ENDPOINT_URL_S3" in raised.value.do
 
 
@@ -78,5 +78,5 @@ def test_a_run_says_so_before_it_starts_java(jars: Path, monkeypatch: pytest.Mon
 def test_places_are_those_that_spark_reaches(tmp_path: Path) -> None:
     """Only its half of the checkpoint: windbolt lists and reads the input."""
     reads = reading("s3a://bucket/in/?.jsonl")
-    assert stores.places_of_spark(reads, RunOptions(str(tmp_path))) == []
-    assert stores.places_of_spark(reads, RunOptions("s3a://bucket/ck")) == ["s3://bucket/ck"]
+    assert session.places_of_spark(reads, RunOptions(str(tmp_path))) == []
+    assert session.places_of_spark(reads, RunOptions("s3a://bucket/ck")) == ["s3://bucket/ck"]

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from tests.topologies.spark.test_pool import context
-from topologies.spark.through_java import TaskFailed, failure_in, run_for_java
+from topologies.spark.spark_errors import TaskFailed, failure_in, run_for_java
 from windowing.errors import BoltError, WindboltError
 
 JAVA = """org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times:
 org.apache.spark.api.python.PythonException: Traceback (most recent call last):
   File "/spark/python/worker.py", line 1245, in main
     process()
-topologies.spark.through_java.TaskFailed: {}
+topologies.spark.spark_errors.TaskFailed: {}
 
 	at org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:572)
-Caused by: org.apache.spark.api.python.PythonException: topologies.spark.through_java.TaskFailed: {}"""
+Caused by: org.apache.spark.api.python.PythonException: topologies.spark.spark_errors.TaskFailed: {}"""
 
 
 def fail(item: BaseException, _: Any) -> None:

@@ -14,13 +14,18 @@ from typing import Any
 import pytest
 
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.spark.code import needed_modules
-from topologies.spark.code.archive import MOST_BYTES, PREFIX, write_archive
-from topologies.spark.code.module_owner import ModuleOwner, owner_of
-from topologies.spark.code.needed_modules import reached_by
-from topologies.spark.code.shipping import forget_others
+from topologies.graph.topology import Topology
+from topologies.spark import shipping
+from topologies.spark.shipping import (
+    MOST_BYTES,
+    PREFIX,
+    ModuleOwner,
+    forget_others,
+    owner_of,
+    reached_by,
+    write_archive,
+)
 from topologies.spark.spark_executor import packed
-from topologies.topology import Topology
 from windowing import AggregateBolt
 from windowing.aggregates import count
 from windowing.errors import ConfigError
@@ -212,7 +217,7 @@ def test_imports_are_found_wherever_python_finds_them(text: str) -> None:
         if isinstance(node, ast.ImportFrom) and not node.level
         for name in (node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names))
     ]
-    assert sorted(needed_modules._imports(text, "")) == sorted(wanted)
+    assert sorted(shipping._imports(text, "")) == sorted(wanted)
     assert len(wanted) > 6
 
 

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from tests.helpers.s3 import S3
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
+from topologies.checkpoints.state_tables import bolts, read
 from topologies.cli.app import app
-from topologies.state_tables.read_state import bolts, read
-from topologies.topology import Topology
+from topologies.graph.topology import Topology
 from windowing import AggregateBolt, StatefulWindowedBolt, TupleWindow, WindowedBolt, WindowJoin
 from windowing.aggregates import count
 from windowing.errors import CheckpointError, ConfigError

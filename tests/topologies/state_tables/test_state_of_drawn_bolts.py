@@ -21,14 +21,14 @@ from tests.helpers.drawn_bolts import BOLTS, GRIDS, Case, played
 from tests.helpers.examples import sampled
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING
 from topologies import RunOptions, run_local
-from topologies.engine.time.first_output import as_moment
-from topologies.state_tables.read_state import read
-from topologies.state_tables.stored_state import StoredState
-from topologies.topology import Topology
-from topologies.why_waiting.why import why
-from topologies.why_waiting.why_answer import WhyReason
+from topologies.checkpoints.blocking_inputs import WhyReason
+from topologies.checkpoints.state_tables import read
+from topologies.checkpoints.stored_tasks import StoredState
+from topologies.checkpoints.why import why
+from topologies.engine.event_times import as_moment
+from topologies.graph.topology import Topology
 from windowing.errors import ConfigError, TopologyError
-from windowing.time.timestamps import show
+from windowing.timestamps import show
 
 CASES = int(os.environ.get("WINDBOLT_STATES", "2"))
 """How many topologies of each kind are looked at."""

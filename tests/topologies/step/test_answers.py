@@ -24,9 +24,9 @@ from topologies.local import run_local
 from topologies.run.options import RunOptions
 from topologies.step import PASSTHROUGH, Aggregation, Event, FireResult, Out, Rule, TriggerCall
 from topologies.step.compile_step import step_topology
-from topologies.step.config import load_step
-from topologies.step.rules.headers import HeaderText
-from windowing.bolts.bolt_state import pack_state
+from topologies.step.config_files import load_step
+from topologies.step.rule_values import HeaderText
+from windowing.bolts.bolt import pack_state
 
 HUGE = 10**5_000  # Python does not write it
 

@@ -18,34 +18,47 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
-from topologies.io.dead_letters import Undeliverable, fit_to_limit, redirect_missing, size_of
-from topologies.io.formats.split import FileSplit
+from topologies.io.formats.event_files import FileSplit
+from topologies.io.kafka import Undeliverable, fit_to_limit, redirect_missing, size_of
 from topologies.io.messages import AvroMessages, AvroSchema, CsvMessages, JsonMessages, MessageFormat, XmlMessages
 from topologies.local import run_local
 from topologies.run.options import RunOptions
-from topologies.step.bolts.aggregating import AggregateMessages
-from topologies.step.bolts.calling import AskTime, AskTrigger, rules_of, trigger_of
-from topologies.step.bolts.envelopes import CloseEnvelopes, OpenEnvelopes
-from topologies.step.bolts.event_key import NoKey, key_of
-from topologies.step.bolts.failed_messages import DeadLetters, StopAtFailure
-from topologies.step.bolts.line_files import LinesFormat
-from topologies.step.bolts.read_bolt import ReadMessages
-from topologies.step.bolts.sending import Sender, Way
-from topologies.step.bolts.step_columns import FAILED, KEY, MESSAGE, OUTPUT, header_texts
+from topologies.step.aggregating import (
+    AggregateMessages,
+    AskTime,
+    AskTrigger,
+    DeadLetters,
+    Sender,
+    StopAtFailure,
+    Way,
+    rules_of,
+    trigger_of,
+)
 from topologies.step.compile_step import step_topology
-from topologies.step.config import StepConfigError, load_step
-from topologies.step.config.key_section import DslKey, HashKey, HeadersKey, MessageKey
-from topologies.step.config.step_values import FilePath
+from topologies.step.config import DslKey, FilePath, HashKey, HeadersKey, MessageKey
+from topologies.step.config_files import StepConfigError, load_step
 from topologies.step.describe_step import step_text
-from topologies.step.rules import Rule, RuleError, load_rule
-from windowing.bolts.component import TaskContext
-from windowing.bolts.plain_bolts import BatchBolt
-from windowing.data.returned_rows import tables
-from windowing.data.schema import parse_schema
-from windowing.data.tuples import Tuple
+from topologies.step.read_bolt import (
+    FAILED,
+    KEY,
+    MESSAGE,
+    OUTPUT,
+    CloseEnvelopes,
+    LinesFormat,
+    NoKey,
+    OpenEnvelopes,
+    ReadMessages,
+    header_texts,
+    key_of,
+)
+from topologies.step.rule_values import RuleError
+from topologies.step.rules import Rule, load_rule
+from windowing.bolts.bolt import BatchBolt, TaskContext
+from windowing.daytimes import DayTime, DayTimePattern
 from windowing.errors import BoltError, DataError
+from windowing.events import Tuple
+from windowing.schema import parse_schema, tables
 from windowing.settings.triggers import DailyByRule, FiredBy, KeyTrigger, RuleTrigger, TriggerCall
-from windowing.time.daytimes import DayTime, DayTimePattern
 
 LINE = pa.schema([("line", pa.binary())])
 

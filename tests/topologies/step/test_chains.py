@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from topologies.checkpoints.topology_fit.fingerprint import differences, fingerprint
+from topologies.checkpoints.topology_fit import differences, fingerprint
+from topologies.graph.topology import Topology
 from topologies.io.kafka import KafkaSink
 from topologies.local import run_local
 from topologies.run.options import RunOptions
 from topologies.step.compile_step import named_by, step_topology
-from topologies.step.config import Step, StepConfigError, load_step
-from topologies.step.config.connecting import Destination
+from topologies.step.config import Destination
+from topologies.step.config_files import Step, StepConfigError, load_step
 from topologies.step.describe_step import as_mermaid, step_text, summary, to_json
-from topologies.topology import Topology
 from windowing.errors import BoltError
 
 pytestmark = pytest.mark.feature("UH-32")
@@ -275,7 +275,7 @@ MISTAKES: dict[str, tuple[str, Any, str, str]] = {
 def test_what_is_wrong_with_a_further_step_is_told_with_its_place(
     tmp_path: Path, place: str, value: Any, path: str, text: str
 ) -> None:
-    from topologies.step.checking import step_problems
+    from topologies.step.compile_step import step_problems
 
     chain = _put(place, value)
     if value == "jsn":
@@ -288,7 +288,7 @@ def test_what_is_wrong_with_a_further_step_is_told_with_its_place(
 
 
 def test_the_mistakes_of_all_steps_are_told_at_once(tmp_path: Path) -> None:
-    from topologies.step.checking import step_problems
+    from topologies.step.compile_step import step_problems
 
     chain = _put("destination/trigger/timeout", -1)
     chain["destination"]["dsl"]["path"] = "nowhere.py"

@@ -12,14 +12,24 @@ import pytest
 import yaml
 
 from tests.helpers.places import CORPUS
-from topologies.step.config import StepConfig, StepConfigError, load_step
-from topologies.step.config.connecting import Destination, FilesConnection, KafkaConnection, KafkaSource
-from topologies.step.config.formats import AvroSection, CsvSection
-from topologies.step.config.key_section import DslKey, HashKey, HeadersKey
-from topologies.step.config.trigger_section import CountTriggerSection, DslTriggerSection, TimeTriggerSection
-from topologies.step.missing import check_complete, missing, snippet
+from topologies.step.compile_step import check_complete, missing, snippet
+from topologies.step.config import (
+    AvroSection,
+    CountTriggerSection,
+    CsvSection,
+    Destination,
+    DslKey,
+    DslTriggerSection,
+    FilesConnection,
+    HashKey,
+    HeadersKey,
+    KafkaConnection,
+    KafkaSource,
+    TimeTriggerSection,
+)
+from topologies.step.config_files import StepConfig, StepConfigError, load_step
+from windowing.durations import Duration, millis, seconds
 from windowing.errors import ConfigError
-from windowing.time.durations import Duration, millis, seconds
 
 SEED = CORPUS / "aggregation.conf"
 

@@ -9,16 +9,15 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from manager.storage.batch_keys import batch_key
 from manager.storage.checkpoint import FileCheckpoint
+from manager.storage.manifest import batch_key
 from topologies.cli.app import app
-from topologies.engine.batch.executor import InProcess
-from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
+from topologies.engine.source_splits import file_splits
 from topologies.io.file_spout import FileSpout
-from topologies.sources.splits import file_splits
 from topologies.step.compile_step import step_topology
-from topologies.step.config import load_step
+from topologies.step.config_files import load_step
 
 RULES = """
 def trigger(event, call):

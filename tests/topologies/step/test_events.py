@@ -10,15 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from manager.keyed.held import Held
-from manager.keyed.sorted_events import SortedEvents
-from manager.keyed.tuple_windows import GatheredEvents
+from manager.keyed.assigned_windows import GatheredEvents
+from manager.keyed.retained_events import Held, SortedEvents
 from topologies.io.messages import JsonMessages, Unreadable
-from topologies.step.bolts.rule_events import WindowEvents, read_messages
-from topologies.step.bolts.step_columns import ASKED, MESSAGE
-from topologies.step.rules import Event
-from topologies.testing.made_windows import make_window
-from windowing.data.schema import parse_schema
+from topologies.step.read_bolt import ASKED, MESSAGE, WindowEvents, read_messages
+from topologies.step.rule_values import Event
+from topologies.testing.bolt_run import make_window
+from windowing.schema import parse_schema
 from windowing.window import TupleWindow
 
 MESSAGE_READ = "topic string, key binary, value binary, headers array<struct<key: string, value: binary>>"

@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from topologies.step.config.formats import AvroSchemaPlace
-from topologies.step.config.step_values import Given, Place
-from topologies.step.finding import find, read_variables
-from topologies.step.formatting import schema_of
+from topologies.step.compile_step import find, read_variables, schema_of
+from topologies.step.config import AvroSchemaPlace, Given, Place
 from topologies.step.rules import NamedRule, load_rule
 from windowing.errors import ConfigError
 

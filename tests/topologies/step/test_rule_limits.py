@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.places import ROOT
-from topologies.engine.failures.limit import TooLong, call
+from topologies.engine.failures import TooLong, call
 from topologies.step import Aggregation, Event, NamedRule, Rule, RuleError, load_rule
 
 Write = Callable[..., Rule]
@@ -188,7 +188,7 @@ def test_nothing_is_ever_raised_outside_of_a_call() -> None:
 def test_a_forked_process_has_a_watchdog_of_its_own() -> None:
     code = """
 import os, sys
-from topologies.engine.failures.limit import TooLong, call
+from topologies.engine.failures import TooLong, call
 def loop():
     while True: pass
 def ended():
@@ -219,7 +219,7 @@ def test_no_thread_is_started_before_the_first_call() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_process_ends_though_its_watchdog_watches() -> None:
-    code = "from topologies.engine.failures.limit import call; print(call(len, ('abc',), 5))"
+    code = "from topologies.engine.failures import call; print(call(len, ('abc',), 5))"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=300, check=True
     )
@@ -230,7 +230,7 @@ def test_functions_can_be_traced_once_a_rule_was_ended() -> None:
     """CPython 3.11 begins no traced function while it believes that an exception is on its way to a thread."""
     code = """
 import sys
-from topologies.engine.failures.limit import TooLong, call
+from topologies.engine.failures import TooLong, call
 def loop():
     while True: pass
 def quick(): return len(lines)

@@ -27,9 +27,9 @@ from topologies.step import (
     TriggerCall,
     load_rule,
 )
-from topologies.step.rules import as_key, as_outputs, as_time
+from topologies.step.rule_values import as_key, as_outputs, as_time
 from windowing import ConfigError
-from windowing.time.daytimes import DayTime, DayTimePattern
+from windowing.daytimes import DayTime, DayTimePattern
 
 Write = Callable[..., Rule]
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.own_policies.eviction_walk import AskedEviction
+from manager.policy_walks import AskedEviction
 from tests.helpers.examples import examples, sampled
 from tests.topologies.engine.test_own_policies import DrawnTrigger, OnFlush, evictions, triggers
 from tests.topologies.engine.test_own_policies import inputs as drawn_inputs

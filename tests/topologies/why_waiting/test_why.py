@@ -18,17 +18,17 @@ from typer.testing import CliRunner
 from policies import Action, EvictionContext, EvictionPolicy, QueuedEvent, TriggerContext, TriggerPolicy
 from tests.helpers.places import ROOT
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
+from topologies.checkpoints.blocking_inputs import WhyAnswer, WhyReason
+from topologies.checkpoints.why import why
 from topologies.cli.app import app
-from topologies.why_waiting.why import why
-from topologies.why_waiting.why_answer import WhyAnswer, WhyReason
 from windbolt import state
 from windowing import AggregateBolt, TupleWindow, WindowedBolt, WindowJoin
 from windowing.aggregates import count
+from windowing.durations import Count, hours
 from windowing.errors import CheckpointError, ConfigError
 from windowing.settings.kinds import Session
 from windowing.settings.panes import Panes
 from windowing.settings.triggers import CountTrigger, FireResult, RuleTrigger
-from windowing.time.durations import Count, hours
 
 NOON = 1_714_564_800_000_000  # 2024-05-01T12:00:00Z
 MINUTE = 60_000_000
@@ -740,7 +740,7 @@ def test_where_there_is_no_checkpoint(tmp_path: Path) -> None:
 
 def test_spark_is_not_needed(tmp_path: Path) -> None:
     checkpoint = ran(SITUATIONS["the watermark is behind"], tmp_path)
-    program = "import sys; from topologies.why_waiting.why import why; why(sys.argv[1], 'revenue'); "
+    program = "import sys; from topologies.checkpoints.why import why; why(sys.argv[1], 'revenue'); "
     program += "assert 'pyspark' not in sys.modules"
     command = [sys.executable, "-c", program, checkpoint]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -34,10 +34,9 @@ from windowing import (
 )
 from windowing.aggregates.accumulators import DenseAccumulator, Folded
 from windowing.aggregates.declared import Cells
-from windowing.aggregates.groups import Groups
-from windowing.aggregates.key_numbers import Keys
-from windowing.aggregates.sketches import Digest
-from windowing.bolts.ready.bound_aggregates import BoundAggregates
+from windowing.aggregates.groups import Groups, Keys
+from windowing.aggregates.statistics import Digest
+from windowing.bolts.aggregate_bolt import BoundAggregates
 from windowing.settings.kinds import Session
 
 EXAMPLES = 80
@@ -651,7 +650,7 @@ def test_quantiles_lie_between_0_and_1(wrong: Any) -> None:
 
 
 def test_without_the_package_of_sketches_build_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("windowing.aggregates.sketches.find_spec", lambda name: None)
+    monkeypatch.setattr("windowing.aggregates.statistics.find_spec", lambda name: None)
     builder = TopologyBuilder("t")
     builder.set_spout("in", spouts.memory("v double"))
     builder.set_bolt("b", AggregateBolt(m=aggregates.median("v")).with_tumbling_window(Count(2))).global_grouping("in")

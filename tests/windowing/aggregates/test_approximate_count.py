@@ -29,8 +29,8 @@ from tests.windowing.aggregates.test_aggregates import (
 )
 from windowing import ConfigError, aggregates
 from windowing.aggregates.accumulators import Folded
+from windowing.aggregates.distinct import Registers, estimates
 from windowing.aggregates.groups import Groups
-from windowing.aggregates.registers import Registers, estimates
 
 BITS = 10
 ERROR = 1.04 / 2 ** (BITS / 2)

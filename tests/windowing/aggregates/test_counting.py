@@ -39,8 +39,8 @@ from tests.windowing.aggregates.test_aggregates import (
 from tests.windowing.aggregates.test_picked import RANKED, rank
 from windowing import ConfigError, aggregates
 from windowing.aggregates.accumulators import DenseAccumulator, Folded
-from windowing.aggregates.buckets import Buckets
 from windowing.aggregates.groups import Groups
+from windowing.aggregates.statistics import Buckets
 
 # ------------------------------------------------------------------------------------------------------------ the mode
 

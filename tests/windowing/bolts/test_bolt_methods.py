@@ -23,11 +23,10 @@ from windowing import (
     presets,
     seconds,
 )
+from windowing.durations import Duration, Shift
 from windowing.settings import SOURCE_ONLY, WindowSettings
-from windowing.settings.bounds import Bounds
-from windowing.settings.rules import LateBy
+from windowing.settings.rules import Bounds, LateBy
 from windowing.settings.triggers import CountTrigger, RuleTrigger
-from windowing.time.durations import Duration, Shift
 
 ANYTHING: Any = "anything"
 NUMBER: Any = 5

@@ -21,8 +21,8 @@ from windowing import (
     WindowJoin,
 )
 from windowing.aggregates import count, sum
-from windowing.bolts.component import Component
-from windowing.data.schema import parse_schema
+from windowing.bolts.bolt import Component
+from windowing.schema import parse_schema
 
 ONE = {"in": "id string, price double, tags array<string>, others array<long>, at long"}
 TWO = {"left": "k string, l long, m array<long>", "right": "k long, l string, m array<long>"}

@@ -22,10 +22,9 @@ from tests.helpers.examples import examples
 from windowing import AggregateBolt, SchemaError, WindowJoin, aggregates
 from windowing.aggregates.accumulators import Folded
 from windowing.aggregates.groups import Groups
-from windowing.data.conversion import REFUSED, converted, of_values
-from windowing.data.returned_rows import conform, tables
-from windowing.data.schema import parse_schema
+from windowing.conversion import REFUSED, converted, of_values
 from windowing.errors import ConfigError
+from windowing.schema import conform, parse_schema, tables
 
 # ------------------------------------------------------------------------------------------------------- the oracle
 

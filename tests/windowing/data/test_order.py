@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from windowing.data.order import hash_order, order_within, pair_order, stable_order
+from windowing.columns import hash_order, order_within, pair_order, stable_order
 
 SPANS = [1, 2, 1 << 15, (1 << 16) - 1, 1 << 16, (1 << 16) + 1, (1 << 32) - 1, 1 << 32, 1 << 40, (1 << 63) - 1]
 

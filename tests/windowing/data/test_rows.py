@@ -13,8 +13,7 @@ import pyarrow as pa
 import pytest
 
 from windowing import Emit, SchemaError
-from windowing.data.returned_rows import conform, tables
-from windowing.data.schema import parse_schema
+from windowing.schema import conform, parse_schema, tables
 
 OUTPUTS = {"default": parse_schema("user string, n long"), "alerts": parse_schema("text string")}
 Row = namedtuple("Row", ["who", "many"])

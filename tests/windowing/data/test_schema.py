@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windowing import ConfigError
-from windowing.data.schema import TIMESTAMP, format_schema, parse_schema
+from windowing.schema import TIMESTAMP, format_schema, parse_schema
 
 
 def test_every_type_by_its_names() -> None:

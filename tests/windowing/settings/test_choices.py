@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import pytest
 
 from windowing import Arrival, Panes, WindowedBolt, presets
-from windowing.bolts.configured_bolt import Unset
+from windowing.bolts.bolt import Unset
 from windowing.settings.rules import LateAction, Partition
 
 FEWER = {

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
-from topologies.topology import Topology
+from topologies.graph.topology import Topology
 from windowing import (
     Bolt,
     Bounds,
@@ -22,13 +22,13 @@ from windowing import (
     presets,
     seconds,
 )
+from windowing.durations import parse_duration
 from windowing.settings import WindowSettings
 from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog
 from windowing.settings.panes import Panes
 from windowing.settings.presets import RULES, Preset
 from windowing.settings.rules import Arrival, LateAction, LateBy, OutputTimeName
 from windowing.settings.triggers import CountTrigger
-from windowing.time.durations import parse_duration
 
 NUMBER: Any = 5
 EVENTS = "id string, ts long"

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
 from windowing import ConfigError
-from windowing.time.daytimes import DayTime, DayTimePattern, next_of
-from windowing.time.timestamps import EARLIEST, LATEST, from_datetime, to_datetime
-from windowing.time.zones import zone_of
+from windowing.daytimes import DayTime, DayTimePattern, next_of
+from windowing.timestamps import EARLIEST, LATEST, from_datetime, to_datetime, zone_of
 
 MINUTE, HOUR, DAY = 60_000_000, 3_600_000_000, 86_400_000_000
 

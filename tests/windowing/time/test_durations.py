@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import windowing
 from windowing import ConfigError, Count, Duration, days, hours, micros, millis, minutes, parse_duration, seconds
-from windowing.time.durations import as_duration, as_extent
+from windowing.durations import as_duration, as_extent
 
 NUMPY: Any = np.int64(2)
 

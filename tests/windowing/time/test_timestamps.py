@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windowing.time.timestamps import (
+from windowing.timestamps import (
     EARLIEST,
     FOREVER,
     LATEST,

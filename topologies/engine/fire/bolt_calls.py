@@ -1,46 +1,299 @@
-"""Calls a bolt for what is due in one task, and routes what it emits."""
+"""Calls a bolt for what is due in one task, within its limits, and routes what it emits."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
 
+from manager.keyed.fired_windows import PaneStates
 from manager.keyed.key_states import Forgotten
-from manager.storage.segments.ref import Ref
-from manager.storage.segments.segments import SegmentStore, SegmentWriter
-from manager.storage.task_state import BoltTaskState, is_over
-from topologies.engine.failures.user_code import bolt_failure, failed
-from topologies.engine.failures.whereabouts import worker_position
-from topologies.engine.fire.call_limits import CallLimits
-from topologies.engine.fire.emissions import Emissions, place, places
-from topologies.engine.fire.noting import FiredWindows
-from topologies.engine.fire.retracting import Retractions
+from manager.storage.manifest import BoltTaskState, is_over
+from manager.storage.segments import Ref, SegmentStore, SegmentWriter
+from topologies.engine.batch import Context
+from topologies.engine.failures import TooLong, bolt_failure, call, failed, line_of, worker_position
 from topologies.engine.fire.task_windows import Firing, StillOpen, SummedWindows, TaskSnapshot
-from topologies.engine.ingest.router import Router
-from topologies.engine.ledger.trace import joined_rows
-from topologies.engine.rows.routed_rows import Rows
-from topologies.engine.work.bolt_work import BoltWork, memory_of_process
-from topologies.engine.work.items import FireItem
-from topologies.graph.nodes.windowed import WindowedNode
-from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt, numbered_rows
-from windowing.bolts.bolt_state import pack_state
-from windowing.bolts.component import TaskContext
-from windowing.bolts.windowed_bolt import StatefulWindowedBolt, WindowedBolt
-from windowing.data.returned_rows import DEFAULT_STREAM, emissions
-from windowing.errors import BoltError
-from windowing.window import ColumnReads, TupleWindow, held_bytes
-from windowing.window_batch import WindowBatch
+from topologies.engine.ingest import Router
+from topologies.engine.ledger import Ledger, TraceContexts, carries_contexts, joined_rows, window_row
+from topologies.engine.work import BoltWork, FireItem, Rows, memory_of_process
+from topologies.graph.graph import RETRACTED, WindowedNode
+from windowing.bolts.bolt import TaskContext, pack_state
+from windowing.bolts.windowed_bolt import BatchWindowedBolt, StatefulWindowedBolt, WindowedBolt, numbered_rows
+from windowing.errors import BoltError, SchemaError
+from windowing.schema import DEFAULT_STREAM, Loose, emissions, from_rows
+from windowing.settings.panes import RETRACT
+from windowing.timestamps import show, show_end
+from windowing.window import ColumnReads, Ident, TupleWindow, WindowBatch, held_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+# The rows that a bolt emits in one task and batch, combined by stream.
+
+
+@dataclass(frozen=True, slots=True)
+class _Emitted:
+    """Rows of one window, or of several."""
+
+    rows: pa.Table | Loose
+    times: int | NDArray[np.int64]
+    """Of all rows, or of each."""
+    window: TupleWindow
+    """The window, or the first."""
+
+
+class Emissions:
+    """The rows that the windows of a task emit, in order. Consecutive rows of one stream are combined."""
+
+    def __init__(self, node: WindowedNode) -> None:
+        self.node = node
+        self._by_stream: list[tuple[str, list[_Emitted]]] = []
+
+    def add(self, emitted: Iterable[tuple[str, pa.Table | Loose]], window: TupleWindow) -> None:
+        """Add what a window emitted."""
+        for stream, rows in emitted:
+            self._add(stream, _Emitted(rows, self.node.output_time(window), window))
+
+    def add_all(self, stream: str, table: pa.Table, index: NDArray[np.int64], windows: Sequence[TupleWindow]) -> None:
+        """Add what several windows emitted; ``index``: of which of them each row is."""
+        times = np.array([self.node.output_time(window) for window in windows], np.int64)[index]
+        self._add(stream, _Emitted(table, times, windows[0]))
+
+    def _add(self, stream: str, emitted: _Emitted) -> None:
+        if not self._by_stream or self._by_stream[-1][0] != stream:
+            self._by_stream.append((stream, []))
+        self._by_stream[-1][1].append(emitted)
+
+    def tables(self, batch: int) -> Iterator[tuple[str, pa.Table, NDArray[np.int64]]]:
+        """Yield (stream, rows, times in microseconds) in order of emission."""
+        for stream, emitted in self._by_stream:
+            yield stream, self._joined(self.node.outputs[stream], emitted, batch), _times(emitted)
+
+    def _joined(self, schema: pa.Schema, emitted: list[_Emitted], batch: int) -> pa.Table:
+        """The rows as one table. Consecutive loose rows are converted together, which is much cheaper."""
+        tables: list[pa.Table] = []
+        for loose, group in groupby(emitted, key=lambda emission: isinstance(emission.rows, list)):
+            members = list(group)
+            if not loose:
+                tables.extend(each.rows for each in members)
+                continue
+            try:
+                tables.append(from_rows([row for each in members for row in each.rows], schema))
+            except SchemaError:
+                for each in members:  # again, one by one, to find the window that failed
+                    with bolt_failure(self.node.name, batch, place(each.window), task=each.window.task):
+                        from_rows(each.rows, schema)
+                raise
+        return pa.concat_tables(tables)
+
+
+def _times(emitted: Sequence[_Emitted]) -> NDArray[np.int64]:
+    """The time of each row."""
+    if all(isinstance(each.times, int) for each in emitted):
+        times = np.array([each.times for each in emitted], np.int64)
+        return np.repeat(times, [len(each.rows) for each in emitted])
+    return np.concatenate([np.broadcast_to(each.times, len(each.rows)) for each in emitted])
+
+
+def places(windows: Sequence[TupleWindow]) -> str:
+    """The task and the windows at which a bolt failed that was called for all of them."""
+    if len(windows) == 1:
+        return place(windows[0])
+    task, last = windows[0].task, max(window.end_timestamp for window in windows)
+    starts = [window.start_timestamp for window in windows if window.start_timestamp is not None]
+    return (
+        f"in task {task} on {len(windows)} windows {f'from {show(min(starts))} ' if starts else ''}to {show_end(last)}"
+    )
+
+
+def place(window: TupleWindow) -> str:
+    """The task and the window at which a bolt failed, for error messages."""
+    count = f"{len(window)} event{'s' if len(window) != 1 else ''}"
+    if window.start_timestamp is None:
+        return f"in task {window.task} on the window of {count} at {show_end(window.end_timestamp)}"
+    span = f"from {show(window.start_timestamp)} to {show_end(window.end_timestamp)}"
+    return f"in task {window.task} on the window {span} of {count}"
+
+
+# The limits of a bolt: bytes of a window, and the time of a call.
+
+
+class CallLimits:
+    """Those of one bolt, in one task and batch."""
+
+    def __init__(self, node: WindowedNode, task: int, batch: int) -> None:
+        settings = node.bolt.settings
+        self._node, self._task, self._batch = node, task, batch
+        self._bytes, self._time = settings.window_bytes, settings.call_time
+
+    @classmethod
+    def of(cls, node: WindowedNode, task: int, batch: int) -> Self | None:
+        """None of a bolt without limits."""
+        settings = node.bolt.settings
+        return None if settings.window_bytes is None and settings.call_time is None else cls(node, task, batch)
+
+    def check(self, window: TupleWindow) -> None:
+        """Raise BoltError for a window with more bytes than it may have."""
+        if self._bytes is not None and (size := window.table.nbytes) > self._bytes:
+            raise self._error(
+                f"was to be called with {size:,} bytes {place(window)}",
+                f"with_limits(window_bytes={self._bytes}) allows no more",
+                "shorten the window, give it a key, name the columns that it needs (reads), or raise the limit",
+            )
+
+    def within(self, function: Callable[..., Any], arguments: tuple[Any, ...], where: Callable[[], str]) -> Any:
+        """Call a function, and return its result. Raises BoltError where it takes longer than a call may; ``where``
+        gives the task and the window."""
+        if self._time is None:
+            return function(*arguments)
+        try:
+            return call(function, arguments, self._time.micros / 1_000_000)
+        except TooLong as error:
+            raise self._error(
+                f"took more than {self._time} {where()}",
+                f"with_limits(call_time='{self._time}') allows no more; it was{line_of(error) or ' in a library'}",
+                "make it faster, or raise the limit",
+            ) from error
+
+    def _error(self, what: str, why: str, do: str) -> BoltError:
+        name, batch = self._node.name, self._batch
+        return BoltError(
+            f"bolt {name!r} {what}, in batch {batch}",
+            why=why,
+            do=f"{do}: batch {batch} was not committed, and runs again",
+            bolt=name,
+            task=self._task,
+        )
+
+
+# What is recorded of each window that fires, for those who watch the run.
+
+
+class FiredWindows:
+    """Records the windows that fire in one task and batch."""
+
+    def __init__(self, node: WindowedNode, context: Context, ledger: Ledger) -> None:
+        self._node, self._batch, self._ledger, self._traced = node, context.batch, ledger, context.traced
+        self._ends: list[int] | None = [] if context.notes_window_ends else None
+        sampled = context.samples_traces and carries_contexts(node.schema)
+        self._contexts = TraceContexts() if sampled else None
+        self.wanted = context.notes_window_ends or context.traced or sampled
+        """Whether anything is to be recorded."""
+
+    def note(self, window: TupleWindow) -> None:
+        """Record a window."""
+        if self._ends is not None:
+            self._ends.append(window.end_timestamp)
+        if self._contexts is not None:
+            self._contexts.look_at(window)
+        if self._traced:
+            self._ledger.trace("windows", window_row(self._node, self._batch, window))
+
+    def hand_over(self) -> None:
+        """Hand the records to the ledger."""
+        if self._ends:
+            self._ledger.note_window_ends(self._node, self._ends)
+        if self._contexts is not None:
+            self._ledger.note_trace_contexts(self._node, self._contexts.of_ends)
+
+
+# Retractions: a window that fires again emits the rows of its last firing once more, marked as retracted.
+
+
+Span = tuple[int, int]
+"""Start and end of a window."""
+
+
+class Retractions:
+    """Remembers the rows that each open window of a task last emitted."""
+
+    def __init__(self, node: WindowedNode, shown: Mapping[str, Ref], store: SegmentStore) -> None:
+        """``shown`` are the rows of earlier batches, by output stream, as ``save`` wrote them."""
+        self.schemas = node.bolt.output_schemas()
+        self._merging = [assigner.merges for assigner in node.assigners]
+        self._shown = defaultdict[tuple[int, int], dict[Span, dict[str, pa.Table]]](dict)
+        """By kind and key, and by window: the rows that it emitted when it last fired, by output stream."""
+        for stream, ref in shown.items():
+            self._load(stream, store.read(ref))
+
+    def rows(
+        self, window: TupleWindow, emitted: Iterable[tuple[str, pa.Table | Loose]]
+    ) -> Iterator[tuple[str, pa.Table]]:
+        """Yield (stream, rows) of a firing: first the retracted rows, then the new rows of the window."""
+        assert window.ident is not None
+        kind, key, start, end = window.ident
+        known = self._shown[kind, key]
+        for superseded in self._superseded(kind, known, start, end):
+            for stream, table in known.pop(superseded).items():
+                yield stream, _marked(table, retract=True)
+        emitted_now: dict[str, list[pa.Table]] = {}
+        for stream, emission in emitted:
+            table = from_rows(emission, self.schemas[stream]) if isinstance(emission, list) else emission
+            emitted_now.setdefault(stream, []).append(table)
+            yield stream, _marked(table, retract=False)
+        if window.pane is not None and not window.pane.last and emitted_now:
+            known[start, end] = {stream: pa.concat_tables(parts) for stream, parts in emitted_now.items()}
+
+    def keep(self, windows: PaneStates) -> None:
+        """Forget the rows of all but these windows, which are open after an evaluation.
+
+        That is done before another window can come near one that has closed. Until then each window that has fired is
+        an open one of its key, a part of one, or has been cut into several.
+        """
+        before, self._shown = self._shown, defaultdict(dict)
+        keys = np.array(list({key for _, key in before}), np.int64)
+        columns = np.stack([windows.kind, windows.key, windows.start, windows.end], axis=1)
+        for kind, key, start, end in columns[np.isin(windows.key, keys)].tolist():
+            if (kind, key) in before:
+                known = before[kind, key]
+                for span in self._superseded(kind, known, start, end):
+                    self._shown[kind, key][span] = known[span]
+
+    def save(self, writer: SegmentWriter) -> dict[str, Ref]:
+        """Write the rows; return their references by output stream."""
+        parts: dict[str, list[pa.Table]] = {}
+        for (kind, key), windows in self._shown.items():
+            for (start, end), rows in windows.items():
+                for stream, table in rows.items():
+                    parts.setdefault(stream, []).append(_with_ident(table, (kind, key, start, end)))
+        return {stream: writer.add(pa.concat_tables(tables)) for stream, tables in parts.items()}
+
+    def _superseded(self, kind: int, known: Mapping[Span, object], start: int, end: int) -> list[Span]:
+        """Which of the windows of a key this one now is, holds, or is a part of."""
+        if not self._merging[kind]:
+            return [(start, end)] if (start, end) in known else []
+        return [span for span in known if span[0] < end and start < span[1]]  # those of a key do not overlap otherwise
+
+    def _load(self, stream: str, table: pa.Table) -> None:
+        idents = np.stack([table.column(name).to_numpy() for name in RETRACTED], axis=1)
+        rows = table.drop_columns(list(RETRACTED))
+        steps = np.flatnonzero((idents[1:] != idents[:-1]).any(axis=1)) + 1
+        for low, high in pairwise([0, *steps.tolist(), table.num_rows]):
+            if low < high:
+                kind, key, start, end = idents[low].tolist()
+                self._shown[kind, key].setdefault((start, end), {})[stream] = rows.slice(low, high - low)
+
+
+def _marked(table: pa.Table, *, retract: bool) -> pa.Table:
+    return table.append_column(RETRACT, pa.array(np.full(table.num_rows, retract)))
+
+
+def _with_ident(table: pa.Table, ident: Ident) -> pa.Table:
+    for name, value in zip(RETRACTED, ident, strict=True):
+        table = table.append_column(name, pa.array(np.full(table.num_rows, value, np.int64)))
+    return table
+
+
+# Calls a bolt for what is due in one task, and routes what it emits.
 
 
 _EVENTS_AT_ONCE, _WINDOWS_AT_ONCE = 1 << 20, 1 << 16

@@ -1,24 +1,190 @@
-"""What every family of windows offers the task that fires it (decision 42)."""
+"""The task of a windowed bolt, whatever its windows: events are admitted and retained until no window needs them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from manager.keyed.key_states import Forgotten
-from manager.keyed.pane_states import PaneStates
-from manager.slices.slicing import Slicing
-from manager.storage.segments.ref import Ref
-from manager.storage.segments.segments import SegmentWriter
-from manager.storage.task_state import WindowsState
-from topologies.engine.admission.deciding import AdmissionContext
-from topologies.engine.fire.admitting import Admitted
+import numpy as np
+import pyarrow as pa
+
+from manager.keyed.fired_windows import PaneStates
+from manager.keyed.key_states import Forgotten, KeyStates
+from manager.keyed.retained_events import (
+    EDGE_COLUMN,
+    END_COLUMN,
+    GAP_COLUMN,
+    GONE,
+    KEY_COLUMN,
+    LAST,
+    SEEN,
+    Held,
+    flag,
+    is_needed,
+    live_rows,
+    needed_rows,
+    read_held,
+    write_held,
+)
+from manager.slices import Slicing
+from manager.storage.manifest import AssignedState, TaskState, TriggeredState, WindowsState
+from manager.storage.segments import STREAM_COLUMN, TIME_COLUMN, Ref, SegmentStore, SegmentWriter
+from policies.admission import accepted, timely
+from policies.watermarks import NONE
+from topologies.engine.admission import AdmissionContext, Decisions, Incoming, Marks, decide, joins_windows, record
+from topologies.engine.batch import Context
+from topologies.engine.ingest import Router
+from topologies.engine.repeats import Repeats
+from topologies.engine.work import CompactItem, FireItem, Rows
+from topologies.graph.graph import DECISION_COLUMN, END_EDGE_COLUMN, READ, SEQ_COLUMN, WindowedNode
+from topologies.graph.groupings import KeyCodes, key_rows
+from windowing.events import count_by_stream
 from windowing.window import TupleWindow
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
+
+
+# Compacting: adjacent segments of a task are written as one.
+
+
+def compacted(item: CompactItem, context: Context, write: Callable[[SegmentWriter], Ref]) -> Ref:
+    """Write what the segments held as a segment of its own, which has been compacted once more than any of them."""
+    with context.store.writer(context.key) as writer:
+        ref = write(writer)
+    return replace(ref, level=1 + max(source.level for source in item.refs))
+
+
+# Admission in a bolt's task: events that arrived, with the watermark before each, become live events.
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """The admitted events of a batch, in order of arrival."""
+
+    events: Held
+    end_edges: NDArray[np.bool_] | None = None
+    """Which of them are end edges, to be matched with their starts; None where there are no edges."""
+    evaluate_before: tuple[tuple[int, int], ...] = ()
+    """(index, limit): before the event at this index is added, windows that end up to the limit (microseconds) must be
+    evaluated."""
+
+
+def admit(item: FireItem, node: WindowedNode, router: Router, admission_context: AdmissionContext) -> Admitted | None:
+    """Admit the events that arrived for a task; the others are turned away as the rules say. None where none is
+    admitted."""
+    if item.admit.sections is None:
+        return None
+    rows = _read(item, router)
+    events = _incoming(item, node, router, admission_context, rows)
+    if node.bolt.settings.message_id_field is not None:
+        admission_context = replace(
+            admission_context, repeats=Repeats(node, item, router.context.store, admission_context.live)
+        )
+    decisions = decide(node, events, admission_context)
+    record(node, events, decisions, router.ledger, router.emit)
+    chosen = np.flatnonzero(accepted(decisions.codes))
+    return _admitted(item, node, events, decisions, chosen) if len(chosen) else None
+
+
+def _read(item: FireItem, router: Router) -> Rows:
+    """All events that arrived for the task, with their columns; positions count the events of the batch."""
+    tables, numbers = [], []
+    for ref, first in item.admit.sections or ():
+        table = router.context.store.read(ref)
+        tables.append(table)
+        numbers.append(table.column(SEQ_COLUMN).to_numpy() + first)
+    table = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+    return Rows(table.combine_chunks(), None, np.concatenate(numbers), router.context.clock)
+
+
+def _incoming(
+    item: FireItem, node: WindowedNode, router: Router, admission_context: AdmissionContext, rows: Rows
+) -> Incoming:
+    times, codes = _column(rows, TIME_COLUMN), _column(rows, DECISION_COLUMN)
+    keys, streams = _column(rows, KEY_COLUMN), _column(rows, STREAM_COLUMN)
+    arriving = Held(times=times, payload=rows.table, streams=streams, keys=keys)
+    if admission_context.key_marks is None:
+        marks = _marks(item, router, rows)
+        if admission_context.codes is not None and _decided_by_key(item, node, admission_context, times, marks):
+            keys = admission_context.codes(arriving)
+    else:
+        assert admission_context.codes is not None
+        keys = admission_context.codes(arriving)
+        values = key_rows(rows.table, streams, node.keys)
+        marks = admission_context.key_marks(keys, times, timely(codes), values)
+    if any(node.clocked):  # at the end of a run windows fire early; with a shorter timeout they may be overdue
+        times = np.clip(times, NONE if item.frontiers.previous is None else item.frontiers.previous, item.end.clock)
+    return Incoming(
+        rows, streams, times, codes, marks,
+        closed_until=item.admit.closed_until,
+        keys=keys,
+        ends=_column(rows, END_COLUMN),
+        end_edges=_column(rows, END_EDGE_COLUMN),
+        gaps=_column(rows, GAP_COLUMN),
+    )  # fmt: skip
+
+
+def _decided_by_key(
+    item: FireItem, node: WindowedNode, admission_context: AdmissionContext, times: NDArray[np.int64], marks: Marks
+) -> bool:
+    """Whether it may depend on the events that a task has of a key which of these are admitted."""
+    if admission_context.shut is not None or node.bolt.settings.message_id_field is not None:
+        return True
+    by_timeout = node.session is not None and item.admit.closed_until > NONE
+    if not node.event_time or not (joins_windows(node) or by_timeout):
+        return False
+    closed_until = max(int(node.closes_until(marks.bolt).max(initial=NONE)), item.admit.closed_until)
+    return bool((times <= closed_until).any())
+
+
+def _marks(item: FireItem, router: Router, rows: Rows) -> Marks:
+    """The watermarks that the driver has computed: one before each event, or one for all."""
+    if item.admit.marks is None:
+        before = np.full(len(rows.positions), item.admit.watermark, np.int64)
+        return Marks(before, before)
+    table = router.context.store.read(item.admit.marks)
+    return Marks(**{name: table.column(name).to_numpy()[rows.positions] for name in table.column_names})
+
+
+def _admitted(
+    item: FireItem, node: WindowedNode, events: Incoming, decisions: Decisions, chosen: NDArray[np.int64]
+) -> Admitted:
+    table, count = events.rows.table, len(events.times)
+    held = Held(
+        times=decisions.times,
+        payload=table.drop_columns([name for name in READ if name in table.column_names]),
+        streams=_column(events.rows, STREAM_COLUMN) if len(node.inputs) > 1 else None,
+        keys=_column(events.rows, KEY_COLUMN),
+        ends=events.ends,
+        closed_until=decisions.closed_until if node.assigners else None,
+        gaps=events.gaps,
+        edges=_column(events.rows, EDGE_COLUMN),
+        evaluation=_evaluations(item, node, count),
+    )
+    end_edges = events.end_edges
+    if len(chosen) < count:
+        held, end_edges = held.take(chosen), None if end_edges is None else end_edges[chosen]
+    places = np.searchsorted(chosen, decisions.evaluate_before).tolist()
+    limits = [int(decisions.closed_until[row]) for row in decisions.evaluate_before]
+    return Admitted(held, end_edges, tuple(zip(places, limits, strict=True)))
+
+
+def _evaluations(item: FireItem, node: WindowedNode, count: int) -> NDArray[np.int64] | None:
+    """The number of the evaluation before which events are admitted; None where windows fire only once."""
+    if node.bolt.settings.panes is None:
+        return None
+    assert isinstance(item.state.windows, AssignedState)
+    return np.full(count, item.state.windows.evaluations, np.int64)
+
+
+def _column(rows: Rows, name: str) -> Any:
+    return rows.table.column(name).to_numpy() if name in rows.table.column_names else None
+
+
+# What every family of windows offers the task that fires it (decision 42).
 
 
 @dataclass(frozen=True)
@@ -77,3 +243,193 @@ class TaskWindows(Protocol):
     def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
         """Write what is still needed; return the state after the batch."""
         ...
+
+
+# The events that a task holds until no window needs them, and what it keeps of their keys: read, written again.
+
+
+@dataclass
+class OldEvents:
+    """The events of earlier batches, read on demand."""
+
+    store: SegmentStore
+    refs: Sequence[Ref]
+
+    @cached_property
+    def parts(self) -> list[tuple[Held, NDArray[np.uint8]]]:
+        """Per segment: all of its events, and the flags of each."""
+        return [read_held(self.store, ref) for ref in self.refs]
+
+    @cached_property
+    def places(self) -> list[NDArray[np.int64]]:
+        """Per segment: the indices of the events that are still needed."""
+        return [np.flatnonzero(is_needed(flags)) for _, flags in self.parts]
+
+    def needed(self) -> Held | None:
+        """The live events, and those that have yet to be reported as expired; None where there are none."""
+        parts = [needed_rows(held, flags) for held, flags in self.parts]
+        parts = [held for held in parts if len(held)]
+        return Held.concat(parts) if parts else None
+
+    def live(self, *columns: str) -> Held | None:
+        """The events that a window may still need, in order of arrival, with these columns of their payload (none:
+        all); None where there are none."""
+        parts = [live_rows(_with(held, columns), flags) for held, flags in self.parts]
+        parts = [held for held in parts if len(held)]
+        return Held.concat(parts) if parts else None
+
+
+class TaskKeys:
+    """What a task keeps of its keys apart from their events: their records, and the codes of keys that share a hash."""
+
+    def __init__(self, store: SegmentStore, before: TriggeredState, node: WindowedNode) -> None:
+        """``before`` is the state of the task's windows before the batch."""
+        self._ref = before.keys
+        self._tables = [] if before.keys is None else [store.read(before.keys)]
+        self._codes = KeyCodes.restored(node.keys, store, before.codes)
+        self.records = KeyStates(self._tables[0] if self._tables else None, node.bolt.settings.key)
+
+    def coded(self, events: Held) -> Held:
+        """These events, in order of arrival, with the codes of their keys."""
+        return self._codes.apply(events, self._tables)
+
+    def write(self, writer: SegmentWriter, events: Held, flags: NDArray[np.uint8]) -> tuple[Ref | None, Ref | None]:
+        """Write the records, if they have changed, and the codes; ``events`` are those that ``coded`` returned."""
+        if self.records.changed:
+            table = self.records.table(events.payload)
+            self._tables = [] if table is None else [table]
+            self._ref = None if table is None else writer.add(table)
+        return self._ref, self._codes.write(writer, events.keys, flags, self._tables)
+
+
+class TaskEvents:
+    """The events of a task that holds them until no window needs them: old ones, of earlier batches, and new ones.
+
+    Flags are those of all events that are still needed, old ones first; None where nothing was evaluated, so that
+    nothing has changed.
+    """
+
+    def __init__(self, store: SegmentStore, state: TaskState, streams: int) -> None:
+        self.old = OldEvents(store, state.refs)
+        self.new: Held | None = None
+        """The events admitted in this batch; None where there are none."""
+        self._store, self._state, self._streams = store, state, streams
+
+    def replace_all(self, events: Held | None) -> None:
+        """Take these events instead of all others; they are then written again."""
+        self.old, self.new = OldEvents(self._store, ()), events
+
+    def write(
+        self, writer: SegmentWriter, flags: NDArray[np.uint8] | None, numbers: NDArray[np.int64] | None = None
+    ) -> list[Ref]:
+        """Write new and changed events; return the references to all events that are still needed. ``numbers`` are
+        those of the events, as ``flags``, where policies of a user's own decide."""
+        new, streams = self.new, self._streams
+        if flags is None:
+            written = [] if new is None or not len(new) else [write_held(writer, new.sorted(), streams)]
+            return [*self.old.refs, *written]
+        refs, offset = [], 0
+        for ref, (stored, before), rows in zip(self.old.refs, self.old.parts, self.old.places, strict=True):
+            here = slice(offset, offset + len(rows))
+            held, changes = stored, False
+            if numbers is not None:
+                held = replace(stored, numbers=_put(stored, rows, numbers[here]))
+                changes = stored.numbers is None or bool((stored.numbers[rows] != numbers[here]).any())
+            left = self._rewritten(writer, ref, held, before, rows, flags[here], changes=changes)
+            offset += len(rows)
+            refs.extend([] if left is None else [left])
+        if new is not None:
+            needed = is_needed(flags[offset:])
+            if numbers is not None:
+                new = replace(new, numbers=numbers[offset:])
+            if needed.any():
+                refs.append(_write(writer, new, np.flatnonzero(needed), flags[offset:], streams))
+        return refs
+
+    def accounted_by_stream(self, flags: NDArray[np.uint8] | None) -> list[int]:
+        """Per input, the number of needed events that have been in a window."""
+        if flags is None:
+            return self._state.accounted_by_stream
+        which = ((flags & SEEN) != 0) & is_needed(flags)
+        if self._streams == 1:
+            return [int(np.count_nonzero(which))]
+        old = zip(self.old.parts, self.old.places, strict=True)
+        codes = [held.streams[places] for (held, _), places in old if held.streams is not None]
+        if self.new is not None:
+            assert self.new.streams is not None
+            codes.append(self.new.streams)
+        if not codes:
+            return [0] * self._streams
+        return [int(n) for n in count_by_stream(np.concatenate(codes)[which], 0, self._streams)]
+
+    def _rewritten(
+        self,
+        writer: SegmentWriter,
+        ref: Ref,
+        held: Held,
+        before: NDArray[np.uint8],
+        rows: NDArray[np.int64],
+        flags: NDArray[np.uint8],
+        *,
+        changes: bool,
+    ) -> Ref | None:
+        """The reference to the rows of a section that are still needed; None where none is. Rows are written again
+        where fewer than half are left, else only the flags, if they or the numbers have changed (``changes``)."""
+        needed = is_needed(flags)
+        remaining = int(np.count_nonzero(needed))
+        if not remaining:
+            return None
+        changed = before.copy()
+        changed[rows] = flags
+        if remaining < len(held) // 2:
+            return replace(_write(writer, held, rows[needed], changed, self._streams), level=ref.level)
+        return ref if not changes and (changed == before).all() else flag(writer, ref, changed, held, self._streams)
+
+
+def _put(held: Held, rows: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The numbers of all rows of a section, with new ones for some."""
+    put = np.full(len(held), -1, np.int64) if held.numbers is None else held.numbers.copy()
+    put[rows] = numbers
+    return put
+
+
+def no_events(node: WindowedNode) -> Held:
+    """An empty set of events with the columns of a bolt."""
+    none = np.zeros(0, np.int64)
+    streams = np.zeros(0, np.int8) if len(node.inputs) > 1 else None
+    keys = none if node.bolt.settings.key or node.bolt.settings.key_trigger is not None else None
+    return Held(times=none, payload=node.schema.empty_table(), streams=streams, keys=keys)
+
+
+def _with(held: Held, columns: Sequence[str]) -> Held:
+    return replace(held, payload=held.payload.select(list(columns))) if columns else held
+
+
+def _write(writer: SegmentWriter, held: Held, rows: NDArray[np.int64], flags: NDArray[np.uint8], streams: int) -> Ref:
+    """Write the events in these rows, in order of (key, time); ``flags`` are those of all events. They are taken once,
+    in that order."""
+    order = held.bare(rows).order()
+    if order is not None:
+        rows = rows[order]
+    if order is not None or len(rows) < len(held):
+        held = held.take(rows)
+    flags = flags[rows]
+    held = replace(held, seen=(flags & SEEN) != 0)
+    if (flags & LAST).any():
+        held = replace(held, last=(flags & LAST) != 0, gone=(flags & GONE) != 0)
+    return write_held(writer, held, streams)
+
+
+def compact_held(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
+    """Merge adjacent segments of one task into one segment, without the events that are no longer needed."""
+    held = Held.concat([needed_rows(*read_held(context.store, ref)) for ref in item.refs]).sorted()
+    return compacted(item, context, lambda writer: write_held(writer, held, len(node.inputs)))
+
+
+def pending_held(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
+    """The events of a task that have been in no window and may still be in one."""
+    for ref in state.refs:
+        held, flags = read_held(store, ref)
+        yield held.payload.take(pa.array(np.flatnonzero((flags & (GONE | SEEN)) == 0)))
+    if isinstance(state.windows, AssignedState) and state.windows.end_edges is not None:
+        yield read_held(store, state.windows.end_edges)[0].payload

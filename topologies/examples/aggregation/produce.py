@@ -12,8 +12,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from topologies.cli.terminal.consoles import out
-from topologies.cli.terminal.failing import Debug, readable_errors
+from topologies.cli.consoles import Debug, out, readable_errors
 from topologies.examples.aggregation.kafka import Conf, Servers, opened_topic
 
 _ORDERS = (

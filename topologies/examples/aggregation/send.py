@@ -13,11 +13,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from topologies.cli.terminal.consoles import out
-from topologies.cli.terminal.failing import Debug, readable_errors
+from topologies.cli.consoles import Debug, out, readable_errors
 from topologies.examples.aggregation.kafka import Conf, Servers, opened_topic
-from topologies.step.bolts.envelopes import OpenEnvelopes
-from topologies.step.bolts.step_columns import MessageRow
+from topologies.step.read_bolt import MessageRow, OpenEnvelopes
 from windowing.errors import ConfigError, DataError
 
 _COLUMNS = ("key", "value", "headers")

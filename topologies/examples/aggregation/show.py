@@ -14,12 +14,12 @@ from typing import Annotated
 
 import typer
 
-from topologies.cli.terminal.failing import Debug, readable_errors
+from topologies.cli.consoles import Debug, readable_errors
 from topologies.examples.aggregation.kafka import Conf, opened_topic
-from topologies.scenarios.schema.step_messages import sent_message
-from topologies.step.config import Step, StepConfig, load_step
-from topologies.step.config.connecting import Destination, KafkaConnection
-from topologies.step.formatting import messages_of
+from topologies.scenarios.scenario_model import sent_message
+from topologies.step.compile_step import messages_of
+from topologies.step.config import Destination, KafkaConnection
+from topologies.step.config_files import Step, StepConfig, load_step
 
 _HERE = Path(str(files("topologies.examples.aggregation")))
 _COLUMNS = ("topic", "key", "value", "headers")

@@ -40,8 +40,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from windowing.data.schema import parse_schema
 from windowing.errors import ConfigError, DataError, EnvironmentMissing
+from windowing.schema import parse_schema
 
 SCHEMA = (
     "flight string, tailnum string, origin string, dest string, "

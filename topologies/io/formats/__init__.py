@@ -10,14 +10,11 @@ names it.
             ...
 """
 
-from topologies.io.formats.arrow import ArrowFormat
-from topologies.io.formats.bad import BadRows
-from topologies.io.formats.choose_format import FormatName, file_format, infer_schema
-from topologies.io.formats.lines.csv import CsvFormat
-from topologies.io.formats.lines.jsonl import JsonlFormat
-from topologies.io.formats.parquet import ParquetFormat
-from topologies.io.formats.split import Chunk, FileFormat, FileSplit
-from topologies.io.formats.write_table import write_table
+from topologies.io.formats.columnar import ArrowFormat, ParquetFormat
+from topologies.io.formats.csv import CsvFormat
+from topologies.io.formats.event_files import BadRows, Chunk, FileFormat, FileSplit
+from topologies.io.formats.json_files import JsonlFormat
+from topologies.io.formats.write_table import FormatName, file_format, infer_schema, write_table
 
 __all__ = [
     "ArrowFormat",

@@ -21,8 +21,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from topologies.io.formats.arrow_times import from_timestamps, from_wall_times, within_calendar
-from topologies.io.formats.isolate import Converted, Mask, blank, either, flagged, valid
+from topologies.io.formats.text_values import (
+    Converted,
+    Mask,
+    blank,
+    either,
+    flagged,
+    from_timestamps,
+    from_wall_times,
+    valid,
+    within_calendar,
+)
 from windowing.errors import ConfigError
 
 Times: TypeAlias = tuple[tuple[str, str], ...]

@@ -8,15 +8,11 @@ Whatever bytes come, they are read or they are Unreadable, with the reason in a 
 written or Unwritable. Nothing is rounded or left out in silence.
 """
 
-from topologies.io.messages.avro.avro_schema import AvroSchema
-from topologies.io.messages.avro.messages import SCHEMA_NAME, AvroMessages
-from topologies.io.messages.csv.messages import CsvMessages
-from topologies.io.messages.json.messages import JsonMessages
-from topologies.io.messages.many import read_many
-from topologies.io.messages.message_errors import Unreadable, Unwritable
-from topologies.io.messages.message_format import Headers, MessageFormat
-from topologies.io.messages.message_limits import MAX_BYTES, MAX_DEPTH
-from topologies.io.messages.xml.messages import XmlMessages
+from topologies.io.messages.avro import SCHEMA_NAME, AvroMessages, AvroSchema
+from topologies.io.messages.csv import CsvMessages
+from topologies.io.messages.json import JsonMessages, read_many
+from topologies.io.messages.message import MAX_BYTES, MAX_DEPTH, Headers, MessageFormat, Unreadable, Unwritable
+from topologies.io.messages.xml import XmlMessages
 
 __all__ = [
     "MAX_BYTES",

@@ -2,19 +2,513 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import json
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from statistics import median
+from typing import Any
 
-from topologies.scenarios.picture.boxes import WindowBox, boxes_of
-from topologies.scenarios.picture.lines import Line, ideal_line, source_lines, watermark_line
-from topologies.scenarios.picture.scale import Scale
-from topologies.scenarios.picture.story import Stories
-from topologies.scenarios.run.moments import RunMoment, RunMoments, goes_by_arrival
-from topologies.scenarios.run.scenario_answer import BoltTrace, Replayed
-from topologies.scenarios.schema.scenario_model import Scenario
-from topologies.scenarios.terminal_drawing.axis_times import AxisTimes
-from windowing.time.timestamps import FOREVER
+from topologies.scenarios.moments import Fate, RunMoment, RunMoments, goes_by_arrival, known_ids
+from topologies.scenarios.scenario_answer import AnswerWindow, BoltTrace, Replayed
+from topologies.scenarios.scenario_model import Scenario
+from topologies.scenarios.timeline_axis import AxisTimes, WindowGrid, cuts_of
+from windowing.durations import Duration
+from windowing.settings.kinds import Session
+from windowing.settings.rules import LateBy
+from windowing.timestamps import EARLIEST, FOREVER, LATEST
+
+# The axis of event time in pixels; stretches in which nothing happens are cut out.
+
+
+BREAK, MARGIN, LABEL = 26, 18, 92
+"""Pixels: the width of a cut, the room at both ends, and the least distance of two labels."""
+_LEAST, _NARROWEST, _WIDEST, _WINDOW = 40, 660, 30_000, 22
+"""Pixels: the least width of a part, the widths of the whole, and of a window."""
+
+
+class Scale:
+    """Places times on an axis."""
+
+    def __init__(self, times: Iterable[int], unit: int | None, windows: int) -> None:
+        """``unit``: how long a usual window is, in microseconds, so that it can be seen; ``windows``: how many there
+        are, since few of them need no wide axis, however short they are."""
+        points = sorted({at for at in times if at != FOREVER}) or [0]
+        cuts = cuts_of(points)
+        parts = [points[low:high] for low, high in zip([0, *cuts], [*cuts, len(points)], strict=True)]
+        self.spans = [(part[0], part[-1]) for part in parts]
+        total = sum(high - low for low, high in self.spans) or 1
+        wanted = _NARROWEST if not unit else min(total / unit * _WINDOW, _NARROWEST + 2 * _WINDOW * windows)
+        self.width = round(min(max(wanted, _NARROWEST), _WIDEST))
+        spare = self.width - 2 * MARGIN - BREAK * (len(parts) - 1) - _LEAST * len(parts)
+        self.places: list[tuple[float, float]] = []
+        x = float(MARGIN)
+        for low, high in self.spans:
+            last = x + _LEAST + spare * (high - low) / total
+            self.places.append((x, last))
+            x = last + BREAK
+        self.breaks = [last for _, last in self.places[:-1]]
+        """Where each cut begins."""
+
+    def __call__(self, at: int) -> float:
+        """Where a time stands, in pixels from the left; beyond the ends, at the nearest end."""
+        if at == FOREVER:
+            return float(self.width)
+        part = max(0, bisect_right([low for low, _ in self.spans], at) - 1)
+        (low, high), (first, last) = self.spans[part], self.places[part]
+        if high == low:
+            return (first + last) / 2 if at == low else last
+        return first + (min(max(at, low), high) - low) * (last - first) / (high - low)
+
+    def ticks(self, show: AxisTimes) -> Iterator[tuple[float, str]]:
+        """The labels of the axis, and where they stand."""
+        free = 0.0
+        for (low, high), (first, last) in zip(self.spans, self.places, strict=True):
+            pixels = max(last - first, 1.0)
+            step = show.step(max(round(LABEL * (high - low) / pixels), 1))
+            for at in list(range(-(-low // step) * step, high + 1, step)) if high > low else [low]:
+                x = self(at)
+                if x >= free:
+                    yield x, show(at)
+                    free = x + LABEL * 0.8
+
+
+# The windows of a run as boxes: how far each reaches in event time, when it opened, fired and closed.
+
+
+_OUTSIDE = (None, Fate.DUPLICATE, Fate.LATE, Fate.DROPPED, Fate.EARLY)
+
+
+@dataclass(frozen=True)
+class BoxExtent:
+    """A stretch of event time that a window covers, from one row of the picture to another."""
+
+    low: int
+    high: int
+    first: int
+    last: int
+    """A row; the extent ends in its middle."""
+
+
+@dataclass
+class WindowBox:
+    """A window: what it covers while it is open, and the rows at which it fired."""
+
+    start: int | None
+    end: int | None
+    brackets: tuple[str, str]
+    low: int
+    """Where it begins and ends on the axis."""
+    high: int
+    opened: int
+    """The row at which its first event came."""
+    fired: list[int] = field(default_factory=list)
+    windows: list[int] = field(default_factory=list)
+    """The numbers of its firings, in order."""
+    closed: int | None = None
+    """The row of its last firing; None where it is still open at the end of the run."""
+    extents: list[BoxExtent] = field(default_factory=list)
+
+
+def boxes_of(moments: Sequence[RunMoment], trace: BoltTrace, first_clock: int) -> list[WindowBox]:
+    """The boxes of all windows that fired, in order of their first firing, then of those that are still open."""
+    rows = {moment.event: moment for moment in moments if moment.at is not None and moment.fate not in _OUTSIDE}
+    fired = {moment.window: moment.number for moment in moments if moment.window is not None}
+    last_row = moments[-1].number if moments else 0
+    groups: dict[str, list[int]] = defaultdict(list)
+    for number, window in trace.windows.items():
+        groups[_identity(number, window)].append(number)
+    found = []
+    for numbers in groups.values():
+        windows = [trace.windows[number] for number in numbers]
+        names = {name for window in windows for name in known_ids(window["events"]) if name in rows}
+        events = sorted((rows[name] for name in names), key=lambda moment: moment.number)
+        box = _box(windows, events, fired[numbers[0]])
+        if box is None:
+            continue
+        box.windows, box.fired = numbers, [fired[number] for number in numbers]
+        pane = windows[-1].get("pane")
+        box.closed = box.fired[-1] if pane is None or pane["last"] else None
+        top = last_row if box.closed is None else box.closed
+        box.extents = _extents(box, events, trace, windows[-1], top)
+        found.append(box)
+    return [*found, *_still_open(moments, trace, first_clock, last_row)]
+
+
+def _identity(number: int, window: AnswerWindow) -> str:
+    """What the firings of one window share; without panes each firing is a window of its own."""
+    if "pane" not in window:
+        return str(number)
+    own: list[Any] = [window["start"], window["end"], window.get("key"), window.get("kind"), window.get("task")]
+    return json.dumps(own, default=str)
+
+
+def _box(windows: Sequence[AnswerWindow], events: Sequence[RunMoment], fired: int) -> WindowBox | None:
+    """The box without its firings; None where nothing says where it stands."""
+    window, places = windows[0], [moment.at for moment in events if moment.at is not None]
+    start, end = window["start"], window["end"]
+    by_arrival = any(each["end"] is None for each in windows) or any(
+        moment.at == moment.arrival for moment in events if moment.at is not None
+    )
+    low = min(places, default=None) if start is None or by_arrival else start
+    high = max(places, default=None) if end is None or by_arrival else end
+    if low is None:
+        low = high
+    if high == FOREVER and low is not None:
+        high = max([low, *places])
+    if low is None or high is None:
+        return None
+    opened = min((moment.number for moment in events if moment.number <= fired), default=fired)
+    return WindowBox(start, end, window["brackets"], low, high, opened)
+
+
+def _extents(
+    box: WindowBox, events: Sequence[RunMoment], trace: BoltTrace, window: AnswerWindow, top: int
+) -> list[BoxExtent]:
+    """One extent, or of a session one for each event that lets it grow."""
+    kinds = trace.settings.kinds
+    kind = kinds[window.get("kind", 0)] if kinds else None
+    if not isinstance(kind, Session) or kind.gap_field is not None or len(events) < 2 or box.end is None:
+        return [BoxExtent(box.low, box.high, box.opened, top)]
+    ends = [moment.number for moment in events[1:]] + [top]
+    found = []
+    for count, (moment, last) in enumerate(zip(events, ends, strict=True), 1):
+        times = sorted(each.at for each in events[:count] if each.at is not None)
+        for low, high in _runs(times, kind.gap.micros):
+            found.append(BoxExtent(low, min(high, box.high), moment.number, last))
+    return found
+
+
+def _runs(times: Sequence[int], gap: int) -> Iterator[tuple[int, int]]:
+    """The sessions that these times make, each from its first time to a gap after its last."""
+    low = high = times[0]
+    for at in times[1:]:
+        if at > high + gap:
+            yield low, high + gap
+            low = at
+        high = at
+    yield low, high + gap
+
+
+def _still_open(moments: Sequence[RunMoment], trace: BoltTrace, first_clock: int, last: int) -> Iterator[WindowBox]:
+    """The aligned windows in which events wait at the end of the run."""
+    grid = WindowGrid.of(trace.settings, first_clock)
+    if grid is None or trace.settings.key or not trace.event_time:
+        return
+    known = {(window["start"], window["end"]) for window in trace.windows.values()}
+    opened: dict[tuple[int, int], int] = {}
+    for moment in moments:
+        if moment.event in trace.pending and moment.at is not None and moment.fate is not Fate.LATE:
+            for window in grid.holding(moment.at):
+                if window not in known:
+                    opened.setdefault(window, moment.number)
+    for (start, end), first in sorted(opened.items()):
+        brackets = grid.bounds.value[0], grid.bounds.value[-1]
+        extent = BoxExtent(start, end, first, last)
+        yield WindowBox(start, end, brackets, start, end, first, extents=[extent])
+
+
+# The lines of a picture: the watermark of a bolt, the marks of its inputs and partitions, and the ideal.
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line through the picture: (row, time in microseconds), in order of the rows."""
+
+    name: str
+    points: tuple[tuple[int, int], ...]
+
+
+def watermark_line(moments: Sequence[RunMoment]) -> Line:
+    """The bolt's watermark: a point where it moves. FOREVER once the streams have ended."""
+    points: list[tuple[int, int]] = []
+    for moment in moments:
+        if moment.watermark is not None and (not points or points[-1][1] != moment.watermark):
+            points.append((moment.number, moment.watermark))
+    return Line("watermark", tuple(points))
+
+
+def source_lines(moments: Sequence[RunMoment], trace: BoltTrace) -> list[Line]:
+    """The watermark that each input, or partition of one, alone would allow; none where there is only one.
+
+    After each event where watermarks come with events, and after each batch.
+    """
+    last_rows = {moment.batch: moment.number for moment in moments}
+    points: dict[str, dict[int, int]] = {}
+    known = {name for batch in trace.batches for name in batch.inputs}
+    marks = _marks_of_events(moments, trace)
+    for name, row, mark in marks:
+        if name in known:
+            points.setdefault(name, {})[row] = mark
+    for batch in trace.batches:
+        for name, mark in batch.inputs.items():
+            if batch.batch in last_rows and EARLIEST <= mark <= LATEST:
+                points.setdefault(name, {})[last_rows[batch.batch]] = mark
+    if len(points) < 2:
+        return []
+    return [Line(name, _moved(points[name])) for name in sorted(points)]
+
+
+def _marks_of_events(moments: Sequence[RunMoment], trace: BoltTrace) -> list[tuple[str, int, int]]:
+    """By source and row: its mark after an event of its own."""
+    if trace.settings.watermark_per_key:
+        return []
+    arrived = [moment for moment in moments if moment.kind == "event" and moment.source is not None]
+    if len(arrived) != len(trace.events):
+        return []
+    return [
+        (moment.source, moment.number, event["mark"])
+        for moment, event in zip(arrived, trace.events, strict=True)
+        if moment.source is not None and event["mark"] is not None and moment.event == event["id"]
+    ]
+
+
+def _moved(points: dict[int, int]) -> tuple[tuple[int, int], ...]:
+    found: list[tuple[int, int]] = []
+    for row in sorted(points):
+        if not found or points[row] > found[-1][1]:
+            found.append((row, points[row]))
+    return tuple(found)
+
+
+def ideal_line(moments: Sequence[RunMoment], *, by_arrival: bool) -> tuple[Line, bool]:
+    """Where events would lie in an ideal world, and whether the clock says so.
+
+    With a clock of the world of the events: at its own time, the diagonal. Without one: at the furthest time seen.
+    """
+    times = [moment.at for moment in moments if moment.at is not None and moment.kind == "event"]
+    if by_arrival or not times:
+        return Line("ideal", ()), False
+    span = max(max(times) - min(times), 1)
+    clocks = [(moment.number, moment.clock) for moment in moments if moment.clock is not None]
+    near = [at for _, at in clocks if min(times) - span <= at <= max(times) + span]
+    if len(near) == len(clocks) and len({at for _, at in clocks}) > 1:
+        return Line("ideal", tuple(clocks)), True
+    furthest: list[tuple[int, int]] = []
+    for moment in moments:
+        if moment.at is not None and moment.fate not in (Fate.EARLY, Fate.INVALID) and moment.at != FOREVER:
+            furthest.append((moment.number, max([moment.at, *(at for _, at in furthest[-1:])])))
+    return Line("ideal", tuple(furthest)), False
+
+
+# What happened at each moment of a run, in sentences that need no knowledge of stream processing.
+
+
+_MANY = 12
+"""Maximum number of ids named; of more, the first and the last are named."""
+
+_PLAINLY = {
+    "crash": "Crash: what is in memory is lost. The run recovers from its last commit, and the source sends again.",
+    "close": "The streams end: windows that are open fire now, where the rules say so.",
+    "end": "End of the run.",
+}
+
+
+class Stories:
+    """Tells the moments of one bolt."""
+
+    def __init__(self, moments: Sequence[RunMoment], trace: BoltTrace, show: AxisTimes, first_clock: int) -> None:
+        self.moments, self.trace, self.show = moments, trace, show
+        self.grid = WindowGrid.of(trace.settings, first_clock) if trace.event_time else None
+        self.rows = {moment.window: moment for moment in moments if moment.window is not None}
+        self.holding: dict[str, list[int]] = {}
+        for number, window in trace.windows.items():
+            for name in known_ids(window["events"]):
+                self.holding.setdefault(name, []).append(number)
+
+    def of(self, moment: RunMoment) -> str:
+        """What happened at a moment."""
+        match moment.kind:
+            case "event":
+                return self._event(moment)
+            case "window":
+                return self._window(moment)
+            case "tick":
+                return self._watermark(moment, "Tick: the interval of the watermark has passed.")
+            case "clock":
+                return self._watermark(moment, f"The clock moves to {self._time(moment.clock)}.")
+        return _PLAINLY[moment.kind]
+
+    # -- events
+
+    def _event(self, moment: RunMoment) -> str:
+        came = f" at {self._time(moment.clock)}" if moment.clock is not None else ""
+        arrived = f", as event {moment.arrival}" if moment.arrival is not None else ""
+        if moment.fate is Fate.ELSEWHERE:
+            return f"{moment.event} came{came}{arrived}. It does not come to this bolt."
+        if moment.fate is Fate.WATERMARK:
+            return f"{moment.event} is not an event: the source says that time has reached {self._time(moment.own)}."
+        when = self._when(moment)
+        time = f"{moment.event} has the time {self._time(moment.own)}. " if moment.own is not None else ""
+        if not self.trace.event_time:
+            return f"{moment.event} came{came}{arrived}. {self._fate(moment)}"
+        return f"{time}{'It' if time else moment.event} came{came}{arrived}, {when}. {self._fate(moment)}"
+
+    def _when(self, moment: RunMoment) -> str:
+        known = moment.mark
+        if known is None:
+            return "before there was a watermark"
+        return f"when the watermark was {self._time(known)}"
+
+    def _fate(self, moment: RunMoment) -> str:
+        told = {
+            Fate.EARLY: f"It is too early: {moment.reason}.",
+            Fate.DUPLICATE: "A message with its id had been taken in already, so it does not count again.",
+            Fate.INVALID: f"The bolt cannot use it: {moment.reason or 'no time'}.",
+            Fate.NOWHERE: "It was taken in, but no window that fired holds it.",
+        }
+        if moment.fate in told:
+            return told[moment.fate]
+        if moment.fate in (Fate.LATE, Fate.DROPPED):
+            return self._late(moment)
+        adjusted = f"It was given the time {self._time(moment.at)}. " if moment.fate is Fate.ADJUSTED else ""
+        return f"{adjusted}{self._windows(moment)}"
+
+    def _windows(self, moment: RunMoment) -> str:
+        numbers = self.holding.get(moment.event, [])
+        if moment.fate is Fate.PENDING or moment.event in self.trace.pending:
+            waits = "It waits: a window that may hold it had not fired when the run ended."
+            return f"{self._are_in(numbers)} {waits}" if numbers else waits
+        if not numbers:
+            return "It was taken in; which windows hold it is unknown, as no column id reaches the bolt."
+        return self._are_in(numbers)
+
+    def _are_in(self, numbers: Sequence[int]) -> str:
+        shown = [f"#{number} {self.extent(self.trace.windows[number])}" for number in numbers[:4]]
+        more = f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
+        return f"It is in window{'s' if len(numbers) > 1 else ''} {', '.join(shown)}{more}."
+
+    def _late(self, moment: RunMoment) -> str:
+        by = f" by {Duration(moment.late_by)}" if moment.late_by else ""
+        dropped = " The bolt is told to drop such events." if moment.fate is Fate.DROPPED else ""
+        stream = self.trace.settings.late_stream
+        went = f" It went to the stream {stream!r}." if stream and not dropped else ""
+        return f"It was late{by}: {self._why_late(moment)}.{dropped}{went}"
+
+    def _why_late(self, moment: RunMoment) -> str:
+        own = [] if self.grid is None or moment.own is None else self.grid.holding(moment.own)
+        told = [self._was(window, moment) for window in own[-3:]]
+        passed = f"{moment.reason or 'the watermark had passed its time'}"
+        if not told:
+            return passed
+        still = self.trace.settings.late_by is LateBy.WATERMARK and any("open" in each for each in told)
+        rule = ", and this bolt turns away all that is behind the watermark" if still else ""
+        return f"{passed}. {' '.join(told)}{rule}".rstrip(".")
+
+    def _was(self, window: tuple[int, int], moment: RunMoment) -> str:
+        """What had become of a window when a late event came that would be in it."""
+        extent = self._between(*window)
+        for number, fired in self.trace.windows.items():
+            if (fired["start"], fired["end"]) == window and self.rows[number].number < moment.number:
+                reached = self.rows[number].watermark
+                when = f", when the watermark reached {self._time(reached)}" if reached else ""
+                return f"Its window {extent} had fired (#{number}){when}."
+        if moment.mark is not None and window[1] > moment.mark:
+            return f"Its window {extent} was still open"
+        return f"Its window {extent} was over, without an event."
+
+    # -- windows and watermarks
+
+    def _window(self, moment: RunMoment) -> str:
+        assert moment.window is not None
+        window = self.trace.windows[moment.window]
+        pane = window.get("pane")
+        which = ""
+        if pane:
+            last = ", the last" if pane["last"] else ""
+            which = f", for the {_ordinal(pane['index'] + 1)} time ({pane['timing'].replace('_', ' ')}{last})"
+        whose = "".join(f", {name} {window[name]}" for name in ("key", "kind", "task") if name in window)
+        head = f"Window #{moment.window} {self.extent(window)}{whose} fires{which}{self._why(window, moment)}."
+        return f"{head} {self._contents(window)}"
+
+    def _why(self, window: AnswerWindow, moment: RunMoment) -> str:
+        if "by" in window:
+            return f", by its trigger ({window['by']})"
+        if moment.watermark == FOREVER:
+            return ", since the streams have ended"
+        if window["due"] == FOREVER or (window["end"] is None and not self.trace.event_time):
+            return ""
+        if window["by_clock"]:
+            return f", since the clock has reached {self._time(window['due'])}" if moment.clock is not None else ""
+        return f", since the watermark is {self._time(moment.watermark)}" if moment.watermark is not None else ""
+
+    def _contents(self, window: AnswerWindow) -> str:
+        events, new = known_ids(window["events"]), known_ids(window["new"])
+        if not events:
+            return _unnamed(window)
+        again = [name for name in events if name not in set(new)]
+        told = f"It holds {len(events)} event{'s' if len(events) > 1 else ''}: {_few(events)}."
+        if window["new"] is not None and again and new:
+            told += f" New in it: {_few(new)}."
+        if window["expired"]:
+            told += f" No longer in it: {_few(known_ids(window['expired']))}."
+        return told
+
+    def _watermark(self, moment: RunMoment, head: str) -> str:
+        if not self.trace.event_time:
+            return head
+        before = self.moments[moment.number - 1].watermark if moment.number else None
+        if moment.watermark is None:
+            return f"{head} There is no watermark yet."
+        if moment.watermark == before:
+            return f"{head} The watermark stays at {self._time(before)}."
+        since = f"from {self._time(before)} " if before is not None else ""
+        return f"{head} The watermark moves {since}to {self._time(moment.watermark)}{self._held(moment)}."
+
+    def _held(self, moment: RunMoment) -> str:
+        """Which input holds the watermark back, or where it comes from."""
+        inputs = next((batch.inputs for batch in self.trace.batches if batch.batch == moment.batch), {})
+        lag = self.trace.settings.lag
+        if len(inputs) > 1:
+            least = min(inputs, key=lambda name: inputs[name])
+            return f": the least of {len(inputs)} inputs, of which {source_name(least)} is furthest behind"
+        return f": the latest time seen, less the lag of {lag}" if lag is not None and lag.micros else ""
+
+    def extent(self, window: AnswerWindow) -> str:
+        """A window by its bounds."""
+        start, end = window["start"], window["end"]
+        opening, closing = window["brackets"]
+        until = "" if end is None else "+inf" if end == FOREVER else self._time(end)
+        if end is None:
+            count = len(window["events"] or ())
+            return f"of {count} event{'' if count == 1 else 's'}"
+        if start is None:
+            return f"..{until}{closing}"
+        return f"{opening}{self._time(start)}..{until}{closing}"
+
+    def _between(self, start: int, end: int) -> str:
+        assert self.grid is not None
+        return f"{self.grid.bounds.value[0]}{self._time(start)}..{self._time(end)}{self.grid.bounds.value[-1]}"
+
+    def _time(self, at: int | None) -> str:
+        return "the end of time" if at == FOREVER else "none" if at is None else self.show(at)
+
+
+def source_name(source: str) -> str:
+    """The name of an input, or of a partition of one, for people."""
+    return source.replace("\t", " partition ").removeprefix("events.")
+
+
+def _unnamed(window: AnswerWindow) -> str:
+    """What is in a window whose events have no ids."""
+    count = None if window["events"] is None else len(window["events"])
+    if count == 0:
+        return "It holds no event."
+    many = "events" if count is None else f"{count} event{'' if count == 1 else 's'}"
+    return f"It holds {many}; which ones is unknown, as no column id reaches the bolt."
+
+
+def _few(names: Sequence[str]) -> str:
+    shown = names if len(names) <= _MANY else [*names[: _MANY - 2], "…", names[-1]]
+    return ", ".join(shown)
+
+
+def _ordinal(number: int) -> str:
+    return {1: "first", 2: "second", 3: "third"}.get(number, f"{number}th")
+
+
+# A picture of time of one windowed bolt, in data: all that is drawn, and the sentence that belongs to each row.
 
 
 @dataclass(frozen=True)

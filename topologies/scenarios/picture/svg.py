@@ -1,20 +1,402 @@
-"""A run as one file of SVG: its pictures below each other, each with its legend."""
+"""A picture as SVG, or as an image: boxes of windows, the watermark, firings, events, and the legend."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from importlib.util import find_spec
 from textwrap import wrap
 
-from topologies.html.colours import DARK, LIGHT
-from topologies.html.element import element, escaped
-from topologies.scenarios.picture.drawing import AXIS, Drawing, drawn
-from topologies.scenarios.picture.legend import how_to_read, legend
-from topologies.scenarios.picture.picture import Picture, pictures
-from topologies.scenarios.picture.shapes import mark
-from topologies.scenarios.picture.style import plain_style
-from topologies.scenarios.run.fates import Fate
-from topologies.scenarios.run.scenario_answer import Replayed
-from topologies.scenarios.schema.scenario_model import Scenario
+from topologies.graph.html import DARK, FONT, LIGHT, element, escaped
+from topologies.scenarios.moments import Fate, RunMoment, known_ids
+from topologies.scenarios.picture.picture import BREAK, Line, Picture, WindowBox, pictures, source_name
+from topologies.scenarios.scenario_answer import Replayed
+from topologies.scenarios.scenario_model import Scenario
+from windowing.durations import Duration
+from windowing.errors import ConfigError
+from windowing.reprs import cut
+from windowing.settings.triggers import FiredBy
+from windowing.timestamps import FOREVER
+
+# The shapes of a picture: a mark for each fate of an event, which tells them apart without colours.
+
+
+_PATHS = {
+    Fate.EARLY: "m-4 -6l10 6l-10 6Z",
+    Fate.ADJUSTED: "m0 -6.5l6.5 6.5l-6.5 6.5l-6.5 -6.5Z",
+    Fate.NOWHERE: "m-4 -4h8v8h-8Z",
+    Fate.WATERMARK: "m-6 -5h12l-6 11Z",
+    Fate.ELSEWHERE: "m-4 0h8",
+    Fate.LATE: "m-4.5 -4.5l9 9m0 -9l-9 9",
+    Fate.DROPPED: "m-4.5 -4.5l9 9m0 -9l-9 9",
+    Fate.INVALID: "m-6.5 -6.5h13v13h-13Z",
+}
+_RINGS: dict[Fate, tuple[tuple[float, float], ...]] = {
+    Fate.WINDOWED: ((0, 5),),
+    Fate.PENDING: ((0, 5),),
+    Fate.DROPPED: ((0, 8),),
+    Fate.DUPLICATE: ((-2.5, 4.5), (2.5, 4.5)),
+}
+"""How far to the right of the point each circle stands, and its radius."""
+
+
+def mark(fate: Fate, x: float, y: float) -> str:
+    """The shape of a fate around a point, as SVG; its class is that of the fate."""
+    kind = f"m {fate.value}"
+    rings = [element("circle", class_=kind, cx=float(x + right), cy=float(y), r=r) for right, r in _RINGS.get(fate, ())]
+    path = [element("path", class_=kind, d=f"M{x:.1f} {y:.1f}{_PATHS[fate]}")] if fate in _PATHS else []
+    sign = [element("text", "?", class_="invalid-sign", x=float(x), y=y + 4, text_anchor="middle")]
+    return "".join([*rings, *path, *(sign if fate is Fate.INVALID else [])])
+
+
+# The style sheet of pictures: with variables for pages, with plain colours for files of SVG.
+
+
+@cache
+def asset(name: str) -> str:
+    """A file that goes into pages."""
+    return files("topologies.scenarios.picture").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def plain_style(palette: Mapping[str, str]) -> str:
+    """The style of pictures without variables, which viewers other than browsers do not know."""
+    values = {**palette, "font": FONT}
+    return re.sub(r"var\(--([a-z-]+)\)", lambda found: values[found[1]], asset("picture.css"))
+
+
+# What a picture shows, in words: the marks that it has, and how to read it.
+
+
+_SOURCES = 4
+"""Maximum number of inputs named."""
+
+
+def legend(picture: Picture) -> Iterator[tuple[str, str, str]]:
+    """Of each kind of thing in the picture: a sample (SVG, 34 pixels wide, 20 high), its name, and what it means."""
+    event_time = picture.trace.event_time and not picture.by_arrival
+    shown = {moment.fate for moment in picture.moments}
+    for fate in Fate:
+        if fate in shown:
+            yield mark(fate, 17, 10), fate.word, fate.meaning
+    if event_time and picture.watermark.points:
+        line = "<path class='passed' d='M1 1h18v18h-18Z'/><path class='line watermark' d='M1 19h9v-9h9v-9h14'/>"
+        yield (
+            line,
+            "watermark",
+            "the time up to which the bolt takes events to be complete; what lies in its shade is behind",
+        )
+    for number, source in enumerate(picture.sources[:_SOURCES]):
+        more = len(picture.sources) - _SOURCES
+        also = f", and {more} more" if more > 0 and number == _SOURCES - 1 else ""
+        yield (
+            f"<path class='line source s{number}' d='M1 10h32'/>",
+            f"{source_name(source.name)}{also}",
+            "how far this input alone would let the watermark go",
+        )
+    if any(box.windows for box in picture.boxes):
+        box = "<g class='box'><rect x='2' y='3' width='30' height='14' rx='3'/></g>"
+        yield box, "window", "as wide as its times; it opens below, with its first event, and closes above"
+        bar = "<rect class='bar' x='2' y='6' width='30' height='8' rx='4'/>"
+        dots = "<circle class='new' cx='12' cy='10' r='3.4'/><circle class='again' cx='23' cy='10' r='3.4'/>"
+        yield (
+            f"<g class='firing'>{bar}{dots}</g>",
+            "it fires",
+            "filled dots: events new in it; rings: events that it, or the one before it, had before",
+        )
+        panes = [window["pane"] for window in picture.trace.windows.values() if "pane" in window]
+        if not all(pane["last"] for pane in panes):
+            yield f"<g class='firing early'>{bar}{dots}</g>", "not its last time", "it stays open, and may fire again"
+    if any(not box.windows for box in picture.boxes):
+        box = "<g class='box waiting'><rect x='2' y='3' width='30' height='14' rx='3'/></g>"
+        yield box, "open window", "it has events, and has not fired by the end of the run"
+    if picture.ideal.points:
+        meaning = "an event would lie here if it came the moment it happened"
+        if not picture.ideal_is_clock:
+            meaning = "the furthest time so far: events that come in order lie here, others to the left"
+        yield "<path class='line ideal' d='M1 19L33 1'/>", "ideal", meaning
+
+
+def how_to_read(picture: Picture) -> str:
+    """Where time runs in the picture, in a sentence or two."""
+    up = "Processing time runs upwards: each row is a thing that happened, the first one at the bottom."
+    if picture.by_arrival:
+        return f"{up} Events stand side by side in the order in which they came."
+    if not picture.trace.event_time:
+        return f"{up} To the right is the time of the events, which here is the clock at their arrival."
+    return f"{up} To the right is event time: when a thing happened, whenever it came."
+
+
+# The plot of a picture as SVG: boxes of windows, the watermark, firings and events.
+
+
+ROW = 24
+"""Pixels: the height of a row."""
+LETTER = 6.6
+"""Pixels: the width of a letter on average."""
+_MANY = 12
+"""From more inputs or partitions on, their lines are fainter."""
+_MEMBERS = 80
+"""Maximum number of events of a firing drawn on its bar; of more, the first and the last are drawn."""
+
+
+class Plot:
+    """Draws the plot of one picture."""
+
+    def __init__(self, picture: Picture, height: int, *, told: bool) -> None:
+        self.picture, self.height, self.told = picture, height, told
+        self.x = picture.scale
+        self.boxes = {number: box for box in picture.boxes for number in box.windows}
+        known = [moment for moment in picture.moments if moment.fate not in (None, Fate.DUPLICATE)]
+        self.places = {moment.event: moment.at for moment in known if moment.at is not None}
+
+    def y(self, row: float) -> float:
+        """The middle of a row: later ones are higher."""
+        return self.height - (row + 1) * ROW
+
+    def drawn(self) -> str:
+        """All of it, from the ground up."""
+        picture = self.picture
+        many = " many" if len(picture.sources) > _MANY else ""
+        parts = [
+            *self._grid(),
+            *self._passed(),
+            *(self._box(box) for box in picture.boxes),
+            self._line("ideal", picture.ideal),
+            *(self._line(f"source s{number % 4}{many}", line) for number, line in enumerate(picture.sources)),
+            self._line("watermark", picture.watermark),
+            *(self._row(moment) for moment in picture.moments if moment.kind not in ("event", "window")),
+            *(self._firing(moment, moment.window) for moment in picture.moments if moment.window is not None),
+            *(self._event(moment, moment.fate) for moment in picture.moments if moment.fate is not None),
+        ]
+        return "".join(parts)
+
+    def title(self, moment: RunMoment) -> str:
+        """The story of a row, for viewers that show it under a pointer."""
+        return element("title", escaped(self.picture.stories[moment.number], 2000)) if self.told else ""
+
+    def _grid(self) -> Iterator[str]:
+        for x, _ in self.x.ticks(self.picture.show):
+            yield element("path", class_="grid", d=f"M{x:.1f} 0V{self.height}")
+        for x in self.x.breaks:
+            yield element("rect", class_="gap", x=x, y=0, width=BREAK, height=self.height)
+
+    def _passed(self) -> Iterator[str]:
+        """What lies behind the watermark."""
+        points = self.picture.watermark.points
+        if points and not self.picture.by_arrival:
+            way = "".join(f"V{self.y(row):.1f}H{self.x(at):.1f}" for row, at in points)
+            yield element("path", class_="passed", d=f"M0 {self.y(points[0][0]):.1f}{way}V0H0Z")
+
+    def _box(self, box: WindowBox) -> str:
+        rects = []
+        for extent in box.extents:
+            low, high = self.x(extent.low), self.x(extent.high)
+            open_still = box.closed is None and extent.last == box.extents[-1].last
+            top, bottom = 0.0 if open_still else self.y(extent.last), self.y(extent.first)
+            size = {"width": max(high - low, 4.0) + 2, "height": max(bottom - top, 6.0)}
+            rects.append(element("rect", x=low - 1, y=top, rx=3, **size))
+        return element(
+            "g",
+            *rects,
+            class_="box" if box.windows else "box waiting",
+            data_windows=" ".join(map(str, box.windows)),
+            data_opened=box.opened,
+            data_closed=box.closed,
+        )
+
+    def _line(self, kind: str, line: Line) -> str:
+        """A staircase that continues to the last row; the ideal goes straight from point to point."""
+        if not line.points or self.picture.by_arrival:
+            return ""
+        (row, at), *others = line.points
+        way = f"M{self.x(at):.1f} {self.y(row):.1f}"
+        if kind == "ideal":
+            way += "".join(f"L{self.x(at):.1f} {self.y(row):.1f}" for row, at in others)
+        else:
+            way = f"M0 {self.y(row):.1f}H{self.x(at):.1f}" if kind == "watermark" else way
+            way += "".join(f"V{self.y(row):.1f}H{self.x(at):.1f}" for row, at in others) + "V0"
+        points = json.dumps([[row, None if at == FOREVER else at] for row, at in line.points])
+        return element("path", class_=f"line {kind}", data_line=source_name(line.name), data_points=points, d=way)
+
+    def _event(self, moment: RunMoment, fate: Fate) -> str:
+        y = self.y(moment.number)
+        x = 12.0 if moment.at is None else self.x(moment.at)
+        parts = [mark(fate, x, y)]
+        if fate is Fate.ADJUSTED and moment.own is not None and moment.own != moment.at:
+            parts.insert(0, self._way("adjusted", self.x(moment.own), x, y))
+        if moment.late_by is not None and moment.mark is not None:
+            end = self.x(moment.mark)
+            parts.insert(0, self._way("late", end, x, y))
+            words = f"{Duration(moment.late_by)} late" if moment.late_by else "late"
+            parts.append(self._beside("late-by", words, x - 4, end, y))
+        return element(
+            "g",
+            self.title(moment),
+            element("rect", class_="hit", x=x - 11, y=y - 11, width=22, height=22),
+            *parts,
+            class_="event",
+            data_row=moment.number,
+            data_event=moment.event,
+            data_fate=fate.value,
+            data_at=moment.at,
+        )
+
+    def _way(self, kind: str, end: float, x: float, y: float) -> str:
+        return element("path", class_=f"way {kind}", d=f"M{x:.1f} {y:.1f}H{end:.1f}M{end:.1f} {y - 4:.1f}v8")
+
+    def _beside(self, kind: str, words: str, low: float, high: float, y: float) -> str:
+        """Words to the right of what reaches from ``low`` to ``high``, or to its left; none where there is no room."""
+        length = 8 + len(words) * LETTER
+        if high + length < self.x.width:
+            return element("text", words, class_=kind, x=high + 7, y=y + 4)
+        if low < length:
+            return ""
+        return element("text", words, class_=kind, x=low - 7, y=y + 4, text_anchor="end")
+
+    def _firing(self, moment: RunMoment, number: int) -> str:
+        window, y, box = self.picture.trace.windows[number], self.y(moment.number), self.boxes.get(number)
+        low, high = (0.0, 0.0) if box is None else (self.x(box.low), self.x(box.high))
+        names = known_ids(window["events"])
+        new = set(known_ids(window["new"]) or names)
+        names = names if len(names) <= _MEMBERS else [*names[: _MEMBERS - 10], *names[-10:]]
+        dots = [
+            element("circle", class_="new" if name in new else "again", cx=self.x(self.places[name]), cy=y, r=3.4)
+            for name in names
+            if name in self.places
+        ]
+        pane = window.get("pane")
+        words = f"#{number}{' ' + pane['timing'].replace('_', ' ') if pane else ''}"
+        return element(
+            "g",
+            self.title(moment),
+            element("rect", class_="hit", x=low - 4, y=y - 11, width=high - low + 8, height=22),
+            element("rect", class_="bar", x=low - 1, y=y - 4, width=max(high - low, 6.0) + 2, height=8, rx=4),
+            *dots,
+            self._beside("number", words, low, high, y),
+            class_="firing early" if pane and not pane["last"] else "firing",
+            data_row=moment.number,
+            data_window=number,
+            data_events=json.dumps(window["events"]),
+            data_start=window["start"],
+            data_end=window["end"],
+        )
+
+    def _row(self, moment: RunMoment) -> str:
+        y, width = self.y(moment.number), self.x.width
+        return element(
+            "g",
+            self.title(moment),
+            element("rect", class_="hit", x=0, y=y - 11, width=width, height=22),
+            element("path", d=f"M0 {y:.1f}H{width}"),
+            class_=f"tick-row {moment.kind}",
+            data_row=moment.number,
+        )
+
+
+# A picture as SVG, in three parts that a page lays side by side: the labels of the rows, the plot, and its axis.
+
+
+AXIS = 46
+"""Pixels: the height of the axis with its labels."""
+_LABEL = 30
+"""Characters of a label of a row."""
+_FIRED: dict[str, str] = {FiredBy.MOMENT: " at a moment", FiredBy.ARRIVAL: " at an arrival"}
+"""What fired a window of a trigger of the user's own, where it was no event in its turn."""
+_TURNED = (Fate.LATE, Fate.DROPPED, Fate.EARLY, Fate.INVALID)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """The parts of a picture, each the content of an ``svg`` element with its own origin."""
+
+    labels: str
+    plot: str
+    axis: str
+    gutter: int
+    """The width of the labels, in pixels."""
+    width: int
+    """The width of the plot."""
+    height: int
+    """The height of the plot, and of the labels."""
+
+
+def drawn(picture: Picture, *, told: bool = False) -> Drawing:
+    """The picture as SVG. ``told``: with the story of each row as the title that a pointer shows."""
+    height = (len(picture.moments) + 1) * ROW
+    plot = Plot(picture, height, told=told)
+    names = [_name(picture, moment) for moment in picture.moments]
+    gutter = max(round(min(max(map(len, names), default=8), _LABEL) * LETTER) + 22, 124)
+    labels = "".join(
+        element(
+            "g",
+            plot.title(moment),
+            element(
+                "text",
+                escaped(name),
+                class_=_kind(moment),
+                x=gutter - 10,
+                y=plot.y(moment.number) + 4,
+                text_anchor="end",
+            ),
+            class_="row",
+            data_row=moment.number,
+        )
+        for moment, name in zip(picture.moments, names, strict=True)
+    )
+    return Drawing(labels, plot.drawn(), "".join(_axis(picture)), gutter, picture.scale.width, height)
+
+
+def _name(picture: Picture, moment: RunMoment) -> str:
+    """What a row is called: its time on the clock where that moved, and what happened."""
+    before = picture.moments[moment.number - 1].clock if moment.number else None
+    clock = "" if moment.clock in (None, before) else f"{picture.show(moment.clock or 0)} "
+    match moment.kind:
+        case "event":
+            return cut(f"{clock}{moment.event}", _LABEL)
+        case "window":
+            window = picture.trace.windows[moment.window or 0]
+            pane, by = window.get("pane"), window.get("by", "")
+            timing = f" {pane['timing'].replace('_', ' ')}" if pane else _FIRED.get(by, "")
+            if by == FiredBy.CLOSE and moment.watermark not in (None, FOREVER):
+                timing = ", key forgotten"
+            return cut(f"{clock}#{moment.window} fires{timing}", _LABEL)
+        case "close":
+            return f"{clock}the streams end"
+        case "end":
+            return "end of the run"
+        case "clock":
+            return clock.strip() or "clock"
+    return f"{clock}{moment.kind}"
+
+
+def _kind(moment: RunMoment) -> str:
+    kind = "turned" if moment.fate in _TURNED else "quiet" if moment.fate is Fate.ELSEWHERE else moment.kind
+    return f"label {kind}"
+
+
+def _axis(picture: Picture) -> Iterator[str]:
+    width = picture.scale.width
+    yield element("path", class_="axis", d=f"M0 .5H{width}")
+    for x, label in picture.scale.ticks(picture.show):
+        anchor = "start" if x < 40 else "end" if x > width - 40 else "middle"
+        yield element("path", class_="axis", d=f"M{x:.1f} 0v6")
+        yield element("text", escaped(label), class_="tick", x=x, y=19, text_anchor=anchor)
+    for x in picture.scale.breaks:
+        yield element("path", class_="cut", d=f"M{x + 9:.1f} -5l-4 11M{x + 16:.1f} -5l-4 11")
+    name = "event time: when it happened"
+    if picture.by_arrival:
+        name = "events in order of arrival"
+    elif not picture.trace.event_time:
+        name = "the time of an event is the clock at its arrival"
+    yield element("text", f"{name} →", class_="name", x=4, y=38)
+
+
+# A run as one file of SVG: its pictures below each other, each with its legend.
+
 
 _PAD, _LINE = 16, 20
 _NARROWEST = 700
@@ -97,3 +479,28 @@ def _told(picture: Picture, letters: int) -> Iterator[tuple[str, float]]:
         yield element("text", f"and {len(unusual) - _STORIES} more", class_="quietly", x=_TEXT, y=14), 22
     if unusual:
         yield "", 10
+
+
+# A run as an image: its SVG, drawn by resvg.
+
+
+_ZOOM = 2
+"""Pixels of the image for each of the SVG, as for screens with small ones."""
+
+
+def check_png() -> None:
+    """Raise ConfigError where the package that draws images is missing."""
+    if find_spec("resvg_py") is None:
+        raise ConfigError(
+            "--png needs the package resvg_py",
+            why="it turns SVG into an image, and is not part of a plain installation",
+            do="pip install 'windbolt[png]', or write --svg or --html",
+        )
+
+
+def png(scenario: Scenario, answer: Replayed) -> bytes:
+    """The run as PNG, in light colours. ConfigError where the package that draws it is missing."""
+    check_png()
+    import resvg_py
+
+    return bytes(resvg_py.svg_to_bytes(svg_string=svg(scenario, answer, LIGHT), zoom=_ZOOM))

@@ -1,22 +1,420 @@
 """The JVM of a run: started so that it survives the signals that stop the driver, with a readable error when it
-dies."""
+does not start.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
+import platform
+import pwd
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Hashable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
+from http import HTTPStatus
 from pathlib import Path
+from threading import Lock
 from typing import Any
+from urllib.error import HTTPError
+from weakref import WeakKeyDictionary
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from topologies.spark.workers.offspring import OFFSPRING
-from windowing.errors import WindboltError
+from manager.remote import is_transient
+from topologies.run.options import on_this_machine
+from topologies.spark.workers.processes import OFFSPRING
+from windowing.errors import ConfigError, EnvironmentMissing, WindboltError
+
+# What several threads need for a while, each for its own: the first one sets it up, the last one takes it back.
+
+
+class Together:
+    """Blocks that may overlap, in which something is set up."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._users: dict[Hashable, tuple[int, Callable[[], None]]] = {}
+        """How many blocks are being run, and what ends it, by what it is set up for."""
+
+    @contextmanager
+    def during(self, owner: Hashable, begin: Callable[[], Callable[[], None]]) -> Iterator[None]:
+        """A block for whose time it is set up; ``begin`` does that, and returns what takes it back."""
+        with self._lock:
+            count, end = self._users.get(owner) or (0, begin())
+            self._users[owner] = count + 1, end
+        try:
+            yield
+        finally:
+            with self._lock:
+                count, end = self._users.pop(owner)
+                if count > 1:
+                    self._users[owner] = count - 1, end
+                else:
+                    end()
+
+
+# What Java and Spark need of the machine besides themselves, asked before Java starts: a user that has a name, and a
+# folder for temporary files. Containers may have neither.
+
+
+def check_surroundings() -> None:
+    """Raise EnvironmentMissing where Java could not start, or Spark in it; not asked where somebody has started it."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return
+    try:
+        pwd.getpwuid(os.geteuid())
+    except KeyError as error:
+        raise EnvironmentMissing(
+            f"the user {os.geteuid()} has no name on this machine",
+            why="Spark asks for the name, and the system does not know one (/etc/passwd)",
+            do="run as a user that has one; in an image libnss_wrapper can give it one, as in docs/service/Dockerfile",
+        ) from error
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError as error:
+        raise EnvironmentMissing(
+            "there is no folder for temporary files",
+            why=error.strerror or str(error),
+            do="let /tmp be written to; in a container whose root is read-only mount something there, such as a tmpfs",
+        ) from error
+
+
+# What is said where Java, or Spark in it, does not start: the settings are to be looked at.
+
+
+def java_not_started() -> EnvironmentMissing:
+    """Java has ended before it could be talked to."""
+    return EnvironmentMissing(
+        "Java did not start, or ended before Spark ran in it",
+        why="what it says itself is printed on standard error",
+        do="look at the settings that it is started with: --conf, spark-defaults.conf, and the environment's "
+        "PYSPARK_SUBMIT_ARGS and JAVA_TOOL_OPTIONS",
+    )
+
+
+def java_ended_early() -> WindboltError:
+    """Java has started, and ended while it was first talked to."""
+    return WindboltError(
+        "Java ended just after its start",
+        why="it was killed, such as by the system for want of memory, or what it says itself is on standard error",
+        do="rerun, with more memory where it wants it; its heap is 1g unless --conf spark.driver.memory says otherwise",
+        transient=True,
+    )
+
+
+def spark_not_started(master: str, error: Exception) -> Exception:
+    """Java runs, and Spark refuses to start in it (``Py4JJavaError``); the error itself where that may pass."""
+    if is_transient(error):
+        return error
+    thrown: Any = error.java_exception  # type: ignore[attr-defined]
+    said = str(thrown.getMessage() or thrown.getClass().getName())
+    return ConfigError(
+        f"Spark does not start, with master {master!r}",
+        why=said.strip().split("\n", 1)[0],
+        do="correct --master (such as local[2], spark://host:7077, yarn, k8s://...) or the settings of --conf",
+    )
+
+
+# Java's standard error, passed on as it comes but for one warning that each start of Spark prints.
+
+
+WARNING = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
+"""Spark asks Java for this module; nobody can do anything about it, and it would stand in the middle of a display."""
+
+_STANDARD = 2
+
+
+@contextmanager
+def passed_on(target: int = _STANDARD) -> Iterator[int]:
+    """The file descriptor for Java to write to; what comes there goes to ``target`` until Java ends."""
+    start, end = os.pipe()
+    threading.Thread(target=_pass_on, args=(start, target), name="windbolt-java-errors", daemon=True).start()
+    try:
+        yield end
+    finally:
+        os.close(end)
+
+
+def _pass_on(start: int, target: int) -> None:
+    kept = b""
+    while chunk := os.read(start, 65536):
+        text = (kept + chunk).replace(WARNING, b"")
+        line = text[text.rfind(b"\n") + 1 :]
+        kept = line if WARNING.startswith(line) else b""
+        _write(target, text.removesuffix(kept))
+    _write(target, kept)
+    os.close(start)
+
+
+def _write(target: int, text: bytes) -> None:
+    """Write it where Python's own errors go while a display or a notebook has taken their place: a display stays whole.
+
+    Else to the file itself, without the lock of Python's stream, which must not be held when the process ends.
+    """
+    shown = sys.stderr if target == _STANDARD and sys.stderr is not sys.__stderr__ else None
+    with suppress(OSError, ValueError):  # nobody reads it any more
+        if shown is not None:
+            shown.write(text.decode("utf-8", "replace"))
+            shown.flush()
+            return
+        while text:
+            text = text[os.write(target, text) :]
+
+
+# Pinned jars from Maven Central: each is fetched once, verified, and cached for the user.
+
+
+CENTRAL = "https://repo1.maven.org/maven2/"
+CONNECTOR = Path(__file__).with_name("connector.txt")
+"""A Kafka connector that works with Spark 4.3, for as long as there is none of its own version."""
+
+_TRIES = 3
+_SOON = 5
+"""Seconds to wait for an answer that is not required."""
+
+
+class NoCacheError(OSError):
+    """There is no folder that jars can be kept in."""
+
+
+def jars(pinned: Path) -> list[str]:
+    """The local paths of the jars in a list, whose lines are a SHA-256 and a path in a Maven repository.
+
+    Raises NoCacheError where they cannot be kept, OSError where a jar is neither cached nor available, or differs from
+    its checksum.
+    """
+    folder = _cache()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise NoCacheError(str(error)) from error
+    with ThreadPoolExecutor(8) as pool:
+        return list(pool.map(lambda each: str(_jar(folder, *each)), _lines(pinned)))
+
+
+def are_cached(pinned: Path) -> bool:
+    """Whether all jars of a list are cached."""
+    try:
+        folder = _cache()
+        return all(_target(folder, digest, path).exists() for digest, path in _lines(pinned))
+    except OSError:
+        return False
+
+
+def is_published(paths: list[str]) -> bool | None:
+    """Whether Maven Central has all of these files; None where it does not answer."""
+    with ThreadPoolExecutor(len(paths)) as pool:
+        answers = set(pool.map(_is_there, paths))
+    return False if False in answers else None if None in answers else True
+
+
+def _lines(pinned: Path) -> Iterator[tuple[str, str]]:
+    for line in pinned.read_text("utf-8").splitlines():
+        digest, _, path = line.partition("  ")
+        if path:
+            yield digest, path
+
+
+def _cache() -> Path:
+    """The folder of the cache. Raises NoCacheError for a user without a home directory."""
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "windbolt", "jars")
+    except RuntimeError as error:  # no HOME, and a user that nobody knows, as in many containers
+        raise NoCacheError(str(error)) from error
+
+
+def _target(folder: Path, digest: str, path: str) -> Path:
+    return folder / f"{digest[:12]}-{path.rsplit('/', 1)[1]}"
+
+
+def _jar(folder: Path, digest: str, path: str) -> Path:
+    """The path of a jar in the cache, fetched if necessary; a cached file is always complete."""
+    target = _target(folder, digest, path)
+    if target.exists():
+        return target
+    content = _fetched(CENTRAL + path)
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise OSError(f"{CENTRAL + path} is not what it was: its SHA-256 is not {digest}")
+    try:
+        number, draft = tempfile.mkstemp(dir=folder, prefix=".")
+    except OSError as error:
+        raise NoCacheError(str(error)) from error
+    with os.fdopen(number, "wb") as file:
+        file.write(content)
+    os.replace(draft, target)
+    return target
+
+
+def _fetched(address: str) -> bytes:
+    for left in reversed(range(_TRIES)):
+        try:
+            with urllib.request.urlopen(address, timeout=60) as answer:
+                return bytes(answer.read())
+        except OSError as error:
+            if not left:
+                raise OSError(f"{address} cannot be fetched: {error}") from error
+            time.sleep(1)
+    raise AssertionError
+
+
+def _is_there(path: str) -> bool | None:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(CENTRAL + path, method="HEAD"), timeout=_SOON):
+            return True
+    except HTTPError as error:
+        return False if error.code == HTTPStatus.NOT_FOUND else None
+    except OSError:
+        return None
+
+
+# Java of windbolt's own, compiled in the driver's JVM when it is needed, by the compiler that Spark has.
+
+
+_ONE_AT_A_TIME = Lock()
+
+FAILURES = (Py4JError, TypeError)
+"""What is raised where Java fails, or has no compiler: to py4j a class that is not there is a package."""
+
+
+_COMPILED: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+"""The constructors in each JVM, by the names of their classes. A class stays for the next run: by then Java has made
+fast code of it."""
+
+
+def compiled(spark: SparkSession, file: Path) -> Any:
+    """The constructor of the class of a source, which has the name of its file; ``made`` calls it. Raises one of
+    FAILURES.
+
+    The class has the digest of its source in its name, because py4j finds methods by the names of classes, and would
+    call those of another class that has the same name.
+    """
+    name, source = file.stem, file.read_text("utf-8")
+    named = f"{name}{hashlib.sha256(source.encode()).hexdigest()[:16]}"
+    with _ONE_AT_A_TIME:  # two classes of one name would be one for py4j
+        here = _COMPILED.setdefault(spark.sparkContext._gateway, {})
+        if named not in here:
+            jvm: Any = spark._jvm
+            compiler = jvm.org.codehaus.janino.SimpleCompiler()
+            compiler.setParentClassLoader(jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader())
+            compiler.cook(source.replace(name, named))
+            here[named] = compiler.getClassLoader().loadClass(f"windbolt.{named}").getConstructors()[0]
+        return here[named]
+
+
+def made(spark: SparkSession, constructor: Any, *arguments: Any) -> Any:
+    """A new object."""
+    jvm: Any = spark._jvm
+    given = jvm.java.util.ArrayList()
+    for argument in arguments:
+        given.add(argument)
+    return constructor.newInstance(given.toArray())
+
+
+# The Python of Spark's workers on this machine, where a session is not windbolt's own.
+
+
+_NAMES = ("PYSPARK_PYTHON", "spark.pyspark.python")
+_NEEDED = ("topologies", "numpy", "pandas", "pyarrow")
+_QUESTION = (
+    "import importlib.util, platform, sys; "
+    "print(platform.python_version(), *(name for name in sys.argv[1:] if importlib.util.find_spec(name) is None))"
+)
+
+
+def agree_on_python(context: SparkContext) -> None:
+    """Let the workers be of the driver's Python where nobody has named one: Spark takes ``python3``, which is another
+    one where a virtual environment is not activated. Raises EnvironmentMissing for a Python that was named, and that
+    cannot run a topology.
+
+    The executors of a cluster are asked themselves (``spark/cluster.py``).
+    """
+    if not on_this_machine(context.master or "") or context.pythonExec == sys.executable:
+        return
+    conf = context.getConf()
+    named = next((name for name in _NAMES if os.environ.get(name) or conf.get(name)), None)
+    if named is None:
+        context.pythonExec = sys.executable
+        return
+    wrong = _wrong_with(context.pythonExec)
+    if wrong:
+        raise EnvironmentMissing(
+            f"the Python of Spark's workers cannot run a topology: {context.pythonExec} {wrong}",
+            why=f"{named} names it; the driver is Python {platform.python_version()}, {sys.executable}",
+            do="before the session is made, set os.environ['PYSPARK_PYTHON'] = sys.executable, or leave it out; "
+            "or install there what is missing",
+        )
+
+
+def _wrong_with(python: str) -> str:
+    """What keeps a Python from running tasks; "" where nothing does."""
+    command = [python, "-c", _QUESTION, *_NEEDED]
+    try:
+        # Spark starts workers in the driver's environment.
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        version, *missing = done.stdout.split()
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return f"does not start ({error})"
+    if version.rsplit(".", 1)[0] != platform.python_version().rsplit(".", 1)[0]:
+        return f"is Python {version}"
+    return f"has no {', '.join(missing)}" if missing else ""
+
+
+# Hadoop's local files without a program for each (decision 90).
+
+
+_SOURCE = Path(__file__).with_name("LocalFiles.java")
+_TOGETHER = Together()
+
+
+@contextmanager
+def without_programs(spark: SparkSession) -> Iterator[None]:
+    """Who asks Hadoop within the block for the file system of this machine gets one that sets permissions itself.
+
+    Without its native library Hadoop's own starts a program, ``chmod``, for each file that it creates, and more for one
+    with a checksum: 3 to 4 ms each. In all else they are the same, so it is no harm if others get it too. Where it
+    cannot be had, or somebody has set ``fs.file.impl``, nothing changes.
+    """
+    with _TOGETHER.during(spark.sparkContext._gateway, partial(_enter, spark)):
+        yield
+
+
+def _enter(spark: SparkSession) -> Callable[[], None]:
+    """Have Hadoop give them out; what is returned ends that."""
+    java: Any = spark.sparkContext._jsc
+    if java is None:  # the session has been stopped, which the query will say
+        return lambda: None
+    try:
+        files, conf = made(spark, compiled(spark, _SOURCE)), java.hadoopConfiguration()
+    except (*FAILURES, OSError):
+        return lambda: None
+    leave = partial(_leave, files, conf)
+    try:
+        with suppress(*FAILURES):
+            files.enter(conf)
+    except BaseException:  # an interrupt: Java may have heard the call
+        leave()
+        raise
+    return leave
+
+
+def _leave(files: Any, conf: Any) -> None:
+    with suppress(*FAILURES, OSError):  # Java may have ended
+        files.leave(conf)
+
+
+# The JVM of a run: started so that it survives the signals that stop the driver, with a readable error when it dies.
+
 
 _ROOT = str(Path(__file__).resolve().parents[3])
 _GRACE_SECONDS = 20.0

@@ -1,31 +1,399 @@
-"""The Spark session: checks Java first, uses this Python for workers, keeps logs quiet."""
+"""The Spark session: checks Java first, uses this Python for workers, fetches the Kafka connector, keeps logs quiet."""
 
 from __future__ import annotations
 
 import os
 import re
+import select
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+import pyspark
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from topologies.run.masters import LOCAL, on_this_machine
-from topologies.spark.jvm.connector import check_connector, file_defaults, start_java, started_with, with_connector
-from topologies.spark.jvm.java import explaining_javas_end, forget_ended_java
-from topologies.spark.jvm.local_files import without_programs
-from topologies.spark.jvm.not_started import spark_not_started
-from topologies.spark.jvm.python_of_tasks import agree_on_python
-from topologies.spark.jvm.surroundings import check_surroundings
-from topologies.spark.jvm.together import Together
+from manager.remote import hadoop_name, has_query, place_name, s3a_settings
+from topologies.graph.topology import Topology
+from topologies.io.file_spout import FileSpout
+from topologies.io.paths import shown_path
+from topologies.run.options import LOCAL, RunOptions, on_this_machine
+from topologies.spark.jvm.java import (
+    CONNECTOR,
+    JavaOptions,
+    NoCacheError,
+    Together,
+    agree_on_python,
+    are_cached,
+    check_surroundings,
+    ends_with_driver,
+    explaining_javas_end,
+    forget_ended_java,
+    importable_windbolt,
+    is_published,
+    jars,
+    java_ended_early,
+    java_not_started,
+    java_runs,
+    passed_on,
+    spark_not_started,
+    without_programs,
+)
 from windowing.errors import ConfigError, EnvironmentMissing
+
+# Stores of objects as Spark's half reaches them, through Hadoop: what that needs, and what it has to be told.
+
+
+_AZURE = "hadoop-azure"
+_NEEDED = {
+    "s3a": ("hadoop-aws", "org.apache.hadoop.fs.s3a.S3AFileSystem", "org.apache.hadoop:hadoop-aws:{hadoop}"),
+    "abfs": (_AZURE, "org.apache.hadoop.fs.azurebfs.AzureBlobFileSystem", f"org.apache.hadoop:{_AZURE}:{{hadoop}}"),
+    "abfss": (
+        _AZURE,
+        "org.apache.hadoop.fs.azurebfs.SecureAzureBlobFileSystem",
+        f"org.apache.hadoop:{_AZURE}:{{hadoop}}",
+    ),
+    "gs": (
+        "gcs-connector",
+        "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+        "com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.26",
+    ),
+}
+"""By Hadoop's scheme: the jar, its class, and its coordinates in Maven Central."""
+_OF_JARS = ("spark.jars", "spark.jars.packages")
+_OF_PATHS = ("spark.driver.extraClassPath", "spark.jars.ivySettings")
+"""Settings that may bring the jar under any name."""
+
+
+def places_of_spark(topology: Topology, options: RunOptions) -> list[str]:
+    """The places outside this machine that Spark itself reads or writes: its half of the checkpoint.
+
+    Raises ConfigError for input whose store is named by options in its path: files are noted by their paths only.
+    """
+    assert options.checkpoint is not None
+    for node in topology.spouts.values():
+        if isinstance(node.spout, FileSpout):
+            path = next(filter(has_query, map(shown_path, node.spout.paths)), None)
+            if path is not None:
+                raise ConfigError(
+                    f"spout {node.name!r} reads {path.partition('?')[0]}, with options behind a question mark",
+                    why="a checkpoint notes files by their paths, without options",
+                    do="leave them out, and name the store by AWS_ENDPOINT_URL_S3 and AWS_REGION in the environment",
+                )
+    place = shown_path(options.checkpoint)
+    return [place] if "://" in place else []
+
+
+def check_jars(places: Collection[str], conf: Mapping[str, str]) -> None:
+    """Raise EnvironmentMissing where Spark will not have what its half needs, as far as that can be told before Java is
+    started."""
+    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return  # it runs already, and check_classes asks it
+    settings = file_defaults() | dict(conf)
+    said = " ".join([*(settings.get(name, "") for name in _OF_JARS), os.environ.get("PYSPARK_SUBMIT_ARGS", "")])
+    if any(name in settings for name in _OF_PATHS) or os.environ.get("SPARK_DIST_CLASSPATH"):
+        return
+    jars = [path.name for path in _folder_of_jars().glob("*.jar")]
+    for place in places:
+        needed = _NEEDED.get(_scheme(place))
+        if needed is not None and needed[0] not in said and not any(jar.startswith(needed[0]) for jar in jars):
+            raise _missing(place)
+
+
+def check_classes(spark: SparkSession, places: Collection[str]) -> None:
+    """Raise EnvironmentMissing for a session that lacks what Spark's half needs."""
+    jvm: Any = spark._jvm
+    for place in places:
+        needed = _NEEDED.get(_scheme(place))
+        if needed is not None and not jvm.org.apache.spark.util.Utils.classIsLoadable(needed[1]):
+            raise _missing(place)
+
+
+def reach_stores(spark: SparkSession, places: Collection[str]) -> None:
+    """Tell Hadoop where the buckets of these places are, and as whom to ask; what somebody else has set stays."""
+    hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()
+    for place in places:
+        bucket = hadoop_name(place).removeprefix("s3a://").partition("/")[0]
+        for name, value in s3a_settings(place).items():
+            of_bucket = f"fs.s3a.bucket.{bucket}.{name}"
+            if not (_is_set(spark, hadoop, of_bucket) or _is_set(spark, hadoop, f"fs.s3a.{name}")):
+                hadoop.set(of_bucket, value)
+
+
+def _is_set(spark: SparkSession, hadoop: Any, name: str) -> bool:
+    """Whether somebody has set it: for Spark, or in a file of Hadoop's that is not that of its defaults."""
+    if spark.sparkContext.getConf().contains(f"spark.hadoop.{name}"):
+        return True
+    return any(str(source).endswith("-site.xml") for source in hadoop.getPropertySources(name) or ())
+
+
+def _scheme(place: str) -> str:
+    return hadoop_name(place).partition("://")[0]
+
+
+def _missing(place: str) -> EnvironmentMissing:
+    jar, _, coordinates = _NEEDED[_scheme(place)]
+    package = coordinates.format(hadoop=_hadoop_version())
+    return EnvironmentMissing(
+        f"Spark cannot reach {place_name(place).partition('?')[0]}: it has no {jar}",
+        why="Spark's half of the checkpoint goes through Hadoop, which has its stores in jars of their own",
+        do=f"add --conf spark.jars.packages={package} (--packages {package} of spark-submit), or put its jars into "
+        f"{_folder_of_jars()}",
+    )
+
+
+def _folder_of_jars() -> Path:
+    return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent) / "jars"
+
+
+def _hadoop_version() -> str:
+    """The version of Hadoop's client that Spark has; its stores have to be of the same."""
+    names = (re.fullmatch(r"hadoop-client-api-(.+)\.jar", path.name) for path in _folder_of_jars().glob("hadoop-*"))
+    return next((name[1] for name in names if name is not None), "<the version of Spark's hadoop-client-api>")
+
+
+# Spark's Kafka connector, by its Maven coordinates; Spark fetches it at its start, without printing the log.
+
+
+ARTIFACT = "spark-sql-kafka-0-10"
+_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+TOKENS = "spark-token-provider-kafka-0-10"
+_PACKAGES, _JARS = "spark.jars.packages", "spark.jars"
+_VERSION = re.compile(rf"{ARTIFACT}_2\.13-(.+)\.jar")
+_UNRESOLVED = re.compile(r"unresolved dependency: ([^\]\n]*)|(Server access error[^\n]*)")
+_UNKEPT = re.compile(
+    r"^Exception in thread \"main\" ([^\n]*)(?:\n\s+at [^\n]*)*?\n\s+at org\.apache\.ivy\.", re.MULTILINE
+)
+"""What Java says where Ivy, which fetches for Spark, has no folder to write to."""
+_REMEDY = (
+    "name a mirror of Maven Central with --conf spark.jars.repositories=URL or spark.jars.ivySettings=FILE; "
+    "another version with --conf spark.jars.packages=...; or give files, --conf spark.jars=/a.jar,/b.jar: those of "
+    "the connector, its token provider, kafka-clients, commons-pool2 and scala-parallel-collections"
+)
+
+
+_STARTED: dict[str, str] = {}
+"""The settings that windbolt has started Java with."""
+
+
+def started_with(name: str) -> str | None:
+    """The setting that windbolt started Java with: Java knows it, and it was that of one session, which may have
+    ended."""
+    return _STARTED.get(name)
+
+
+def coordinates() -> str:
+    """The Maven coordinates of the connector for the installed Spark."""
+    return f"org.apache.spark:{ARTIFACT}_2.13:{pyspark.__version__}"
+
+
+def with_connector(conf: Mapping[str, str]) -> dict[str, str]:
+    """The settings with the connector added to the user's own packages, unless they have it already.
+
+    Where Maven Central has none for this Spark version, and an older one is known to work, that one is used. Raises
+    EnvironmentMissing where that is not available either.
+    """
+    settings = file_defaults() | dict(conf)
+    packages, files = settings.get(_PACKAGES, ""), settings.get(_JARS, "")
+    if any(ARTIFACT in text for text in (packages, files, os.environ.get("PYSPARK_SUBMIT_ARGS", ""))):
+        return {}
+    elsewhere = any(name in settings for name in ("spark.jars.repositories", "spark.jars.ivySettings"))
+    if not elsewhere and _is_known_to_work() and _must_be_older():
+        return {_JARS: ",".join(filter(None, [files, *_older()]))}
+    return {_PACKAGES: ",".join(filter(None, [packages, coordinates()]))}
+
+
+def _is_known_to_work() -> bool:
+    """Whether the tests use the older connector with this Spark."""
+    return pyspark.__version__.startswith("4.3.")
+
+
+def _must_be_older() -> bool:
+    """Whether Maven Central has no connector of this version, or does not answer and had none at an earlier start."""
+    published = is_published(_poms())
+    return published is False or (published is None and are_cached(CONNECTOR))
+
+
+def _poms() -> list[str]:
+    version = pyspark.__version__
+    names = (f"{ARTIFACT}_2.13", f"{TOKENS}_2.13")
+    return [f"org/apache/spark/{name}/{version}/{name}-{version}.pom" for name in names]
+
+
+def _older() -> list[str]:
+    match, spark = _VERSION.search(CONNECTOR.read_text("utf-8")), pyspark.__version__
+    assert match is not None
+    try:
+        files = jars(CONNECTOR)
+    except NoCacheError as error:
+        raise EnvironmentMissing(
+            "Spark's Kafka connector cannot be kept: there is no home directory that can be written to",
+            why=str(error),
+            do="set HOME, or XDG_CACHE_HOME, to a folder of this user's; or give the jars themselves, "
+            "--conf spark.jars=/a.jar,/b.jar. For what Spark itself fetches (spark.jars.packages) the folder is "
+            "--conf spark.jars.ivy=FOLDER",
+        ) from error
+    except OSError as error:
+        raise EnvironmentMissing(
+            f"Spark's Kafka connector cannot be downloaded: Maven Central has none for {spark}, and did not give that "
+            f"for {match[1]}",
+            why=str(error),
+            do=_REMEDY,
+        ) from error
+    sys.stderr.write(f"windbolt: Maven Central has no Kafka connector for Spark {spark}; that of {match[1]} is used\n")
+    return files
+
+
+def start_java(settings: Mapping[str, str], *, fetches: bool) -> None:
+    """Start Java unless it is running. Where it ``fetches`` what the settings name, its output until it is ready is
+    shown only if it fails. Raises EnvironmentMissing where it does not start, or the connector cannot be fetched."""
+    forget_ended_java()  # it has died at its start, before a run could notice
+    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return  # it is running already, with its own settings
+    _STARTED.update(settings)
+    conf = SparkConf()
+    for name, value in settings.items():
+        conf.set(name, value)
+    if not fetches:
+        with passed_on() as errors:
+            try:
+                gateway = _launched(conf, stderr=errors)
+            except PySparkRuntimeError as error:
+                raise java_not_started() from error
+        _ready(gateway)
+        return
+    with _held_back(1) as out, _held_back(2) as said:
+        try:
+            gateway = _launched(conf, stdout=out.end, stderr=said.end)
+        except PySparkRuntimeError as error:
+            text = out.text() + said.text()
+            unkept = _UNKEPT.search(text)
+            if unkept is not None:
+                raise EnvironmentMissing(
+                    f"Spark cannot keep what it downloads: {settings.get(_PACKAGES, coordinates())}",
+                    why=f"{unkept[1]}; by default the folder is .ivy2... in the home directory that the system has for "
+                    "this user, wherever HOME is",
+                    do="name a folder that can be written to: --conf spark.jars.ivy=/var/tmp/ivy",
+                ) from error
+            match = _UNRESOLVED.search(text)
+            if match is None:
+                sys.stderr.write(text)
+                raise java_not_started() from error
+            reason = next(group for group in match.groups() if group)
+            raise EnvironmentMissing(
+                f"Spark's Kafka connector cannot be downloaded: {settings.get(_PACKAGES, coordinates())}",
+                why=f"neither Maven Central nor a mirror gives it ({reason})",
+                do=_REMEDY,
+            ) from error
+        _ready(gateway)
+
+
+def _launched(conf: SparkConf, **options: Any) -> Any:
+    with importable_windbolt():
+        try:
+            gateway = launch_gateway(conf, JavaOptions(**options))  # type: ignore[no-untyped-call]
+        except (Py4JError, ConnectionError) as error:  # it has told its port, and then it ended
+            raise java_ended_early() from error
+    ends_with_driver(gateway.proc)
+    return gateway
+
+
+def _ready(gateway: Any) -> None:
+    SparkContext._ensure_initialized(gateway=gateway)
+
+
+def check_connector(spark: SparkSession) -> None:
+    """Raise EnvironmentMissing for a session without the connector, which can only be added at the start."""
+    with suppress(Py4JError):
+        if spark._jvm.org.apache.spark.util.Utils.classIsLoadable(_CLASS):  # type: ignore[union-attr]
+            return
+    raise EnvironmentMissing(
+        "the Spark session has no Kafka connector",
+        why="the topology reads or writes Kafka, and a Java that runs cannot be given jars any more",
+        do=f"start it with --packages {coordinates()} (spark-submit), or spark.jars.packages in its configuration; "
+        "without a session of your own windbolt does it",
+    )
+
+
+def file_defaults() -> dict[str, str]:
+    """The settings of ``spark-defaults.conf``; a setting given at the start would replace them."""
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (home and os.path.join(home, "conf"))
+    defaults: dict[str, str] = {}
+    if folder:
+        with suppress(OSError, UnicodeDecodeError):
+            for line in Path(folder, "spark-defaults.conf").read_text("utf-8").splitlines():
+                name, *value = re.split(r"[\s=:]+", line.strip(), maxsplit=1)
+                if value and not name.startswith("#"):
+                    defaults[name] = value[0].strip()
+    return defaults
+
+
+class _HeldBack:
+    """Buffers what is written to ``end``, and forwards it to a file descriptor once released."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._start, self.end = os.pipe()
+        self._kept: list[bytes] = []
+        self._open = False
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def let_go(self) -> None:
+        """Forward what is written from now on."""
+        while True:
+            with self._lock:
+                if not select.select([self._start], [], [], 0)[0]:
+                    self._open = True
+                    return
+            time.sleep(0.01)
+
+    def text(self) -> str:
+        """Everything that was written. Call it after the writer has ended."""
+        os.close(self.end)
+        self.end = -1
+        self._thread.join(5)
+        return b"".join(self._kept).decode("utf-8", "replace")
+
+    def _read(self) -> None:
+        while select.select([self._start], [], []):
+            with self._lock:
+                chunk = os.read(self._start, 65536)
+                if not chunk:
+                    return
+                if not self._open:
+                    self._kept.append(chunk)
+                    continue
+            with suppress(OSError):
+                os.write(self._target, chunk)
+
+
+@contextmanager
+def _held_back(target: int) -> Iterator[_HeldBack]:
+    held = _HeldBack(target)
+    try:
+        yield held
+        held.let_go()
+    finally:
+        if held.end >= 0:
+            os.close(held.end)
+
+
+# The Spark session: checks Java first, uses this Python for workers, keeps logs quiet.
+
 
 OLDEST_JAVA = 17
 _MASTER, _PYTHON, _JAVA_OPTIONS = "spark.master", "spark.pyspark.python", "spark.driver.extraJavaOptions"
@@ -204,3 +572,58 @@ def check_java() -> None:
     version = int(match[2] or 0) if match[1] == "1" else int(match[1])
     if version < OLDEST_JAVA:
         raise EnvironmentMissing(f"Java {version} is too old ({command})", why=wanted, do=remedy)
+
+
+# The session that windbolt opens by itself: runs at the same time share it, and the last of them stops it.
+
+
+@dataclass
+class SharedSession:
+    """A session of windbolt's own, and how many runs use it."""
+
+    session: SparkSession
+    users: int = 0
+
+
+_LOCK = threading.Lock()
+_SHARED: list[SharedSession] = []
+"""The session of windbolt's own, if there is one."""
+
+
+@contextmanager
+def shared_session(
+    spark: SparkSession | None, master: str | None, conf: Mapping[str, str], *, kafka: bool = False
+) -> Iterator[SparkSession]:
+    """A session for a run: ``spark``, the active one, or one of windbolt's own, which ends with the last run that uses
+    it."""
+    if spark is not None:
+        yield spark
+        return
+    with _LOCK:
+        session, shared = _enter(master, conf, kafka=kafka)
+    try:
+        yield session
+    finally:
+        with _LOCK:
+            if shared is not None:
+                _leave(shared)
+
+
+def _enter(master: str | None, conf: Mapping[str, str], *, kafka: bool) -> tuple[SparkSession, SharedSession | None]:
+    session, new = open_session(master, conf, kafka=kafka)
+    if new:
+        _SHARED[:] = [SharedSession(session)]
+    for shared in _SHARED:
+        if shared.session.sparkContext is session.sparkContext:
+            shared.users += 1
+            return session, shared
+    return session, None
+
+
+def _leave(shared: SharedSession) -> None:
+    shared.users -= 1
+    if shared.users == 0:
+        if shared in _SHARED:
+            _SHARED.remove(shared)
+        if java_runs():
+            shared.session.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import pickle
 import signal
@@ -9,23 +10,121 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from queue import SimpleQueue
 from tempfile import TemporaryFile
-from threading import Lock, Thread
+from threading import Lock, Thread, Timer, main_thread
 from typing import Any, cast
 
-from manager.storage.file_systems.storage_errors import why_and_do
-from topologies.engine.batch.context import Context
-from topologies.engine.failures.task_failure import TaskFailure
-from topologies.engine.failures.user_code import FIX, SMALLER
-from topologies.engine.failures.whereabouts import SIZE, WorkerPosition
-from topologies.spark.workers.offspring import OFFSPRING
-from topologies.spark.workers.reaping import followers
-from topologies.topology import Topology
+from manager.storage.files import why_and_do
+from topologies.engine.batch import Context
+from topologies.engine.failures import FIX, SIZE, SMALLER, TaskFailure, WorkerPosition
+from topologies.graph.topology import Topology
+from topologies.spark.workers.reaping import end_session, followers
 from windowing.errors import WindboltError
+
+# Starts processes that end with the driver, however it ends.
+
+
+_REAPING = str(Path(__file__).with_name("reaping.py"))
+
+
+class Offspring:
+    """Starts processes as leaders of sessions, and has a reaper (``reaping.py``) end them after the driver.
+
+    They are started by one thread, which lives as long as the driver: a parent-death signal, on which workers die, is
+    sent at the end of the thread that started them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._process = os.getpid()
+        self._asked: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
+        self._thread: Thread | None = None
+        self._reaper: subprocess.Popen[bytes] | None = None
+        self._watched: dict[int, float] = {}
+
+    def start(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        """Start a process in a session of its own; ``options`` are Popen's."""
+
+        def begin() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(command, start_new_session=True, **options)
+
+        process: subprocess.Popen[bytes] = self.call(begin)
+        self.watch(process.pid)
+        return process
+
+    def call(self, function: Callable[[], Any]) -> Any:
+        """Call a function that starts a process, in the thread that stays; returns or raises what it does."""
+        with self._lock:
+            self._here()
+            if self._thread is None:
+                self._thread = Thread(target=_work, args=(self._asked,), name="windbolt-starter", daemon=True)
+                self._thread.start()
+        answer: Future[Any] = Future()
+        self._asked.put((function, answer))
+        return answer.result()
+
+    def watch(self, leader: int, patience: float = 0.0) -> None:
+        """Have the leader of a session, and all processes in it, ended at the latest ``patience`` seconds after the
+        driver."""
+        with self._lock:
+            self._here()
+            self._watched[leader] = patience
+            self._tell(f"+{leader} {patience}\n")
+
+    def end(self, leader: int) -> None:
+        """Kill a leader and all processes in its session; whoever started it waits for it."""
+        end_session(leader)
+        with self._lock:
+            self._here()
+            if self._watched.pop(leader, None) is not None:
+                self._tell(f"-{leader}\n")
+
+    def _tell(self, line: str) -> None:
+        """Send a line to the reaper; if there is none or it was killed, start a new one and send it all leaders."""
+        reaper = self._reaper
+        if reaper is not None and reaper.stdin is not None:
+            try:
+                reaper.stdin.write(line.encode())
+                return
+            except OSError:
+                reaper.stdin.close()
+                reaper.wait()
+        # Not in the thread that stays: the reaper outlives the driver.
+        self._reaper = reaper = subprocess.Popen(
+            [sys.executable, "-I", "-S", _REAPING, str(os.getpid())],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, bufsize=0, cwd="/", start_new_session=True,
+        )  # fmt: skip
+        assert reaper.stdin is not None
+        lines = [f"+{leader} {patience}\n" for leader, patience in self._watched.items()]
+        reaper.stdin.write("".join(lines).encode())
+
+    def _here(self) -> None:
+        """Reset in a fork of the driver: thread, reaper and processes belong to the driver."""
+        if self._process != os.getpid():
+            self._process, self._asked, self._thread = os.getpid(), SimpleQueue(), None
+            self._reaper, self._watched = None, {}
+
+
+def _work(asked: SimpleQueue[tuple[Callable[[], Any], Future[Any]]]) -> None:
+    while True:
+        function, answer = asked.get()
+        try:
+            answer.set_result(function())
+        except BaseException as error:
+            answer.set_exception(error)
+
+
+OFFSPRING = Offspring()
+
+
+# The driver's side of the pool's worker processes: starting them, giving them tasks, noticing their end.
+
 
 _ROOT = str(Path(__file__).parents[3])
 _WORKER = "topologies.spark.workers.worker"
@@ -293,3 +392,67 @@ def _end(status: int) -> tuple[str, str]:
     if -status in _KILLED:
         return f"was killed ({name})", "somebody did that, or the system, for want of memory: local[N] has N workers"
     return f"crashed ({name})", "a library that is not Python's broke; what it was doing is on stderr"
+
+
+# Workers that a run leaves to the next one; like Spark's own, they end after a minute without work.
+
+
+_LONGEST = 60.0
+"""Maximum seconds that workers wait for the next run."""
+
+
+class SparePool:
+    """Holds one pool, if any, between runs."""
+
+    def __init__(self, longest: float = _LONGEST) -> None:
+        self.longest = longest
+        self._lock = Lock()
+        self._pool: WorkerPool | None = None
+        self._timer: Timer | None = None
+
+    def take(self, most: int, environment: Mapping[str, str]) -> WorkerPool:
+        """The pool that was left, if it matches, else a new one."""
+        pool = self._swap(None)
+        wanted = WorkerPool(most, environment)
+        if pool is None or pool.like(wanted):
+            return pool or wanted
+        pool.close()
+        return wanted
+
+    def leave(self, pool: WorkerPool) -> None:
+        """Keep a pool whose tasks have all ended."""
+        if not main_thread().is_alive():
+            pool.close()  # the process is ending: no run follows, and no timer can be started
+            return
+        before = self._swap(pool)
+        if before is not None and before is not pool:
+            before.close()
+
+    def end(self) -> None:
+        """End the waiting workers."""
+        pool = self._swap(None)
+        if pool is not None:
+            pool.close()
+
+    def _swap(self, pool: WorkerPool | None) -> WorkerPool | None:
+        with self._lock:
+            before, self._pool = self._pool, pool
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            if pool is not None:
+                self._timer = Timer(self.longest, self._expired, [pool])
+                self._timer.daemon = True
+                self._timer.start()
+        return before
+
+    def _expired(self, pool: WorkerPool) -> None:
+        with self._lock:
+            if self._pool is not pool:
+                return
+            self._pool = None
+        pool.close()
+
+
+SPARE = SparePool()
+atexit.register(SPARE.end)

@@ -6,7 +6,7 @@ The socket carries pickled messages (number, topology, job, item), each with onl
 topology, to be unpacked at once; or an item, with its job (function, context) if that has changed. Each is answered by
 (process id, number, result, None), or (process id, number, None, ``TaskFailure``). A child that a bolt forks has
 another process id, and does not answer. ``NOTE`` is a file in which the worker records the window it is working on
-(``topologies/engine/failures/whereabouts.py``).
+(``topologies/engine/failures.py``).
 """
 
 from __future__ import annotations
@@ -24,15 +24,14 @@ from queue import SimpleQueue
 from threading import Thread, local
 from typing import TYPE_CHECKING, Any
 
-from topologies.engine.failures.forks import in_this_process
-from topologies.engine.failures.task_failure import TaskFailure
+from topologies.engine.failures import TaskFailure, in_this_process
 from topologies.spark.process_memory import use_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from topologies.engine.batch.context import Context
-    from topologies.topology import Topology
+    from topologies.engine.batch import Context
+    from topologies.graph.topology import Topology
 
 _PR_SET_PDEATHSIG = 1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -89,7 +88,7 @@ def main() -> None:
     Thread(target=_listen, args=(connection, asked), daemon=True).start()
     # The first task should not wait for these.
     import topologies.engine.tasks  # noqa: F401
-    from topologies.engine.failures.whereabouts import share
+    from topologies.engine.failures import share
 
     share(note)
     use_again()

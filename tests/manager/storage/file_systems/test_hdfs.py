@@ -10,16 +10,17 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from manager.outside import asking_again
-from manager.outside.transient import is_transient
-from manager.storage.file_systems import hdfs, hdfs_client
-from manager.storage.file_systems.object_store import is_object_store, open_uri
+from manager import remote
+from manager.remote import is_transient
+from manager.storage import hdfs
+from manager.storage import hdfs as hdfs_client
+from manager.storage.object_store import is_object_store, open_uri
 from tests.helpers.races import topology, write_input
 from tests.helpers.scraping import free_port
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.preflight import refuse_before_start
 from topologies.cli.app import app
 from topologies.local import run_local
-from topologies.preflight.before_start import refuse_before_start
 from topologies.run.options import RunOptions
 from windowing.errors import CheckpointError, ConfigError, EnvironmentMissing
 
@@ -29,7 +30,7 @@ def afresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No client is kept, there is no configuration of Hadoop, and nothing is asked again."""
     for name in ("HADOOP_CONF_DIR", "HADOOP_HOME"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(asking_again, "RETRIES", 0)
+    monkeypatch.setattr(remote, "RETRIES", 0)
     hdfs_client.client.cache_clear()
     yield
     hdfs_client.client.cache_clear()

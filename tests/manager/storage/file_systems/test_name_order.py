@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow.fs as pafs
 import pytest
 
-from manager.storage.file_systems import name_order
-from manager.storage.file_systems.files import make_folder, sync_folders_below, sync_names
+from manager.storage import files
+from manager.storage.files import make_folder, sync_folders_below, sync_names
 from windowing.errors import StorageError
 
 MOUNTS = """\
@@ -26,8 +26,8 @@ MOUNTS = """\
 def mounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "mountinfo"
     path.write_text(MOUNTS, encoding="utf-8")
-    monkeypatch.setattr(name_order, "_MOUNTS", str(path))
-    name_order._type_of.cache_clear()
+    monkeypatch.setattr(files, "_MOUNTS", str(path))
+    files._type_of.cache_clear()
     return path
 
 
@@ -40,7 +40,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def _of_type(monkeypatch: pytest.MonkeyPatch, *, keeps: bool) -> None:
-    monkeypatch.setattr(name_order, "keeps_order", lambda path: keeps)
+    monkeypatch.setattr(files, "keeps_order", lambda path: keeps)
 
 
 @pytest.mark.parametrize(
@@ -48,12 +48,12 @@ def _of_type(monkeypatch: pytest.MonkeyPatch, *, keeps: bool) -> None:
     [((8, 1), "ext4"), ((8, 17), "xfs"), ((0, 27), "tmpfs"), ((0, 44), "btrfs"), ((0, 99), "")],
 )
 def test_the_type_of_a_file_system_is_that_of_its_mount(mounts: Path, device: tuple[int, int], kind: str) -> None:
-    assert name_order._type_of(os.makedev(*device)) == kind
+    assert files._type_of(os.makedev(*device)) == kind
 
 
 def test_where_the_system_does_not_say_the_type_is_unknown(mounts: Path) -> None:
     mounts.unlink()
-    assert name_order._type_of(os.makedev(8, 1)) == ""
+    assert files._type_of(os.makedev(8, 1)) == ""
 
 
 def test_folders_are_not_synced_where_the_order_is_kept(

@@ -11,11 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.storage.segments.ref import Flags, Ref
-from manager.storage.segments.ref_columns import RefColumns
-from manager.storage.segments.refs import Refs
-from topologies.engine.work.deferred_events import DeferredEvents
-from topologies.engine.work.sections import Sections
+from manager.storage.segments import Flags, Ref, RefColumns, Refs
+from topologies.engine.work import DeferredEvents, Sections
 
 INPUTS = 2
 TIMES = st.integers(-5, 5)

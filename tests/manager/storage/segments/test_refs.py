@@ -7,17 +7,14 @@ import pyarrow as pa
 import pytest
 
 from manager.accounts import Accounts
-from manager.keyed.held import GONE, LAST, SEEN, Held
-from manager.keyed.held_segments import flag, write_held
-from manager.storage.manifest import BoltState
-from manager.storage.segments.memory_segments import MemorySegments
-from manager.storage.segments.ref import Ref
-from manager.storage.segments.refs import Refs
-from manager.storage.task_state import AssignedState, TaskState
-from policies.marks import NONE
+from manager.keyed.retained_events import GONE, LAST, SEEN, Held, flag, write_held
+from manager.storage.manifest import AssignedState, BoltState, TaskState
+from manager.storage.segment_files import MemorySegments
+from manager.storage.segments import Ref, Refs
+from policies.watermarks import NONE
 from topologies import TopologyBuilder, spouts
-from topologies.engine.ticking.latest import latest_seen
-from topologies.topology import Topology
+from topologies.engine.ticking import latest_seen
+from topologies.graph.topology import Topology
 from windowing import TupleWindow, WindowedBolt
 from windowing.settings.kinds import Session
 

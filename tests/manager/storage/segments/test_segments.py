@@ -14,11 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from manager.storage.file_systems import checksums
-from manager.storage.file_systems.files import private_stream
-from manager.storage.segments import file_segments
-from manager.storage.segments.file_segments import FileSegments
-from manager.storage.segments.memory_segments import MemorySegments
+from manager.storage import segment_files
+from manager.storage.files import private_stream
+from manager.storage.segment_files import FileSegments, MemorySegments
 from windowing.errors import StorageError
 
 TABLE = pa.table({"x": range(1_000)})
@@ -64,7 +62,7 @@ def test_a_large_table_is_written_piece_by_piece_to_the_same_bytes(
 ) -> None:
     with store.writer("5") as writer:
         small, large = writer.add(TABLE), writer.add(table)
-        monkeypatch.setattr(file_segments, "_LARGE", 1 << 40)
+        monkeypatch.setattr(segment_files, "_LARGE", 1 << 40)
         at_once = writer.add(table)
     assert (large.length, large.checksum) == (at_once.length, at_once.checksum)
     assert (store.read(small), store.read(large), store.read(at_once)) == (TABLE, table, table)
@@ -108,9 +106,7 @@ def test_an_error_as_the_file_is_closed_leaves_no_file(store: FileSegments, monk
             self._file.close()
             raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
 
-    monkeypatch.setattr(
-        "manager.storage.segments.file_segments.private_stream", lambda *given: Closing(private_stream(*given))
-    )
+    monkeypatch.setattr("manager.storage.segment_files.private_stream", lambda *given: Closing(private_stream(*given)))
     with pytest.raises(StorageError, match="cannot be written"), store.writer("5") as writer:
         writer.add(TABLE)
     assert os.listdir(f"{store.root}/5") == []
@@ -120,7 +116,7 @@ def test_a_file_that_cannot_be_deleted_hides_no_error(store: FileSegments, monke
     def refuse(*_: object, **__: object) -> None:
         raise StorageError("it cannot be deleted")
 
-    monkeypatch.setattr("manager.storage.segments.file_segments.delete", refuse)
+    monkeypatch.setattr("manager.storage.segment_files.delete", refuse)
     with pytest.raises(KeyError, match="of a bolt"):
         fail_after_writing(store, KeyError("of a bolt"))
 
@@ -144,9 +140,9 @@ def test_segments_in_memory_are_dropped_too() -> None:
 def test_a_checksum_is_that_of_zlib_whichever_library_finds_it(monkeypatch: pytest.MonkeyPatch) -> None:
     chance = np.random.default_rng(1)
     data = chance.bytes(100_003)
-    found = [checksums.crc32]
-    monkeypatch.setattr(checksums, "import_module", lambda name: exec("raise ImportError"))
-    found.append(checksums._fastest())
+    found = [segment_files.crc32]
+    monkeypatch.setattr(segment_files, "import_module", lambda name: exec("raise ImportError"))
+    found.append(segment_files._fastest())
     assert found[1] is zlib.crc32
     for size in (0, 1, 7, 64, 1_000, len(data)):
         for crc32 in found:

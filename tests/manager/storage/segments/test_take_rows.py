@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from manager.storage.segments.take_rows import take_rows
+from windowing.columns import take_rows
 
 
 @pytest.mark.parametrize("most", [1 << 31, 4_000])
 def test_the_rows_are_those_of_take(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("manager.storage.segments.take_rows._MOST", most)
+    monkeypatch.setattr("windowing.columns._MOST", most)
     texts = [None if at % 7 == 0 else "x" * (at % 13) + str(at) for at in range(2_000)]
     part = pa.table(
         {"text": texts, "raw": [None if text is None else text.encode() for text in texts], "n": range(2_000)}

@@ -19,9 +19,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 from shopping.bolts import Revenue, Taxed  # type: ignore[import-not-found]
 
-from manager.storage.segments.gathering import GatherItem
-from topologies.engine import exchange
-from topologies.engine.phases import Phases
+from manager.storage.segment_files import GatherItem
+from topologies.engine import micro_batch
+from topologies.engine.micro_batch import Phases
 from windbolt import (
     AggregateBolt,
     RunOptions,
@@ -104,8 +104,8 @@ def lay_together() -> list[int]:
         laid.append(len(columns[0]))
         return GatherItem(*columns)
 
-    exchange._LEAST_SAVED = -(10**9)
-    exchange.GatherItem = counted  # type: ignore[attr-defined, assignment]
+    micro_batch._LEAST_SAVED = -(10**9)
+    micro_batch.GatherItem = counted  # type: ignore[attr-defined, assignment]
     return laid
 
 

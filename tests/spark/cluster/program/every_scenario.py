@@ -11,9 +11,8 @@ import os
 import sys
 from pathlib import Path
 
-from topologies.scenarios.schema.scenario_files import Loaded, load
-from topologies.spark.jvm.session import open_session
-from topologies.spark.jvm.stores import reach_stores
+from topologies.scenarios.scenario_model import Loaded, load
+from topologies.spark.jvm.session import open_session, reach_stores
 from topologies.spark.spark_replay import replay_on_spark
 
 

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from manager.storage import sealed
-from manager.storage.sealed import FORMAT
+from manager.storage import sealed_files
+from manager.storage.sealed_files import FORMAT
 from tests.helpers.corpus import BEFORE, CORPUS, FILES, NAMES, PLACE, go_on, opened, rows_in, write_input
 from tests.helpers.examples import sampled
-from topologies.checkpoints.matching_halves import check_halves
-from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint, check_halves
 from windowing.errors import CheckpointError
 
 ENTRIES = sorted(CORPUS.glob("format-*/*.zip"))
@@ -41,7 +40,7 @@ def test_a_run_goes_on(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ENTRIES, ids=lambda path: f"{path.parent.name} {path.stem}")
 def test_another_format_is_refused(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if of_this_format(path):
-        monkeypatch.setattr(sealed, "FORMAT", FORMAT + 1)
+        monkeypatch.setattr(sealed_files, "FORMAT", FORMAT + 1)
     with zipfile.ZipFile(path) as entry:
         entry.extractall(tmp_path)
     with pytest.raises(CheckpointError, match="has another format") as refused:

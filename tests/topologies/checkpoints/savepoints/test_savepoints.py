@@ -21,12 +21,12 @@ from tests.helpers.s3 import S3
 from tests.simulation.disk import Disk
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
-from topologies.checkpoints.inspecting import inspect
+from topologies.checkpoints.going_back import inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.checkpoints.savepoints.savepoint import Savepoint, take_savepoint
+from topologies.checkpoints.savepoint import Savepoint, take_savepoint
+from topologies.checkpoints.state_tables import read
 from topologies.cli.app import app
-from topologies.state_tables.read_state import read
-from topologies.topology import Topology
+from topologies.graph.topology import Topology
 from windowing import StatefulWindowedBolt, TupleWindow
 from windowing.errors import CheckpointError, ConfigError, TopologyError
 

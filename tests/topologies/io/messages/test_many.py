@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
 from tests.helpers.malformed import FORMATS, GOOD, malformed
-from topologies.io.documents.strict import exact_float, unique_pairs
+from topologies.io.documents import exact_float, unique_pairs
 from topologies.io.messages import SCHEMA_NAME, JsonMessages, MessageFormat, Unreadable, read_many
-from topologies.io.messages.json import joined
+from topologies.io.messages import json as joined
 
 FRAGMENTS = (
     b"[1", b"2]", b"1,2", b"1", b"", None, b" ", b"]", b"[", b'"a', b'b"', b'"a\\', b'","', b"{", b"}", b'{"a":1',

@@ -1,0 +1,265 @@
+"""The event queue of one bolt task: events not yet settled, the settled ones in order, and its state."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from windowing.events import Events
+from windowing.timestamps import FOREVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from windowing.window import Members
+
+
+# The state of a window manager between evaluations, apart from its events.
+
+
+@dataclass
+class QueueState:
+    """The state of a manager apart from its events; positions count from the head of the queue."""
+
+    base: int = 0
+    """Number of events that have left the queue."""
+    settled_count: int = 0
+    """Number of events of the queue in final order."""
+    accounted: int = 0
+    """Events before this position are in an account: they have been in a window, or can be in none."""
+    previous: list[int] | None = None
+    """The [start, stop) positions of the last window fired."""
+    previous_frontier: int | None = None
+    """The frontier of the last evaluation in microseconds; None before the first."""
+    last_reference: int | None = None
+    """The reference of the last window fired, in microseconds."""
+
+
+def is_accounted(state: QueueState, events: int) -> NDArray[np.bool_]:
+    """Which of so many events of a queue, in its order, are in an account."""
+    places = np.arange(events)
+    accounted: NDArray[np.bool_] = places < state.accounted
+    return accounted
+
+
+# The event queue of one bolt task: events not yet settled, and the settled ones in order.
+
+
+_PARTS = 4
+"""Number of unsettled parts that are left unmerged, however large they are."""
+_LARGE = 1 << 16
+"""Number of events from which parts are merged only where they overlap in time; fewer are merged as a whole, so that
+windows have few chunks."""
+_MOST_CUT = 32
+"""Number of parts up to which that is done: it takes slices of all parts for each of them."""
+
+
+class SettledEvents:
+    """Immutable view of the settled events at one moment: what a window reads, even after the queue has moved on."""
+
+    __slots__ = ("_chunks", "_starts", "schema", "stream_names", "times")
+
+    def __init__(
+        self,
+        chunks: list[Events],
+        starts: list[int],
+        times: NDArray[np.int64],
+        schema: pa.Schema | None,
+        stream_names: Sequence[str],
+    ) -> None:
+        self._chunks, self._starts, self.times = chunks, starts, times
+        self.schema, self.stream_names = schema, stream_names
+
+    @property
+    def weighted(self) -> bool:
+        """Whether its rows stand for several events each."""
+        return bool(self._chunks) and self._chunks[0].weights is not None
+
+    def pieces(self, start: int, stop: int) -> list[Events]:
+        """The events from ``start`` to ``stop`` as slices of the chunks that hold them."""
+        pieces = []
+        index = bisect_right(self._starts, start) - 1
+        while start < stop:
+            first, chunk = self._starts[index], self._chunks[index]
+            chunk_stop = min(stop, first + len(chunk))
+            pieces.append(chunk.slice(start - first, chunk_stop - first))
+            start, index = chunk_stop, index + 1
+        return pieces
+
+    def table(self, members: Members) -> pa.Table:
+        """The payload of these events."""
+        if isinstance(members, range):
+            payloads = [piece.payload for piece in self.pieces(members.start, members.stop)]
+            return pa.Table.from_batches(payloads, self.schema)
+        return self.table(range(len(self.times))).take(pa.array(members, pa.int64()))
+
+    def timestamps(self, members: Members) -> NDArray[np.int64]:
+        """The times of these events in microseconds."""
+        if isinstance(members, range):
+            return self.times[members.start : members.stop]
+        return self.times[members]
+
+    def streams(self, members: Members) -> NDArray[np.int8]:
+        """The stream code of each of these events."""
+        if not isinstance(members, range):
+            return self.streams(range(len(self.times)))[members]
+        codes = [
+            np.zeros(len(piece), np.int8) if piece.streams is None else piece.streams
+            for piece in self.pieces(members.start, members.stop)
+        ]
+        return np.concatenate(codes) if codes else np.zeros(0, np.int8)
+
+
+class EventQueue:
+    """The events of one task, in order of (time, arrival).
+
+    Added events wait until they are settled, that is until no event can come before them. Their order then never
+    changes, so a window is a run of positions.
+    """
+
+    def __init__(self, stream_names: Sequence[str] = ("default",)) -> None:
+        self.stream_names = tuple(stream_names)
+        self.base = 0
+        """Number of events dropped from the head so far."""
+        self._waiting: list[Events] = []
+        self._chunks: list[Events] = []
+        self._starts: list[int] = []  # absolute position of each chunk
+        self._times = np.empty(1024, np.int64)
+        self._head = self._tail = 0  # the settled times are _times[_head:_tail]
+        self._schema: pa.Schema | None = None
+
+    def __len__(self) -> int:
+        return self.settled_count + self.waiting
+
+    @property
+    def settled_count(self) -> int:
+        """Number of settled events."""
+        return self._tail - self._head
+
+    @property
+    def waiting(self) -> int:
+        """Number of events that are not settled yet."""
+        return sum(map(len, self._waiting))
+
+    @property
+    def timestamps(self) -> NDArray[np.int64]:
+        """The times of the settled events in microseconds, in order; read-only, since users' policies see them."""
+        times = self._times[self._head : self._tail]
+        times.flags.writeable = False
+        return times
+
+    @property
+    def waiting_events(self) -> list[Events]:
+        """The events that are not settled yet: each part in order of time, the parts in order of arrival."""
+        return list(self._waiting)
+
+    def add(self, events: Events) -> None:
+        """Add events that arrived after all earlier ones."""
+        self.restore([events])
+        # Small parts are merged as they come, each event a few times at most, so that settling handles few parts.
+        while len(self._waiting) > _PARTS and len(self._waiting[-2]) < 2 * len(self._waiting[-1]):
+            self._waiting[-2:] = [Events.concat(self._waiting[-2:]).sorted()]
+
+    def restore(self, parts: Sequence[Events]) -> None:
+        """Restore events that a queue held before, in order of arrival."""
+        for events in parts:
+            if len(events):
+                self._schema = self._schema or events.payload.schema
+                self._waiting.append(events.sorted())
+
+    def settle(self, frontier: int) -> int:
+        """Put all events up to the frontier (microseconds) in their final order; return how many there were."""
+        ready, waiting = [], []
+        for events in self._waiting:
+            times = events.timestamps
+            count = len(times) if frontier == FOREVER else int(np.searchsorted(times, frontier, side="right"))
+            if count:
+                ready.append(events.slice(0, count))
+            if count < len(times):
+                waiting.append(events.slice(count, len(times)))
+        self._waiting = waiting
+        if not ready:
+            return 0
+        early = _in_order(ready)
+        for events in [*ready[:early], *_merged(ready[early:])]:
+            self._append(events)
+        return sum(map(len, ready))
+
+    def settle_first(self, count: int) -> None:
+        """Put the first ``count`` events, by (time, arrival), in their final order."""
+        merged = Events.concat(self._waiting).sorted()
+        self._append(merged.slice(0, count))
+        self._waiting = [merged.slice(count, len(merged))] if len(merged) > count else []
+
+    def drop(self, count: int) -> None:
+        """Drop the first ``count`` events; the positions of the others decrease by ``count``."""
+        self.base += count
+        self._head += count
+        passed = bisect_right(self._starts, self.base) - 1
+        if passed > 0 and self._starts:
+            del self._chunks[:passed], self._starts[:passed]
+        if self._chunks and self.base >= self._starts[0] + len(self._chunks[0]):
+            self._chunks.clear()
+            self._starts.clear()
+
+    def settled_view(self) -> SettledEvents:
+        """An immutable view of the settled events."""
+        starts = [start - self.base for start in self._starts]
+        return SettledEvents(list(self._chunks), starts, self.timestamps, self._schema, self.stream_names)
+
+    def _append(self, events: Events) -> None:
+        self._starts.append(self.base + self.settled_count)
+        self._chunks.append(events)
+        grown = self._tail + len(events)
+        if grown > len(self._times):
+            # A new buffer rather than a moved one: windows may still read the old one.
+            times = np.empty(max(2 * (self.settled_count + len(events)), 1024), np.int64)
+            times[: self.settled_count] = self.timestamps
+            self._times, self._head, self._tail = times, 0, self.settled_count
+            grown = self._tail + len(events)
+        self._times[self._tail : grown] = events.timestamps
+        self._tail = grown
+
+
+def _in_order(parts: list[Events]) -> int:
+    """Number of leading parts, each sorted, that hold nothing later than any event of the parts after them."""
+    firsts = np.array([events.timestamps[0] for events in parts])
+    earliest_from = np.minimum.accumulate(firsts[::-1])[::-1]  # the earliest time in each part and those after it
+    for index, events in enumerate(parts[:-1]):
+        if events.timestamps[-1] > earliest_from[index + 1]:
+            return index
+    return len(parts)
+
+
+def _merged(parts: list[Events]) -> list[Events]:
+    """The events of parts that overlap in time, each sorted, in order of (time, part): a few chunks, one after another.
+
+    Files that follow each other overlap by as much as their events are out of order. Only what lies there is copied and
+    sorted, where that is the smaller part of them.
+    """
+    total = sum(map(len, parts))
+    if total >= _LARGE and len(parts) <= _MOST_CUT:
+        stretches = [[events for events in stretch if len(events)] for stretch in _by_overlap(parts)]
+        copied = sum(sum(map(len, stretch)) for stretch in stretches if len(stretch) > 1)
+        if 2 * copied <= total:
+            return [Events.concat(stretch).sorted() for stretch in stretches if stretch]
+    return [Events.concat(parts).sorted()] if parts else []
+
+
+def _by_overlap(parts: list[Events]) -> Iterator[list[Events]]:
+    """Yield, in order, each stretch of time in which one part or several have events: what each part has of it."""
+    starts = [(int(events.timestamps[0]), False) for events in parts]
+    stops = [(int(events.timestamps[-1]), True) for events in parts]
+    begun, positions = 0, [0] * len(parts)
+    for time, stops_here in sorted([*starts, *stops]):
+        before, begun = begun, begun + (-1 if stops_here else 1)
+        if before == 1 or begun == 1 < before:  # one part was alone up to here, or several were
+            side: Literal["left", "right"] = "right" if stops_here else "left"
+            ends = [int(np.searchsorted(events.timestamps, time, side=side)) for events in parts]
+            yield [events.slice(low, high) for events, low, high in zip(parts, positions, ends, strict=True)]
+            positions = ends

@@ -1,0 +1,506 @@
+"""Evaluates assigned windows, which are not runs of a queue: from retained events to TupleWindows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from manager.accounts import Accounts
+from manager.keyed.fired_windows import LastFired, PaneDecisions, PaneStates, ReleasedEnds
+from manager.keyed.key_states import KnownKeys
+from manager.keyed.retained_events import GONE, SEEN, Held, SortedEvents
+from policies.assigners import Assigned, GridWindows, WindowAssigner
+from policies.assigners.aligned import MOST, limit_at, unfold
+from policies.watermarks import NONE
+from windowing.columns import take_rows
+from windowing.settings.panes import Pane, PaneMode
+from windowing.settings.triggers import FiredBy
+from windowing.timestamps import FOREVER
+from windowing.window import Ident, Members, TupleWindow
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from policies.assigners.aligned import Limit
+
+
+# Makes TupleWindows of assigned windows; their events are gathered once, for many windows together.
+
+
+class TupleWindows:
+    """Makes the windows that one task fires, and marks their events as seen."""
+
+    def __init__(
+        self,
+        events: SortedEvents,
+        task: int = 0,
+        *,
+        several_kinds: bool = False,
+        last: tuple[LastFired, NDArray[np.int64]] | None = None,
+        timed: bool = True,
+    ) -> None:
+        """``task`` is the index of the bolt's task. ``several_kinds``: whether windows are told of which kind they are.
+        ``timed``: whether they have a start.
+        ``last`` knows the windows fired before these, with the indices of the events there; None where the bolt does
+        not ask for expired events."""
+        self._events, self._task, self._several_kinds, self._last = events, task, several_kinds, last
+        self._timed = timed
+
+    def of(
+        self,
+        piece: Assigned,
+        kind: int = 0,
+        firsts: NDArray[np.int64] | None = None,
+        *,
+        panes: Sequence[tuple[Pane, Ident]] | None = None,
+        causes: Sequence[FiredBy] | None = None,
+        keys: Sequence[Any] | None = None,
+        hashes: NDArray[np.int64] | None = None,
+    ) -> Iterator[TupleWindow]:
+        """Yield the windows of a piece. ``firsts`` is an event of each window, where a window may show none of its own.
+
+        ``panes`` and ``causes`` have a value for each window: which firing of which window it is; what fired it.
+        ``keys`` and ``hashes`` are the key of each window and its hash, where not every window has an event that tells
+        it.
+        """
+        events, members, task, last = self._events, piece.members, self._task, self._last
+        fresh = events.fresh(members)
+        source = GatheredEvents(events, members)
+        if keys is None and events.keyed:
+            keys = events.keys_of(members[piece.offsets[:-1]] if firsts is None else firsts)
+        news = np.diff(np.concatenate([[0], np.cumsum(fresh)])[piece.offsets]).tolist()
+        offsets = piece.offsets.tolist()
+        key = ident = fired_by = pane = expired = expired_from = None
+        kind_told = kind if self._several_kinds else None
+        starts = piece.starts.tolist() if self._timed else [None] * len(piece)
+        for index, (start, end) in enumerate(zip(starts, piece.ends.tolist(), strict=True)):
+            low, high = offsets[index], offsets[index + 1]
+            run = range(low, high)
+            new: Members = run
+            if news[index] < high - low:
+                new = low + np.flatnonzero(fresh[low:high]) if news[index] else range(low, low)
+            if last is not None:
+                expired_from, places = last
+                told = None if hashes is None else int(hashes[index])
+                expired = expired_from.follow(places[events.places(members[low:high])], told)
+            if keys is not None:
+                key = keys[index]
+            if causes is not None:
+                fired_by = causes[index]
+            if panes is not None:
+                pane, ident = panes[index]
+            # By position, since there may be very many windows of few events, and keywords double what one costs.
+            yield TupleWindow(
+                source, run, new, expired, start, end, task, expired_from, key, kind_told, ident, fired_by, pane
+            )
+
+
+class GatheredEvents:
+    """The events of some windows, window by window: what their TupleWindows read."""
+
+    def __init__(self, events: SortedEvents, members: NDArray[np.int64]) -> None:
+        self._events, self._members = events, members
+        self._payload: pa.Table | None = None
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    @property
+    def stream_names(self) -> Sequence[str]:
+        return self._events.stream_names
+
+    def table(self, members: range | NDArray[np.int64]) -> pa.Table:
+        payload = self._gathered()
+        if isinstance(members, range):
+            return payload.slice(members.start, len(members))
+        return take_rows(payload, members)
+
+    def timestamps(self, members: range | NDArray[np.int64]) -> NDArray[np.int64]:
+        starts: NDArray[np.int64] = self._events.live.starts[_pick(self._members, members)]
+        return starts
+
+    def lifetime_ends(self, members: range | NDArray[np.int64]) -> NDArray[np.int64] | None:
+        ends = self._events.live.ends
+        return None if ends is None else ends[_pick(self._members, members)]
+
+    def streams(self, members: range | NDArray[np.int64]) -> NDArray[np.int8]:
+        return self._events.stream_codes(_pick(self._members, members))
+
+    def _gathered(self) -> pa.Table:
+        if self._payload is None:
+            places = self._events.places(self._members)
+            payload = self._events.payload
+            run = len(places) and bool((np.diff(places) == 1).all())
+            self._payload = payload.slice(int(places[0]), len(places)) if run else take_rows(payload, places)
+        return self._payload
+
+
+def _pick(members: NDArray[np.int64], which: range | NDArray[np.int64]) -> NDArray[np.int64]:
+    return members[which.start : which.stop] if isinstance(which, range) else members[which]
+
+
+# Windows without events: which of them fire, and their order among windows with events (decision 46).
+
+
+_NO_WINDOWS = Assigned(*(np.zeros(count, np.int64) for count in (0, 0, 1, 0)))
+
+
+@dataclass(frozen=True)
+class KeyedWindows:
+    """Windows in order of (end, key), some of them without events."""
+
+    windows: Assigned
+    hashes: NDArray[np.int64]
+    """The hash of the key of each window."""
+    keys: list[Any]
+    """The key of each window."""
+
+
+class EmptyWindows:
+    """Adds to the windows of known keys those in which nothing happened.
+
+    A window without events fires if it ends at most ``until`` (microseconds) after the last window of its key that held
+    one, and no later than ``limit`` (microseconds), the time reached. Only these are listed, however far time
+    advances.
+    """
+
+    def __init__(
+        self, grid: GridWindows, until: int, known: KnownKeys, limit: int, listed: NDArray[np.int64] | None = None
+    ) -> None:
+        """``known`` is updated. ``listed``: the hashes of the keys that a user lists. They are not
+        forgotten, however long they are silent: their windows would begin once more."""
+        self._grid, self._until, self._known, self._limit = grid, until, known, limit
+        self._listed = np.zeros(0, np.int64) if listed is None else listed
+
+    def among(self, pieces: Iterable[Assigned], events: SortedEvents, after: int) -> Iterator[KeyedWindows]:
+        """Yield the windows of the pieces together with the empty ones that end after ``after`` (microseconds).
+
+        The pieces come from the grid's ``assign``, called with these events.
+        """
+        known = self._known
+        for piece in pieces:
+            firsts = piece.members[piece.offsets[:-1]]
+            hashes = events.key_hashes(firsts)
+            new = known.unknown(hashes)
+            known.add(hashes[new], events.key_rows(firsts[new], known.columns))
+            places, high = known.places(hashes), int(piece.ends[-1])
+            yield from self._merged(piece, places, after, high)
+            known.fired(places, piece.ends)
+            after = high
+        yield from self._merged(_NO_WINDOWS, np.zeros(0, np.int64), after, self._limit)
+        known.keep((self._next_ends() <= known.ends + self._until) | np.isin(known.hashes, self._listed))
+
+    def next_end(self) -> int | None:
+        """The end of the next empty window if no event comes, in microseconds; None where there will be none."""
+        ends = self._next_ends()
+        ends = ends[ends <= self._known.ends + self._until]
+        return int(ends.min()) if len(ends) else None
+
+    def _next_ends(self) -> NDArray[np.int64]:
+        return self._grid.following(np.maximum(self._known.ends, self._limit))
+
+    def _merged(self, piece: Assigned, places: NDArray[np.int64], low: int, high: int) -> Iterator[KeyedWindows]:
+        """Yield the windows of a piece, of the keys at these places, and the empty ones with low < end <= high."""
+        keys, begins, stops = self._gaps(piece, places, low, high)
+        done = 0
+        while True:
+            # Only ends within a gap are listed, from the first one on.
+            firsts = self._grid.following(begins)
+            within = firsts <= stops
+            if not within.any():
+                break
+            keys, begins, stops, firsts = keys[within], begins[within], stops[within], firsts[within]
+            start = int(firsts.min())
+            ends = self._grid.ends_between(start - 1, min(int(stops.max()), start + self._until))
+            ends = ends[: max(1, MOST // len(keys))]
+            lows = np.searchsorted(ends, begins, side="right")
+            gap, further = unfold(np.searchsorted(ends, stops, side="right") - lows)
+            upto = int(np.searchsorted(piece.ends, ends[-1], side="right"))
+            yield self._together(piece, places, (done, upto), ends[lows[gap] + further], keys[gap])
+            done, begins = upto, np.maximum(begins, ends[-1])
+        if done < len(piece):
+            none = np.zeros(0, np.int64)
+            yield self._together(piece, places, (done, len(piece)), none, none)
+
+    def _gaps(
+        self, piece: Assigned, places: NDArray[np.int64], low: int, high: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """After each window with events: its key, its end, and the last time at which an empty window may end before
+        the next one."""
+        known = self._known
+        keys = np.concatenate([np.arange(len(known)), places])
+        # Windows of a listed key that end before it is there are followed by none without events.
+        ends = np.concatenate([known.ends, np.maximum(piece.ends, known.ends[places])])
+        order = np.lexsort((ends, keys))
+        keys, ends = keys[order], ends[order]
+        following = np.append(ends[1:] - 1, high)
+        following[:-1][keys[1:] != keys[:-1]] = high
+        begins, stops = np.maximum(ends, low), np.minimum(np.minimum(ends + self._until, following), high)
+        some = (begins < stops) & (ends > NONE)
+        return keys[some], begins[some], stops[some]
+
+    def _together(
+        self,
+        piece: Assigned,
+        places: NDArray[np.int64],
+        run: tuple[int, int],
+        empty_ends: NDArray[np.int64],
+        empty_places: NDArray[np.int64],
+    ) -> KeyedWindows:
+        """Merge a run of windows with some that are empty."""
+        low, high = run
+        ends = np.concatenate([piece.ends[low:high], empty_ends])
+        keys = np.concatenate([places[low:high], empty_places])
+        order = np.lexsort((keys, ends))
+        starts = np.concatenate([piece.starts[low:high], self._grid.starts_of(empty_ends)])
+        sizes = np.concatenate([np.diff(piece.offsets[low : high + 1]), np.zeros(len(empty_ends), np.int64)])
+        members = piece.members[piece.offsets[low] : piece.offsets[high]]
+        offsets = np.concatenate([[0], np.cumsum(sizes[order])])
+        keys = keys[order]
+        windows = Assigned(starts[order], ends[order], offsets, members)
+        return KeyedWindows(windows, self._known.hashes[keys], self._known.values(keys))
+
+
+# Evaluates assigned windows, which are not runs of a queue: from live events to TupleWindows.
+
+
+_LEAST = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The range of window ends to evaluate, after < end <= upto, in microseconds: scalars, or one value per event."""
+
+    after: Limit
+    upto: Limit
+
+    def at(self, indices: NDArray[np.int64]) -> Span:
+        """The span of the events at these indices."""
+        return Span(limit_at(self.after, indices), limit_at(self.upto, indices))
+
+
+class AssignedWindows:
+    """Evaluates the windows of one task's live events, in order, and tracks the state of each event.
+
+    Usable on its own: give it all events that may still be in a window, then iterate over ``windows``. Afterwards
+    ``flags`` says, in the order of the given events, which have been in a window and which are no longer needed.
+    """
+
+    def __init__(
+        self,
+        assigners: Sequence[WindowAssigner],
+        events: Held,
+        streams: Sequence[str] = ("default",),
+        *,
+        keys: Sequence[Sequence[str]] = (),
+        task: int = 0,
+        released: ReleasedEnds | None = None,
+        last: tuple[LastFired, NDArray[np.int64]] | None = None,
+    ) -> None:
+        """``streams`` names the input streams, ``keys`` the columns of the key of each; none for no key. ``task`` is
+        the index of the bolt's task.
+
+        ``released`` are the windows released at the last limit; ``windows`` updates it. ``last`` knows the windows
+        fired before these, with the indices of the events there; None where the bolt does not ask for expired events.
+        """
+        self.released = ReleasedEnds.of(None) if released is None else released
+        self.assigners = tuple(assigners)
+        by_side = any(assigner.by_side for assigner in self.assigners)
+        self._events = SortedEvents(events, streams, keys, by_side=by_side)
+        self._tuple_windows = TupleWindows(
+            self._events, task, several_kinds=len(self.assigners) > 1, last=last,
+            timed=all(assigner.ends_by_time for assigner in self.assigners),
+        )  # fmt: skip
+        self._finished = np.zeros(len(events), np.bool_)
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    @property
+    def accounts(self) -> Accounts:
+        """The counts of events that were in a window, or are in none."""
+        return self._events.accounts
+
+    def span_of(self, after: Limit, upto: Limit) -> Span:
+        """A span from limits in the order of the given events."""
+        return Span(after, upto).at(self._events.places(np.arange(len(self._events))))
+
+    def windows(self, span: Span) -> Iterator[TupleWindow]:
+        """Yield the due windows in order of (end, start, key)."""
+        if not len(self._events):
+            return
+        for kind, piece in self._pieces(span):
+            yield from self._tuple_windows.of(piece, kind)
+        self._finish(span)
+
+    def windows_and_empty(self, span: Span, empty: EmptyWindows) -> Iterator[TupleWindow]:
+        """Yield the due windows in order of (end, start, key), and between them those without events."""
+        assert isinstance(span.after, int)
+        (assigner,) = self.assigners
+        pieces = assigner.assign(self._events.live, span.after, span.upto)
+        for piece in empty.among(pieces, self._events, span.after):
+            yield from self._tuple_windows.of(piece.windows, keys=piece.keys, hashes=piece.hashes)
+        self._finish(span)
+
+    def pass_over(self, span: Span) -> None:
+        """Let the due windows pass without making them: events are then seen and finished as after ``windows``."""
+        if not len(self._events):
+            return
+        for _, piece in self._pieces(span):
+            self._events.fresh(piece.members)
+        self._finish(span)
+
+    def _finish(self, span: Span) -> None:
+        self._finished = self._finished_at(span.upto)
+        if len(self.released):
+            self.released.keep(self._events.key_hashes(np.flatnonzero(~self._finished)))
+        self._events.leave_out(self._finished)
+        for assigner in self.assigners:
+            passed_over = assigner.passed_over(self._events.live, span.upto)
+            if passed_over is not None:
+                self._events.leave_out(passed_over)
+
+    def _finished_at(self, upto: Limit) -> NDArray[np.bool_]:
+        """Which events, in the order of the assigners, no window that ends after the limit can need."""
+        finished = np.ones(len(self._events), np.bool_)
+        for assigner in self.assigners:
+            finished &= assigner.finished(self._events.live, upto)
+        return finished
+
+    def panes(self, span: Span, decisions: PaneDecisions) -> Iterator[TupleWindow]:
+        """Yield all due firings, early and late ones included, in order of (kind, end, start, key)."""
+        if not len(self._events):
+            return
+        for kind, assigner in enumerate(self.assigners):
+            for piece in assigner.assign(self._events.live, span.after, FOREVER):
+                yield from self._panes_of(piece, kind, decisions)
+        self._finish(span)
+
+    def _panes_of(self, piece: Assigned, kind: int, decisions: PaneDecisions) -> Iterator[TupleWindow]:
+        """Yield the due firings of the open windows of one kind."""
+        events = self._events
+        merging = self.assigners[kind].merges
+        firsts = piece.members[piece.offsets[:-1]]
+        keys = events.key_hashes(firsts)
+        windows = decisions.remembered(kind, keys, piece.starts, piece.ends, merging)
+        # An event is in one session only: one that has been in a window was shown.
+        fresh = ~events.seen[piece.members] if merging else self._fresh(piece, windows.states)
+        counts = np.add.reduceat(fresh.astype(np.int64), piece.offsets[:-1])
+        came = events.live.closed_until
+        opened_at = None if came is None else np.minimum.reduceat(came[piece.members], piece.offsets[:-1])
+        fires, panes = decisions.decide(windows, counts, np.diff(piece.offsets), opened_at)
+        chosen = _chosen(piece, fires, fresh if decisions.panes.mode is PaneMode.DISCARDING else None)
+        fired = zip(keys[fires].tolist(), chosen.starts.tolist(), chosen.ends.tolist(), strict=True)
+        idents = [(kind, *window) for window in fired]
+        yield from self._tuple_windows.of(chosen, kind, firsts[fires], panes=list(zip(panes, idents, strict=True)))
+
+    def _fresh(self, piece: Assigned, states: PaneStates) -> NDArray[np.bool_]:
+        """Which members are new to their window since its last firing."""
+        assert self._events.evaluation is not None
+        shown = np.repeat(states.shown, np.diff(piece.offsets))
+        fresh: NDArray[np.bool_] = self._events.evaluation[piece.members] > shown
+        return fresh
+
+    def finished(self, upto: Limit) -> NDArray[np.bool_]:
+        """Which events, in the order given, no window that ends after the limit can need."""
+        return self._events.as_given(self._finished_at(upto))
+
+    def next_end(self, span: Span) -> int | None:
+        """The end of the next window, given the present events, in microseconds; None where no window is open."""
+        if not len(self._events):
+            return None
+        ends = [assigner.next_end(self._events.live, span.upto) for assigner in self.assigners]
+        return min((end for end in ends if end is not None), default=None)
+
+    def next_finished(self, span: Span) -> int | None:
+        """A time in microseconds before which none of the present events will be finished; None where there is none."""
+        if not len(self._events):
+            return None
+        moments = [assigner.next_finished(self._events.live, span.upto) for assigner in self.assigners]
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def open_ends(self, span: Span) -> list[int]:
+        """The ends, in microseconds and sorted, of the windows that hold events and are not due yet."""
+        if not len(self._events):
+            return []
+        pieces = (piece for assigner in self.assigners for piece in assigner.open(self._events.live, span.upto))
+        return sorted({end for piece in pieces for end in np.unique(piece.ends).tolist() if end < FOREVER})
+
+    def open_windows(self, span: Span) -> Iterator[tuple[int, Assigned]]:
+        """Yield the windows that hold events and are not due yet, with the index of their kind. Their members are
+        indices of the events in the order given."""
+        if not len(self._events):
+            return
+        for kind, assigner in enumerate(self.assigners):
+            for piece in assigner.open(self._events.live, span.upto):
+                yield kind, replace(piece, members=self._events.places(piece.members))
+
+    def flags(self) -> NDArray[np.uint8]:
+        """The flags (SEEN, GONE) of each event, in the order given."""
+        return self._events.as_given(self._events.seen * np.uint8(SEEN) + self._finished * np.uint8(GONE))
+
+    def _pieces(self, span: Span) -> Iterator[tuple[int, Assigned]]:
+        if len(self.assigners) == 1:
+            yield from ((0, piece) for piece in self._assigned(0, span))
+            return
+        # Windows of several kinds are ordered by their ends, one by one.
+        windows = [
+            (kind, piece, index)
+            for kind in range(len(self.assigners))
+            for piece in self._assigned(kind, span)
+            for index in range(len(piece))
+        ]
+        for kind, piece, index in sorted(
+            windows, key=lambda window: (int(window[1].ends[window[2]]), int(window[1].starts[window[2]]), window[0])
+        ):
+            yield kind, _one(piece, index)
+
+    def _assigned(self, kind: int, span: Span) -> Iterator[Assigned]:
+        """Yield the due windows of one kind that have not been released yet."""
+        assigner, live = self.assigners[kind], self._events.live
+        if live.ends is None or not assigner.ends_at_limit:
+            yield from assigner.assign(live, span.after, span.upto)
+            return
+        released: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        for assigned in assigner.assign(live, np.maximum(span.after, _LEAST + 1) - 1, span.upto):
+            firsts = assigned.members[assigned.offsets[:-1]]
+            keys = self._events.key_hashes(firsts)
+            already_released = assigned.ends == limit_at(span.after, firsts)
+            if already_released.any():
+                already_released[already_released] = self.released.holds(
+                    kind, keys[already_released], assigned.ends[already_released]
+                )
+            piece = _chosen(assigned, ~already_released, None) if already_released.any() else assigned
+            keys, firsts = keys[~already_released], firsts[~already_released]
+            limits = limit_at(span.upto, firsts)
+            at_limit = (piece.ends == limits) | (limits == FOREVER)
+            released.append((keys[at_limit], piece.ends[at_limit]))
+            if len(piece):
+                yield piece
+        for keys, ends in released:
+            self.released.add(kind, keys, ends)
+
+
+def _one(piece: Assigned, index: int) -> Assigned:
+    low, high = int(piece.offsets[index]), int(piece.offsets[index + 1])
+    return Assigned(
+        piece.starts[index : index + 1],
+        piece.ends[index : index + 1],
+        np.array([0, high - low]),
+        piece.members[low:high],
+    )
+
+
+def _chosen(piece: Assigned, fires: NDArray[np.bool_], shown: NDArray[np.bool_] | None) -> Assigned:
+    """The windows that fire, with all of their events, or with those in ``shown``."""
+    sizes = np.diff(piece.offsets)
+    kept = np.repeat(fires, sizes)
+    if shown is not None:
+        kept &= shown
+        sizes = np.add.reduceat(shown.astype(np.int64), piece.offsets[:-1])
+    offsets = np.concatenate([[0], np.cumsum(sizes[fires])])
+    return Assigned(piece.starts[fires], piece.ends[fires], offsets, piece.members[kept])

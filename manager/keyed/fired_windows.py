@@ -1,0 +1,484 @@
+"""Windows that have fired, closed or are released before their end: panes, and events that expire or come too late."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from manager.keyed.retained_events import Held, SortedEvents
+from policies.assigners import WindowAssigner
+from policies.watermarks import NONE
+from windowing.columns import take_rows
+from windowing.settings.panes import OpenWindows, Pane, PaneMode, Panes, PaneTrigger, Timing, fires
+from windowing.timestamps import FOREVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from windowing.window import Members
+
+
+# The panes of open windows: which windows fire now, and the state of each window, in columns.
+
+
+TIMINGS = (Timing.EARLY, Timing.ON_TIME, Timing.LATE)
+_EARLY, _ON_TIME, _LATE = range(3)
+
+
+@dataclass(kw_only=True)
+class PaneStates:
+    """The states of open windows: one entry per window, in order of (kind, key, start, end)."""
+
+    kind: NDArray[np.int64]
+    key: NDArray[np.int64]
+    """Code of the window's key; 0 without keys."""
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    index: NDArray[np.int64]
+    """Number of its firings so far."""
+    shown: NDArray[np.int64]
+    """Number of the evaluation in which it last fired, or -1. Events admitted later are new to it."""
+    on_time: NDArray[np.int64]
+    """1 if it has fired at its end, else 0."""
+    clock: NDArray[np.int64]
+    """The clock in microseconds when it last fired or, before that, when it was first seen."""
+    mark: NDArray[np.int64]
+    """The watermark in microseconds at that moment."""
+    shut: NDArray[np.int64]
+    """1 if a firing has closed it before its end, else 0: it takes no events any more (``Panes(closes=True)``)."""
+    repaired: NDArray[np.int64]
+    """1 if its events have been repaired since it last fired, else 0: what that firing showed does not hold."""
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def take(self, indices: NDArray[np.int64]) -> PaneStates:
+        """The windows at these indices."""
+        return PaneStates(**{column.name: getattr(self, column.name)[indices] for column in fields(self)})
+
+    def table(self) -> pa.Table:
+        """The states as a table, to be stored."""
+        return pa.table({column.name: getattr(self, column.name) for column in fields(self)})
+
+    @staticmethod
+    def of(table: pa.Table | None) -> PaneStates:
+        """The states from such a table; None gives no windows."""
+        names = [column.name for column in fields(PaneStates)]
+        if table is None:
+            return PaneStates(**{name: np.zeros(0, np.int64) for name in names})
+        return PaneStates(**{name: table.column(name).to_numpy() for name in names})
+
+
+@dataclass(frozen=True)
+class EvaluationTime:
+    """The time of an evaluation; times in microseconds."""
+
+    number: int
+    """Number of the evaluation, from which it is known which events are new."""
+    clock: int
+    watermark: int
+    ended_until: int
+    """Windows that end up to this time have ended."""
+    closed_until: int
+    """Windows that end up to this time are closed: no late event can be admitted to them."""
+    lateness: int | None = None
+    """How long windows take events after the watermark has reached their end, in microseconds; None where windows are
+    also closed by the clock, or there is no watermark."""
+    within_batch: bool = False
+    """Whether more events of the batch follow. Only windows that have closed fire then: all other firings are decided
+    at the end of a batch, by all its events."""
+
+
+@dataclass(frozen=True)
+class OpenPanes:
+    """The open windows of one kind with their states, and what has become of the windows before; one entry for each
+    window, except for ``owners``."""
+
+    states: PaneStates
+    split: NDArray[np.bool_]
+    """Which hold only a part of a window that has fired."""
+    changed: NDArray[np.bool_]
+    """Which are one or several windows that have fired, but not within the same bounds."""
+    owners: NDArray[np.int64]
+    """For each remembered window of all kinds, the index of the window that it now is or is part of; -1 where there is
+    none."""
+
+
+class PaneDecisions:
+    """Decides which open windows fire, and updates their states."""
+
+    def __init__(self, panes: Panes, states: PaneStates, moment: EvaluationTime) -> None:
+        self.panes, self.before, self.moment = panes, states, moment
+        self._kept: list[PaneStates] = []
+        self._closed = np.zeros(len(states), np.bool_)
+        """Which of the remembered windows have closed."""
+
+    def remembered(self, kind: int, keys: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64],
+             merging: bool) -> OpenPanes:  # fmt: skip
+        """The states of these open windows of one kind.
+
+        ``merging`` is whether a window takes over the states of all remembered windows that it covers, as sessions do.
+        """
+        of_kind = np.flatnonzero(self.before.kind == kind)
+        before, count = self.before.take(of_kind), len(keys)
+        states = PaneStates(
+            kind=np.full(count, kind, np.int64),
+            key=keys,
+            start=starts,
+            end=ends,
+            index=np.zeros(count, np.int64),
+            shown=np.full(count, -1, np.int64),
+            on_time=np.zeros(count, np.int64),
+            clock=np.full(count, self.moment.clock, np.int64),
+            mark=np.full(count, self.moment.watermark, np.int64),
+            shut=np.zeros(count, np.int64),
+            repaired=np.zeros(count, np.int64),
+        )
+        split, changed, owners = np.zeros(count, np.bool_), np.zeros(count, np.bool_), np.full(len(self.before), -1)
+        if not len(before) or not count:
+            return OpenPanes(states, split, changed, owners)
+        if merging:
+            owners[of_kind], split = _covering(states, before)
+        else:
+            owners[of_kind] = _same(states, before)
+        known = np.flatnonzero(owners[of_kind] >= 0)
+        owner, remembered = owners[of_kind[known]], before.take(known)
+        np.maximum.at(states.index, owner, remembered.index)
+        np.maximum.at(states.shown, owner, remembered.shown)
+        np.maximum.at(states.on_time, owner, remembered.on_time)
+        np.maximum.at(states.shut, owner, remembered.shut)
+        np.maximum.at(states.repaired, owner, remembered.repaired)
+        np.minimum.at(states.clock, owner, remembered.clock)
+        np.minimum.at(states.mark, owner, remembered.mark)
+        other = (starts[owner] != remembered.start) | (ends[owner] != remembered.end)
+        changed[owner[other & (remembered.index > 0)]] = True
+        return OpenPanes(states, split, changed, owners)
+
+    def decide(
+        self,
+        windows: OpenPanes,
+        fresh: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        opened_at: NDArray[np.int64] | None = None,
+    ) -> tuple[NDArray[np.bool_], list[Pane]]:
+        """Which of the windows fire, and the pane of each firing.
+
+        Their states are updated in place, and kept if they stay open. ``fresh`` is the number of new events of each
+        window, ``sizes`` that of all its events. ``opened_at``: up to when windows had closed as the first event of
+        each came, in microseconds; None where none close by a watermark.
+        """
+        moment, panes, states = self.moment, self.panes, windows.states
+        states.mark[states.mark == NONE] = moment.watermark  # counted from the first watermark
+        final = states.end <= moment.closed_until
+        ended = states.end <= (moment.ended_until if panes.on_time else moment.closed_until)
+        states.on_time[~ended] = 0  # of a session that has grown since it fired at its end
+        revised = self._revised(windows, fresh)
+        on_time, late = self._at_end(states, fresh, sizes, ended, final, revised)
+        early = ~ended & (self._asked(panes.early, states, fresh) | revised) & (not moment.within_batch)
+        firing = early | on_time | late
+        in_time = on_time & ~self._opened_late(states, opened_at)
+        timings = np.select([early, in_time], [_EARLY, _ON_TIME], _LATE)
+        fired = [
+            Pane(index, TIMINGS[timing], last or panes.closes)
+            for index, timing, last in zip(
+                states.index[firing].tolist(), timings[firing].tolist(), final[firing].tolist(), strict=True
+            )
+        ]
+        states.index[firing] += 1
+        states.shown[firing] = moment.number
+        states.repaired[firing] = 0
+        states.on_time[on_time] = 1
+        states.clock[firing] = moment.clock
+        states.mark[firing] = moment.watermark
+        if panes.closes:
+            states.shut[firing] = 1
+        self._kept.append(states.take(np.flatnonzero(~final)))
+        self._closed |= (windows.owners >= 0) & final[windows.owners]
+        return firing, fired
+
+    def _revised(self, windows: OpenPanes, fresh: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which windows fire because what has fired of their events does not hold any more, although no trigger asks.
+
+        All parts of a window that has been split fire together. A window that has new events and covers what has fired
+        of it waits for its trigger. One whose events have been repaired does not wait.
+        """
+        if self.panes.mode is PaneMode.DISCARDING:
+            return np.zeros(len(fresh), np.bool_)
+        states = windows.states
+        repaired = (states.repaired > 0) & (states.index > 0) & (states.shut == 0)
+        revised: NDArray[np.bool_] = windows.split | (windows.changed & (fresh == 0)) | repaired
+        return revised
+
+    def _at_end(
+        self,
+        states: PaneStates,
+        fresh: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        ended: NDArray[np.bool_],
+        final: NDArray[np.bool_],
+        revised: NDArray[np.bool_],
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which windows fire at their end, and which again afterwards: by the trigger of late events, and when they
+        close with events that they have not shown."""
+        panes, done, takes_events = self.panes, states.on_time > 0, states.shut == 0
+        first = takes_events & ended & ~done
+        if panes.at_end is not None:
+            first &= sizes >= panes.at_end.value
+        asked = (final & (fresh > 0)) | self._asked(panes.late, states, fresh) | revised
+        again = takes_events & ended & done & asked
+        return first, again
+
+    def _asked(self, trigger: PaneTrigger | None, states: PaneStates, fresh: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which windows that no firing has closed a trigger fires now."""
+        if trigger is None:
+            return np.zeros(len(states), np.bool_)
+        advanced = np.where(states.mark > NONE, self.moment.watermark - states.mark, 0)
+        windows = OpenWindows(fresh, self.moment.clock - states.clock, advanced, states.index)
+        asked: NDArray[np.bool_] = (states.shut == 0) & fires(trigger, windows)
+        return asked
+
+    def _opened_late(self, states: PaneStates, opened_at: NDArray[np.int64] | None) -> NDArray[np.bool_]:
+        """Which windows had ended by the watermark before their first event came."""
+        if opened_at is None or self.moment.lateness is None:
+            return np.zeros(len(states), np.bool_)
+        late: NDArray[np.bool_] = (opened_at > NONE) & (opened_at >= states.end - self.moment.lateness)
+        return late
+
+    def states(self) -> PaneStates:
+        """The states of the windows that are still open."""
+        if self.moment.within_batch:
+            return self.before.take(np.flatnonzero(~self._closed))
+        if not self._kept:
+            return PaneStates.of(None)
+        return PaneStates(
+            **{
+                column.name: np.concatenate([getattr(part, column.name) for part in self._kept])
+                for column in fields(PaneStates)
+            }
+        )
+
+
+def _same(windows: PaneStates, before: PaneStates) -> NDArray[np.int64]:
+    """For each remembered window, its index among the open ones; -1 where it is gone."""
+    count = len(windows)
+    keys, starts, ends, second = _together(windows, before)
+    along = np.lexsort((second, ends, starts, keys))  # each remembered window just behind the same open one
+    owners = np.full(len(before), -1, np.int64)
+    places = np.flatnonzero(along >= count)
+    candidates, remembered = along[places - 1], along[places] - count
+    same = (places > 0) & (candidates < count)
+    owner, remembered = candidates[same], remembered[same]
+    same = (windows.key[owner] == before.key[remembered]) & (windows.start[owner] == before.start[remembered])
+    same &= windows.end[owner] == before.end[remembered]
+    owners[remembered[same]] = owner[same]
+    return owners
+
+
+def _covering(windows: PaneStates, before: PaneStates) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """For each remembered window, the index of the open window that covers it, -1 where there is none; and which of the
+    open windows overlap one that has fired, and do not cover it. Open windows of a key do not overlap each other."""
+    along = np.lexsort((windows.start, windows.key))
+    keys, starts, ends, second = _together(windows, before)
+    # The open windows that overlap each remembered one: from the first that ends after its start, to the last that
+    # starts before its end. At equal times the open window comes first among ends, and last among starts.
+    opens = second == 0
+    low = _opens_before(np.lexsort((second, np.where(opens, ends, starts), keys)), len(windows))
+    high = _opens_before(np.lexsort((-second, np.where(opens, starts, ends), keys)), len(windows))
+    owner = along[np.minimum(low, len(along) - 1)]
+    covers = (high == low + 1) & (windows.start[owner] <= before.start) & (before.end <= windows.end[owner])
+    parted = np.flatnonzero(~covers & (before.index > 0))
+    steps = np.zeros(len(along) + 1, np.int64)
+    np.add.at(steps, low[parted], 1)
+    np.add.at(steps, high[parted], -1)
+    split = np.zeros(len(along), np.bool_)
+    split[along] = np.cumsum(steps[:-1]) > 0
+    return np.where(covers, owner, -1), split
+
+
+def _opens_before(along: NDArray[np.intp], count: int) -> NDArray[np.int64]:
+    """How many of the open windows come before each remembered one, in this order of both; open ones have the indices
+    below ``count``."""
+    found = np.empty(len(along) - count, np.int64)
+    places = np.flatnonzero(along >= count)
+    found[along[places] - count] = np.cumsum(along < count)[places]
+    return found
+
+
+def _together(windows: PaneStates, before: PaneStates) -> tuple[NDArray[np.int64], ...]:
+    """The keys, starts and ends of open windows and, behind them, of remembered ones; and 0 or 1 to tell them apart."""
+    both = [np.concatenate([getattr(windows, name), getattr(before, name)]) for name in ("key", "start", "end")]
+    return (*both, np.repeat([0, 1], [len(windows), len(before)]))
+
+
+# The last window fired for each key of a task, for bolts that ask which events have expired since (ST-21).
+
+
+_NO_KEY = 0
+
+
+class LastFired:
+    """Tells for each window which events have expired since the previous window of the same key.
+
+    ``events`` are all events of the task, including those kept for this purpose alone; windows refer to them by index.
+    Only the keys that fire are looked up.
+    """
+
+    def __init__(self, events: Held, streams: Sequence[str]) -> None:
+        self._events, self.stream_names = events, tuple(streams)
+        self._last = np.zeros(len(events), np.bool_) if events.last is None else events.last.copy()
+        indices = np.flatnonzero(self._last)
+        last_events = events.bare(indices)
+        order = last_events.order()
+        self._places = indices if order is None else indices[order]
+        keys = np.full(len(indices), _NO_KEY, np.int64) if events.keys is None else events.keys[self._places]
+        heads = np.flatnonzero(np.diff(keys)) + 1
+        self._starts = np.concatenate([[0], heads, [len(keys)]]) if len(keys) else np.zeros(1, np.int64)
+        # The stored order of hashes need not be numeric order.
+        run_keys = keys[self._starts[:-1]]
+        self._by_key = np.argsort(run_keys, kind="stable")
+        self._keys = run_keys[self._by_key]
+        self._fired: dict[int, NDArray[np.int64]] = {}
+
+    def follow(self, members: NDArray[np.int64], key: int | None = None) -> NDArray[np.int64]:
+        """Record that a window with these members fires; returns the indices of the previous window's events that are
+        not in it. ``key`` is the hash of its key, None where a member tells it."""
+        if key is None:
+            key = _NO_KEY if self._events.keys is None else int(self._events.keys[members[0]])
+        before = self._fired.get(key)
+        if before is None:
+            before = self._of(key)
+            self._last[before] = False
+        self._fired[key] = members
+        return before[~np.isin(before, members)] if len(before) else before
+
+    def flags(self) -> NDArray[np.bool_]:
+        """Which events are now in the last window fired for their key."""
+        in_last = self._last.copy()
+        for members in self._fired.values():
+            in_last[members] = True
+        return in_last
+
+    def _of(self, key: int) -> NDArray[np.int64]:
+        index = int(np.searchsorted(self._keys, key))
+        if index == len(self._keys) or self._keys[index] != key:
+            return np.zeros(0, np.int64)
+        run = int(self._by_key[index])
+        return self._places[self._starts[run] : self._starts[run + 1]]
+
+    # -- as the source of expired events
+
+    def table(self, members: Members) -> pa.Table:
+        """The payload of the events at these indices."""
+        return take_rows(self._payload, np.asarray(members, np.int64))
+
+    def timestamps(self, members: Members) -> NDArray[np.int64]:
+        """The times of the events in microseconds."""
+        return self._events.times[np.asarray(members, np.int64)]
+
+    def streams(self, members: Members) -> NDArray[np.int8]:
+        """The stream codes of the events."""
+        codes = self._events.streams
+        places = np.asarray(members, np.int64)
+        return np.zeros(len(places), np.int8) if codes is None else codes[places]
+
+    @cached_property
+    def _payload(self) -> pa.Table:
+        return self._events.payload.combine_chunks()
+
+
+# Windows that were released exactly at the limit at which they end, so that they are not released again.
+#
+# A lifetime that begins, or is cut, exactly at a limit ends a slice there after the limit was reached (SI-4, SI-29).
+# So windows that end at the last limit are evaluated once more, and those already released then are left out.
+
+
+_RELEASED_TYPE = np.dtype([("kind", np.int64), ("key", np.int64), ("end", np.int64)])
+
+
+@dataclass
+class ReleasedEnds:
+    """(kind of window, code of the key, end in microseconds) of such windows; at most one per kind and key."""
+
+    rows: NDArray[np.void]
+
+    @staticmethod
+    def of(table: pa.Table | None) -> ReleasedEnds:
+        """The stored windows; empty for None."""
+        if table is None:
+            return ReleasedEnds(np.zeros(0, _RELEASED_TYPE))
+        kinds, keys, ends = (table.column(name).to_numpy() for name in _RELEASED_TYPE.names or ())
+        return ReleasedEnds(_released_rows(kinds, keys, ends))
+
+    def table(self) -> pa.Table:
+        """The windows as a table, to be stored."""
+        return pa.table({name: self.rows[name] for name in _RELEASED_TYPE.names or ()})
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def holds(self, kind: int, keys: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of these windows of one kind have been released."""
+        return np.isin(_released_rows(kind, keys, ends), self.rows)
+
+    def add(self, kind: int, keys: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
+        """Record windows of one kind; they replace earlier ones of their keys."""
+        order = np.lexsort((ends, keys))
+        last = order[np.append(keys[order][1:] != keys[order][:-1], True)] if len(order) else order
+        replaced = (self.rows["kind"] == kind) & np.isin(self.rows["key"], keys)
+        self.rows = np.concatenate([self.rows[~replaced], _released_rows(kind, keys[last], ends[last])])
+
+    def keep(self, keys: NDArray[np.int64]) -> None:
+        """Keep only the keys with live events: no slice of the others can end any more."""
+        self.rows = self.rows[np.isin(self.rows["key"], keys)]
+
+
+def _released_rows(kind: int | NDArray[np.int64], keys: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.void]:
+    rows = np.zeros(len(keys), _RELEASED_TYPE)
+    rows["kind"], rows["key"], rows["end"] = kind, keys, ends
+    return rows
+
+
+# Windows that a firing has closed before their end, and the events that come too late for them.
+
+
+_CLOSED_TYPE = np.dtype([("kind", np.int64), ("key", np.int64), ("start", np.int64), ("end", np.int64)])
+
+
+class ShutWindows:
+    """The windows of a task that take no events any more, although time has not closed them (``closes=True``)."""
+
+    def __init__(self, states: PaneStates, assigners: Sequence[WindowAssigner]) -> None:
+        shut = states.take(np.flatnonzero(states.shut))
+        self._assigners, self._windows = tuple(assigners), _closed_rows(shut.kind, shut.key, shut.start, shut.end)
+
+    def missed(
+        self, times: NDArray[np.int64], keys: NDArray[np.int64] | None, closed_until: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Which events have come too late for each window that could hold them: it is among these, or ends up to
+        ``closed_until``. At least one is among these. Times are in microseconds, keys hashes."""
+        if not len(self._windows) or not len(times):
+            return np.zeros(len(times), np.bool_)
+        bare = pa.table({"place": pa.nulls(len(times))})
+        events = SortedEvents(Held(times=times, payload=bare, keys=keys, closed_until=np.array(closed_until)), ())
+        left, shut_out = np.zeros(len(times), np.bool_), np.zeros(len(times), np.bool_)
+        for kind, assigner in enumerate(self._assigners):
+            for piece in assigner.assign(events.live, NONE, FOREVER):
+                of_key = events.key_hashes(piece.members[piece.offsets[:-1]])
+                shut = np.isin(_closed_rows(kind, of_key, piece.starts, piece.ends), self._windows)
+                by_member = np.repeat(shut, np.diff(piece.offsets))
+                shut_out[piece.members[by_member]] = True
+                left[piece.members[~by_member]] = True
+        return events.as_given(shut_out & ~left)
+
+
+def _closed_rows(
+    kind: int | NDArray[np.int64], key: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64]
+) -> NDArray[np.void]:
+    rows = np.zeros(len(key), _CLOSED_TYPE)
+    rows["kind"], rows["key"], rows["start"], rows["end"] = kind, key, start, end
+    return rows

@@ -1,0 +1,376 @@
+"""Retained events of a task whose windows are not runs of a queue: columns and flags, stored, and in order of
+(key, time).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from manager.accounts import Accounts
+from manager.storage.segments import STREAM_COLUMN, TIME_COLUMN, Flags, Ref, SegmentStore, SegmentWriter
+from policies.assigners import Live
+from windowing.columns import group_numbers, hash_order, is_sorted, order_within, stable_order, take_rows
+from windowing.events import count_by_stream
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# The events held by a task whose windows are not runs of a queue: columns and flags.
+
+
+COLUMNS = ("streams", "keys", "ends", "closed_until", "gaps", "edges", "evaluation", "numbers")
+"""What held events may have besides their times and the user's columns."""
+
+FLAGS = ("seen", "last", "gone")
+
+SEEN, GONE, LAST = 1, 2, 4
+"""Flags of an event. SEEN: it has been in a window, or is known to be in none. GONE: no window needs it any more. LAST:
+it is in the window of its key that fired last, and is kept until the next firing has reported it as expired (only where
+a bolt asks for that)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Events in some order, as arrays of equal length; times in microseconds, None for a column that is not needed."""
+
+    times: NDArray[np.int64]
+    payload: pa.Table
+    streams: NDArray[np.int8] | None = None
+    keys: NDArray[np.int64] | None = None
+    """Hash of the key of each event, as stored; its code where windows are formed (decision 100)."""
+    ends: NDArray[np.int64] | None = None
+    """End of the lifetime of each event."""
+    closed_until: NDArray[np.int64] | None = None
+    """Windows that end up to this time were closed when the event arrived."""
+    gaps: NDArray[np.int64] | None = None
+    edges: NDArray[np.int64] | None = None
+    """The start that an event came with, which its end edge names too, in microseconds (SI-3)."""
+    evaluation: NDArray[np.int64] | None = None
+    """Number of the evaluation before which each event was admitted, where windows fire more than once."""
+    numbers: NDArray[np.int64] | None = None
+    """Number of each event since its task or key began, where policies of a user's own decide; -1 before it is known.
+    Stored beside the flags, since it becomes known later than the event is written."""
+    seen: NDArray[np.bool_] | None = None
+    """Whether each event has been in a window."""
+    last: NDArray[np.bool_] | None = None
+    """Whether each event is in the window of its key that fired last."""
+    gone: NDArray[np.bool_] | None = None
+    """Whether no window needs each event any more; with ``last`` it is kept until it is reported as expired."""
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    @property
+    def has_live(self) -> bool:
+        """Whether some of the events are live."""
+        return len(self) > 0 and (self.gone is None or not bool(self.gone.all()))
+
+    def take(self, indices: NDArray[np.int64]) -> Held:
+        """The events at these indices."""
+        given = {name: _at(getattr(self, name), indices) for name in (*COLUMNS, *FLAGS)}
+        return Held(times=self.times[indices], payload=take_rows(self.payload, indices), **given)
+
+    def bare(self, indices: NDArray[np.int64]) -> Held:
+        """The events at these indices with their keys and times only."""
+        return Held(times=self.times[indices], payload=self.payload.select([]), keys=_at(self.keys, indices))
+
+    def sorted(self) -> Held:
+        """The events sorted by (key, time); the sort is stable."""
+        order = self.order()
+        return self if order is None else self.take(order)
+
+    def order(self) -> NDArray[np.int64] | None:
+        """The stable sort order by (key, time); None where the events are in that order."""
+        if self.keys is None:
+            return None if is_sorted(self.times) else stable_order(self.times)
+        same = self.keys[1:] == self.keys[:-1]
+        if bool(((self.keys[1:] > self.keys[:-1]) | (same & (self.times[1:] >= self.times[:-1]))).all()):
+            return None
+        by_key = hash_order(self.keys)
+        return by_key[order_within(group_numbers(self.keys[by_key]), self.times[by_key])]
+
+    @staticmethod
+    def concat(parts: Sequence[Held]) -> Held:
+        """The events of all parts, one part after another."""
+        if len(parts) == 1:
+            return parts[0]
+        given = {name: _joined([getattr(part, name) for part in parts]) for name in COLUMNS}
+        given |= {name: _joined_flags([getattr(part, name) for part in parts], parts) for name in FLAGS}
+        payload = pa.concat_tables([part.payload for part in parts])
+        return Held(times=np.concatenate([part.times for part in parts]), payload=payload, **given)
+
+    def flags(self) -> NDArray[np.uint8]:
+        """The flags of each event, as stored."""
+        flags = np.zeros(len(self), np.uint8)
+        for bit, which in ((SEEN, self.seen), (GONE, self.gone), (LAST, self.last)):
+            if which is not None:
+                flags |= which * np.uint8(bit)
+        return flags
+
+
+def is_needed(flags: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Which rows are still needed: live ones, and those that have yet to be reported as expired."""
+    needed: NDArray[np.bool_] = (flags & (GONE | LAST)) != GONE
+    return needed
+
+
+def live_rows(held: Held, flags: NDArray[np.uint8]) -> Held:
+    """The live rows: those that a window may still need."""
+    gone = (flags & GONE) != 0
+    return held.take(np.flatnonzero(~gone)) if gone.any() else held
+
+
+def needed_rows(held: Held, flags: NDArray[np.uint8]) -> Held:
+    """The rows that are still needed: live ones, and those that have yet to be reported as expired."""
+    needed = is_needed(flags)
+    return held if needed.all() else held.take(np.flatnonzero(needed))
+
+
+def _at(column: NDArray[Any] | None, indices: NDArray[np.int64]) -> Any:
+    return None if column is None else column[indices]
+
+
+def _joined(parts: Sequence[NDArray[Any] | None]) -> Any:
+    """One column of several parts; None if a part lacks it."""
+    if any(part is None for part in parts):
+        return None
+    return np.concatenate([part for part in parts if part is not None])
+
+
+def _joined_flags(flags: Sequence[NDArray[np.bool_] | None], parts: Sequence[Held]) -> Any:
+    """One flag of several parts, False for a part that lacks it; None if all lack it."""
+    if all(flag is None for flag in flags):
+        return None
+    return np.concatenate(
+        [np.zeros(len(part), np.bool_) if flag is None else flag for flag, part in zip(flags, parts, strict=True)]
+    )
+
+
+# How held events are stored in segments: their columns, and a flag for each that can be rewritten.
+
+
+KEY_COLUMN, END_COLUMN, GAP_COLUMN, EDGE_COLUMN = "_key_hash", "_end", "_gap", "_edge"
+
+STORED_AS = {
+    "streams": STREAM_COLUMN,
+    "keys": KEY_COLUMN,
+    "ends": END_COLUMN,
+    "closed_until": "_closed_until",
+    "gaps": GAP_COLUMN,
+    "edges": EDGE_COLUMN,
+    "evaluation": "_evaluation",
+}
+"""The column of a segment for each column of held events."""
+
+INNER = (TIME_COLUMN, *STORED_AS.values())
+"""Columns that windbolt adds to segments."""
+
+
+def write_held(writer: SegmentWriter, held: Held, streams: int) -> Ref:
+    """Write events as a section of a segment, with their flags where any is set."""
+    columns: dict[str, Any] = dict(zip(held.payload.column_names, held.payload.columns, strict=True))
+    columns[TIME_COLUMN] = pa.array(held.times)
+    given = {stored: getattr(held, name) for name, stored in STORED_AS.items()}
+    columns.update({stored: pa.array(array) for stored, array in given.items() if array is not None})
+    ref = writer.add(pa.table(columns))
+    by_stream = tuple(int(count) for count in count_by_stream(held.streams, len(held), streams))
+    ref = replace(ref, earliest_live=int(held.times.min()), latest_live=int(held.times.max()), by_stream=by_stream)
+    flags = held.flags()
+    if flags.any() or held.numbers is not None:
+        ref = flag(writer, ref, flags, held, streams)
+    return ref
+
+
+def flag(writer: SegmentWriter, ref: Ref, flags: NDArray[np.uint8], held: Held, streams: int) -> Ref:
+    """Write new flags, and the numbers, for the rows of a section; returns the reference with them. ``held`` are all
+    its rows, in order."""
+    live, needed = (flags & GONE) == 0, is_needed(flags)
+    columns = {"flags": pa.array(flags)}
+    if held.numbers is not None:
+        columns["numbers"] = pa.array(held.numbers)
+    where = writer.add(pa.table(columns))
+    times = held.times[live]
+    codes = None if held.streams is None else held.streams[needed]
+    return replace(
+        ref,
+        flags=Flags(where.segment, where.offset, where.length, where.checksum),
+        earliest_live=int(times.min()) if len(times) else None,
+        latest_live=int(times.max()) if len(times) else None,
+        by_stream=tuple(int(count) for count in count_by_stream(codes, int(np.count_nonzero(needed)), streams)),
+    )
+
+
+def read_held(store: SegmentStore, ref: Ref) -> tuple[Held, NDArray[np.uint8]]:
+    """All rows of a section and the flags of each; rows that are no longer needed are included."""
+    table = store.read(ref)
+    names = table.column_names
+    payload = table.drop_columns([name for name in INNER if name in names])
+
+    def column(name: str) -> Any:
+        return table.column(name).to_numpy() if name in names else None
+
+    flags, numbers = np.zeros(table.num_rows, np.uint8), None
+    where = ref.to_flags()
+    if where is not None:
+        beside = store.read(where)
+        flags = beside.column("flags").to_numpy()
+        numbers = beside.column("numbers").to_numpy() if "numbers" in beside.column_names else None
+    given = {name: column(stored) for name, stored in STORED_AS.items()} | {"numbers": numbers}
+    held = Held(times=column(TIME_COLUMN), payload=payload, **given, seen=(flags & SEEN) != 0)
+    if (flags & LAST).any():
+        held = replace(held, last=(flags & LAST) != 0, gone=(flags & GONE) != 0)
+    return held, flags
+
+
+def read_needed(store: SegmentStore, ref: Ref) -> tuple[Held, NDArray[np.uint8]]:
+    """The rows of a section that are still needed, and the flags of each."""
+    held, flags = read_held(store, ref)
+    needed = np.flatnonzero(is_needed(flags))
+    return held.take(needed), flags[needed]
+
+
+# The live events of a task in order of (key, time), as assigners see them; their flags, and their accounts.
+
+
+class SortedEvents:
+    """Events of one task, sorted; a *member* is the index of an event in this order, a *place* the one among the events
+    as given."""
+
+    def __init__(
+        self, events: Held, streams: Sequence[str], keys: Sequence[Sequence[str]] = (), *, by_side: bool = False
+    ) -> None:
+        """``streams`` names the input streams, ``keys`` the columns of the key of each; none for no key. ``by_side``:
+        assigners see the input of each event, and an event whose key has a null has a key of its own."""
+        self.stream_names = tuple(streams)
+        self.accounts = Accounts(streams)
+        self._events, self._keys = events, tuple(map(tuple, keys))
+        self._order = events.order()
+        self.hashes: NDArray[np.int64] | None = self._sorted(events.keys)
+        """Hash of the key of each event; None without keys."""
+        self.evaluation: NDArray[np.int64] | None = self._sorted(events.evaluation)
+        """Number of the evaluation before which each event was admitted; None where windows fire once."""
+        codes = None if self.hashes is None else group_numbers(self.hashes)
+        sides = None
+        if by_side:
+            codes, sides = self._apart(codes), self.stream_codes(np.arange(len(events)))
+        columns = (events.times, events.ends, events.closed_until, events.gaps)
+        times, ends, closed_until, gaps = map(self._sorted, columns)
+        self.live = Live(times, codes, ends, closed_until, gaps, sides, self._sorted(events.seen), self._order)
+        """The events as assigners see them, before any window of this evaluation."""
+        self.seen = np.zeros(len(events), np.bool_) if events.seen is None else self._sorted(events.seen).copy()
+        """Which events have been in a window, or are known to be in none."""
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    @property
+    def keyed(self) -> bool:
+        """Whether events have a key, which their windows then have too."""
+        return any(self._keys)
+
+    @property
+    def in_order(self) -> bool:
+        """True if the events were given in order, so that members are places."""
+        return self._order is None
+
+    def places(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The indices, among the events as given, of these members."""
+        return members if self._order is None else self._order[members]
+
+    def as_given(self, column: NDArray[Any]) -> NDArray[Any]:
+        """A column with a value for each event, put back into the order in which the events were given."""
+        if self._order is None:
+            return column
+        given = np.empty(len(column), column.dtype)
+        given[self._order] = column
+        return given
+
+    def fresh(self, members: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which members of windows that fire now are in a window for the first time, each once; counts them as
+        windowed."""
+        fresh: NDArray[np.bool_] = ~self.seen[members]
+        if fresh.any():
+            first = np.zeros(len(members), np.bool_)
+            first[np.unique(members, return_index=True)[1]] = True
+            fresh &= first
+            now = np.zeros(len(self.seen), np.bool_)
+            now[members[fresh]] = True
+            self.count("windowed", now)
+            self.seen |= now
+        return fresh
+
+    def leave_out(self, which: NDArray[np.bool_]) -> None:
+        """Count these events as unwindowed, except for those that are in an account; ``which`` is a mask over all
+        events."""
+        self.count("unwindowed", which & ~self.seen)
+        self.seen |= which
+
+    def count(self, account: str, which: NDArray[np.bool_]) -> None:
+        """Add events to an account; ``which`` is a mask over all events."""
+        streams = self._events.streams
+        codes = None if streams is None else self._sorted(streams)[which]
+        self.accounts.add(account, count_by_stream(codes, int(np.count_nonzero(which)), len(self.stream_names)))
+
+    @cached_property
+    def payload(self) -> pa.Table:
+        """The payload of the events as given, with contiguous columns; combined once for all windows."""
+        return self._events.payload.combine_chunks()
+
+    def key_hashes(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The hash of the key of each of these events; 0 without keys."""
+        return np.zeros(len(members), np.int64) if self.hashes is None else self.hashes[members]
+
+    def keys_of(self, members: NDArray[np.int64]) -> list[Any]:
+        """The keys of these events: a value where the key is one column, else a tuple of values."""
+        if len(set(self._keys)) == 1:
+            return self._keys_by(self._keys[0], members)
+        keys: list[Any] = [None] * len(members)
+        codes = self.stream_codes(members)
+        for code in np.unique(codes).tolist():
+            of_stream = np.flatnonzero(codes == code)
+            values = self._keys_by(self._keys[code], members[of_stream])
+            for index, key in zip(of_stream.tolist(), values, strict=True):
+                keys[index] = key
+        return keys
+
+    def key_rows(self, members: NDArray[np.int64], columns: Sequence[str]) -> pa.Table:
+        """The columns of the key of these events, which all streams name alike."""
+        return take_rows(self.payload.select(list(columns)), self.places(members))
+
+    def _keys_by(self, names: Sequence[str], members: NDArray[np.int64]) -> list[Any]:
+        rows = take_rows(self.payload.select(list(names)), self.places(members))
+        columns = [column.to_pylist() for column in rows.columns]
+        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+    def stream_codes(self, members: NDArray[np.int64]) -> NDArray[np.int8]:
+        """Of which stream each of these events is."""
+        codes = self._events.streams
+        return np.zeros(len(members), np.int8) if codes is None else codes[self.places(members)]
+
+    def streams_of(self, members: NDArray[np.int64]) -> list[str]:
+        """The names of the streams of these events."""
+        return [self.stream_names[code] for code in self.stream_codes(members).tolist()]
+
+    def _apart(self, codes: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+        """The codes of keys, with one of its own for each event whose key has a null: that equals no other."""
+        null = np.zeros(len(self), np.bool_)
+        sides = self.stream_codes(np.arange(len(self)))
+        for side, names in enumerate(self._keys):
+            of_side = sides == side
+            for name in names:
+                null |= of_side & self._sorted(self._events.payload.column(name).is_null().to_numpy())
+        if codes is None or not null.any():
+            return codes
+        steps = np.zeros(len(codes), np.int64)
+        steps[1:] = (codes[1:] != codes[:-1]) | null[1:] | null[:-1]
+        return np.cumsum(steps)
+
+    def _sorted(self, column: NDArray[Any] | None) -> Any:
+        return column if column is None or self._order is None else column[self._order]

@@ -1,1 +1,0 @@
-"""Windows of policies of a user's own: what the policies are told, and what they answer (decision 96)."""

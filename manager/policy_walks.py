@@ -1,0 +1,767 @@
+"""Calls of a user's own policies for one task or key: what trigger and eviction are told, and what they answer
+(decision 96).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from policies.eviction import CountEvictionPolicy, TimeEvictionPolicy
+from policies.protocol import (
+    Action,
+    EvictionContext,
+    EvictionPolicy,
+    Fire,
+    Policy,
+    QueuedEvent,
+    QueuedEvents,
+    TriggerContext,
+    TriggerPolicy,
+    overrides,
+)
+from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy
+from windowing.settings.rules import Bounds
+from windowing.settings.triggers import FiredBy
+from windowing.timestamps import FOREVER, show
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# One task, or one key, with policies of a user's own: what is kept of it, its told events, and errors of policies.
+#
+# An event is *told* once its place in the order, and so its number, is final.
+
+
+class PolicyFailure(Exception):
+    """What a policy raised or answered wrongly, and what it was called with."""
+
+    def __init__(
+        self, policy: Policy, hook: str, about: QueuedEvent | str, key: Any, error: BaseException | str
+    ) -> None:
+        """``about`` is the event, moment or window; ``error`` what the policy raised, or what is wrong with its
+        answer."""
+        super().__init__(str(error))
+        self.policy, self.hook, self.key, self.error = policy, hook, key, error
+        if isinstance(about, QueuedEvent):
+            which = "an event" if about.number < 0 else f"event {about.number}"
+            about = f"{which} at {show(about.timestamp)}"
+        self.about = about
+
+
+class _Walk(Protocol):
+    """What calls a policy for one unit."""
+
+    policy: Any
+    key: Any
+
+
+def call(walk: _Walk, hook: str, about: QueuedEvent | str, *arguments: Any) -> Any:
+    """Call a hook of a policy. Raises PolicyFailure for what it raises."""
+    try:
+        return getattr(walk.policy, hook)(*arguments)
+    except (Exception, SystemExit) as error:  # else sys.exit() would end a run as if it had succeeded
+        raise PolicyFailure(walk.policy, hook, about, walk.key, error) from error
+
+
+@dataclass
+class UnitRecord:
+    """What is kept of a unit between two batches, apart from its events; times in microseconds."""
+
+    count: int = 0
+    """Number of events told."""
+    time: int | None = None
+    """How far time has come; None before the first event."""
+    ties: int = 0
+    """Number of the last events, one after another, that are at this time."""
+    fired: int | None = None
+    """The reference of the last firing."""
+    fired_count: int = 0
+    """Number of events up to it."""
+    tracked: int = 0
+    """Number of events that the eviction has been told of."""
+    evicted: int | None = None
+    """The reference of the last firing that the eviction has decided about."""
+    evicted_count: int = 0
+    """Number of events up to that."""
+    touched: int | None = None
+    """How far time had come with the last event."""
+    wake_at: int | None = None
+    """The moment that the trigger has asked for."""
+    next_end: int | None = None
+    """The next multiple of ``every``, or the next end of a slide, of which the trigger is to be told."""
+    last_end: int | None = None
+    """The last end of a slide that an event so far makes due."""
+    trigger: dict[str, Any] = field(default_factory=dict)
+    """The state of the trigger."""
+    eviction: dict[str, Any] = field(default_factory=dict)
+    """The state of the eviction."""
+
+    @staticmethod
+    def from_text(text: str) -> UnitRecord:
+        """The record that ``to_text`` gave."""
+        return UnitRecord(**json.loads(text))
+
+    def to_text(self) -> str:
+        """The record as JSON."""
+        return json.dumps(vars(self))
+
+    @property
+    def next_moment(self) -> int | None:
+        """The next moment that the trigger is to be told of; None where there is none."""
+        wake, end = self.wake_at, self.next_end
+        return end if wake is None else wake if end is None else min(wake, end)
+
+
+Indices = range | np.ndarray
+"""Indices of events: a range where they follow each other, which costs nothing, else an array."""
+
+
+def packed(indices: NDArray[np.int64]) -> Indices:
+    """Indices that ascend, as a range where they follow each other."""
+    if not len(indices):
+        return range(0)
+    low, high = int(indices[0]), int(indices[-1]) + 1
+    return range(low, high) if high - low == len(indices) else indices
+
+
+def at(indices: Indices) -> slice | NDArray[np.int64]:
+    """Indices as what picks them from an array."""
+    return slice(indices.start, indices.stop) if isinstance(indices, range) else indices
+
+
+def among(indices: Indices, which: NDArray[np.bool_]) -> Indices:
+    """Those of the indices that a mask picks."""
+    count = int(np.count_nonzero(which))
+    if count == len(indices):
+        return indices
+    if not isinstance(indices, range):
+        return packed(indices[which])
+    first = int(which.argmax())
+    if which[first : first + count].all():
+        return range(indices.start + first, indices.start + first + count)
+    return np.flatnonzero(which) + indices.start
+
+
+@dataclass(frozen=True)
+class ToldEvents:
+    """Events in the order in which they are told; arrays of equal length."""
+
+    times: NDArray[np.int64]
+    places: Indices
+    """The place of each in the columns; a range where they follow each other."""
+    lists: Mapping[str, Sequence[Any]]
+    """The columns as Python values, made when one is asked for; of these events and others."""
+    arrays: Mapping[str, NDArray[Any]]
+    """The same columns as NumPy arrays."""
+    streams: Sequence[str] = ()
+    """The name of the stream of each of them; empty where there is one stream."""
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    @property
+    def rows(self) -> Sequence[int]:
+        """The place of each, as Python numbers."""
+        return self.places if isinstance(self.places, range) else self.places.tolist()
+
+    def columns(self, which: Indices, numbers: NDArray[np.int64]) -> QueuedEvents:
+        """The events at these indices, which have these numbers, as columns."""
+        index = at(which)
+        places = self.places[index] if isinstance(index, slice) else np.asarray(self.places)[index]
+        return QueuedEvents(_read_only(numbers), _read_only(self.times[index]), self.arrays, at(places))
+
+
+def _read_only(array: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A view that a policy cannot write to: the array is what the engine goes by."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+# What a trigger is told of one task, or of one key, and what it answers: a walk over events and moments (decision 96).
+#
+# The trigger sees nothing of what the eviction decides, so it walks first, over all that is newly told.
+
+
+_BY = {
+    "track": FiredBy.EVENT,
+    "on_time": FiredBy.MOMENT,
+    "on_arrival": FiredBy.ARRIVAL,
+    "on_end": FiredBy.CLOSE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """A window for which the trigger has fired."""
+
+    reference: int
+    """Its end in microseconds."""
+    stop: int
+    """Number of events, since the task or key began, up to its end."""
+    by: FiredBy | None = None
+    """What fired it; None for a trigger that windbolt brings."""
+
+
+class TriggerWalk:
+    """A trigger is told of events in order, and of the moments between them; ``firings`` gathers its answers.
+
+    ``record`` is kept up to date by ``tell``, ``fire`` and ``pass_until``, except for the context's moment.
+    """
+
+    def __init__(self, policy: TriggerPolicy, record: UnitRecord, key: Any) -> None:
+        self.policy, self.record, self.key = policy, record, key
+        self.firings: list[Firing] = []
+
+    @property
+    def state(self) -> Any:
+        """The state of the trigger, also where a hook has put another dict in the place of it."""
+        return self.record.trigger
+
+    def tell(self, told: ToldEvents) -> None:
+        """Tell events, in order, with the moments before each."""
+        raise NotImplementedError
+
+    def pass_until(self, frontier: int) -> None:
+        """Tell the moments before a frontier in microseconds; FOREVER ends the streams."""
+        raise NotImplementedError
+
+    def fire(self) -> None:
+        """Fire now, as an event on arrival has asked for."""
+        raise NotImplementedError
+
+    def end(self, moment: int) -> None:
+        """Tell the moments up to this one, in microseconds, at which the unit is forgotten."""
+        self.pass_until(moment + 1)
+
+    def due_at(self, moment: int) -> int:
+        """The least frontier at which the trigger is told of a moment; both in microseconds."""
+        return moment + 1
+
+    def _fired(self, reference: int, stop: int, by: FiredBy | None = None) -> None:
+        record = self.record
+        record.fired, record.fired_count = reference, max(stop, record.fired_count)
+        self.firings.append(Firing(reference, record.fired_count, by))
+
+
+class AskedTrigger(TriggerWalk):
+    """A trigger of a user's own, which is asked about each event, or about pieces of columns, and at its moments."""
+
+    def __init__(self, policy: TriggerPolicy, record: UnitRecord, key: Any, forget_after: int | None) -> None:
+        super().__init__(policy, record, key)
+        self._forget_after = forget_after
+        self._context = TriggerContext(
+            record.trigger, key, record.time or 0, record.count, record.fired, record.fired_count, record.wake_at
+        )
+        self._every = None if policy.every is None else policy.every.micros
+        self._resets = overrides(policy, "reset")
+        self._wake = record.wake_at
+
+    @property
+    def state(self) -> Any:
+        return self._context.state
+
+    def tell(self, told: ToldEvents) -> None:
+        if not len(told):
+            return
+        if self.record.time is None:
+            self.record.time = self._context.time = int(told.times[0])
+        if overrides(self.policy, "track_all"):
+            self._tell_pieces(told)
+        else:
+            self._tell_each(told)
+
+    def fire(self) -> None:
+        self._answer(True, "on_arrival", "an event on arrival", self.record.count)
+
+    def pass_until(self, frontier: int) -> None:
+        if frontier != FOREVER:
+            self._pass(frontier)
+            return
+        asked = {self.record.next_end, self.record.wake_at}
+        for moment in sorted(each for each in asked if each is not None):
+            if moment in (self.record.next_end, self.record.wake_at):  # the earlier one may have replaced it
+                self._moment(moment)
+        self._end("the end of the streams")
+
+    def end(self, moment: int) -> None:
+        self._pass(moment + 1)
+        self._come_to(moment)
+        self._end(f"the end of the key at {show(moment)}")
+
+    def _end(self, about: str) -> None:
+        if self.record.count and overrides(self.policy, "on_end"):
+            self._answer(call(self, "on_end", about, self._context), "on_end", about, self.record.count)
+            self._note_wake("on_end", about)
+
+    # -- event by event
+
+    def _tell_each(self, told: ToldEvents) -> None:
+        record, context, track, every = self.record, self._context, self.policy.track, self._every
+        event = QueuedEvent(0, 0, told.lists, 0, told.streams)
+        due, now, count = record.next_moment, context.time, context.count
+        try:
+            for time, place in zip(told.times.tolist(), told.rows, strict=True):
+                if due is not None and due < time:
+                    self._pass(time)
+                    due, now = record.next_moment, context.time
+                if time > now:
+                    now = record.time = context.time = time
+                    record.ties = 0
+                record.ties = record.ties + 1 if time == now else 0
+                event.number, event.timestamp, event._index = count, time, place
+                count += 1
+                record.count = context.count = count
+                if every is not None and record.next_end is None:
+                    record.next_end = self._multiple(now, every)
+                    due = record.next_moment
+                answer = track(event, context)
+                if answer is not False:
+                    self._answer(answer, "track", event, count - 1)
+                if context.wake_at != self._wake:
+                    self._note_wake("track", event)
+                    due = record.next_moment
+        except PolicyFailure:
+            raise
+        except (Exception, SystemExit) as error:
+            raise PolicyFailure(self.policy, "track", event, self.key, error) from error
+
+    # -- moments
+
+    def _pass(self, until: int) -> None:
+        """Tell the moments before a time, one after another."""
+        due = self.record.next_moment
+        while due is not None and due < until:
+            self._moment(due)
+            due = self.record.next_moment
+
+    def _moment(self, moment: int) -> None:
+        record, context = self.record, self._context
+        if record.next_end == moment:
+            record.next_end = None
+        if record.wake_at == moment:
+            record.wake_at = context.wake_at = self._wake = None
+        self._come_to(moment)
+        about = f"at {show(moment)}"
+        answer = call(self, "on_time", about, moment, context)
+        self._answer(answer, "on_time", about, record.count - record.ties)
+        self._note_wake("on_time", about)
+
+    def _come_to(self, moment: int) -> None:
+        self.record.ties = self.record.ties if moment == self.record.time else 0
+        self._context.time = self.record.time = moment
+
+    def _multiple(self, time: int, every: int) -> int:
+        """The first multiple of ``every`` at a time or after it."""
+        offset = self.policy.offset.micros
+        return -((offset - time) // every) * every + offset
+
+    # -- answers
+
+    def _answer(self, answer: Any, hook: str, about: QueuedEvent | str, before: int) -> None:
+        """Take an answer; ``before`` is the number of events before the event or moment."""
+        if answer is False:
+            return
+        record, context = self.record, self._context
+        if answer is not True and answer is not Fire.BEFORE:
+            said = f"it answered {answer!r:.60} ({type(answer).__name__})"
+            raise PolicyFailure(
+                self.policy, hook, about, self.key, f"{said}; the answers are True, False and Fire.BEFORE"
+            )
+        assert record.time is not None
+        self._fired(record.time, record.count if answer is True else before, _BY[hook])
+        context.fired, context.fired_count = record.fired, record.fired_count
+        if self._resets:
+            call(self, "reset", about, context)
+            self._note_wake("reset", about)
+
+    def _note_wake(self, hook: str, about: QueuedEvent | str) -> None:
+        """Take the moment that the trigger has asked for."""
+        wake, time = self._context.wake_at, self._context.time
+        if wake == self._wake:
+            return
+        if wake is not None and (type(wake) is not int or wake <= time):
+            said = f"wake_at was set to {wake!r:.60}; it is a whole number of microseconds, later than time, {time}"
+            raise PolicyFailure(self.policy, hook, about, self.key, said)
+        if hook == "track" and wake is not None and self._forget_after is not None and wake > time + self._forget_after:
+            said = (
+                f"wake_at was set to {show(wake)}; by then the key is forgotten (forget_after), and on_time would not "
+                "be called"
+            )
+            raise PolicyFailure(self.policy, hook, about, self.key, said)
+        self._wake = self.record.wake_at = wake
+
+    # -- on arrays
+
+    def _tell_pieces(self, told: ToldEvents) -> None:
+        """Tell events in pieces between which no moment lies."""
+        record, context, every, low = self.record, self._context, self._every, 0
+        while low < len(told):
+            first = int(told.times[low])
+            self._pass(first)
+            now = max(context.time, first)
+            if every is not None and record.next_end is None:
+                record.next_end = self._multiple(now, every)
+            due, high = record.next_moment, len(told)
+            if due is not None:
+                high = max(int(np.searchsorted(told.times, due, "right")), low + 1)
+            self._tell_piece(told, low, high, now)
+            low = high
+
+    def _tell_piece(self, told: ToldEvents, low: int, high: int, now: int) -> None:
+        """Tell the events from index ``low`` to ``high``, whose times ascend."""
+        record, context, count, size = self.record, self._context, self.record.count, high - low
+        context.time, context.count = now, count
+        about = f"events {count} to {count + size - 1}"
+        events = told.columns(range(low, high), np.arange(count, count + size))
+        fires = call(self, "track_all", about, events, context)
+        if not isinstance(fires, np.ndarray) or fires.dtype != np.bool_ or fires.shape != (size,):
+            said = f"it answered {described(fires)}; the answer is an array of bool, one for each of {size} events"
+            raise PolicyFailure(self.policy, "track_all", about, self.key, said)
+        if context.wake_at != self._wake:
+            said = "it set wake_at, which is for rules that decide event by event; use every here"
+            raise PolicyFailure(self.policy, "track_all", about, self.key, said)
+        times, stops = told.times[low:high], np.flatnonzero(fires)
+        for time, stop in zip(times[stops].tolist(), (stops + count + 1).tolist(), strict=True):
+            self._fired(max(time, now), stop, FiredBy.EVENT)
+        before, record.time = record.time, max(int(times[-1]), now)
+        tied = size - int(np.searchsorted(times, record.time))
+        record.ties = tied + (record.ties if tied == size and before == record.time else 0)
+        record.count = context.count = count + size
+        context.time, context.fired, context.fired_count = record.time, record.fired, record.fired_count
+
+
+class CountedTrigger(TriggerWalk):
+    """``CountTriggerPolicy`` besides an eviction of a user's own."""
+
+    def __init__(self, policy: CountTriggerPolicy, record: UnitRecord, key: Any) -> None:
+        super().__init__(policy, record, key)
+        self._slide = policy.count.value
+
+    def tell(self, told: ToldEvents) -> None:
+        record, before = self.record, self.record.count
+        record.count += len(told)
+        for stop in range((before // self._slide + 1) * self._slide, record.count + 1, self._slide):
+            self._fired(int(told.times[stop - before - 1]), stop)
+        if len(told):
+            record.time = int(told.times[-1])
+
+    def pass_until(self, frontier: int) -> None:
+        pass
+
+
+class AlignedTrigger(TriggerWalk):
+    """``TimeTriggerPolicy`` besides an eviction of a user's own: ends that an event of the unit lies before.
+
+    Without a reach, each event makes the first end at or after it due; with one, all ends within the reach.
+    """
+
+    def __init__(self, policy: TimeTriggerPolicy, record: UnitRecord, key: Any, reach: int | None) -> None:
+        super().__init__(policy, record, key)
+        self._ends, self._reach, self._before = policy, reach, record.count
+        self._times: list[NDArray[np.int64]] = []
+
+    def tell(self, told: ToldEvents) -> None:
+        if len(told):
+            self._times.append(told.times)
+            self.record.count += len(told)
+            self.record.time = int(told.times[-1])
+
+    def due_at(self, moment: int) -> int:
+        return self._ends.due_at(moment)
+
+    def pass_until(self, frontier: int) -> None:
+        ends, record = self._ends, self.record
+        limit, slide, offset = ends.last_due(frontier), ends.slide.micros, ends.offset.micros
+        times = np.concatenate([np.zeros(0, np.int64), *self._times])
+        first = ends.bounds.first_end(times, slide, offset)
+        last = first if self._reach is None else ends.bounds.last_end(times, self._reach, slide, offset)
+        low, high = first.tolist(), last.tolist()
+        if record.next_end is not None and record.last_end is not None:
+            low, high = [record.next_end, *low], [record.last_end, *high]
+        record.next_end = record.last_end = None
+        passed = -FOREVER
+        for begin, end in zip(low, high, strict=True):
+            due = max(begin, passed + slide)
+            while due <= min(end, limit):
+                stop = self._before + int(ends.bounds.up_to(times, np.array([due]))[0])
+                self._fired(due, stop)
+                record.time = max(due if record.time is None else record.time, due)
+                passed, due = due, due + slide
+            if due <= end:
+                record.next_end = due if record.next_end is None else min(record.next_end, due)
+                record.last_end = end if record.last_end is None else max(record.last_end, end)
+
+
+def trigger_walk(
+    policy: TriggerPolicy, record: UnitRecord, key: Any, reach: int | None, forget_after: int | None = None
+) -> TriggerWalk:
+    """The walk of a trigger; ``reach`` is that of the eviction, and after ``forget_after`` without an event the unit is
+    forgotten; both in microseconds."""
+    asked = overrides(policy, "track", "track_all", "on_time", "on_arrival", "on_end")
+    match policy:
+        case CountTriggerPolicy() if not asked:
+            return CountedTrigger(policy, record, key)
+        case TimeTriggerPolicy() if not asked:
+            return AlignedTrigger(policy, record, key, reach)
+    return AskedTrigger(policy, record, key, forget_after)
+
+
+def described(answer: object) -> str:
+    """An answer of a hook on arrays, in few words."""
+    if isinstance(answer, np.ndarray):
+        return f"an array of {answer.dtype} of shape {answer.shape}"
+    return f"{answer!r:.60} ({type(answer).__name__})"
+
+
+# What an eviction is told of one task, or of one key, and which events its windows hold (decision 96).
+
+
+_EXPIRE, _PROCESS, _KEEP, _STOP = map(int, Action)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldWindow:
+    """A window that holds events."""
+
+    reference: int
+    """Its end in microseconds."""
+    members: Indices
+    """Its events, by their indices among the told ones that are held."""
+    by: FiredBy | None = None
+    """What fired it."""
+
+
+class EvictionWalk:
+    """An eviction of one unit: it decides about the windows that the trigger has fired, one after another.
+
+    ``held`` are all told events that have not expired, those of this batch last, and ``numbers`` their numbers.
+    """
+
+    def __init__(
+        self, policy: EvictionPolicy, record: UnitRecord, key: Any, held: ToldEvents, numbers: NDArray[np.int64]
+    ) -> None:
+        self.policy, self.record, self.key, self._held, self._numbers = policy, record, key, held, numbers
+        self.expired = np.zeros(len(held), np.bool_)
+        """Which events have expired, when the windows are exhausted."""
+
+    @property
+    def state(self) -> Any:
+        """The state of the eviction, also where a hook has put another dict in the place of it."""
+        return self.record.eviction
+
+    def windows(self, firings: Sequence[Firing]) -> Iterator[HeldWindow]:
+        """Yield the windows that hold events, in order."""
+        for firing in firings:
+            stop = int(np.searchsorted(self._numbers, firing.stop))
+            members = self._members(firing, stop)
+            self.record.evicted, self.record.evicted_count = firing.reference, firing.stop
+            if len(members):
+                yield HeldWindow(firing.reference, members, firing.by)
+
+    def _members(self, firing: Firing, stop: int) -> Indices:
+        """The events of a window, among those before index ``stop``."""
+        raise NotImplementedError
+
+    def clear(self) -> None:
+        """Let those expire, after the last window, that no window to come can hold."""
+
+
+class AskedEviction(EvictionWalk):
+    """An eviction of a user's own, which is asked about each event, or about columns."""
+
+    def __init__(
+        self, policy: EvictionPolicy, record: UnitRecord, key: Any, held: ToldEvents, numbers: NDArray[np.int64]
+    ) -> None:
+        super().__init__(policy, record, key, held, numbers)
+        self._context = EvictionContext(record.eviction, key, fired=record.evicted, fired_count=record.evicted_count)
+        self._tracks, self._tracks_all = overrides(policy, "track"), overrides(policy, "track_all")
+        self._by_columns, self._resets = overrides(policy, "evict_all"), overrides(policy, "reset")
+        self._reached = 0
+        self._retained: list[int] = []
+        self._columns: Indices = range(0)
+        self._event = QueuedEvent(0, 0, held.lists, 0, held.streams)
+
+    @property
+    def state(self) -> Any:
+        return self._context.state
+
+    @cached_property
+    def _lists(self) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+        """The numbers, times and places of the events, for hooks that are called event by event."""
+        return self._numbers.tolist(), self._held.times.tolist(), self._held.rows
+
+    def _members(self, firing: Firing, stop: int) -> Indices:
+        context = self._context
+        self._track(firing.stop)
+        context.time = context.reference = firing.reference
+        context.count = firing.stop
+        members = self._by_arrays(stop) if self._by_columns else self._one_by_one(stop)
+        context.fired, context.fired_count = firing.reference, firing.stop
+        if self._resets:
+            call(self, "reset", self._about, context)
+        return members
+
+    def _track(self, until: int) -> None:
+        """Tell the events before a number that have not been told yet."""
+        record, context = self.record, self._context
+        before, record.tracked = record.tracked, max(record.tracked, until)
+        if not (self._tracks or self._tracks_all):
+            return
+        low, high = np.searchsorted(self._numbers, (before, until)).tolist()
+        if low == high:
+            return
+        if self._tracks_all:
+            events = self._held.columns(range(low, high), self._numbers[low:high])
+            context.count = int(self._numbers[high - 1]) + 1
+            context.time = context.reference = int(self._held.times[high - 1])
+            call(self, "track_all", f"events {self._numbers[low]} to {self._numbers[high - 1]}", events, context)
+            return
+        numbers, times, places = self._lists
+        event, track = self._event, self.policy.track
+        try:
+            for index in range(low, high):
+                event.number, event.timestamp, event._index = numbers[index], times[index], places[index]
+                context.count = numbers[index] + 1
+                context.time = context.reference = times[index]
+                track(event, context)
+        except (Exception, SystemExit) as error:
+            raise PolicyFailure(self.policy, "track", event, self.key, error) from error
+
+    def _one_by_one(self, stop: int) -> Indices:
+        retained, (numbers, times, places) = self._retained, self._lists
+        retained.extend(range(self._reached, stop))
+        self._reached = max(self._reached, stop)
+        evict, event, context = self.policy.evict, self._event, self._context
+        members, left = list[int](), list[int]()
+        process, keep, expire = Action.PROCESS, Action.KEEP, Action.EXPIRE
+        try:
+            for place, index in enumerate(retained):
+                event.number, event.timestamp, event._index = numbers[index], times[index], places[index]
+                action = evict(event, context)
+                if action is process:
+                    members.append(index)
+                    left.append(index)
+                elif action is expire:
+                    self.expired[index] = True
+                elif action is keep:
+                    left.append(index)
+                elif action is Action.STOP:
+                    left.extend(retained[place:])
+                    break
+                else:
+                    said = f"it answered {action!r:.60} ({type(action).__name__}), which is no Action"
+                    raise PolicyFailure(
+                        self.policy, "evict", event, self.key, f"{said}: use Action.EXPIRE, PROCESS, KEEP or STOP"
+                    )
+        except PolicyFailure:
+            raise
+        except (Exception, SystemExit) as error:
+            raise PolicyFailure(self.policy, "evict", event, self.key, error) from error
+        self._retained = left
+        return packed(np.array(members, np.int64))
+
+    def _by_arrays(self, stop: int) -> Indices:
+        asked = _with_those_behind(self._columns, self._reached, stop)
+        self._reached = max(self._reached, stop)
+        if not len(asked):
+            return asked
+        which = at(asked)
+        events = self._held.columns(asked, self._numbers[which])
+        try:
+            actions = self.policy.evict_all(events, self._context)
+        except (Exception, SystemExit) as error:
+            raise PolicyFailure(self.policy, "evict_all", self._about, self.key, error) from error
+        good = isinstance(actions, np.ndarray) and actions.dtype.kind in "iu" and actions.shape == (len(asked),)
+        most = int(actions.max()) if good else 0
+        if not good or most > _STOP or actions.min() < _EXPIRE:
+            said = f"it answered {described(actions)}; the answer is an Action for each of {len(asked)} events"
+            raise PolicyFailure(
+                self.policy,
+                "evict_all",
+                self._about,
+                self.key,
+                f"{said}: np.where(good, Action.PROCESS, Action.EXPIRE)",
+            )
+        if most == _STOP:
+            actions = np.where(np.arange(len(actions)) >= np.argmax(actions == _STOP), _KEEP, actions)
+        left = actions != _EXPIRE
+        self.expired[which] |= ~left
+        self._columns = among(asked, left)
+        return among(asked, actions == _PROCESS)
+
+    @property
+    def _about(self) -> str:
+        """The window that is decided about, in words."""
+        return f"the window that ends at {show(self._context.reference)}"
+
+
+class CountedEviction(EvictionWalk):
+    """``CountEvictionPolicy`` besides a trigger of a user's own: the last events up to the one that fires."""
+
+    def _members(self, firing: Firing, stop: int) -> Indices:
+        assert isinstance(self.policy, CountEvictionPolicy)
+        start = int(np.searchsorted(self._numbers, firing.stop - self.policy.length.value))
+        self.expired[:start] = True
+        return range(start, stop)
+
+    def clear(self) -> None:
+        assert isinstance(self.policy, CountEvictionPolicy)
+        least = max(self.record.count - self.record.ties, self.record.fired_count)  # a window may end before the ties
+        self.expired[: int(np.searchsorted(self._numbers, least - self.policy.length.value))] = True
+
+
+class TimedEviction(EvictionWalk):
+    """``TimeEvictionPolicy`` besides a trigger of a user's own: the events of a length of time up to the firing."""
+
+    def _members(self, firing: Firing, stop: int) -> Indices:
+        assert isinstance(self.policy, TimeEvictionPolicy)
+        self._expire(firing.reference, stop)
+        held = ~self.expired[:stop]
+        if self.policy.bounds is Bounds.START:
+            held &= self._held.times[:stop] < firing.reference  # the others wait for the next window, as evict says
+        return packed(np.flatnonzero(held))
+
+    def clear(self) -> None:
+        if self.record.time is not None:
+            self._expire(self.record.time, len(self._held))
+
+    def _expire(self, reference: int, stop: int) -> None:
+        assert isinstance(self.policy, TimeEvictionPolicy)
+        start = reference - self.policy.length.micros
+        times = self._held.times[:stop]
+        self.expired[:stop] |= times <= start if self.policy.bounds is Bounds.END else times < start
+
+
+def _with_those_behind(before: Indices, start: int, stop: int) -> Indices:
+    """Indices that ascend, and behind them those from ``start`` to ``stop``."""
+    if start >= stop:
+        return before
+    if not len(before):
+        return range(start, stop)
+    if isinstance(before, range) and before.stop == start:
+        return range(before.start, stop)
+    return np.concatenate([np.asarray(before), np.arange(start, stop)])
+
+
+def is_asked(policy: EvictionPolicy) -> bool:
+    """True for an eviction that is asked about the events of each window; others let events expire without one."""
+    built_in = isinstance(policy, CountEvictionPolicy | TimeEvictionPolicy)
+    return not built_in or overrides(policy, "evict", "evict_all", "track", "track_all")
+
+
+def eviction_walk(
+    policy: EvictionPolicy, record: UnitRecord, key: Any, held: ToldEvents, numbers: NDArray[np.int64]
+) -> EvictionWalk:
+    """The walk of an eviction."""
+    if is_asked(policy):
+        return AskedEviction(policy, record, key, held, numbers)
+    kind = CountedEviction if isinstance(policy, CountEvictionPolicy) else TimedEviction
+    return kind(policy, record, key, held, numbers)

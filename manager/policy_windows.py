@@ -1,0 +1,582 @@
+"""The windows of a task that policies of a user's own decide about: one evaluation, for the task or for each key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from manager.accounts import Accounts
+from manager.keyed.key_states import Forgotten, KeyRecord, KeyStates
+from manager.keyed.retained_events import GONE, LAST, SEEN, Held, SortedEvents
+from manager.policy_walks import (
+    Firing,
+    HeldWindow,
+    Indices,
+    PolicyFailure,
+    ToldEvents,
+    TriggerWalk,
+    UnitRecord,
+    among,
+    at,
+    eviction_walk,
+    is_asked,
+    packed,
+    trigger_walk,
+)
+from policies.protocol import EvictionPolicy, Policy, QueuedEvent, TriggerPolicy, forget_after, overrides
+from policies.watermarks import NONE
+from windowing.bolts.bolt import new_state
+from windowing.columns import take_rows
+from windowing.settings.triggers import FiredBy
+from windowing.timestamps import FOREVER, show
+from windowing.window import TupleWindow
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+_NO_KEY = 0
+"""The hash under which the record of a task without keys is kept."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A window that fires, with its unit; its events by their positions in order of (key, time, arrival)."""
+
+    reference: int
+    hash: int
+    key: Any
+    members: Indices
+    by: FiredBy | None
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """A unit that is forgotten."""
+
+    reference: int
+    hash: int
+    key: Any
+
+
+class _Life:
+    """A unit from its first event until it is forgotten: its record, its trigger, and what it has been told."""
+
+    def __init__(self, record: UnitRecord, trigger: TriggerWalk, told: Indices, forget_after: int | None) -> None:
+        self.record, self.trigger, self.told, self._forget_after = record, trigger, [told], forget_after
+
+    @property
+    def end(self) -> int | None:
+        """The moment at which it is forgotten, if no event comes up to then."""
+        touched = self.record.touched
+        return None if touched is None or self._forget_after is None else touched + self._forget_after
+
+    def outlives(self, times: NDArray[np.int64]) -> int:
+        """How many events, of these times in order, come before it is forgotten; takes note of them."""
+        record = self.record
+        if self._forget_after is None or not len(times):
+            return len(times)
+        reached = times if record.time is None else np.maximum(times, record.time)
+        silent = np.diff(reached, prepend=reached[:1] if record.touched is None else record.touched)
+        over = silent > self._forget_after
+        count = int(over.argmax()) if over.any() else len(times)
+        record.touched = int(reached[count - 1]) if count else record.touched
+        return count
+
+
+class PolicyWindows:
+    """One evaluation of the windows of a task.
+
+    Usable on its own: give it all events that are needed and, behind them, the new ones, in order of arrival; iterate
+    over ``windows``; then ask for ``flags``, ``numbers``, ``next_due`` and ``accounts``, and ``records`` for its table.
+    """
+
+    def __init__(
+        self,
+        eviction: EvictionPolicy,
+        trigger: TriggerPolicy,
+        events: Held,
+        new: int,
+        records: KeyStates,
+        streams: Sequence[str] = ("default",),
+        *,
+        key: Sequence[str] = (),
+        task: int = 0,
+        event_time: bool = True,
+    ) -> None:
+        """``new`` is the index of the first new event. ``records`` are those of the task's units, and are updated in
+        place. ``key`` are the columns of the key; none for one unit, the task."""
+        self.eviction, self.trigger, self.records, self._task = eviction, trigger, records, task
+        self._by_arrival = event_time and overrides(trigger, "on_arrival")
+        self._asks_eviction = is_asked(eviction)
+        silent = forget_after(eviction, trigger)
+        self._forget_after = None if silent is None else silent.micros
+        self._sorted = SortedEvents(events, streams, (tuple(key),) * len(streams) if key else ())
+        self._source = _Positions(self._sorted)
+        count, arrange = len(events), self._sorted._sorted
+        self._times = self._sorted.live.starts
+        self._places = self._sorted.places(np.arange(count))
+        self._in_order = self._sorted.in_order
+        self._hashes = self._sorted.hashes if key else None
+        self._numbers = np.full(count, -1, np.int64) if events.numbers is None else arrange(events.numbers).copy()
+        self._gone = np.zeros(count, np.bool_) if events.gone is None else arrange(events.gone).copy()
+        self._last = np.zeros(count, np.bool_) if events.last is None else arrange(events.last).copy()
+        self._purged = np.zeros(count, np.bool_)
+        self._new = new
+        self.reached: int | None = None
+        """How far time has come in the units that were evaluated, in microseconds; None where it was in none."""
+        waiting = self._waiting
+        names = [] if len(streams) == 1 else self._sorted.streams_of(np.arange(count))
+        self._streams = _as_given(names, self._places)
+        self._all_columns = self._fresh_columns = _Columns(events.payload)
+        self._fresh: NDArray[np.int64] | None = None
+        """The places of the events that have not been told, in order, where few of many have not; else None. Only their
+        values are made Python values for the trigger."""
+        self._fresh_streams = self._streams
+        if 2 * np.count_nonzero(waiting) <= count:
+            self._fresh = np.sort(self._places[waiting])
+            self._fresh_columns = _Columns(take_rows(events.payload, self._fresh))
+            self._fresh_streams = [self._streams[place] for place in self._fresh.tolist()] if names else []
+
+    @property
+    def accounts(self) -> Accounts:
+        """The counts of events that were in a window, or can be in none."""
+        return self._sorted.accounts
+
+    @property
+    def _waiting(self) -> NDArray[np.bool_]:
+        """Which events have not been told yet."""
+        waiting: NDArray[np.bool_] = (self._numbers < 0) & ~self._gone
+        return waiting
+
+    @property
+    def next_due(self) -> int | None:
+        """The frontier in microseconds at which the next event or moment is told; None where only events can bring
+        one."""
+        waiting, timer = self._times[self._waiting], self.records.next_timer
+        known = [int(waiting.min())] if len(waiting) else []
+        return min([*known, *([] if timer is None else [timer])], default=None)
+
+    @property
+    def still_open(self) -> int:
+        """Number of units with events that are in no window yet and may still be in one."""
+        return len(self._units_of(~self._gone & ~self._sorted.seen))
+
+    def flags(self) -> NDArray[np.uint8]:
+        """The flags (SEEN, GONE, LAST) of each event, in the order given."""
+        flags = self._sorted.seen * np.uint8(SEEN) | self._gone * np.uint8(GONE) | self._last * np.uint8(LAST)
+        return self._sorted.as_given(flags)
+
+    def numbers(self) -> NDArray[np.int64]:
+        """The number of each event in the order given; -1 where it is not known yet."""
+        return self._sorted.as_given(self._numbers)
+
+    def windows(self, frontier: int | None) -> Iterator[TupleWindow | Forgotten]:
+        """Yield what fires when time has come to a frontier (microseconds; FOREVER: the streams end), in order of (end,
+        key), for each unit in its order; and the keys that are forgotten. None: only what fires on arrival. Raises
+        PolicyFailure."""
+        found = list[_Found | _Ended]()
+        units = self._units(frontier)
+        texts = self.records.caches_of(list(units))
+        for (unit, (low, high, key)), text in zip(units.items(), texts, strict=True):
+            found.extend(self._evaluate(unit, low, high, key, text, frontier))
+        found.sort(key=lambda window: (window.reference, window.hash))  # stable: windows of a unit stay in order
+        before: dict[int, Indices] = {}
+        windowed = np.zeros(len(self._times), np.bool_)
+        for window in found:
+            if isinstance(window, _Ended):
+                before[window.hash] = range(0)  # the first window of its next life has none before it
+                if self._sorted.keyed:
+                    yield Forgotten(window.key)
+                continue
+            previous = before.get(window.hash)
+            if previous is None:
+                low, high = self._block(window.hash)
+                previous = among(range(low, high), self._last[low:high])
+            before[window.hash] = window.members
+            windowed[at(window.members)] = True
+            yield self._shown(window, previous)
+        for unit, members in before.items():
+            low, high = self._block(unit)
+            self._last[low:high] = False
+            self._last[at(members)] = True
+        self._sorted.count("windowed", windowed & ~self._sorted.seen)
+        self._sorted.seen |= windowed
+        self._sorted.count("purged", self._purged & ~self._sorted.seen)
+        self._sorted.seen |= self._purged
+        self._sorted.leave_out(self._gone)
+
+    def _shown(self, window: _Found, previous: Indices) -> TupleWindow:
+        members = window.members
+        return TupleWindow(
+            self._source,
+            members,
+            _without(members, previous),
+            _without(previous, members),
+            self._start(window),
+            window.reference,
+            self._task,
+            None,
+            window.key,
+            fired_by=window.by,
+        )
+
+    def _start(self, window: _Found) -> int | None:
+        policy, about = self.eviction, f"the window that ends at {show(window.reference)}"
+        try:
+            start = policy.window_start(window.reference)
+        except (Exception, SystemExit) as error:
+            raise PolicyFailure(policy, "window_start", about, window.key, error) from error
+        if start is not None and (type(start) is not int or not -FOREVER < start <= window.reference):
+            said = f"it answered {start!r:.60} ({type(start).__name__})"
+            said = f"{said}; a start is a whole number of microseconds, not later than the end, {window.reference}"
+            raise PolicyFailure(policy, "window_start", about, window.key, said)
+        return start
+
+    def _units(self, frontier: int | None) -> dict[int, tuple[int, int, Any]]:
+        """The units that have something to do, by hash: where their events begin and end, and their keys."""
+        ready = np.zeros(len(self._times), np.bool_)
+        if frontier is not None:
+            ready |= self._waiting & (self._times <= frontier)
+        if self._by_arrival:
+            ready |= self._places >= self._new
+        chosen = self._units_of(ready)
+        if frontier is not None:
+            chosen = list(dict.fromkeys([*chosen, *self.records.due(frontier, all_at_end=True)]))
+        blocks = [self._block(unit) for unit in chosen]
+        if not self._sorted.keyed:
+            return {unit: (low, high, None) for unit, (low, high) in zip(chosen, blocks, strict=True)}
+        held = np.array([low for low, high in blocks if low < high], np.int64)
+        keys = iter(self._sorted.keys_of(held) if len(held) else [])
+        return {
+            unit: (low, high, next(keys) if low < high else self.records.value(unit, None))
+            for unit, (low, high) in zip(chosen, blocks, strict=True)
+        }
+
+    def _units_of(self, which: NDArray[np.bool_]) -> list[int]:
+        """The hashes of the units that some of the events, by a mask, are of; in order."""
+        if self._hashes is None:
+            return [_NO_KEY] if which.any() else []
+        hashes = self._hashes[which]
+        heads: list[int] = hashes[np.flatnonzero(np.diff(hashes, prepend=hashes[:1] - 1))].tolist()
+        return heads
+
+    def _block(self, unit: int) -> tuple[int, int]:
+        """Where the events of a unit begin and end."""
+        if self._hashes is None:
+            return 0, len(self._times)
+        if self._starts is None:
+            units, heads = np.unique(self._hashes, return_index=True)
+            blocks = pairwise([*heads.tolist(), len(self._hashes)])
+            self._starts = dict(zip(units.tolist(), blocks, strict=True))
+        return self._starts.get(unit, (0, 0))
+
+    _starts: dict[int, tuple[int, int]] | None = None
+
+    def _evaluate(
+        self, unit: int, low: int, high: int, key: Any, text: str, frontier: int | None
+    ) -> Iterator[_Found | _Ended]:
+        """Yield the windows of a unit, of which ``text`` is the stored record; and when it is forgotten."""
+        life = self._life(key, UnitRecord.from_text(text) if text else None, self._told_before(low, high))
+        for positions, fires in self._in_turn(low, high, key, frontier):
+            left = positions
+            while len(left):
+                count = life.outlives(self._times[at(left)])
+                self._tell(life, left[:count])
+                left = left[count:]
+                if len(left):
+                    yield from self._ended(unit, key, life)
+                    life = self._life(key, None, range(0))
+            if fires:
+                life.trigger.fire()
+        end = life.end
+        if end is not None and frontier is not None and frontier > end:
+            yield from self._ended(unit, key, life)
+            self.records.drop(unit)
+            return
+        if frontier is not None:
+            life.trigger.pass_until(frontier)
+        yield from self._fired(unit, key, life)
+        moment, place = life.record.next_moment, int(self._places[low]) if low < high else -1
+        due = [] if moment is None else [life.trigger.due_at(moment)]
+        timer = min([*due, *([] if end is None else [end + 1])], default=NONE)
+        self.records.put(unit, KeyRecord(timer=timer, cache=life.record.to_text()), place)
+
+    def _life(self, key: Any, stored: UnitRecord | None, told: Indices) -> _Life:
+        record, reach = self._begun(key, stored), self.eviction.reach
+        reached = None if reach is None else reach.micros
+        trigger = trigger_walk(self.trigger, record, key, reached, self._forget_after)
+        return _Life(record, trigger, told, self._forget_after)
+
+    def _tell(self, life: _Life, positions: Indices) -> None:
+        """Tell events, which are in order."""
+        if not len(positions):
+            return
+        before = life.record.count
+        self._numbers[at(positions)] = np.arange(before, before + len(positions))
+        life.told.append(positions)
+        life.trigger.tell(self._told(positions))
+
+    def _fired(self, unit: int, key: Any, life: _Life) -> Iterator[_Found]:
+        """Yield the windows that the trigger of a life has fired."""
+        record, firings = life.record, life.trigger.firings
+        if firings or not self._asks_eviction:
+            yield from self._evicted(unit, key, record, _one_after_another(life.told), firings)
+        record.trigger = life.trigger.state
+        if record.time is not None:
+            self.reached = record.time if self.reached is None else max(self.reached, record.time)
+        for policy, state in ((self.trigger, record.trigger), (self.eviction, record.eviction)):
+            try:
+                _check_state(policy, state, key)
+            except RecursionError as error:
+                said = "context.state contains itself, or is nested hundreds of levels deep, and is kept as JSON"
+                raise PolicyFailure(policy, "state", "after the events of this batch", key, said) from error
+
+    def _ended(self, unit: int, key: Any, life: _Life) -> Iterator[_Found | _Ended]:
+        """Yield the last windows of a life; what it still has is purged."""
+        end = life.end
+        assert end is not None
+        life.trigger.end(end)
+        yield from self._fired(unit, key, life)
+        told = at(_one_after_another(life.told))
+        self._purged[told] |= ~self._gone[told]
+        self._gone[told] = True
+        yield _Ended(end, unit, key)
+
+    def _told_before(self, low: int, high: int) -> Indices:
+        """The positions of the events of a unit that have been told in earlier batches, in order of their numbers."""
+        numbers = self._numbers[low:high]
+        old = among(range(low, high), (numbers >= 0) & ~self._gone[low:high])
+        numbers = self._numbers[at(old)]
+        if (numbers[1:] > numbers[:-1]).all():
+            return old
+        return np.asarray(old)[np.argsort(numbers, kind="stable")]
+
+    def _evicted(
+        self,
+        unit: int,
+        key: Any,
+        record: UnitRecord,
+        positions: Indices,
+        firings: Sequence[Firing],
+    ) -> Iterator[_Found]:
+        """Yield the windows that hold events, of the told ones at these positions; what expires is gone."""
+        columns, index = self._all_columns, at(positions)
+        places = positions if self._in_order else self._places[index]
+        held = ToldEvents(self._times[index], places, columns.lists, columns.arrays, self._streams)
+        eviction = eviction_walk(self.eviction, record, key, held, self._numbers[index])
+        for window in eviction.windows(firings):
+            yield self._found(window, unit, key, positions)
+        eviction.clear()
+        record.eviction = eviction.state
+        self._gone[index] |= eviction.expired
+
+    def _begun(self, key: Any, stored: UnitRecord | None) -> UnitRecord:
+        """The record of a unit: a new one, or the stored one with the names of states that are declared now."""
+        record = UnitRecord() if stored is None else stored
+        for policy, state in ((self.trigger, record.trigger), (self.eviction, record.eviction)):
+            types = policy.state_types
+            for name in state.keys() - types.keys():
+                del state[name]
+            if state.keys() == types.keys() and stored is not None:
+                continue
+            fresh = new_state(types)
+            try:
+                policy.start(fresh)
+            except (Exception, SystemExit) as error:
+                raise PolicyFailure(policy, "start", "before the first event", key, error) from error
+            state.update({name: deepcopy(value) for name, value in fresh.items() if name not in state})
+        return record
+
+    @staticmethod
+    def _found(window: HeldWindow, unit: int, key: Any, positions: Indices) -> _Found:
+        members = window.members
+        if not isinstance(positions, range):
+            found: Indices = packed(np.sort(positions[at(members)]))
+        elif isinstance(members, range):
+            found = positions[members.start : members.stop]
+        else:
+            found = members + positions.start
+        return _Found(window.reference, unit, key, found, window.by)
+
+    def _told(self, positions: Indices) -> ToldEvents:
+        """Events that are told now, as the trigger sees them."""
+        index, columns = at(positions), self._fresh_columns
+        ranks = positions if self._in_order else self._places[index]
+        if self._fresh is not None:
+            ranks = np.searchsorted(self._fresh, np.asarray(ranks))
+        return ToldEvents(self._times[index], ranks, columns.lists, columns.arrays, self._fresh_streams)
+
+    def _in_turn(self, low: int, high: int, key: Any, frontier: int | None) -> Iterator[tuple[Indices, bool]]:
+        """Yield the events of a unit that are to be told, in order: (positions, whether an event on arrival fires
+        behind them)."""
+        waiting = among(range(low, high), (self._numbers[low:high] < 0) & ~self._gone[low:high])
+        if self._by_arrival:
+            for last in self._firing_arrivals(np.asarray(waiting, np.int64), key):
+                arrived = self._places[at(waiting)] <= last
+                yield among(waiting, arrived), True
+                waiting = among(waiting, ~arrived)
+        if frontier is not None:
+            yield among(waiting, self._times[at(waiting)] <= frontier), False
+
+    def _firing_arrivals(self, waiting: NDArray[np.int64], key: Any) -> Iterator[int]:
+        """Yield the places of the new events that fire on arrival."""
+        new = waiting[self._places[waiting] >= self._new]
+        new = new[np.argsort(self._places[new])]
+        told = self._told(new)
+        event = QueuedEvent(-1, 0, told.lists, 0, told.streams)
+        asked = zip(told.times.tolist(), told.rows, self._places[new].tolist(), strict=True)
+        for time, rank, place in asked:
+            event.timestamp, event._index = time, rank
+            try:
+                answer = self.trigger.on_arrival(event)
+            except (Exception, SystemExit) as error:
+                raise PolicyFailure(self.trigger, "on_arrival", event, key, error) from error
+            if answer is True:
+                yield place
+            elif answer is not False:
+                said = f"it answered {answer!r:.60} ({type(answer).__name__}); the answers are True and False"
+                raise PolicyFailure(self.trigger, "on_arrival", event, key, said)
+
+
+class _Columns:
+    """Columns of events, converted when they are asked for."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.lists: Mapping[str, Sequence[Any]] = _Lazy(table, pa.ChunkedArray.to_pylist)
+        self.arrays: Mapping[str, NDArray[Any]] = _Lazy(table, _to_numpy)
+
+
+class _Lazy(dict[str, Any]):
+    """The columns of a table by name, each converted at the first access."""
+
+    def __init__(self, table: pa.Table, convert: Any) -> None:
+        super().__init__()
+        self._table, self._convert = table, convert
+
+    def __missing__(self, name: str) -> Any:
+        if name not in self._table.column_names:
+            raise KeyError(name)
+        converted = self._convert(self._table.column(name))
+        self[name] = converted
+        return converted
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table.column_names)
+
+
+def _to_numpy(column: pa.ChunkedArray) -> Any:
+    """A column as an array; as something that gives parts of one, where the type of a part depends on its nulls."""
+    array: NDArray[Any] = column.to_numpy()
+    array.flags.writeable = False
+    if column.null_count and (pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)):
+        return _WithNulls(column, array)
+    return array
+
+
+class _WithNulls:
+    """Whole numbers, or booleans, of which some are null: those of one key are not to depend on the nulls of others."""
+
+    def __init__(self, column: pa.ChunkedArray, array: NDArray[Any]) -> None:
+        self._array, self._valid = array, column.is_valid().to_numpy()
+        self._filled = column.fill_null(pa.scalar(0).cast(column.type)).to_numpy()
+        self._filled.flags.writeable = False
+
+    def __getitem__(self, where: slice | NDArray[np.int64]) -> NDArray[Any]:
+        return self._filled[where] if self._valid[where].all() else self._array[where]
+
+
+class _Positions:
+    """The events of a task by their positions in order of (key, time, arrival): what its TupleWindows read."""
+
+    def __init__(self, events: SortedEvents) -> None:
+        self._events = events
+        self.stream_names = events.stream_names
+
+    def table(self, members: range | NDArray[np.int64]) -> pa.Table:
+        payload = self._events.payload
+        if self._events.in_order and isinstance(members, range):
+            return payload.slice(members.start, len(members))
+        return take_rows(payload, self._events.places(np.asarray(members, np.int64)))
+
+    def timestamps(self, members: range | NDArray[np.int64]) -> NDArray[np.int64]:
+        times: NDArray[np.int64] = self._events.live.starts[np.asarray(members, np.int64)]
+        return times
+
+    def streams(self, members: range | NDArray[np.int64]) -> NDArray[np.int8]:
+        return self._events.stream_codes(np.asarray(members, np.int64))
+
+
+def _without(members: Indices, others: Indices) -> Indices:
+    """Positions without those that are among others."""
+    if not len(members) or not len(others) or others[-1] < members[0] or members[-1] < others[0]:
+        return members
+    if not isinstance(members, range):
+        return packed(members[np.isin(members, others, invert=True, assume_unique=True)])
+    if isinstance(others, range) and others.start <= members.start:
+        return range(min(others.stop, members.stop), members.stop)
+    if isinstance(others, range) and others.stop >= members.stop:
+        return range(members.start, others.start)
+    return among(members, np.isin(np.arange(members.start, members.stop), np.asarray(others), invert=True))
+
+
+def _one_after_another(parts: Sequence[Indices]) -> Indices:
+    """The positions of all parts, one part after another."""
+    parts = [part for part in parts if len(part)]
+    runs = [part for part in parts if isinstance(part, range)]
+    if len(runs) == len(parts) and all(before.stop == part.start for before, part in pairwise(runs)):
+        return range(runs[0].start, runs[-1].stop) if runs else range(0)
+    return np.concatenate([np.asarray(part) for part in parts])
+
+
+def _as_given(names: Sequence[str], places: NDArray[np.int64]) -> list[str]:
+    """The names of events in order, put back into the order in which the events were given."""
+    given = [""] * len(names)
+    for name, place in zip(names, places.tolist() if names else (), strict=True):
+        given[place] = name
+    return given
+
+
+def _check_state(policy: Policy, state: Any, key: Any) -> None:
+    """Raise PolicyFailure for a state that is not as declared, or would change when it is stored."""
+    types = policy.state_types
+    wrong = ""
+    if type(state) is not dict:
+        wrong = f"context.state is {_kind(state)} {state!r:.60}, and it is a dict of the names in state_types"
+    elif state.keys() != types.keys():
+        odd = sorted(map(str, state.keys() ^ types.keys()))
+        wrong = f"context.state has {sorted(map(str, state))}, and state_types declares {sorted(types)}: {odd} differ"
+    for name, kind in types.items() if not wrong else ():
+        value = state[name]
+        good = type(value) is kind or (kind is float and type(value) is int)
+        wrong = wrong or (
+            _unstorable(value, f"context.state[{name!r}]")
+            if good or value is None
+            else f"context.state[{name!r}] is {_kind(value)} {value!r:.60}, and state_types declares {kind.__name__}"
+        )
+    if wrong:
+        raise PolicyFailure(policy, "state", "after the events of this batch", key, wrong)
+
+
+def _unstorable(value: Any, path: str) -> str:
+    """What of a value cannot be stored as JSON without a change; empty where all can."""
+    if value is None or type(value) in (int, float, str, bool):
+        return ""
+    if type(value) is list:
+        return next(filter(None, (_unstorable(each, f"{path}[{at}]") for at, each in enumerate(value))), "")
+    if type(value) is dict:
+        strange = next((each for each in value if type(each) is not str), None)
+        if strange is not None:
+            return f"{path} has the key {strange!r:.60} ({_kind(strange)}), and keys are kept as texts: use str(...)"
+        return next(filter(None, (_unstorable(each, f"{path}[{name!r}]") for name, each in value.items())), "")
+    return f"{path} is {_kind(value)} {value!r:.60}, which JSON does not have: keep int, float, str, bool, list or dict"
+
+
+def _kind(value: object) -> str:
+    return f"a {type(value).__name__}"

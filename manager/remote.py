@@ -1,0 +1,407 @@
+"""Remote storage: how places are named, which failures may pass, and a file system that retries."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import random
+import re
+import socket
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from windowing.errors import BoltError, CheckpointError, StorageError, WindboltError
+
+# Whether a failure may pass by itself: the one place that judges the errors of Python, Arrow, obstore and Java.
+#
+# What is judged is the type of an error, and within a type the number or the name that says what happened. An error
+# that is not known here does not pass: to start again after a defect would only repeat it.
+
+
+_NUMBERS = frozenset(
+    {
+        errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ECONNREFUSED, errno.ECONNRESET, errno.ECONNABORTED,
+        errno.EPIPE, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH, errno.ENETRESET,
+        errno.EINTR, errno.EAGAIN, errno.EBUSY,
+    }
+)  # fmt: skip
+"""The system's numbers of errors that pass: those of networks, and of what is busy. A disk that is full, read-only or
+broken waits for a person."""
+_STATUS = r"(?:408|429|5\d\d)"
+"""The HTTP statuses of a server that is asked too much, or in trouble."""
+_ARROW = re.compile(
+    r"AWS Error (?:INTERNAL_FAILURE|SERVICE_UNAVAILABLE|THROTTLING|SLOW_DOWN|REQUEST_TIME(?:D_)?OUT|NETWORK_CONNECTION"
+    rf"|REQUEST_EXPIRED|UNKNOWN \(HTTP status {_STATUS}\))"
+    r"|google::cloud::Status\((?:UNAVAILABLE|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|ABORTED|INTERNAL)\b"
+    rf"|\b{_STATUS} (?:Server Busy|Service Unavailable|Operation could not be completed)"
+)
+"""What Arrow's file systems of stores say, which have no numbers: the SDKs' own names of errors."""
+_OBSTORE = re.compile(rf"non-2xx status code: {_STATUS}\b|HTTP error: ")
+"""What obstore says after its own retries: a status, or that there was no answer."""
+_WEB_CLIENTS = frozenset({"urllib", "urllib3", "requests", "httpx", "httpcore", "aiohttp"})
+_NO_ANSWER = re.compile(r"Timeout|Connect(?:ion|or)?Error|RemoteProtocol|Disconnected|NameResol|NewConn")
+"""In the names of the classes of their errors where there was no answer."""
+_JAVA = re.compile(
+    r"\bjava\.net\.(?:ConnectException|SocketTimeoutException|SocketException|NoRouteToHostException"
+    r"|UnknownHostException|PortUnreachableException)\b"
+    r"|\bjava\.util\.concurrent\.TimeoutException\b"
+    r"|\borg\.apache\.http\.(?:NoHttpResponseException|conn\.\w*Timeout\w*)\b"
+    r"|\borg\.apache\.hadoop\.net\.ConnectTimeoutException\b"
+    r"|\borg\.apache\.hadoop\.ipc\.(?:RetriableException|StandbyException)\b"
+    r"|\borg\.apache\.hadoop\.fs\.s3a\.(?:AWSServiceThrottledException|AWSStatus500Exception)\b"
+    rf"|\bStatus Code: {_STATUS}\b"
+    r"|\borg\.apache\.kafka\.common\.errors\.(?:\w*TimeoutException|DisconnectException|NetworkException"
+    r"|BrokerNotAvailableException|LeaderNotAvailableException|NotLeaderOrFollowerException"
+    r"|CoordinatorNotAvailableException|NotEnoughReplicas\w*)\b"
+    r"|\bExecutorLostFailure\b|\bExecutorDeadException\b|\bFetchFailed\w*\b"
+    r"|\bSparkContext was shut down\b|\bPython worker exited unexpectedly\b"
+    r"|\bAll masters are unresponsive\b"
+)
+"""The classes of Java's, Hadoop's, Kafka's and Spark's errors that pass, as they stand in the text of an error."""
+
+
+def is_transient(error: BaseException | None) -> bool:
+    """Whether an error may pass by itself: its own kind says so, or that of an error that it was raised from."""
+    while error is not None:
+        if isinstance(error, WindboltError):
+            return error.transient
+        if _passes(error):
+            return True
+        error = error.__cause__
+    return False
+
+
+_OF_VALUES = frozenset({errno.EINVAL, errno.EDOM, errno.ERANGE, errno.EOVERFLOW, errno.EILSEQ})
+"""The system's numbers of errors about what it was given: ``datetime.fromtimestamp(2**56)`` raises the fourth."""
+
+
+def is_of_events(error: BaseException | None) -> bool:
+    """Whether events may have caused an error of users' code, so that another try would raise it again for them alone.
+
+    Not what may pass, a lack of memory, what the system says of files, networks and processes, and what is wrong with
+    the code whatever the events are: a module or a name that there is not. The same holds for what it was raised from.
+    An OSError without a number is what decompressors raise about bytes, unless it is of a library's own class.
+    """
+    if is_transient(error):
+        return False
+    while error is not None:
+        if isinstance(error, WindboltError):  # it has judged already what it was raised from
+            return not isinstance(error, BoltError | CheckpointError | StorageError)
+        if not _of_events(error):
+            return False
+        error = error.__cause__
+    return True
+
+
+def _of_events(error: BaseException) -> bool:
+    if isinstance(error, OSError):
+        own = type(error).__module__ not in ("builtins", "gzip")
+        return error.errno in _OF_VALUES or (error.errno is None and not own)
+    if isinstance(error, NameError):
+        return isinstance(error, UnboundLocalError)  # after a loop over a list that is empty in this event
+    return isinstance(error, Exception) and not isinstance(error, MemoryError | ImportError)
+
+
+def passes_in_java(text: str) -> bool:
+    """Whether the long text of a Java error names a class of errors that pass."""
+    return _JAVA.search(text) is not None
+
+
+def _passes_on_the_web(error: BaseException) -> bool:
+    """The same for an error of a client of HTTP: by the status of the answer, or that there was none."""
+    answer = getattr(error, "response", None)
+    status = getattr(error, "code", None) or getattr(answer, "status_code", None) or getattr(error, "status", None)
+    if isinstance(status, int):
+        return re.fullmatch(_STATUS, str(status)) is not None
+    reason = getattr(error, "reason", None)  # what urllib was told by the system
+    if isinstance(reason, Exception):
+        return isinstance(reason, socket.gaierror) or _passes(reason)
+    names = [kind.__name__ for kind in type(error).__mro__]
+    return "SSLError" not in names and any(map(_NO_ANSWER.search, names))
+
+
+def _passes(error: BaseException) -> bool:
+    if isinstance(error, ConnectionError | TimeoutError):  # also those that users' code raises
+        return True
+    if type(error).__module__.partition(".")[0] in _WEB_CLIENTS:
+        return _passes_on_the_web(error)
+    if isinstance(error, OSError):
+        return error.errno in _NUMBERS if error.errno is not None else _ARROW.search(str(error)) is not None
+    match type(error).__module__.partition(".")[0]:
+        case "obstore":
+            return _OBSTORE.search(str(error).split("\n", 1)[0]) is not None
+        case "py4j" | "pyspark":
+            return passes_in_java(str(error))
+    return False
+
+
+# What is read from where a position is, as Python and pyarrow ask a file for it.
+
+
+class Positioned(io.RawIOBase):
+    """A file of known size, and where in it one is; those who read move ``_at`` on."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self._size = size
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(start + offset, 0)
+        return self._at
+
+
+# One way to name places: what a user writes, what windbolt makes of it, and what Spark's half is told.
+#
+# The same place has several names: ``s3a://`` is Hadoop's name of ``s3://``, ``wasbs://`` an older one of
+# ``abfss://``. A user may write any of them; windbolt writes the one that Arrow knows, and tells Spark the one that
+# Hadoop knows.
+
+
+_ARROWS = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "wasbs": "abfss", "wasb": "abfs"}
+"""By other schemes, the one that Arrow has."""
+KNOWN = ("s3", "gs", "abfs", "abfss", "hdfs", "viewfs", "file")
+_DBFS = "/dbfs/"
+"""Where Databricks shows its file system to Python; Spark calls it ``dbfs:/``."""
+_QUERY = re.compile(r"\?[A-Za-z_]+=")
+"""What begins a query; a question mark alone is part of a pattern."""
+
+
+def place_name(path: str) -> str:
+    """A place as windbolt names it: ``s3://``, ``gs://``, ``abfs://``, ``abfss://``, ``hdfs://``, or a local path."""
+    if path.startswith("dbfs:/"):
+        return _DBFS + path.removeprefix("dbfs:").lstrip("/")
+    scheme, sign, rest = path.partition("://")
+    if not sign or scheme.lower() not in _ARROWS:
+        return path
+    if scheme.lower().startswith("wasb"):
+        rest = rest.replace(".blob.core.", ".dfs.core.", 1)
+    return f"{_ARROWS[scheme.lower()]}://{rest}"
+
+
+def has_query(path: str) -> bool:
+    """Whether a place is named with options behind it, ``?endpoint_override=...``."""
+    return "://" in path and _QUERY.search(path) is not None
+
+
+def root_and_path(place: str, *, options: bool = True) -> tuple[str, str]:
+    """A place with a scheme as the URI of its file system, with its options, and the path below that, as it is written:
+    a name may hold spaces, percent signs and all else that URIs encode.
+
+    ``options``: whether it may have some; what was listed has none, and may be called ``a?b=c``.
+    """
+    scheme, _, rest = place.partition("://")
+    match = _QUERY.search(rest) if options else None
+    query = "" if match is None else rest[match.start() :]
+    authority, _, path = rest.removesuffix(query).partition("/")
+    return f"{scheme}://{authority}/{query}", path
+
+
+def hadoop_name(path: str) -> str:
+    """A place as Spark and Hadoop name it, without options and keys: those are ``s3a_settings``."""
+    named = place_name(path)
+    if named.startswith(_DBFS):
+        return "dbfs:/" + named.removeprefix(_DBFS)
+    scheme, sign, rest = named.partition("://")
+    if not sign:
+        return named
+    match = _QUERY.search(rest)
+    rest = rest if match is None else rest[: match.start()]
+    if scheme != "s3":
+        return f"{scheme}://{rest}"
+    bucket, slash, inside = rest.partition("/")
+    return f"s3a://{bucket.rpartition('@')[2]}{slash}{inside}"
+
+
+def s3a_settings(path: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """What Hadoop has to be told so that it asks the same S3 store as Arrow and obstore, as the same user: settings of
+    the bucket, by their names within ``fs.s3a.bucket.<bucket>.``; empty for other places."""
+    named = place_name(path)
+    if not named.startswith("s3://"):
+        return {}
+    at = urlsplit(named) if has_query(named) else urlsplit(named.partition("?")[0])
+    asked = {name: values[-1] for name, values in parse_qs(at.query).items()}
+    endpoint, region = _endpoint(asked, environment), asked.get("region") or _first(environment, _REGIONS)
+    settings: dict[str, str] = {}
+    if endpoint:
+        # A store that is not Amazon's has no host for each bucket; Arrow asks it by path too.
+        settings |= {"endpoint": endpoint, "path.style.access": "true"}
+        settings["connection.ssl.enabled"] = "false" if endpoint.startswith("http://") else "true"
+    if region or endpoint:
+        settings["endpoint.region"] = region or "us-east-1"
+    if at.username:
+        settings |= {"access.key": unquote(at.username), "secret.key": unquote(at.password or "")}
+        settings["aws.credentials.provider"] = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
+    else:  # the places where Arrow looks too: variables, ~/.aws, the machine's role
+        settings["aws.credentials.provider"] = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
+    return settings
+
+
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+_REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
+
+
+def _endpoint(asked: Mapping[str, str], environment: Mapping[str, str]) -> str:
+    given = asked.get("endpoint_override")
+    if given:
+        return given if "://" in given else f"{asked.get('scheme', 'https')}://{given}"
+    return _first(environment, _ENDPOINTS)
+
+
+def _first(environment: Mapping[str, str], names: tuple[str, ...]) -> str:
+    return next((environment[name] for name in names if environment.get(name)), "")
+
+
+# The file system of an object store, which asks again for what may pass.
+#
+# Arrow's clients try a few requests again by themselves, but not all: S3's gives up at once where the store's "slow
+# down" is longer than the object that was asked for. All of windbolt's own files in a store, and those of users, are
+# reached through this one door, so that no caller need think of it (decision 79).
+
+
+Reply = TypeVar("Reply")
+RETRIES = 6
+"""How often a request is made again: as often as obstore does it (``object_store``)."""
+_FIRST_WAIT = 0.1
+"""Seconds; each wait is about twice as long as the one before."""
+_PATIENCE = 10.0
+"""Seconds after which a request is not made again. A client of Arrow's that asks again by itself may take that long
+to say that a store is down; the run then ends, or starts again by itself (``--restart``)."""
+
+
+def asking_again(act: Callable[[], Reply], again: Callable[[], Reply] | None = None) -> Reply:
+    """What ``act`` returns, asked again where it fails in a way that may pass; the last failure is raised.
+
+    ``again``: what is asked instead after a failure, of which nobody knows whether the store has done it.
+    """
+    begun = time.monotonic()
+    for retry in range(RETRIES):
+        try:
+            return act()
+        except OSError as error:
+            if not is_transient(error) or time.monotonic() - begun > _PATIENCE:
+                raise
+        act = again or act
+        time.sleep(_FIRST_WAIT * 2**retry * random.uniform(0.5, 1))
+    return act()
+
+
+class AskingAgain(pafs.FileSystemHandler):  # type: ignore[misc]
+    """Hands each request on to a file system of Arrow's, and makes it again where that helps."""
+
+    def __init__(self, plain: pafs.FileSystem) -> None:
+        self.plain = plain
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AskingAgain) and bool(self.plain.equals(other.plain))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def get_type_name(self) -> str:
+        return str(self.plain.type_name)
+
+    def normalize_path(self, path: str) -> str:
+        return str(self.plain.normalize_path(path))
+
+    def get_file_info(self, paths: list[str]) -> Any:
+        return asking_again(lambda: self.plain.get_file_info(paths))
+
+    def get_file_info_selector(self, selector: pafs.FileSelector) -> Any:
+        return asking_again(lambda: self.plain.get_file_info(selector))
+
+    def create_dir(self, path: str, recursive: bool) -> None:
+        asking_again(lambda: self.plain.create_dir(path, recursive=recursive))
+
+    def delete_dir(self, path: str) -> None:
+        self._gone(lambda: self.plain.delete_dir(path))
+
+    def delete_dir_contents(self, path: str, missing_dir_ok: bool) -> None:
+        asking_again(lambda: self.plain.delete_dir_contents(path, missing_dir_ok=missing_dir_ok))
+
+    def delete_root_dir_contents(self) -> None:
+        asking_again(lambda: self.plain.delete_dir_contents("/", accept_root_dir=True))
+
+    def delete_file(self, path: str) -> None:
+        self._gone(lambda: self.plain.delete_file(path))
+
+    def move(self, src: str, dest: str) -> None:
+        def again() -> None:
+            try:
+                self.plain.move(src, dest)
+            except FileNotFoundError:  # the first time it was done, and nobody heard of it
+                if self.plain.get_file_info(dest).type == pafs.FileType.NotFound:
+                    raise
+
+        asking_again(lambda: self.plain.move(src, dest), again)
+
+    def copy_file(self, src: str, dest: str) -> None:
+        asking_again(lambda: self.plain.copy_file(src, dest))
+
+    def open_input_stream(self, path: str) -> pa.NativeFile:
+        return self.open_input_file(path)
+
+    def open_input_file(self, path: str) -> pa.NativeFile:
+        return pa.PythonFile(_Source(asking_again(lambda: self.plain.open_input_file(path))), mode="r")
+
+    def open_output_stream(self, path: str, metadata: dict[str, str]) -> pa.NativeFile:
+        return asking_again(lambda: self.plain.open_output_stream(path, compression=None, metadata=metadata))
+
+    def open_append_stream(self, path: str, metadata: dict[str, str]) -> pa.NativeFile:
+        return asking_again(lambda: self.plain.open_append_stream(path, compression=None, metadata=metadata))
+
+    def _gone(self, delete: Callable[[], None]) -> None:
+        """Delete something; it may be gone when the store is asked again."""
+
+        def again() -> None:
+            try:
+                delete()
+            except FileNotFoundError:
+                return
+
+        asking_again(delete, again)
+
+
+class _Source(Positioned):
+    """The bytes of an object, read from where the reader is; a read that failed begins there again."""
+
+    def __init__(self, file: pa.NativeFile) -> None:
+        super().__init__(int(file.size()))
+        self._file = file
+
+    def read(self, size: int | None = -1) -> bytes:
+        return bytes(self.read_buffer(size))
+
+    def read_buffer(self, size: int | None = -1) -> pa.Buffer:
+        """As ``read``, without a copy; pyarrow prefers it."""
+        left = max(self._size - self._at, 0)
+        wanted = left if size is None or size < 0 else min(size, left)
+        start = self._at
+
+        def section() -> pa.Buffer:
+            self._file.seek(start)
+            return self._file.read_buffer(wanted)
+
+        found = asking_again(section) if wanted else pa.py_buffer(b"")
+        self._at = start + len(found)
+        return found
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            self._file.close()

@@ -1,0 +1,419 @@
+"""Pre-aggregation: events are folded into one row per slice of time and key, and windows are joined from slices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from manager.event_queue import SettledEvents
+from policies.slices import SliceGrid
+from windowing.aggregates.accumulators import Accumulator, DenseAccumulator, Folded, State
+from windowing.aggregates.declared import Cells
+from windowing.aggregates.groups import Groups, Keys
+from windowing.bolts.aggregate_bolt import BoundAggregates
+from windowing.columns import group_numbers
+from windowing.events import Events
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from windowing.window import TupleWindow
+
+
+# Joins overlapping windows from slices with two stacks: at most three joins per slice, however many windows hold it.
+
+
+if TYPE_CHECKING:
+    Full = list[list[NDArray[Any]]]
+    """The state of each accumulator, with an entry for every key; the last item is the number of events."""
+
+_MEMORY = 1 << 28
+"""Maximum size of the stacks in bytes."""
+_TOGETHER = 1 << 19
+"""Approximate number of result rows per piece."""
+
+
+def dense_is_cheaper(
+    accumulators: Sequence[Accumulator], keys: int, rows: NDArray[np.int64], slices: NDArray[np.int64]
+) -> bool:
+    """Whether joining whole slices, with an entry for every key, is cheaper than joining each window from its rows.
+
+    ``rows`` and ``slices`` are the numbers of rows and slices of each window.
+    """
+    if not all(isinstance(accumulator, DenseAccumulator) for accumulator in accumulators):
+        return False
+    columns = 1 + sum(len(accumulator.columns) for accumulator in accumulators)
+    if keys * columns * 8 * int(slices.max()) > _MEMORY:
+        return False
+    joined = len(rows) * (3.0 * keys * columns + 30_000)
+    alone = float(rows.sum()) * (20 + 6 * columns)
+    return joined < alone
+
+
+def overlapping(
+    slices: DenseSlices, first: NDArray[np.int64], last: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], list[State], NDArray[np.int64]]]:
+    """Join windows, each of the slices from ``first`` up to ``last``; neither array ever decreases.
+
+    Yields arrays with an entry per result row, in order of window and key: window, key, states, number of events.
+    """
+    stacks = _Stacks(slices)
+    joined: list[tuple[NDArray[np.int64], Full]] = []
+    windows: list[int] = []
+    waiting = 0
+    for window, (begin, end) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
+        full = stacks.window(begin, end)
+        codes = np.flatnonzero(full[-1][0])
+        joined.append((codes, [[column[codes] for column in state] for state in full]))
+        windows.append(window)
+        waiting += len(codes)
+        if waiting >= _TOGETHER:
+            yield _together(windows, joined)
+            joined, windows, waiting = [], [], 0
+    if joined:
+        yield _together(windows, joined)
+
+
+class DenseSlices:
+    """Slices, each with an entry for every key.
+
+    They are made from rows: row i has the key ``codes[i]``, one of ``keys`` keys, and the rows of slice s are those
+    from ``edges[s]`` to ``edges[s + 1]``.
+    """
+
+    def __init__(
+        self,
+        accumulators: Sequence[Accumulator],
+        keys: int,
+        codes: NDArray[np.int64],
+        edges: NDArray[np.int64],
+        states: Sequence[State],
+        events: NDArray[np.int64],
+    ) -> None:
+        self.accumulators = [accumulator for accumulator in accumulators if isinstance(accumulator, DenseAccumulator)]
+        self.keys, self.codes, self.edges = keys, codes, edges.tolist()
+        self.columns: Full = [*states, [events]]
+
+    def empty(self) -> Full:
+        """A slice without events."""
+        return [*(accumulator.empty(self.keys) for accumulator in self.accumulators), [np.zeros(self.keys, np.int64)]]
+
+    def of(self, number: int) -> Full:
+        """The slice of this number."""
+        low, high = self.edges[number], self.edges[number + 1]
+        if high - low == self.keys:  # every key, and in their order
+            return [[column[low:high] for column in state] for state in self.columns]
+        full, codes = self.empty(), self.codes[low:high]
+        for state, columns in zip(full, self.columns, strict=True):
+            for target, column in zip(state, columns, strict=True):
+                target[codes] = column[low:high]
+        return full
+
+    def joined(self, earlier: Full, later: Full) -> Full:
+        """Join two runs of slices."""
+        states = [
+            accumulator.combined(before, after)
+            for accumulator, before, after in zip(self.accumulators, earlier[:-1], later[:-1], strict=True)
+        ]
+        return [*states, [earlier[-1][0] + later[-1][0]]]
+
+
+class _Stacks:
+    """A queue of slices whose join is always available: new slices are added to the back, windows leave from the front.
+
+    ``front[i]`` is the join of the slices from its i-th up to the end of the front.
+    """
+
+    def __init__(self, slices: DenseSlices) -> None:
+        self.slices = slices
+        self.front: list[Full] = []
+        self.front_start = self.front_end = self.back_end = 0
+        self.back: Full | None = None
+
+    def window(self, begin: int, end: int) -> Full:
+        """The join of the slices from ``begin`` up to ``end``."""
+        if begin >= self.front_end:
+            self._flip(begin, end)
+        for number in range(self.back_end, end):
+            one = self.slices.of(number)
+            self.back = one if self.back is None else self.slices.joined(self.back, one)
+        self.back_end = end
+        front = self.front[begin - self.front_start]
+        return front if self.back is None else self.slices.joined(front, self.back)
+
+    def _flip(self, begin: int, end: int) -> None:
+        joined = self.slices.of(end - 1)
+        front = [joined]
+        for number in range(end - 2, begin - 1, -1):
+            joined = self.slices.joined(self.slices.of(number), joined)
+            front.append(joined)
+        self.front = front[::-1]
+        self.front_start, self.front_end, self.back_end, self.back = begin, end, end, None
+
+
+def _together(
+    windows: list[int], joined: list[tuple[NDArray[np.int64], Full]]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], list[State], NDArray[np.int64]]:
+    codes = np.concatenate([window_codes for window_codes, _ in joined])
+    of_window = np.repeat(np.array(windows, np.int64), [len(window_codes) for window_codes, _ in joined])
+    states = [
+        [np.concatenate(columns) for columns in zip(*of_one, strict=True)]
+        for of_one in zip(*(full for _, full in joined), strict=True)
+    ]
+    return of_window, codes, states[:-1], states[-1][0]
+
+
+# Pre-aggregation: events are folded as they come into one row per slice of time and key, and windows are joined from
+# such rows.
+
+
+_ROWS = 1 << 21
+"""Number of rows merged at once, where each window is joined separately from its rows."""
+_FAR = 1 << 62
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Partial aggregates: one row per slice and key, in order of slice."""
+
+    keys: Keys
+    slices: NDArray[np.int64]
+    """Slice number of each row, from 0, ascending."""
+    states: list[State]
+    weights: NDArray[np.int64]
+    """Number of events that each row stands for, by stream."""
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Result rows of some windows."""
+
+    rows: pa.Table
+    windows: NDArray[np.int64]
+    """Per row, the index of its window."""
+    traced: State | None = None
+    """State of the accumulator for tracing; None where tracing is off."""
+
+
+class Slicing:
+    """Folds a bolt's events by slice and key, stores the partial aggregates, and joins them into windows.
+
+    A folded row is an event of the queue whose time is the end of its slice. It is settled when nothing can be added to
+    the slice any more, and a window is a run of such rows as it would be of events.
+    """
+
+    def __init__(
+        self,
+        aggregates: BoundAggregates,
+        slices: SliceGrid,
+        streams: int,
+        traced: tuple[str, Accumulator] | None = None,
+    ) -> None:
+        """``traced``: a column and the accumulator that collects it for tracing; None where tracing is off."""
+        self.aggregates, self.slices, self.streams = aggregates, slices, streams
+        self.accumulators: Sequence[Accumulator] = aggregates.accumulators
+        self._read = {
+            *aggregates.by,
+            *(field for _, accumulator in aggregates.aggregates for field in accumulator.fields),
+        }
+        self.traced: int | None = None
+        """Index of the accumulator for tracing; None where tracing is off."""
+        if traced is not None:
+            self._read.add(traced[0])
+            self.accumulators = tuple(dict.fromkeys((*self.accumulators, traced[1])))
+            self.traced = self.accumulators.index(traced[1])
+        self._key_types = [aggregates.schema.field(name).type for name in aggregates.by]
+
+    @cached_property
+    def columns(self) -> list[list[str]]:
+        """Per accumulator, the column names under which its state is stored."""
+        return [
+            [f"{index}.{name}" for name in accumulator.columns] for index, accumulator in enumerate(self.accumulators)
+        ]
+
+    @property
+    def described(self) -> list[str]:
+        """A description of the partial aggregates: a checkpoint with different ones cannot be continued."""
+        return [f"by {', '.join(self.aggregates.by) or 'nothing'}", *map(str, self.accumulators)]
+
+    @property
+    def key_columns(self) -> list[str]:
+        """The column names under which the key is stored."""
+        return [f"key.{name}" for name in self.aggregates.by]
+
+    def fold(self, events: Events) -> Events:
+        """Fold events, given in order of arrival, into partial aggregates."""
+        payload = events.payload
+        columns = {name: payload.column(name) for name in payload.schema.names if name in self._read}
+        keys = Keys.of([columns[name] for name in self.aggregates.by], len(events))
+        slices, groups = _by_slice(self.slices.numbers(events.timestamps), keys)
+        folded = Folded(columns, events.timestamps)
+        states = [accumulator.fold(folded, groups) for accumulator in self.accumulators]
+        if self.streams == 1:
+            weights = groups.counts[:, None]
+        else:
+            codes = np.zeros(len(events), np.int8) if events.streams is None else events.streams
+            weights = np.column_stack([groups.sums(codes == stream) for stream in range(self.streams)])
+        return self._events(keys, slices, groups, states, weights)
+
+    def compacted(self, rows: Events, frontier: int | None) -> Events:
+        """Merge the rows after the frontier of the last evaluation (microseconds) by slice and key; the positions of
+        those before it are fixed."""
+        known = 0 if frontier is None else int(np.searchsorted(rows.timestamps, frontier, side="right"))
+        if known == len(rows):
+            return rows
+        merged = self.merge(rows.slice(known, len(rows)))
+        return Events.concat([rows.slice(0, known), merged]) if known else merged
+
+    def merge(self, rows: Events) -> Events:
+        """Merge folded rows, given in order of slice and then of arrival: rows of one slice and key become one."""
+        sums = self._loaded(rows, ordered=False)
+        slices, groups = _by_slice(self.slices.numbers(rows.timestamps), sums.keys)
+        return self._events(sums.keys, slices, groups, *self._merged(sums, groups))
+
+    def traced_states(self, rows: Events) -> State:
+        """The tracing state of some rows."""
+        assert self.traced is not None
+        return self._loaded(rows, ordered=False).states[self.traced]
+
+    def keys_of(self, rows: Events) -> pa.Table:
+        """The key of each row as a table, under the names of its columns."""
+        arrays = [rows.payload.column(name) for name in self.key_columns]
+        return pa.table(arrays, names=list(self.aggregates.by))
+
+    def joined(self, windows: Sequence[TupleWindow]) -> Iterator[Joined]:
+        """Yield the results of windows, some at a time. The windows are runs of folded rows in one queue, in order."""
+        source = windows[0].source
+        assert isinstance(source, SettledEvents)
+        low, high = windows[0].positions.start, windows[-1].positions.stop
+        rows = Events.concat(source.pieces(low, high))
+        sums = self._cells(self._loaded(rows, ordered=True))  # the rows of a window are in order of the key
+        starts = np.array([window.positions.start for window in windows]) - low
+        stops = np.array([window.positions.stop for window in windows]) - low
+        numbers = group_numbers(rows.timestamps)
+        edges = np.searchsorted(sums.slices, np.arange(int(numbers[-1]) + 2))
+        first, last = numbers[starts], numbers[stops - 1] + 1  # windows hold whole slices
+        disjoint = bool((first[1:] >= last[:-1]).all())
+        sizes = edges[last] - edges[first]
+        if not disjoint and dense_is_cheaper(self.accumulators, sums.keys.size, sizes, last - first):
+            events_of = sums.weights.sum(axis=1)
+            dense = DenseSlices(self.accumulators, sums.keys.size, sums.keys.codes, edges, sums.states, events_of)
+            parts = overlapping(dense, first, last)
+        else:
+            parts = self._join_separately(sums, edges[first], edges[last])
+        bounds = [(window.start_timestamp or 0, window.end_timestamp) for window in windows]
+        start_times, end_times = (np.array(times, np.int64) for times in zip(*bounds, strict=True))
+        for of_window, codes, states, events in parts:
+            cells = Cells(events, start_times[of_window], end_times[of_window])
+            rows_of_windows = self.aggregates.result(sums.keys.columns(codes), states, cells)
+            yield Joined(rows_of_windows, of_window, None if self.traced is None else states[self.traced])
+
+    def _join_separately(
+        self, sums: Sums, starts: NDArray[np.int64], stops: NDArray[np.int64]
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], list[State], NDArray[np.int64]]]:
+        """Join each window from all of its rows: yields the window, key, state and number of events of each result
+        row."""
+        sizes = stops - starts
+        chunks = np.flatnonzero(np.diff(np.cumsum(sizes) // _ROWS)) + 1
+        size, events = sums.keys.size, sums.weights.sum(axis=1)
+        for low, high in pairwise([0, *chunks.tolist(), len(sizes)]):
+            chunk_sizes = sizes[low:high]
+            of_window = np.repeat(np.arange(high - low), chunk_sizes)
+            rows = np.arange(len(of_window)) + np.repeat(
+                starts[low:high] - (np.cumsum(chunk_sizes) - chunk_sizes), chunk_sizes
+            )
+            groups = Groups(of_window * size + sums.keys.codes[rows], (high - low) * size)
+            states = [
+                accumulator.merge(accumulator.taken(state, rows), groups)
+                for accumulator, state in zip(self.accumulators, sums.states, strict=True)
+            ]
+            yield groups.cells // size + low, groups.cells % size, states, groups.sums(events[rows])
+
+    def _cells(self, sums: Sums) -> Sums:
+        """Merge the rows so that there is one per slice and key, ordered by slice and key."""
+        codes = sums.slices * sums.keys.size + sums.keys.codes
+        if (codes[1:] > codes[:-1]).all():
+            return sums
+        groups = Groups(codes, (int(sums.slices[-1]) + 1) * sums.keys.size)
+        keys = _Coded(sums.keys, groups.cells % sums.keys.size)
+        return Sums(keys, groups.cells // sums.keys.size, *self._merged(sums, groups))
+
+    def _merged(self, sums: Sums, groups: Groups) -> tuple[list[State], NDArray[np.int64]]:
+        """The states of groups of rows, and the number of events each stands for."""
+        states = [
+            accumulator.merge(state, groups) for accumulator, state in zip(self.accumulators, sums.states, strict=True)
+        ]
+        return states, np.column_stack([groups.sums(counts) for counts in sums.weights.T])
+
+    def _events(
+        self,
+        keys: Keys,
+        slices: NDArray[np.int64],
+        groups: Groups,
+        states: Sequence[State],
+        weights: NDArray[np.int64],
+    ) -> Events:
+        arrays = [
+            column.cast(kind)
+            for column, kind in zip(keys.columns(groups.cells % keys.size), self._key_types, strict=True)
+        ]
+        names = list(self.key_columns)
+        for accumulator, state, columns in zip(self.accumulators, states, self.columns, strict=True):
+            arrays.extend(accumulator.stored(state))
+            names.extend(columns)
+        if not arrays:  # a count of all events needs only the weights
+            arrays, names = [pa.nulls(len(groups))], ["nothing"]
+        payload = pa.RecordBatch.from_arrays(arrays, names=names)
+        return Events(self.slices.times(slices), payload, None, weights)
+
+    def _loaded(self, rows: Events, *, ordered: bool) -> Sums:
+        payload, weights = rows.payload, rows.weights
+        assert weights is not None
+        keys = Keys.of([payload.column(name) for name in self.key_columns], len(rows), ordered=ordered)
+        keys = _Close(keys) if ordered else keys
+        states = [
+            accumulator.loaded([payload.column(name) for name in columns])
+            for accumulator, columns in zip(self.accumulators, self.columns, strict=True)
+        ]
+        return Sums(keys, group_numbers(rows.timestamps), states, weights)
+
+
+class _Coded(Keys):
+    """The same keys for other rows, by the same codes."""
+
+    def __init__(self, keys: Keys, codes: NDArray[np.int64]) -> None:
+        self._keys, self.codes, self.size = keys, codes, keys.size
+
+    def columns(self, codes: NDArray[np.int64]) -> list[pa.Array]:
+        return self._keys.columns(codes)
+
+
+class _Close(Keys):
+    """The same keys in the same order, without codes that no row has."""
+
+    def __init__(self, keys: Keys) -> None:
+        present = np.zeros(keys.size, np.bool_)
+        present[keys.codes] = True
+        self._keys, self._present = keys, np.flatnonzero(present)
+        self.codes, self.size = (np.cumsum(present) - 1)[keys.codes], len(self._present)
+
+    def columns(self, codes: NDArray[np.int64]) -> list[pa.Array]:
+        return self._keys.columns(self._present[codes])
+
+
+def _by_slice(numbers: NDArray[np.int64], keys: Keys) -> tuple[NDArray[np.int64], Groups]:
+    """Group rows by slice and key, in this order; returns the slice of each group, and the groups."""
+    low = int(numbers.min())
+    span = int(numbers.max()) - low + 1
+    if span * keys.size < _FAR:
+        groups = Groups((numbers - low) * keys.size + keys.codes, span * keys.size)
+        return groups.cells // keys.size + low, groups
+    present, places = np.unique(numbers, return_inverse=True)
+    groups = Groups(places * keys.size + keys.codes, len(present) * keys.size)
+    return present[groups.cells // keys.size], groups

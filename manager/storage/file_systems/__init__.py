@@ -1,1 +1,0 @@
-"""Files on local disks, HDFS and object stores: operations, conditional writes, checksums, errors in words."""

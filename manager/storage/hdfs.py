@@ -1,0 +1,369 @@
+"""HDFS as a file system of Arrow's, through the package hdfs-native: without Java and without libhdfs."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from manager.remote import AskingAgain, Positioned, asking_again, root_and_path
+from windowing.errors import ConfigError, EnvironmentMissing
+
+# hdfs-native's client of an HDFS: which NameNode it asks, and what its errors are in Python.
+
+
+_PORT = 8020
+"""Where a NameNode listens whose address names no port, and that no configuration names: Hadoop's default."""
+_CALLS = {
+    "dfs.client.failover.max.attempts": "3",
+    "dfs.client.failover.sleep.base.millis": "50",
+    "dfs.client.failover.sleep.max.millis": "500",
+}
+"""How often hdfs-native itself asks a NameNode that does not answer. It waits without heeding Ctrl-C, by default for
+minutes; ``asking_again`` does most of the waiting in its place."""
+_IN_RUST = re.compile(r'(\w+)\((?:"([\w.$]+)", )?"(.*)"\)', re.DOTALL)
+"""How hdfs-native shows an error of a kind that Python has no class for: its kind, perhaps Java's class, a text."""
+_OWN_CLASSES = {
+    "AccessControlException": PermissionError,
+    "AuthorizationException": PermissionError,
+    "ParentNotDirectoryException": NotADirectoryError,
+    "StandbyException": ConnectionError,
+    "RetriableException": ConnectionError,
+    "SafeModeException": ConnectionError,
+}
+"""Python's classes of errors by the last part of Java's. Those of connections are the ones that pass by themselves."""
+
+
+@lru_cache(maxsize=256)
+def client(root: str, process: int) -> Any:
+    """A client of hdfs-native's; its connections and threads belong to one process."""
+    try:
+        import hdfs_native
+    except ImportError as error:
+        raise EnvironmentMissing(
+            f"{root} is in HDFS, and the package hdfs-native is missing",
+            why="windbolt reads and writes there through that package",
+            do="pip install 'windbolt[hdfs]', on all machines",
+        ) from error
+    place, _, options = root.partition("?")
+    if options:
+        raise ConfigError(
+            f"{place} is named with options behind a question mark",
+            why="HDFS has no options in its names",
+            do="set HADOOP_USER_NAME in the environment for the user, and the rest in the files of HADOOP_CONF_DIR",
+        )
+    try:
+        return _connected(hdfs_native.Client, place)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ConfigError(
+            f"{place} cannot be reached",
+            why=_text(error),
+            do="name the NameNode, as in hdfs://host:8020/folder; or set HADOOP_CONF_DIR to the folder with the "
+            "core-site.xml and hdfs-site.xml of your cluster, which say where it is",
+        ) from error
+
+
+def _connected(connect: Any, place: str) -> Any:
+    """A client of what the configuration of Hadoop names so, or else of the NameNode of that host."""
+    try:
+        return connect(place, _CALLS)
+    except RuntimeError as error:
+        at = urlsplit(place)
+        if at.scheme != "hdfs" or not at.netloc or "No NameNode hosts" not in str(error):
+            raise
+    return connect(f"hdfs://{at.netloc}:{_PORT}/", _CALLS)
+
+
+@contextmanager
+def as_os_error(place: str) -> Iterator[None]:
+    """Raise hdfs-native's errors as those classes of OSError that they are for a local file, each with a text of one
+    line. What comes of a connection is a ConnectionError, which may pass (``manager/remote.py``)."""
+    try:
+        yield
+    except (FileNotFoundError, FileExistsError, IsADirectoryError) as error:
+        raise type(error)(_text(error)) from error
+    except OSError as error:
+        raise ConnectionError(f"{place} does not answer: {_text(error)}") from error
+    except (RuntimeError, NotImplementedError) as error:
+        raise _class_of(error)(f"{place}: {_text(error)}") from error
+
+
+def _class_of(error: Exception) -> type[OSError]:
+    match = _IN_RUST.fullmatch(str(error))
+    if match is None:
+        return OSError
+    if match[1] == "DataTransferError":  # of a DataNode, after all the others of the block
+        return ConnectionError
+    return _OWN_CLASSES.get((match[2] or "").rsplit(".", 1)[-1], OSError)
+
+
+def _text(error: Exception) -> str:
+    """The first line of an error; Java's stack trace follows."""
+    match = _IN_RUST.fullmatch(str(error))
+    text = str(error) if match is None else match[3].split("\\n", 1)[0].replace('\\"', '"')
+    return text.strip().split("\n", 1)[0]
+
+
+# HDFS as a file system of Arrow's, through the package hdfs-native: without Java and without libhdfs (decision 84).
+#
+# A rename in HDFS is atomic, and either replaces the file that is there or fails because of it. So a file is written
+# under a hidden name first, and ``create_file`` is a conditional write: the file is there whole or not at all,
+# whenever its writer dies.
+
+
+_SCHEMES = ("hdfs", "viewfs")
+_PIECE = 1 << 23
+"""Bytes that are copied at once."""
+
+
+def is_hdfs(uri: str | None) -> bool:
+    """Whether a file system, by its URI, is HDFS."""
+    return uri is not None and urlsplit(uri).scheme in _SCHEMES
+
+
+def is_hdfs_itself(filesystem: pafs.FileSystem) -> bool:
+    """Whether a file system is one of ``open_hdfs``, also where it is asked again."""
+    return isinstance(filesystem, pafs.PyFileSystem) and bool(filesystem.type_name.endswith("hdfs"))
+
+
+def open_hdfs(root: str) -> pafs.FileSystem:
+    """The file system of a URI without a path. Nothing is asked yet.
+
+    Raises EnvironmentMissing without hdfs-native, ConfigError where the URI does not say which NameNode to ask.
+    """
+    return pafs.PyFileSystem(_Handler(root))
+
+
+def create_file(uri: str, draft: str, path: str, data: bytes) -> bool:
+    """Create a file where there is none yet, whole; False where there is one with other bytes.
+
+    ``draft``: a hidden name in the same folder, which nobody else uses. A writer that dies leaves nothing but the
+    draft. The answer to a rename may be lost: a file with the same bytes counts as created, so each writer writes
+    something of its own.
+    """
+    handler, patient = _of(uri)
+    asking_again(lambda: handler.write(draft, data))
+    try:
+        asking_again(lambda: handler.rename(draft, path, overwrite=False))
+    except (FileExistsError, FileNotFoundError) as error:
+        if patient.get_file_info(path).type == pafs.FileType.NotFound:
+            raise
+        with patient.open_input_file(path) as source:
+            same = bool(source.read() == data)
+        if isinstance(error, FileExistsError):
+            with suppress(FileNotFoundError):
+                patient.delete_file(draft)
+        return same
+    return True
+
+
+def rename_files(uri: str, names: list[tuple[str, str]]) -> None:
+    """Rename files; another process may be doing the same, and have renamed some already."""
+    _, patient = _of(uri)
+    for source, target in names:
+        try:
+            patient.move(source, target)
+        except FileNotFoundError:
+            if patient.get_file_info(target).type == pafs.FileType.NotFound:
+                raise
+
+
+def read_part(uri: str, path: str, start: int, length: int) -> bytes:
+    """Some bytes of a file, fewer at its end. FileNotFoundError where there is none."""
+    handler, _ = _of(uri)
+    return asking_again(lambda: handler.source(path).range(start, length))
+
+
+def _of(uri: str) -> tuple[_Handler, pafs.FileSystem]:
+    handler = _Handler(root_and_path(uri)[0])
+    return handler, pafs.PyFileSystem(AskingAgain(pafs.PyFileSystem(handler)))
+
+
+class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]
+    """What Arrow asks of a file system, asked of HDFS. Paths begin with a slash."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self._place = root.partition("?")[0].rstrip("/")
+        self._client = client(root, os.getpid())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Handler) and self.root == other.root
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def get_type_name(self) -> str:
+        return "hdfs"
+
+    def normalize_path(self, path: str) -> str:
+        return path
+
+    def get_file_info(self, paths: list[str]) -> list[pafs.FileInfo]:
+        return [self._info(path) for path in paths]
+
+    def get_file_info_selector(self, selector: pafs.FileSelector) -> list[pafs.FileInfo]:
+        try:
+            with self.asked():
+                found = list(self._client.list_status(selector.base_dir, selector.recursive))
+        except FileNotFoundError:
+            if selector.allow_not_found:
+                return []
+            raise
+        if len(found) == 1 and not found[0].isdir and found[0].path.rstrip("/") == selector.base_dir.rstrip("/"):
+            raise NotADirectoryError(f"{selector.base_dir} is a file")
+        return [_file_info(status) for status in found]
+
+    def create_dir(self, path: str, recursive: bool) -> None:
+        with self.asked():
+            self._client.mkdirs(path, 0o755, recursive)
+
+    def delete_dir(self, path: str) -> None:
+        self._delete(path, folder=True)
+
+    def delete_dir_contents(self, path: str, missing_dir_ok: bool) -> None:
+        for entry in self.get_file_info_selector(pafs.FileSelector(path, allow_not_found=missing_dir_ok)):
+            self._delete(entry.path, folder=True)
+
+    def delete_root_dir_contents(self) -> None:
+        self.delete_dir_contents("/", missing_dir_ok=True)
+
+    def delete_file(self, path: str) -> None:
+        self._delete(path, folder=False)
+
+    def move(self, src: str, dest: str) -> None:
+        self.rename(src, dest, overwrite=True)
+
+    def rename(self, source: str, target: str, *, overwrite: bool) -> None:
+        """Rename a file or a folder, in one step. FileExistsError where there is one and it is not to be replaced."""
+        with self.asked():
+            self._client.rename(source, target, overwrite)
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write a file, in place of one that may be there."""
+        target = _Target(self, path)
+        target.write(data)
+        target.close()
+
+    def copy_file(self, src: str, dest: str) -> None:
+        source, target = self.source(src), _Target(self, dest)
+        while piece := source.read(_PIECE):
+            target.write(piece)
+        target.close()
+
+    def open_input_stream(self, path: str) -> pa.NativeFile:
+        return self.open_input_file(path)
+
+    def open_input_file(self, path: str) -> pa.NativeFile:
+        return pa.PythonFile(self.source(path), mode="r")
+
+    def open_output_stream(self, path: str, metadata: dict[str, str]) -> pa.NativeFile:
+        return pa.PythonFile(_Target(self, path), mode="w")
+
+    def open_append_stream(self, path: str, metadata: dict[str, str]) -> pa.NativeFile:
+        raise NotImplementedError("windbolt appends to no file")
+
+    def source(self, path: str) -> _Source:
+        """The bytes of a file."""
+        return _Source(self, path)
+
+    def opened(self, path: str) -> Any:
+        """hdfs-native's reader of a file.
+
+        ConnectionError, which passes, where it would end too early: a file may be closed before the NameNode has heard
+        of its last block from a DataNode, and hdfs-native then leaves that block out.
+        """
+        with self.asked():
+            reader, whole = self._client.read(path), self._client.get_file_info(path)
+        if reader.size < whole.length:
+            raise ConnectionError(f"{self._place} does not know yet where the last of {path} is")
+        return reader
+
+    def created(self, path: str) -> Any:
+        """hdfs-native's writer of a new file, in place of one that may be there; folders above it are made."""
+        with self.asked():
+            import hdfs_native
+
+            return self._client.create(path, hdfs_native.WriteOptions(overwrite=True))
+
+    def _info(self, path: str) -> pafs.FileInfo:
+        try:
+            with self.asked():
+                return _file_info(self._client.get_file_info(path))
+        except FileNotFoundError:
+            return pafs.FileInfo(path, pafs.FileType.NotFound)
+
+    def _delete(self, path: str, *, folder: bool) -> None:
+        with self.asked():
+            if not self._client.delete(path, folder):
+                raise FileNotFoundError(path)
+
+    def asked(self) -> AbstractContextManager[None]:
+        """While something is asked of HDFS."""
+        return as_os_error(self._place)
+
+
+def _file_info(status: Any) -> pafs.FileInfo:
+    changed = status.modification_time * 1_000_000  # milliseconds
+    if status.isdir:
+        return pafs.FileInfo(status.path, pafs.FileType.Directory, mtime_ns=changed)
+    return pafs.FileInfo(status.path, pafs.FileType.File, size=status.length, mtime_ns=changed)
+
+
+class _Source(Positioned):
+    """The bytes of a file. FileNotFoundError where there is none."""
+
+    def __init__(self, handler: _Handler, path: str) -> None:
+        self._handler, self._reader = handler, handler.opened(path)
+        super().__init__(int(self._reader.size))
+
+    def read(self, size: int | None = -1) -> bytes:
+        left = max(self._size - self._at, 0)
+        found = self.range(self._at, left if size is None or size < 0 else size)
+        self._at += len(found)
+        return found
+
+    def range(self, start: int, length: int) -> bytes:
+        """Some bytes, fewer at the end of the file."""
+        wanted = min(length, self._size - start)
+        if wanted <= 0:
+            return b""
+        with self._handler.asked():
+            return bytes(self._reader.read_range(start, wanted))
+
+
+class _Target(io.RawIOBase):
+    """A new file, complete once it is closed. One that could not be written to is not completed: HDFS deletes or closes
+    it when its lease ends."""
+
+    def __init__(self, handler: _Handler, path: str) -> None:
+        super().__init__()
+        self._failed = True  # until there is a file
+        self._handler, self._writer = handler, handler.created(path)
+        self._failed = False
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        try:
+            with self._handler.asked():
+                return int(self._writer.write(bytes(data)))
+        except OSError:
+            self._failed = True
+            raise
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        super().close()
+        if not self._failed:
+            with self._handler.asked():
+                self._writer.close()

@@ -1,0 +1,240 @@
+"""Object stores by their URIs: opened once per process, with conditional writes and with requests for many objects.
+
+pyarrow reads and writes the bytes of objects, and is asked again where that helps (``asking_again``). It has no write
+that fails where there is an object already, and asks several times for what is one request; both are left to obstore,
+which knows the stores' own protocols.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any, TypeAlias
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pyarrow.fs as pafs
+
+from manager.remote import KNOWN, RETRIES, AskingAgain, root_and_path
+from manager.storage.hdfs import is_hdfs, open_hdfs
+from windowing.errors import ConfigError, EnvironmentMissing
+
+_AT_ONCE = 16
+"""Requests that are under way at the same time."""
+_VARIABLES = ("AWS_", "GOOGLE_", "AZURE_")
+"""How the names of variables begin that say where a store is, and as whom it is asked."""
+_Process: TypeAlias = tuple[int, tuple[tuple[str, str], ...]]
+"""The process that asks, and its variables: a store is another one where these have changed."""
+_RETRIES = {"max_retries": RETRIES, "retry_timeout": timedelta(seconds=60)}
+
+
+def open_uri(uri: str, *, options: bool = True) -> tuple[pafs.FileSystem, str]:
+    """The file system of a URI, named as ``place_name`` does, opened once per process; and the path inside it.
+    ``options``: whether it may have some (``root_and_path``).
+
+    Raises ConfigError for a scheme that is not known, EnvironmentMissing where the package that reaches HDFS is not
+    there.
+    """
+    scheme = urlsplit(uri).scheme
+    if scheme not in KNOWN:
+        raise ConfigError(
+            f"{uri.partition('?')[0]} cannot be reached",
+            why=f"windbolt does not know {scheme}://",
+            do="name a folder on this machine, or a place in s3://, gs://, abfss:// or hdfs://; or mount it here",
+        )
+    root, inside = root_and_path(uri, options=options)
+    plain, path = (open_hdfs(root), "/") if is_hdfs(uri) else _opened(root, _process())
+    if inside:
+        path = f"{path.removesuffix('/')}/{inside}"
+    return (_patient(plain) if is_object_store(uri) or is_hdfs(uri) else plain), path
+
+
+def create_object(uri: str, path: str, data: bytes) -> bool:
+    """Create an object where there is none yet, by the store's own conditional write; False where there is one.
+
+    ``path`` is as pyarrow writes it, the bucket first. The answer to a write may be lost on its way, and the write
+    comes again: an object with the same bytes counts as created, so each writer writes something of its own.
+    """
+    store, key = _of(uri, path)
+    from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+    with _as_os_error():
+        try:
+            store.put(key, data, mode="create", use_multipart=False)
+        except (AlreadyExistsError, PreconditionError):
+            return read_object(uri, path) == data
+    return True
+
+
+def read_object(uri: str, path: str) -> bytes | None:
+    """The content of an object; None where there is none."""
+    store, key = _of(uri, path)
+    with _as_os_error():
+        try:
+            return bytes(store.get(key).bytes())
+        except FileNotFoundError:
+            return None
+
+
+def read_range(uri: str, path: str, start: int, length: int) -> bytes:
+    """Some bytes of an object, fewer at its end. FileNotFoundError where there is none."""
+    store, key = _of(uri, path)
+    with _as_os_error():
+        return bytes(store.get_range(key, start=start, length=length))
+
+
+def is_object(uri: str, path: str) -> bool:
+    """Whether there is an object."""
+    store, key = _of(uri, path)
+    with _as_os_error():
+        try:
+            store.head(key)
+        except FileNotFoundError:
+            return False
+    return True
+
+
+def write_object(uri: str, path: str, data: bytes) -> None:
+    """Write an object, in one request; it appears whole."""
+    store, key = _of(uri, path)
+    with _as_os_error():
+        store.put(key, data, use_multipart=False)
+
+
+def delete_objects(uri: str, paths: Iterable[str]) -> None:
+    """Delete objects of one bucket, up to a thousand in a request; they may have been deleted already."""
+    doomed = sorted(paths)
+    if doomed:
+        store, _ = _of(uri, doomed[0])
+        with _as_os_error(), suppress(FileNotFoundError):
+            store.delete([_key(path) for path in doomed])
+
+
+def rename_objects(uri: str, names: Sequence[tuple[str, str]]) -> None:
+    """Copy objects of one bucket, several at a time, and then delete those that they were copied from.
+
+    Another process may be doing the same, and have deleted some already: then those that they were copied to are there.
+    """
+    if names:
+        store, _ = _of(uri, names[0][0])
+
+        def copy(pair: tuple[str, str]) -> None:
+            with _as_os_error():
+                try:
+                    store.copy(_key(pair[0]), _key(pair[1]))
+                except FileNotFoundError:
+                    if not is_object(uri, pair[1]):
+                        raise
+
+        with ThreadPoolExecutor(min(_AT_ONCE, len(names))) as threads:
+            list(threads.map(copy, names))
+        delete_objects(uri, [source for source, _ in names])
+
+
+def is_object_store(uri: str | None) -> bool:
+    """Whether a file system, by its URI, is an object store; not this machine's (None), nor HDFS."""
+    return uri is not None and not is_hdfs(uri) and urlsplit(uri).scheme != "file"
+
+
+def _patient(plain: pafs.FileSystem) -> pafs.FileSystem:
+    return pafs.PyFileSystem(AskingAgain(plain))
+
+
+def _process() -> _Process:
+    return os.getpid(), tuple((name, os.environ[name]) for name in sorted(os.environ) if name.startswith(_VARIABLES))
+
+
+@lru_cache(maxsize=256)
+def _opened(uri: str, process: _Process) -> tuple[pafs.FileSystem, str]:
+    filesystem, path = pafs.FileSystem.from_uri(_as_pyarrow_names_it(uri))
+    return filesystem, path
+
+
+def _as_pyarrow_names_it(uri: str) -> str:
+    scheme, rest = uri.split("://", 1)
+    if scheme != "s3":
+        return uri
+    at_once = "" if "allow_delayed_open=" in rest else ("&" if "?" in rest else "?") + "allow_delayed_open=true"
+    # A small object is written in one request, not three.
+    return f"s3://{rest}{at_once}"
+
+
+def _of(uri: str, path: str) -> tuple[Any, str]:
+    return _store(root_and_path(uri)[0], path.split("/", 1)[0], _process()), _key(path)
+
+
+def _key(path: str) -> str:
+    return path.split("/", 1)[1]
+
+
+@lru_cache(maxsize=256)
+def _store(uri: str, bucket: str, process: _Process) -> Any:
+    try:
+        import obstore.store as stores
+    except ImportError as error:
+        raise EnvironmentMissing(
+            f"{uri} is in an object store, and the package obstore is missing",
+            why="two runs on one checkpoint are kept apart by the store's conditional writes, which obstore makes",
+            do="pip install 'windbolt[stores]'",
+        ) from error
+    scheme = urlsplit(uri).scheme
+    with _as_os_error():
+        if scheme == "s3":
+            return stores.S3Store(bucket, retry_config=_RETRIES, **_s3_options(uri, process))
+        if scheme == "gs":
+            return stores.GCSStore(bucket, retry_config=_RETRIES)
+        if scheme in ("abfs", "abfss"):
+            at = urlsplit(uri)
+            return stores.AzureStore.from_url(f"{at.scheme}://{at.netloc}", retry_config=_RETRIES)
+    raise ConfigError(
+        f"{uri} cannot hold a checkpoint",
+        why=f"windbolt does not know how {scheme}:// writes an object only where there is none",
+        do="name a folder on this machine, or in s3://, gs:// or abfss://",
+    )
+
+
+def _s3_options(uri: str, process: _Process) -> dict[str, Any]:
+    """What obstore is told, so that it asks the same store as pyarrow, as the same user."""
+    at = urlsplit(uri)
+    asked = {name: values[-1] for name, values in parse_qs(at.query).items()}
+    options: dict[str, Any] = {"region": asked.get("region") or _opened(uri, process)[0].region}
+    endpoint = asked.get("endpoint_override")
+    if endpoint:
+        options["endpoint"] = endpoint if "://" in endpoint else f"{asked.get('scheme', 'https')}://{endpoint}"
+    if at.username:
+        options |= {"access_key_id": unquote(at.username), "secret_access_key": unquote(at.password or "")}
+    elif not os.environ.get("AWS_ACCESS_KEY_ID"):
+        options |= _shared_credentials()
+    insecure = [options.get("endpoint"), os.environ.get("AWS_ENDPOINT_URL_S3"), os.environ.get("AWS_ENDPOINT_URL")]
+    if any((each or "").startswith("http://") for each in insecure):
+        options["client_options"] = {"allow_http": True}
+    return options
+
+
+def _shared_credentials() -> dict[str, str]:
+    """The keys in ``~/.aws/credentials``, which pyarrow reads and obstore does not."""
+    files = configparser.ConfigParser(interpolation=None)
+    files.read(os.path.expanduser(os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")))
+    profile = os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE") or "default"
+    found = dict(files[profile]) if files.has_section(profile) else {}
+    names = {
+        "access_key_id": "aws_access_key_id",
+        "secret_access_key": "aws_secret_access_key",
+        "session_token": "aws_session_token",
+    }
+    return {option: found[name] for option, name in names.items() if name in found}
+
+
+@contextmanager
+def _as_os_error() -> Iterator[None]:
+    """Raise obstore's errors as an OSError, as pyarrow does."""
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except BaseError as error:
+        raise OSError(str(error).strip().split("\n", 1)[0]) from error

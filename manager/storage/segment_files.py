@@ -1,0 +1,490 @@
+"""Segments as files on any file system, or in memory; each section is verified before it is read."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import uuid
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
+from importlib import import_module
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from manager.storage import hdfs, object_store
+from manager.storage.files import as_storage_error, delete, private_stream, sync_file, sync_names
+from manager.storage.object_store import open_uri
+from manager.storage.segments import Ref
+from windowing.errors import DamagedCheckpoint, StorageError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# CRC-32, by the fastest library that is there: its answer is the same whichever that is (decision 30).
+
+
+Checksum = Callable[[pa.Buffer | bytes, int], int]
+"""Of some bytes, and of what came before them: 0 where nothing did."""
+
+
+def _fastest() -> Checksum:
+    try:
+        module = import_module("isal.isal_zlib")  # pip install windbolt[checksums]
+    except ImportError:
+        return zlib.crc32
+    return cast("Checksum", module.crc32)
+
+
+crc32 = _fastest()
+
+
+# Sections of segments in stores and in HDFS: read in pieces of a quarter of a megabyte, which a process keeps a while.
+#
+# A request takes as long for a hundred kilobytes as for one. The sections of a segment lie one behind the other, a
+# task after the task before it, and a process fires many tasks: where segments are small it reads each once, and not
+# once for each task. Segments never change, so that what is kept is never out of date.
+
+
+PIECE = 1 << 18
+"""Bytes that are read at once: a request takes as long for them as for one."""
+_KEPT = 1 << 28
+"""Bytes that a process keeps, at most."""
+
+AT_ONCE = 16
+"""Requests that are under way at the same time."""
+
+
+class _CachedPieces:
+    """Pieces of objects by (URI, path, number), the one that was used last at the end."""
+
+    def __init__(self) -> None:
+        self._pieces: OrderedDict[tuple[str, str, int], bytes] = OrderedDict()
+        self._size = 0
+        self._lock = threading.Lock()
+
+    def get(self, uri: str, path: str, number: int) -> bytes:
+        key = (uri, path, number)
+        with self._lock:
+            if key in self._pieces:
+                self._pieces.move_to_end(key)
+                return self._pieces[key]
+        found = fetch_range(uri, path, number * PIECE, PIECE)
+        with self._lock:
+            if key not in self._pieces:
+                self._pieces[key] = found
+                self._size += len(found)
+            while self._size > _KEPT:
+                self._size -= len(self._pieces.popitem(last=False)[1])
+        return found
+
+    def fetch(self, uri: str, wanted: Iterable[tuple[str, int]]) -> None:
+        """Read the pieces, by (path, number), that are not there yet, several at a time; half of what is kept, at most.
+
+        What cannot be read is left out."""
+        with self._lock:
+            missing = [each for each in dict.fromkeys(wanted) if (uri, *each) not in self._pieces]
+        if len(missing) < 2:
+            return
+
+        def read(piece: tuple[str, int]) -> None:
+            with suppress(OSError):
+                self.get(uri, *piece)
+
+        with ThreadPoolExecutor(min(AT_ONCE, len(missing))) as threads:
+            list(threads.map(read, missing[: _KEPT // PIECE // 2]))
+
+    def forget(self) -> None:
+        """Keep nothing."""
+        with self._lock:
+            self._pieces.clear()
+            self._size = 0
+
+
+_READ = _CachedPieces()
+
+
+def forget() -> None:
+    """Keep nothing of what has been read; for measuring what a process without it would ask for."""
+    _READ.forget()
+
+
+def expect_sections(uri: str, sections: Iterable[tuple[str, int, int]]) -> None:
+    """Fetch sections that are about to be read, by (path, offset, length), several at a time; large ones are read when
+    they are asked for."""
+    _READ.fetch(
+        uri,
+        ((path, number) for path, offset, length in sections if length < PIECE for number in _numbers(offset, length)),
+    )
+
+
+def fetch_range(uri: str, path: str, start: int, length: int) -> bytes:
+    """Some bytes of an object or a file, in one request; fewer at its end. FileNotFoundError where there is none."""
+    if hdfs.is_hdfs(uri):
+        return hdfs.read_part(uri, path, start, length)
+    return object_store.read_range(uri, path, start, length)
+
+
+def read_section(uri: str, path: str, offset: int, length: int) -> bytes:
+    """Some bytes of an object or a file; fewer where it is cut short. FileNotFoundError where there is none."""
+    if length >= PIECE:
+        return fetch_range(uri, path, offset, length)
+    numbers = _numbers(offset, length)
+    pieces = [_READ.get(uri, path, number) for number in numbers]
+    start = offset - numbers[0] * PIECE
+    return b"".join(pieces)[start : start + length] if len(pieces) > 1 else pieces[0][start : start + length]
+
+
+def _numbers(offset: int, length: int) -> range:
+    """The pieces of an object in which a section lies."""
+    return range(offset // PIECE, (offset + length - 1) // PIECE + 1)
+
+
+# Segments as files, on any file system that pyarrow supports; each section is verified before it is read.
+
+
+_ALIGNMENT = 64
+_EPOCH = re.compile(r"(?:^|[-/])(\d{10})-[0-9a-f]{32}\.\w+$")
+_LARGE = 1 << 20
+"""Size in bytes of a table from which its section is written piece by piece."""
+_CHECKED: OrderedDict[tuple[object, ...], None] = OrderedDict()
+"""Sections of local files that this process has verified, the one that was read last at the end."""
+_MOST_CHECKED = 1 << 12
+"""So many are known: a section of a batch long ago is not read any more, and one that is, is verified once more."""
+
+
+def epoch_prefix(epoch: int) -> str:
+    """What the names of an owner's files have before the part that is their own; empty where a lock keeps others
+    off."""
+    return f"{epoch:010d}-" if epoch else ""
+
+
+def epoch_of(name: str) -> int:
+    """The epoch in the name of a segment, or of the draft of a sink's file; 0 for none."""
+    found = _EPOCH.search(name)
+    return int(found[1]) if found else 0
+
+
+@dataclass(frozen=True)
+class FileSegments:
+    """Segments as files under a folder of any file system that pyarrow supports; small and picklable."""
+
+    root: str
+    uri: str | None = None
+    """The file system, as a URI; None for the local one."""
+    epoch: int = 0
+    """The number of the owner's claim (decision 67), which is part of the names; 0 where a lock keeps others off."""
+
+    @property
+    def filesystem(self) -> pafs.FileSystem:
+        """The file system the segments lie on."""
+        return pafs.LocalFileSystem() if self.uri is None else open_uri(self.uri)[0]
+
+    def writer(self, folder: str) -> FileWriter:
+        """A writer of a new segment in a folder; its name belongs to this attempt alone."""
+        return FileWriter(self, f"{folder}/{epoch_prefix(self.epoch)}{uuid.uuid4().hex}.arrow")
+
+    def expect(self, refs: Iterable[Ref]) -> None:
+        """Called before several are read: of a store that is not on this machine they are fetched several at a time.
+
+        What cannot be fetched is told when it is read."""
+        if self.uri is not None:
+            expect_sections(self.uri, ((f"{self.root}/{ref.segment}", ref.offset, ref.length) for ref in refs))
+
+    def read(self, ref: Ref) -> pa.Table:
+        """The rows of a reference that are still needed; mapped into memory where the file is local.
+
+        Raises DamagedCheckpoint where the checksum differs, StorageError where the file cannot be read. A section of a
+        local file is verified once per process, and again if the file changes: overlapping windows read it many times.
+        """
+        buffer, section = self._bytes(ref)
+        if section is None or section not in _CHECKED:
+            self.verify(ref, buffer)
+        if section is not None:
+            _CHECKED[section] = None
+            _CHECKED.move_to_end(section)
+            if len(_CHECKED) > _MOST_CHECKED:
+                _CHECKED.popitem(last=False)
+        with pa.ipc.open_stream(buffer) as reader:
+            return reader.read_all().slice(ref.start)
+
+    def check(self, ref: Ref) -> None:
+        """Verify a section. Raises DamagedCheckpoint where the checksum differs."""
+        self.verify(ref, self._bytes(ref)[0])
+
+    def sync(self, names: Iterable[str]) -> None:
+        """Flush local segments to disk before a manifest refers to them; other file systems do so themselves."""
+        found = sorted(names) if self.uri is None else []
+        for name in found:
+            sync_file(f"{self.root}/{name}")
+        if found:
+            sync_names(*sorted({f"{self.root}/{os.path.dirname(name)}" for name in found}), self.root)
+
+    @property
+    def takes_requests(self) -> bool:
+        """Whether each look into a segment is a request to a server."""
+        return self.uri is not None
+
+    def span(self, segment: str, start: int, length: int) -> bytes:
+        """Some bytes of a segment, read at once and not kept; fewer at its end. What they are is not verified."""
+        path = f"{self.root}/{segment}"
+        with _reading(path):
+            if self.uri is not None:
+                return fetch_range(self.uri, path, start, length)
+            with open(path, "rb") as file:
+                file.seek(start)
+                return file.read(length)
+
+    def verify(self, ref: Ref, buffer: pa.Buffer | memoryview) -> None:
+        """Raise DamagedCheckpoint where these are not the bytes of the section."""
+        if len(buffer) == ref.length and crc32(buffer, 0) == ref.checksum:
+            return
+        section = f"the {ref.length:,} bytes from {ref.offset:,} on, {ref.rows:,} rows"
+        wrong = "are not all there" if len(buffer) < ref.length else "do not have the checksum they had"
+        raise DamagedCheckpoint(f"segment {self.root}/{ref.segment} is damaged", why=f"{section}, {wrong}")
+
+    def _bytes(self, ref: Ref) -> tuple[pa.Buffer, tuple[object, ...] | None]:
+        path = f"{self.root}/{ref.segment}"
+        with _reading(path):
+            return self._section(path, ref)
+
+    def _section(self, path: str, ref: Ref) -> tuple[pa.Buffer, tuple[object, ...] | None]:
+        """The bytes of a section, too few where the file is cut short; and its key in ``_CHECKED``, None for none."""
+        if self.uri is not None:
+            return pa.py_buffer(read_section(self.uri, path, ref.offset, ref.length)), None
+        found = os.stat(path)
+        if found.st_size < ref.offset + ref.length:
+            return pa.py_buffer(b""), None
+        with pa.memory_map(path) as source:
+            source.seek(ref.offset)
+            return source.read_buffer(ref.length), (path, found.st_ino, found.st_mtime_ns, ref.offset, ref.checksum)
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    with as_storage_error(path, "read"):
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise DamagedCheckpoint(f"segment {path} is gone", why="it holds rows that are still needed") from error
+
+
+class FileWriter:
+    """Creates its file with the first section, so that a task without output leaves no file."""
+
+    def __init__(self, store: FileSegments, name: str) -> None:
+        self.store, self.name = store, name
+        self._begun = False
+        """Whether there may be a file."""
+        self._file: pa.NativeFile | None = None
+
+    def add(self, table: pa.Table) -> Ref:
+        if table.nbytes >= _LARGE:
+            pieces = _Pieces(self)
+            # Arrow's own buffer would hold the rows once more, and grow while they are copied into it.
+            with pa.PythonFile(pieces, mode="w") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+                writer.write_table(table)
+            return Ref(self.name, pieces.offset, pieces.length, table.num_rows, checksum=pieces.checksum)
+        section = pa.BufferOutputStream()
+        with pa.ipc.new_stream(section, table.schema) as writer:
+            writer.write_table(table)
+        buffer = section.getvalue()
+        offset = self.begin_section()
+        self.append(buffer)
+        return Ref(self.name, offset, len(buffer), table.num_rows, checksum=crc32(buffer, 0))
+
+    def begin_section(self) -> int:
+        """Create the file where there is none yet; returns the offset at which the next section begins."""
+        if self._file is None:
+            self._begun = True
+            self._file = private_stream(self.store.filesystem, self._path)
+        with self._touching():
+            self._file.write(bytes(-self._file.tell() % _ALIGNMENT))
+            return int(self._file.tell())
+
+    def append(self, data: pa.Buffer | bytes | memoryview) -> None:
+        """Write a part of the section that was begun last."""
+        assert self._file is not None
+        with self._touching():
+            self._file.write(data)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            try:
+                self._close()
+            except StorageError:
+                self._remove()
+                raise
+        elif isinstance(error, Exception):  # a process that ends leaves it to the next run
+            self._remove()
+
+    def _close(self) -> None:
+        if self._file is not None:
+            with self._touching():
+                self._file.close()
+
+    def _remove(self) -> None:
+        """Delete the file. What fails here is not raised: it would hide the first error."""
+        with suppress(StorageError):
+            self._close()
+        if self._begun:
+            with suppress(StorageError):
+                delete(self.store.filesystem, self._path, missing=True)
+
+    @property
+    def _path(self) -> str:
+        return f"{self.store.root}/{self.name}"
+
+    def _touching(self) -> AbstractContextManager[None]:
+        return as_storage_error(self._path, "written")
+
+
+class _Pieces:
+    """A section as a file that Arrow writes to, piece by piece."""
+
+    closed = False
+
+    def __init__(self, writer: FileWriter) -> None:
+        self._writer = writer
+        self.offset = writer.begin_section()
+        self.length = self.checksum = 0
+
+    def write(self, data: pa.Buffer | bytes) -> int:
+        self._writer.append(data)
+        self.checksum = crc32(data, self.checksum)
+        self.length += len(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing to do: the file is closed with its last section."""
+
+    def close(self) -> None:
+        """Nothing to do, likewise."""
+
+
+# Segments in the memory of a process, lost when it ends.
+
+
+@dataclass
+class MemorySegments:
+    """Segments in the memory of this process, for the local runner and tests."""
+
+    tables: dict[str, list[pa.Table]] = field(default_factory=dict)
+
+    def writer(self, folder: str) -> _MemoryWriter:
+        """A writer of a new segment."""
+        return _MemoryWriter(self, f"{folder}/{uuid.uuid4().hex}")
+
+    def expect(self, refs: Iterable[Ref]) -> None:
+        """Nothing is far away."""
+
+    def read(self, ref: Ref) -> pa.Table:
+        """The rows of a reference that are still needed."""
+        return self.tables[ref.segment][ref.offset].slice(ref.start)
+
+
+class _MemoryWriter:
+    def __init__(self, store: MemorySegments, name: str) -> None:
+        self.store, self.name = store, name
+
+    def add(self, table: pa.Table) -> Ref:
+        sections = self.store.tables.setdefault(self.name, [])
+        sections.append(table)
+        return Ref(self.name, len(sections) - 1, 0, table.num_rows)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self.store.tables.pop(self.name, None)
+
+
+# Copies sections of many segments into one segment, in the order in which they are asked for.
+#
+# Whoever needs some sections of each of many objects makes a request to each of them. If those that are needed
+# together lie together, in few objects, it makes few.
+
+
+@dataclass(frozen=True)
+class GatherItem:
+    """The sections of some segments, in the order in which they are to lie."""
+
+    names: Sequence[str]
+    """The segments, each once; of each at least one section."""
+    segments: NDArray[np.int64]
+    """Per section, the place of its segment among the names."""
+    extents: NDArray[np.int64]
+    """Shape (sections, 4): the offset, length, number of rows and checksum of each."""
+
+
+@dataclass(frozen=True)
+class GatherOutcome:
+    """The segment that they have been copied to."""
+
+    name: str
+    offsets: NDArray[np.int64]
+    """Where each of them begins, in bytes."""
+
+
+def gather_sections(store: FileSegments, folder: str, wanted: GatherItem) -> GatherOutcome:
+    """Copy sections into a new segment in the folder; each is verified. Sections that lie beside each other are read
+    with one request, several requests at a time.
+
+    Raises DamagedCheckpoint where bytes are not what they were, StorageError where they cannot be read or written.
+    """
+    runs, of_section = _runs(wanted)
+    read = _read(store, wanted.names, runs)
+    offsets = np.empty(len(wanted.segments), np.int64)
+    with store.writer(folder) as writer:
+        for at, (segment, extent) in enumerate(zip(wanted.segments.tolist(), wanted.extents.tolist(), strict=True)):
+            offset, length, rows, checksum = extent
+            start = offset - runs[of_section[at]][1]
+            section = read[of_section[at]][start : start + length]
+            store.verify(Ref(wanted.names[segment], offset, length, rows, checksum=checksum), section)
+            offsets[at] = writer.begin_section()
+            writer.append(section)
+    return GatherOutcome(writer.name, offsets)
+
+
+def _runs(wanted: GatherItem) -> tuple[list[tuple[int, int, int]], list[int]]:
+    """What is read at once, sections that lie beside each other, with at most a request's worth of other bytes between
+    two: the segment, the first byte and the number of bytes of each such run; and the run of each section."""
+    starts, ends = wanted.extents[:, 0], wanted.extents[:, 0] + wanted.extents[:, 1]
+    order = np.lexsort((starts, wanted.segments))
+    segments, starts, ends = wanted.segments[order], starts[order], ends[order]
+    begins = np.ones(len(order), np.bool_)
+    begins[1:] = (segments[1:] != segments[:-1]) | (starts[1:] - ends[:-1] > PIECE)
+    of_section = np.empty(len(order), np.int64)
+    of_section[order] = np.cumsum(begins) - 1
+    first = np.flatnonzero(begins)
+    last = np.append(first[1:], len(order)) - 1
+    runs = zip(segments[first].tolist(), starts[first].tolist(), (ends[last] - starts[first]).tolist(), strict=True)
+    return list(runs), of_section.tolist()
+
+
+def _read(store: FileSegments, names: Sequence[str], runs: Sequence[tuple[int, int, int]]) -> list[pa.Buffer]:
+    """The bytes of each run."""
+
+    def read(run: tuple[int, int, int]) -> pa.Buffer:
+        segment, start, length = run
+        return pa.py_buffer(store.span(names[segment], start, length))
+
+    with ThreadPoolExecutor(min(AT_ONCE, len(runs))) as threads:
+        return list(threads.map(read, runs))

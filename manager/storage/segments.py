@@ -1,0 +1,448 @@
+"""Segments: immutable files of Arrow streams, one stream per bolt task; they are state, log and exchange in one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from itertools import chain, groupby, pairwise
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, overload
+
+import numpy as np
+import pyarrow as pa
+
+from policies.watermarks import NONE
+from windowing.events import Events
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# References to sections of segments: where rows of a task lie, how many are needed, and the range of their times.
+
+
+class Flags(NamedTuple):
+    """Where the flags of rows lie: a section of its own."""
+
+    segment: str
+    offset: int
+    length: int
+    checksum: int
+
+
+@dataclass(frozen=True)
+class Ref:
+    """Where rows of one task lie, and what is known of them without opening the file."""
+
+    segment: str
+    offset: int
+    length: int
+    rows: int
+    _: KW_ONLY
+    start: int = 0
+    """Rows before this one are not needed any more."""
+    earliest_live: int | None = None
+    """A lower bound on the times of the live rows, in microseconds; None where none is live."""
+    latest_live: int | None = None
+    """The greatest time of the live rows, likewise."""
+    by_stream: tuple[int, ...] = ()
+    """Per input stream, the number of rows still needed."""
+    level: int = 0
+    """Compactions so far; from 1024 on the rows are settled and in final order."""
+    flags: Flags | None = None
+    """Where the flags of the rows lie (``manager.keyed.retained_events``); None if all from ``start`` on are needed."""
+    checksum: int = 0
+    """The CRC-32 of the section; 0 for one in memory."""
+
+    @property
+    def needed(self) -> int:
+        """Number of rows still needed: live ones, and those that have yet to be reported as expired."""
+        return self.rows - self.start if self.flags is None else sum(self.by_stream)
+
+    def has_live_up_to(self, time: int) -> bool:
+        """Whether a live row is at this time (microseconds) or before it."""
+        return self.earliest_live is not None and self.earliest_live <= time
+
+    def needed_up_to(self, time: int) -> int:
+        """Number of rows still needed where one of the live ones may be at this time or before it; else 0."""
+        return self.needed if self.has_live_up_to(time) else 0
+
+    def segment_names(self) -> tuple[str, ...]:
+        """The name of its segment, and that of its flags."""
+        return (self.segment,) if self.flags is None else (self.segment, self.flags.segment)
+
+    def has_live_after(self, time: int) -> bool:
+        """Whether a live row is after this time (microseconds)."""
+        return self.latest_live is not None and self.latest_live > time
+
+    def to_json(self) -> list[Any]:
+        """As a list, for the manifest."""
+        return [
+            self.segment, self.offset, self.length, self.rows, self.start,
+            self.earliest_live, self.latest_live, list(self.by_stream), self.level, self.flags and list(self.flags),
+            self.checksum,
+        ]  # fmt: skip
+
+    @staticmethod
+    def from_json(values: list[Any]) -> Ref:
+        """From the list of ``to_json``."""
+        segment, offset, length, rows, start, earliest, latest, by_stream, level, flags, checksum = values
+        return Ref(
+            segment,
+            offset,
+            length,
+            rows,
+            start=start,
+            earliest_live=earliest,
+            latest_live=latest,
+            by_stream=tuple(by_stream),
+            level=level,
+            flags=None if flags is None else Flags(*flags),
+            checksum=checksum,
+        )
+
+    def named(self, names: Mapping[str, str]) -> Ref:
+        """The reference to the same rows in segments of other names."""
+        flags = self.flags and self.flags._replace(segment=names[self.flags.segment])
+        return replace(self, segment=names[self.segment], flags=flags)
+
+    def to_flags(self) -> Ref | None:
+        """Where its flags lie."""
+        if self.flags is None:
+            return None
+        segment, offset, length, checksum = self.flags
+        return Ref(segment, offset, length, self.rows, checksum=checksum)
+
+    def without(self, rows: int, events: Events, streams: int) -> Ref:
+        """The reference without its first needed rows; ``events`` are the needed rows, or the first of them."""
+        left = events.slice(rows, len(events))
+        dropped = events.slice(0, rows).by_stream(streams)
+        return replace(
+            self,
+            start=self.start + rows,
+            earliest_live=int((left if len(left) else events).timestamps[0 if len(left) else -1]),
+            by_stream=tuple(int(n) for n in np.array(self.by_stream) - dropped),
+        )
+
+
+# Segments: immutable files of Arrow streams, one stream per bolt task; they are state, log and exchange in one.
+#
+# A segment is a sequence of Arrow IPC streams, each beginning at a multiple of 64 bytes. The position, length and
+# checksum of each are not in the file but in the references to it, which the manifest holds.
+
+
+class SegmentWriter(Protocol):
+    """Writes one segment; the sections in the order in which they are added."""
+
+    def add(self, table: pa.Table) -> Ref: ...
+
+
+class SegmentDraft(SegmentWriter, Protocol):
+    """A segment being written: ``with store.writer(folder) as writer:``. It is deleted if
+    the block raises an error."""
+
+    def __enter__(self) -> SegmentWriter: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class SegmentStore(Protocol):
+    """Where segments are kept."""
+
+    def writer(self, folder: str) -> SegmentDraft: ...
+    def expect(self, refs: Iterable[Ref]) -> None: ...
+    def read(self, ref: Ref) -> pa.Table: ...
+
+
+# The references of one task, in order of arrival.
+
+
+_MANY = 16
+"""From this many references on, columns are smaller and faster than single objects."""
+
+
+class Refs(Sequence[Ref]):
+    """References in order. Those that came in one batch are kept as columns, and are what they are to whoever goes
+    through them; the driver asks them together, since it asks those of all tasks."""
+
+    __slots__ = ("_parts",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, refs: Iterable[Ref] = ()) -> None:
+        self._parts: list[Ref | RefColumns] = list(refs)
+
+    @staticmethod
+    def packed(refs: Iterable[Ref]) -> Refs:
+        """References as they are kept where there may be many: those without flags together, as columns."""
+        found = Refs()
+        for loose, run in groupby(refs, lambda ref: ref.flags is not None):
+            some = list(run)
+            if loose or len(some) < _MANY:
+                found._parts.extend(some)
+            else:
+                found._parts.append(RefColumns.of(some))
+        return found
+
+    def __len__(self) -> int:
+        return sum(1 if isinstance(part, Ref) else len(part) for part in self._parts)
+
+    def __iter__(self) -> Iterator[Ref]:
+        return chain.from_iterable((part,) if isinstance(part, Ref) else part for part in self._parts)
+
+    @overload
+    def __getitem__(self, index: int) -> Ref: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Ref]: ...
+    def __getitem__(self, index: int | slice) -> Ref | Sequence[Ref]:
+        return list(self)[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    def __repr__(self) -> str:
+        return f"Refs({list(self)})"
+
+    def append(self, ref: Ref) -> None:
+        """Add a reference at the end."""
+        self._parts.append(ref)
+
+    def extend(self, columns: RefColumns) -> None:
+        """Add references at the end."""
+        self._parts.append(columns)
+
+    def between(self, start: int, stop: int) -> Refs:
+        """Those from one place up to another, without it."""
+        found, at = Refs(), 0
+        for part in self._parts:
+            count = 1 if isinstance(part, Ref) else len(part)
+            first, last = max(start - at, 0), min(stop - at, count)
+            if first < last:
+                found._parts.append(part if isinstance(part, Ref) else part.take(slice(first, last)))
+            at += count
+        return found
+
+    def join(self, start: int, stop: int, ref: Ref) -> None:
+        """Put one reference in the place of those from ``start`` up to ``stop``, without it."""
+        before, after = self.between(0, start), self.between(stop, len(self))
+        self._parts = [*before._parts, ref, *after._parts]
+
+    @property
+    def needed(self) -> int:
+        """Number of rows still needed."""
+        return sum(part.needed for part in self._parts)
+
+    def needed_up_to(self, time: int) -> int:
+        """Number of rows still needed of those that may have a live row at this time (microseconds) or before it."""
+        return sum(part.needed_up_to(time) for part in self._parts)
+
+    def by_stream(self, streams: int) -> list[int]:
+        """Per input, of which there are ``streams``, the number of rows still needed."""
+        counts = [part.by_stream for part in self._parts]
+        return [sum(of_part[code] for of_part in counts) for code in range(streams)]
+
+    @property
+    def earliest_live(self) -> int | None:
+        """A lower bound on the times of the live rows, in microseconds; None where none is live."""
+        found = (part.earliest_live for part in self._parts)
+        return min((time for time in found if time is not None), default=None)
+
+    @property
+    def latest_live(self) -> int | None:
+        """The greatest time of the live rows, likewise."""
+        found = (part.latest_live for part in self._parts)
+        return max((time for time in found if time is not None), default=None)
+
+    def segment_names(self) -> set[str]:
+        """The names of the segments in which they are, and their flags."""
+        return set(chain.from_iterable(part.segment_names() for part in self._parts))
+
+    def run_of_one_level(self, least: int) -> range | None:
+        """The first run of adjacent references that were compacted equally often, and are so many; None where there
+        is none."""
+        if len(self) < least:
+            return None
+        levels = np.concatenate([[part.level] if isinstance(part, Ref) else part.levels for part in self._parts])
+        edges = [0, *(np.flatnonzero(np.diff(levels)) + 1).tolist(), len(levels)]
+        return next((range(start, stop) for start, stop in pairwise(edges) if stop - start >= least), None)
+
+
+# References to sections as columns: where a batch has tasks by the hundred and pieces of input by the hundred, there
+# is one for each pair.
+
+
+_FIELDS = ("offset", "length", "rows", "start", "earliest_live", "latest_live", "level", "checksum")
+_AT = {name: column for column, name in enumerate(_FIELDS)}
+
+
+@dataclass(frozen=True)
+class RefColumns:
+    """References without flags, in order, as a ``Refs`` has them; what is asked of them together costs no object each.
+
+    Not all have live rows: where they have none, the times are ``NONE``.
+    """
+
+    names: Sequence[str]
+    """The names of segments, each once; some may belong to none of these references."""
+    segments: NDArray[np.int64]
+    """Per reference, the index of its segment among the names."""
+    values: NDArray[np.int64]
+    """Shape (references, 8 + inputs): the fields of a ``Ref``, and of each input the number of rows still needed."""
+
+    @staticmethod
+    def of(refs: Sequence[Ref]) -> RefColumns:
+        """The columns of some references, of which each counts its rows by input, and none has flags."""
+        assert not any(ref.flags for ref in refs)
+        places = {name: place for place, name in enumerate(dict.fromkeys(ref.segment for ref in refs))}
+        values = [
+            [
+                ref.offset,
+                ref.length,
+                ref.rows,
+                ref.start,
+                _time(ref.earliest_live),
+                _time(ref.latest_live),
+                ref.level,
+                ref.checksum,
+                *ref.by_stream,
+            ]
+            for ref in refs
+        ]
+        segments = np.array([places[ref.segment] for ref in refs], np.int64)
+        return RefColumns(tuple(places), segments, np.array(values, np.int64))
+
+    @staticmethod
+    def concat(parts: Sequence[RefColumns]) -> RefColumns:
+        """All references, one part after another."""
+        names = [name for part in parts for name in part.names]
+        firsts = np.cumsum([0, *(len(part.names) for part in parts[:-1])])
+        segments = [part.segments + first for part, first in zip(parts, firsts.tolist(), strict=True)]
+        return RefColumns(tuple(names), np.concatenate(segments), np.concatenate([part.values for part in parts]))
+
+    def __len__(self) -> int:
+        return len(self.segments)
+
+    def __iter__(self) -> Iterator[Ref]:
+        for segment, values in zip(self.segments.tolist(), self.values.tolist(), strict=True):
+            offset, length, rows, start, earliest, latest, level, checksum, *by_stream = values
+            yield Ref(
+                self.names[segment],
+                offset,
+                length,
+                rows,
+                start=start,
+                earliest_live=None if earliest == NONE else earliest,
+                latest_live=None if latest == NONE else latest,
+                by_stream=tuple(by_stream),
+                level=level,
+                checksum=checksum,
+            )
+
+    def take(self, which: NDArray[np.int64] | slice) -> RefColumns:
+        """Some of the references, by their places."""
+        return RefColumns(self.names, self.segments[which], self.values[which])
+
+    @property
+    def extents(self) -> NDArray[np.int64]:
+        """Shape (references, 4): the offset, the length, the number of rows and the checksum of each section."""
+        return self.values[:, [_AT[name] for name in ("offset", "length", "rows", "checksum")]]
+
+    def moved(self, names: Sequence[str], segments: NDArray[np.int64], offsets: NDArray[np.int64]) -> RefColumns:
+        """The same rows in a copy of their sections: in ``segments``, by their places among the names, at ``offsets``
+        in bytes."""
+        used, numbers = np.unique(segments, return_inverse=True)
+        values = self.values.copy()
+        values[:, _AT["offset"]] = offsets
+        return RefColumns([names[place] for place in used.tolist()], numbers, values)
+
+    @property
+    def levels(self) -> NDArray[np.int64]:
+        """How often each has been compacted."""
+        return self._column("level")
+
+    @property
+    def needed(self) -> int:
+        """Number of rows still needed, of all."""
+        return int((self._column("rows") - self._column("start")).sum())
+
+    def needed_up_to(self, time: int) -> int:
+        """Number of rows still needed of those references that may have a live row at this time or before it."""
+        earliest = self._column("earliest_live")
+        due = (earliest != NONE) & (earliest <= time)
+        return int((self._column("rows") - self._column("start"))[due].sum())
+
+    @property
+    def by_stream(self) -> Sequence[int]:
+        """Per input, the number of rows still needed, of all."""
+        return self.values[:, len(_FIELDS) :].sum(axis=0).tolist()  # type: ignore[no-any-return]
+
+    @property
+    def earliest_live(self) -> int | None:
+        """A lower bound on the times of all live rows, in microseconds; None where none is live."""
+        live = self._times("earliest_live")
+        return int(live.min()) if len(live) else None
+
+    @property
+    def latest_live(self) -> int | None:
+        """The greatest time of all live rows, likewise."""
+        live = self._times("latest_live")
+        return int(live.max()) if len(live) else None
+
+    def segment_names(self) -> Iterable[str]:
+        """The names of the segments in which these references are, each once."""
+        return (self.names[place] for place in np.unique(self.segments).tolist())
+
+    def _times(self, name: str) -> NDArray[np.int64]:
+        times = self._column(name)
+        live: NDArray[np.int64] = times[times != NONE]
+        return live
+
+    def _column(self, name: str) -> NDArray[np.int64]:
+        return self.values[:, _AT[name]]
+
+
+def _time(time: int | None) -> int:
+    return NONE if time is None else time
+
+
+# Events as a section of a segment: their columns beside those of time, stream and weights.
+
+
+TIME_COLUMN = "_ts"
+STREAM_COLUMN = "_stream_code"
+WEIGHT_COLUMN = "_weight_"
+"""The first letters of columns that say how many events of a stream a row stands for."""
+
+
+def write_events(writer: SegmentWriter, events: Events, streams: int) -> Ref:
+    """Write events, in order of time, as a section."""
+    columns: dict[str, Any] = dict(zip(events.payload.schema.names, events.payload.columns, strict=True))
+    columns[TIME_COLUMN] = pa.array(events.timestamps)
+    if events.streams is not None:
+        columns[STREAM_COLUMN] = pa.array(events.streams)
+    if events.weights is not None:
+        columns |= {f"{WEIGHT_COLUMN}{at}": pa.array(counts) for at, counts in enumerate(events.weights.T)}
+    ref = writer.add(pa.table(columns))
+    by_stream = tuple(int(count) for count in events.by_stream(streams))
+    first, last = int(events.timestamps[0]), int(events.timestamps[-1])
+    return replace(ref, earliest_live=first, latest_live=last, by_stream=by_stream)
+
+
+def read_events(store: SegmentStore, ref: Ref) -> Events:
+    """The events of a section that are still needed, in order of time."""
+    table = store.read(ref)
+    names = table.column_names
+    weighing = [name for name in names if name.startswith(WEIGHT_COLUMN)]
+    payload = table.drop_columns([name for name in (TIME_COLUMN, STREAM_COLUMN) if name in names] + weighing)
+    batches = payload.to_batches()
+    batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    streams = table.column(STREAM_COLUMN).to_numpy() if STREAM_COLUMN in names else None
+    weights = np.column_stack([table.column(name).to_numpy() for name in weighing]) if weighing else None
+    return Events(table.column(TIME_COLUMN).to_numpy(), batch, streams, weights)
+
+
+def read_queue(store: SegmentStore, refs: Iterable[Ref]) -> Events | None:
+    """All events of a queue that are still needed, in order of (time, arrival): the settled ones come first, since none
+    that came later is before them. None where there are none."""
+    parts = [read_events(store, ref) for ref in refs if ref.needed]
+    return Events.concat(parts).sorted() if parts else None

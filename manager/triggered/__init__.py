@@ -1,1 +1,0 @@
-"""Windows of keys that a key trigger fires: a count, a rule, a timeout, a time of day."""

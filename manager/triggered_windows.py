@@ -1,0 +1,566 @@
+"""The windows of keys that a key trigger fires (UH-10 to UH-23), by rule, timeout or time of day."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from manager.accounts import Accounts
+from manager.keyed.assigned_windows import TupleWindows
+from manager.keyed.key_states import Forgotten, KeyRecord, KeyStates, RuleCache
+from manager.keyed.retained_events import GONE, SEEN, Held, SortedEvents
+from manager.remote import is_of_events
+from manager.trigger_evaluation import Evaluation, KeyedEvents, KeyFirings, Refusals, Room
+from policies.assigners import Assigned
+from policies.firing import (
+    CLOSE,
+    CODES,
+    FULL,
+    NEVER_FULL,
+    RULE,
+    TIME,
+    TIMEOUT,
+    Filling,
+    Timeout,
+    fire_counted,
+    fire_daily,
+    fire_open,
+)
+from policies.watermarks import NONE
+from windowing.daytimes import DayTime
+from windowing.settings.triggers import (
+    Capacity,
+    CountTrigger,
+    DailyByRule,
+    DailyTrigger,
+    FireResult,
+    KeyTrigger,
+    RuleTrigger,
+    TriggerCall,
+    asking,
+)
+from windowing.timestamps import FOREVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from windowing.window import TupleWindow
+
+
+# Fires the windows of keys once a day, at one time of day or at the one that a rule takes from events (UH-20 to
+# UH-23).
+
+
+class DailyTimer:
+    """The timer and the open window of a key, updated by its events in order."""
+
+    def __init__(
+        self, evaluation: Evaluation, key: int, block: int | None, max_empty: int | None, fixed: DayTime | None
+    ) -> None:
+        """``key`` is its hash; ``block`` its events, None where it has none. ``fixed`` is the time of day that the
+        trigger gives; None where events ask for one."""
+        self._evaluation, self._key, self._max_empty = evaluation, key, max_empty
+        record = evaluation.key_states.get(key) or KeyRecord()
+        self.timer = record.timer
+        """Time of the next firing in microseconds; NONE where there is none."""
+        self._empty, self._day = record.empty, record.day
+        arrivals = evaluation.arrivals
+        low, high = (-1, -1) if block is None else arrivals.run(block)
+        self._start, self._stop, self._held = low, high, 0
+        self._filling: Filling = NEVER_FULL
+        self._forgotten = False
+        holds = block is not None and int(arrivals.new_starts[block]) > low
+        if fixed is not None and self._day != fixed:
+            self._day, self.timer = fixed, NONE if holds else self.timer  # the trigger was changed
+        if holds and self._day is not None and self.timer == NONE:
+            self.timer = self._day.next(int(arrivals.times[low]))
+        self._place = -1 if block is None else int(arrivals.places[low])
+
+    def hold(self, block: int, new: int) -> None:
+        """Start with the old events of the key, which are before index ``new``, in the window."""
+        start = self._evaluation.room.open_start(block)
+        if start != self._start:
+            self._start, self._empty = start, -1
+        self._held, self._filling = new - start, self._evaluation.room.filling(block, start)
+
+    def join(self, event: int, now: int, day: DayTime, timer: int) -> None:
+        """Add an event to the window, or to the next one where it does not fit."""
+        if not self._filling.fits(event):
+            self._fire_full(event, now)
+        if not self._held:
+            self._start = event
+        self._held, self._day, self.timer, self._forgotten = self._held + 1, day, timer, False
+        if self._filling.join(event):
+            self._fire_full(event + 1, now)
+
+    def _fire_full(self, stop: int, now: int) -> None:
+        """Fire the window because it is full. The current interval then counts as not empty."""
+        self._evaluation.firings.fire(self._start, stop, now, FULL)
+        self._held, self._empty = 0, -1
+        self._filling.clear()
+
+    def pass_timers(self, stop: int, now: int) -> None:
+        """Fire the timers up to ``now``; the window holds the events before index ``stop``."""
+        while self.timer != NONE and self.timer <= now:
+            self._pass(stop)
+
+    def _pass(self, stop: int) -> None:
+        assert self._day is not None
+        if self._held:
+            self._evaluation.firings.fire(self._start, stop, self.timer, TIME)
+            self._held, self._empty = 0, 0
+            self._filling.clear()
+        elif self._max_empty is None:
+            self.timer = NONE
+            return
+        else:
+            self._empty += 1
+            if self._empty >= self._max_empty:
+                self._forget()
+                return
+        self.timer = self._day.next(self.timer)
+
+    def _forget(self) -> None:
+        self._evaluation.firings.forgotten.append((self.timer, self._key))
+        self._evaluation.key_states.put(self._key, KeyRecord(), self._place)
+        self.timer, self._empty, self._forgotten = NONE, 0, True
+
+    def finish(self) -> None:
+        """Fire the timers up to the clock and, at the end of the streams, once more for the remaining events."""
+        self.pass_timers(self._stop, self._evaluation.now)
+        if self._evaluation.closing and self._held:
+            self._evaluation.firings.fire(self._start, self._stop, self.timer, TIME)
+            self._held, self._empty = 0, -1  # the timer is still ahead, and this interval is not empty
+
+    def store(self) -> None:
+        """Store the record of the key, or delete it where nothing is to be remembered."""
+        if self.timer == NONE or self._day is None or (not self._held and self._max_empty is None):
+            if not self._forgotten:  # its record is still needed for its value, until it is reported
+                self._evaluation.key_states.drop(self._key)
+            return
+        record = KeyRecord(self.timer, self._empty, self._day)
+        self._evaluation.key_states.put(self._key, record, self._place)
+
+
+_Asks: TypeAlias = Callable[[int, int, int], tuple[DayTime, int] | None]
+"""Called with a new event, its time and the key's timer (NONE for no timer): the time of day and the timer that the
+event asks for; None if the event is refused."""
+
+
+def fire_by_day(evaluation: Evaluation, trigger: DailyTrigger) -> None:
+    """Fire at one time of day for all keys. Keys need timers only where they are forgotten after empty days."""
+    day = trigger.time
+    if trigger.max_empty is None:
+        evaluation.key_states.clear()  # left by an earlier trigger that forgot keys
+        if len(evaluation.arrivals):
+            blocks, capacity = evaluation.arrivals.blocks, evaluation.room.capacity
+            evaluation.firings.take(fire_daily(blocks, day, evaluation.until, capacity))
+        return
+
+    def asks(event: int, now: int, timer: int) -> tuple[DayTime, int]:
+        return day, day.next(now) if timer == NONE else timer
+
+    _walk_keys(evaluation, trigger.max_empty, asks, fixed=day)
+
+
+def fire_by_day_rule(evaluation: Evaluation, trigger: DailyByRule) -> None:
+    """Fire at the time of day that the latest event of each key asks for."""
+    arrivals, ask = evaluation.arrivals, asking(trigger.rule)
+    rows = dict(zip(arrivals.new_events().tolist(), arrivals.asked(trigger.rule), strict=True))
+
+    def asks(event: int, now: int, timer: int) -> tuple[DayTime, int] | None:
+        try:
+            day = ask(rows[event])
+            if not isinstance(day, DayTime):
+                raise TypeError(f"it returned {day!r:.60}, which is no DayTime")
+            return day, day.next(now)
+        except Exception as error:
+            if not is_of_events(error):
+                raise
+            evaluation.refusals.refuse(event, trigger.rule, error)
+            return None
+
+    _walk_keys(evaluation, trigger.max_empty, asks)
+
+
+def _walk_keys(evaluation: Evaluation, max_empty: int | None, asks: _Asks, fixed: DayTime | None = None) -> None:
+    """Process the events of each key in order, and store its timer. ``fixed`` is the one time of day of all keys."""
+    blocks = {key: block for block, key in enumerate(evaluation.arrivals.keys)}
+    for key in _to_walk(evaluation):
+        block = blocks.get(key)
+        timer = DailyTimer(evaluation, key, block, max_empty, fixed)
+        if block is not None:
+            _walk(evaluation, timer, block, asks)
+        timer.finish()
+        timer.store()
+
+
+def _walk(evaluation: Evaluation, timer: DailyTimer, block: int, asks: _Asks) -> None:
+    """Advance a timer by the new events of its key."""
+    arrivals = evaluation.arrivals
+    new, high = int(arrivals.new_starts[block]), arrivals.run(block)[1]
+    timer.hold(block, new)
+    for event, now in enumerate(arrivals.times[new:high].tolist(), new):
+        timer.pass_timers(event, now)
+        asked = asks(event, now, timer.timer)
+        if asked is not None:
+            timer.join(event, now, *asked)
+
+
+def _to_walk(evaluation: Evaluation) -> list[int]:
+    """The keys to process: those with new events, with full windows, or with due timers; all keys at the end, or where
+    some have no record."""
+    arrivals, key_states = evaluation.arrivals, evaluation.key_states
+    due = key_states.due(evaluation.now)
+    if evaluation.closing or len(key_states) < len(arrivals.keys):
+        return list(dict.fromkeys([*arrivals.keys, *due]))
+    fresh = [arrivals.keys[block] for block in np.flatnonzero(arrivals.fresh | evaluation.room.near).tolist()]
+    return list(dict.fromkeys([*fresh, *due]))
+
+
+# Fires the windows of keys by what a rule says of each event (UH-16 to UH-19), or by a timeout (UH-15).
+
+
+def fire_by_rule(evaluation: Evaluation, trigger: RuleTrigger, key: Sequence[str]) -> None:
+    """Call the rule for all new events; ``key`` names the columns of the key."""
+    arrivals = evaluation.arrivals
+    fresh = arrivals.fresh
+    timeout = Timeout.of(trigger)
+    _fire_quiet(evaluation, timeout, np.flatnonzero(~fresh))
+    rows = arrivals.asked(trigger.rule)
+    blocks = np.flatnonzero(fresh)
+    numbers = blocks.tolist()
+    caches = evaluation.key_states.caches_of([arrivals.keys[block] for block in numbers])
+    for block, value, cache in zip(numbers, arrivals.key_values(blocks, key), caches, strict=True):
+        RuleWindow(evaluation, trigger, timeout, block, value, cache).walk(rows)
+
+
+def _fire_quiet(evaluation: Evaluation, timeout: Timeout, blocks: NDArray[np.int64]) -> None:
+    """Fire the due windows of keys without new events, for which the rule is not called."""
+    if not len(blocks):
+        return
+    arrivals, key_states = evaluation.arrivals, evaluation.key_states
+    fired = fire_open(arrivals.blocks, _open_starts(evaluation, blocks), timeout, evaluation.until)
+    evaluation.firings.take(fired)
+    for block in arrivals.block_of(fired.lows).tolist():
+        key_states.drop(arrivals.keys[block])
+
+
+def _open_starts(evaluation: Evaluation, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where the open windows of keys without new events begin. Where a window was full, the key starts with an empty
+    cache."""
+    arrivals, room = evaluation.arrivals, evaluation.room
+    edges = arrivals.blocks.edges
+    starts = edges[blocks]
+    for index in np.flatnonzero(room.near[blocks]).tolist():
+        starts[index] = room.open_start(int(blocks[index]))
+        evaluation.key_states.drop(arrivals.keys[blocks[index]])
+    return starts[starts < edges[blocks + 1]]
+
+
+class RuleWindow:
+    """The open window of one key, updated by the key's new events in order; the rule is called for each of them."""
+
+    __slots__ = (
+        "_ask", "_block", "_cache", "_evaluation", "_filling", "_first", "_held", "_last", "_low", "_rule", "_start",
+        "_stored", "_timeout", "_value",
+    )  # fmt: skip
+
+    def __init__(
+        self, evaluation: Evaluation, trigger: RuleTrigger, timeout: Timeout, block: int, value: Any, cache: str
+    ) -> None:
+        """``value`` is the value of the key, ``cache`` the stored cache of its window as JSON."""
+        arrivals, room = evaluation.arrivals, evaluation.room
+        self._evaluation, self._block, self._value = evaluation, block, value
+        self._rule, self._timeout = trigger.rule, timeout
+        self._ask = asking(trigger.rule)
+        new = int(arrivals.new_starts[block])
+        self._low = int(arrivals.blocks.edges[block])
+        self._start = room.open_start(block)
+        self._held, self._filling = new - self._start, room.filling(block, self._start)
+        self._first, self._last = self._ends(new) if self._held else (0, 0)
+        self._stored = RuleCache(cache if self._start == self._low else "")
+        self._cache = self._stored.restored()
+
+    @property
+    def _key(self) -> int:
+        return self._evaluation.arrivals.keys[self._block]
+
+    def _ends(self, stop: int) -> tuple[int, int]:
+        times = self._evaluation.arrivals.times
+        return int(times[self._start]), int(times[stop - 1])
+
+    def walk(self, rows: Iterator[Any]) -> None:
+        """Process the new events in order, and store the cache of a window that stays open. ``rows`` yields what the
+        rule is called with, for these events and then for those of the next keys."""
+        arrivals, timeout = self._evaluation.arrivals, self._timeout
+        new, high = int(arrivals.new_starts[self._block]), arrivals.run(self._block)[1]
+        for event, now in enumerate(arrivals.times[new:high].tolist(), new):
+            if self._held and timeout.timed_out(self._first, self._last, now):
+                self._close(event, timeout.end(self._first, self._last), TIMEOUT)
+            self._take(event, now, next(rows))
+        self._settle(high)
+
+    def _take(self, event: int, now: int, row: Any) -> None:
+        """Call the rule for an event, and add the event to the window, or to the next one where it does not fit."""
+        fits = self._filling.fits(event)
+        stored = self._stored if fits else RuleCache()  # the next window's, unless the event is refused
+        call = TriggerCall(self._value, self._cache if fits else {}, now)
+        try:
+            answer = _known(self._ask(row, call))
+            cache = stored.keep(call.cache)
+        except Exception as error:
+            if not is_of_events(error):
+                raise
+            self._evaluation.refusals.refuse(event, self._rule, error)
+            self._cache = self._stored.restored()
+            return
+        if not fits:
+            self._close(event, now, FULL)
+        if not self._held:
+            self._start, self._first = event, now
+        self._held += 1
+        self._stored, self._cache, self._last = stored, cache, now
+        full = self._filling.join(event)
+        if full or answer is not _CONTINUE:
+            self._obey(answer, full, event + 1, now)
+
+    def _obey(self, answer: FireResult | None, full: bool, stop: int, now: int) -> None:
+        """Do what the rule answers; a full window is fired and purged in any case."""
+        firings = self._evaluation.firings
+        if answer is _FIRE and not full:
+            firings.fire(self._start, stop, now, RULE, purge=False)
+        elif answer is _PURGE:
+            firings.cleared.append((self._start, stop))
+            self._clear()
+        else:
+            firings.unknown_answers += answer is None
+            self._close(stop, now, FULL if answer in (_CONTINUE, _FIRE) else RULE)
+
+    def _close(self, stop: int, end: int, cause: int) -> None:
+        """Fire and purge the window, which holds the events before index ``stop``."""
+        self._evaluation.firings.fire(self._start, stop, end, cause)
+        self._clear()
+
+    def _clear(self) -> None:
+        self._held, self._stored, self._cache = 0, RuleCache(), {}
+        self._filling.clear()
+
+    def _settle(self, stop: int) -> None:
+        """After the last event: fire the window if it is due at the clock; else store its cache."""
+        text = self._stored.text if self._held and self._stays_open(stop) else ""
+        if text:
+            place = int(self._evaluation.arrivals.places[self._start])
+            self._evaluation.key_states.put(self._key, KeyRecord(cache=text), place)
+        else:
+            self._evaluation.key_states.drop(self._key)
+
+    def _stays_open(self, stop: int) -> bool:
+        """Whether the window stays open at the clock; if not, it is fired."""
+        evaluation, due = self._evaluation, self._timeout.due(self._first, self._last)
+        if (due is None or due > evaluation.until) and evaluation.until != FOREVER:
+            evaluation.firings.waiting.extend([] if due is None else [due])
+            return True
+        end = self._timeout.end(self._first, self._last)
+        evaluation.firings.fire(self._start, stop, end, CLOSE if due is None else TIMEOUT)
+        return False
+
+
+_ANSWERS: dict[str, FireResult] = {str(result): result for result in FireResult}
+_CONTINUE, _FIRE, _PURGE = FireResult.CONTINUE, FireResult.FIRE, FireResult.PURGE
+
+
+def _known(answer: object) -> FireResult | None:
+    """The answer of a rule, which may also be given as text; None for an unknown answer (UH-18)."""
+    if answer is _CONTINUE:  # as of most events
+        return _CONTINUE
+    return _ANSWERS.get(answer) if isinstance(answer, str) else None
+
+
+# The windows of keys that a key trigger fires (UH-10 to UH-23): one evaluation of its decisions, and what stays.
+
+
+_AT_ONCE, _BYTES_AT_ONCE = 1 << 20, 128 << 20
+"""Maximum number of events gathered at once for windows, and of their bytes at average size. A rule that fires and
+keeps its window shows the same events again and again."""
+
+
+class DueKeyWindows:
+    """The windows that fire, and the keys that are forgotten, in order of (end, key); iterate over it once.
+
+    Events on which a rule failed are in no window.
+    """
+
+    def __init__(
+        self,
+        firings: KeyFirings,
+        arrivals: KeyedEvents,
+        refusals: Refusals,
+        tuple_windows: TupleWindows,
+        key_states: KeyStates,
+    ) -> None:
+        self._firings, self._arrivals, self._refusals = firings, arrivals, refusals
+        self._tuple_windows, self._key_states = tuple_windows, key_states
+
+    def __iter__(self) -> Iterator[TupleWindow | Forgotten]:
+        firings, arrivals = self._firings, self._arrivals
+        count = len(firings.lows)
+        ends = np.array(firings.ends + [moment for moment, _ in firings.forgotten], np.int64)
+        keys = [arrivals.keys[block] for block in arrivals.block_of(np.array(firings.lows, np.int64)).tolist()]
+        hashes = np.array(keys + [key for _, key in firings.forgotten], np.int64)
+        numbers = np.arange(len(ends))
+        numbers[count:] = -1  # an event that comes as its key is forgotten starts a new window, and may fill it at once
+        order = np.lexsort((numbers, hashes, ends))
+        stops = [-1, *np.flatnonzero(order >= count).tolist(), len(order)]
+        for before, stop in pairwise(stops):
+            yield from self._fire(order[before + 1 : stop])
+            if stop < len(order):
+                key = firings.forgotten[int(order[stop]) - count][1]
+                yield Forgotten(self._key_states.value(key, arrivals.payload))
+
+    def _fire(self, which: NDArray[np.int64]) -> Iterator[TupleWindow]:
+        """Yield some of the windows, gathered in pieces of bounded size."""
+        if not len(which):
+            return
+        firings = self._firings
+        lows, highs = np.array(firings.lows, np.int64)[which], np.array(firings.highs, np.int64)[which]
+        ends, causes = np.array(firings.ends, np.int64)[which], np.array(firings.causes, np.int64)[which]
+        parts = np.cumsum(highs - lows) // self._at_once
+        edges = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(which)]
+        for start, stop in pairwise(edges):
+            piece = self._piece(lows[start:stop], highs[start:stop], ends[start:stop])
+            yield from self._tuple_windows.of(piece, causes=[CODES[cause] for cause in causes[start:stop].tolist()])
+
+    @cached_property
+    def _at_once(self) -> int:
+        """Maximum number of events gathered at once."""
+        count, used = len(self._arrivals), int(self._arrivals.payload.nbytes)
+        return max(min(_AT_ONCE, _BYTES_AT_ONCE * count // max(used, 1)), 1)
+
+    def _piece(self, lows: NDArray[np.int64], highs: NDArray[np.int64], ends: NDArray[np.int64]) -> Assigned:
+        sizes = highs - lows
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        members = np.arange(offsets[-1]) + np.repeat(lows - offsets[:-1], sizes)
+        if len(self._refusals):
+            good = ~self._refusals.mask[members]
+            offsets = np.concatenate([[0], np.cumsum(np.add.reduceat(good.astype(np.int64), offsets[:-1]))])
+            members = members[good]
+        return Assigned(self._arrivals.times[members[offsets[:-1]]], ends, offsets, members)
+
+
+class TriggeredWindows:
+    """One evaluation of the windows of a task's keys, up to a clock.
+
+    Usable on its own: give it all events of open windows and, behind them, the new ones; iterate over ``windows``; then
+    ask for ``flags``, ``refused`` and ``next_due``, and ``key_states`` for its table.
+    """
+
+    def __init__(
+        self,
+        trigger: KeyTrigger,
+        events: Held,
+        new: int,
+        key_states: KeyStates,
+        streams: Sequence[str] = ("default",),
+        *,
+        key: Sequence[str] = (),
+        task: int = 0,
+        capacity: Capacity | None = None,
+    ) -> None:
+        """``new`` is the index of the first new event. ``key_states`` are the records of the task's keys, updated in
+        place. ``streams`` names the input streams, ``key`` the columns of the key. ``capacity`` is the limit on what a
+        window may hold; None for no limit."""
+        self.trigger, self.key_states, self._key, self._task = trigger, key_states, tuple(key), task
+        self._sorted = SortedEvents(events, streams, (self._key,) * len(streams))
+        self._arrivals = KeyedEvents(events, new, self._sorted)
+        self._firings, self._refusals = KeyFirings(), Refusals(len(events))
+        self._room = Room(capacity, self._arrivals, self._firings)
+        self._purged = np.zeros(len(events), np.bool_)
+
+    @property
+    def accounts(self) -> Accounts:
+        """The counts of events that were in a window, were purged before, or are refused."""
+        return self._sorted.accounts
+
+    @property
+    def unknown_answers(self) -> int:
+        """Number of invalid answers of the rule; such an answer fires and purges (UH-18)."""
+        return self._firings.unknown_answers
+
+    @property
+    def full(self) -> int:
+        """Number of windows that fired because they reached their capacity."""
+        return self._firings.full
+
+    @property
+    def next_due(self) -> int | None:
+        """The clock in microseconds at which the next window is due, given the present events; None where only events
+        can make one due."""
+        timer = self.key_states.next_timer
+        known = self._firings.waiting if timer is None else [*self._firings.waiting, timer]
+        return min(known, default=None)
+
+    @property
+    def refused(self) -> list[tuple[int, str]]:
+        """(index, reason) of the events on which a rule failed; the indices are those of the given events."""
+        return self._refusals.by_place(self._arrivals.places)
+
+    @property
+    def still_open(self) -> int:
+        """Number of windows that hold events after the evaluation."""
+        alive = np.flatnonzero(~(self._purged | self._refusals.mask))
+        return len(np.unique(self._arrivals.block_of(alive)))
+
+    def windows(self, now: int, *, close: bool = False) -> Iterator[TupleWindow | Forgotten]:
+        """Yield what is due at a clock (microseconds), in order of (end, key): windows that fire, and keys that are
+        forgotten.
+
+        ``close``: the streams end at that clock, and all windows still open then fire.
+        """
+        self._decide(
+            Evaluation(
+                arrivals=self._arrivals,
+                room=self._room,
+                key_states=self.key_states,
+                firings=self._firings,
+                refusals=self._refusals,
+                now=now,
+                closing=close,
+            )
+        )
+        yield from DueKeyWindows(
+            self._firings, self._arrivals, self._refusals, TupleWindows(self._sorted, self._task), self.key_states
+        )
+        self._settle()
+
+    def flags(self) -> NDArray[np.uint8]:
+        """The flags (SEEN, GONE) of each event, in the order given."""
+        gone = self._purged | self._refusals.mask
+        return self._sorted.as_given(self._sorted.seen * np.uint8(SEEN) + gone * np.uint8(GONE))
+
+    def _decide(self, evaluation: Evaluation) -> None:
+        match self.trigger:
+            case CountTrigger() as trigger:
+                if len(self._arrivals):
+                    blocks, capacity = self._arrivals.blocks, self._room.capacity
+                    self._firings.take(fire_counted(blocks, trigger, evaluation.until, capacity))
+            case RuleTrigger() as trigger:
+                fire_by_rule(evaluation, trigger, self._key)
+            case DailyTrigger() as trigger:
+                fire_by_day(evaluation, trigger)
+            case DailyByRule() as trigger:
+                fire_by_day_rule(evaluation, trigger)
+
+    def _settle(self) -> None:
+        """After the last window: determine which events are no longer needed, and which were purged without firing."""
+        firings, refused, count = self._firings, self._refusals.mask, len(self._arrivals)
+        self._purged = firings.purged_of(count)
+        self._sorted.count("purged", firings.cleared_of(count) & ~refused & ~self._sorted.seen)
+        self._sorted.count("invalid", refused)
+        for _, key in firings.forgotten:
+            if self.key_states.get(key) == KeyRecord():
+                self.key_states.drop(key)

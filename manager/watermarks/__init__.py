@@ -1,1 +1,0 @@
-"""Watermarks computed at ticks, from events, and per key."""

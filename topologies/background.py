@@ -1,0 +1,620 @@
+"""Runs in the background: a thread that runs a topology, and what one can ask and tell it meanwhile."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+
+from topologies.checkpoints.preflight import check_local
+from topologies.engine.report import BatchReport, bolts_html, frame_of
+from topologies.graph.html import framed, heading, paragraph, table, text
+from topologies.graph.topology import Topology
+from topologies.run.clock import system_clock
+from topologies.run.options import ComingRestart, Engine, EngineName, Restart, RunOptions, check_engine, engine_of
+from topologies.run.summary import BoltTotals, Summary
+from windowing.calls import checked
+from windowing.durations import Duration
+from windowing.errors import WindboltError
+from windowing.reprs import error_text, of_fields, printable
+from windowing.timestamps import LATEST, to_datetime
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from topologies.spark.time_metrics import TimeMetrics
+
+
+# The lines in which the error of a failed run is shown.
+
+
+def in_lines(error: BaseException) -> str:
+    """An error in the lines of the command: what, why, do; of one that is not windbolt's, its name and its message."""
+    if not isinstance(error, WindboltError):
+        return error_text(error)
+    parts = (("why", error.why), ("do", error.do))
+    lines = [error.what, *(f"  {word + ':':<5}{part}" for word, part in parts if part)]
+    return printable("\n".join(lines), keep="\n\t")
+
+
+# What a run is doing now: its phase, and how far it has come.
+
+
+class RunPhase(StrEnum):
+    """What a run is doing."""
+
+    STARTING = "starting"
+    """Its engine is being started, or its state restored."""
+    RUNNING = "running"
+    """It runs batches, or waits for input."""
+    RESTARTING = "restarting"
+    """It failed, and is started again after a pause."""
+    STOPPING = "stopping"
+    """It was asked to stop, and completes the current batch."""
+    FINISHED = "finished"
+    """It has read its input to the end."""
+    STOPPED = "stopped"
+    """It was stopped before that; the next run on its checkpoint continues there."""
+    FAILED = "failed"
+    """It ended with an error, which ``wait()`` raises."""
+
+    @property
+    def over(self) -> bool:
+        """Whether the run has ended."""
+        return self in (RunPhase.FINISHED, RunPhase.STOPPED, RunPhase.FAILED)
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """What a run was doing when it was asked: a value that does not change. Times are aware datetimes in UTC."""
+
+    phase: RunPhase
+    since: datetime
+    """When the phase began."""
+    batches: int = 0
+    """Number of micro-batches that this run has committed."""
+    rows: int = 0
+    """Number of rows that this run has read from spouts, without unreadable ones."""
+    emitted: int = 0
+    """Number of rows that the windowed bolts have emitted in this run."""
+    watermarks: Mapping[str, datetime | None] = field(default_factory=dict)
+    """By windowed bolt; None before the first watermark. At the end of the streams it is that of the last window, or
+    ``datetime.max``."""
+    inputs: Mapping[str, Mapping[str, datetime]] = field(default_factory=dict)
+    """By windowed bolt: the watermark that each of its inputs alone would allow. An input that has delivered nothing
+    is missing; it, or else the one that is furthest behind, holds the bolt's watermark back."""
+    error: str | None = None
+    """What a failed run ended with, or failed with before it is started again, in a sentence."""
+    restarts: int = 0
+    """Number of times it was started again after a failure."""
+
+    def __repr__(self) -> str:
+        return of_fields(self)
+
+    def __str__(self) -> str:
+        text = f"{self.phase} since {show_moment(self.since)}: {counted(self.batches, 'batch', 'batches')}"
+        text += f", {counted(self.rows, 'row')} read, {counted(self.emitted, 'row')} emitted"
+        text += f", {counted(self.restarts, 'restart')}" if self.restarts else ""
+        return text if self.error is None else f"{text}; {self.error}"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number with its noun: ``1 row``, ``1,200 rows``."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def show_moment(moment: datetime) -> str:
+    """A moment for people, to the second: ISO 8601 in UTC."""
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def moment_of(timestamp: int) -> datetime:
+    """A watermark as a datetime; ``datetime.max`` for the end of the streams, and for what no datetime can show."""
+    return to_datetime(min(timestamp, LATEST))
+
+
+# The runs of this process that are still running, and what happens to them when the process ends.
+
+
+PATIENCE = 60.0
+"""Seconds that the end of the process waits for the current batches of its runs."""
+
+
+class Background(Protocol):
+    """A run in the background, as the end of the process sees it."""
+
+    name: str
+    error_was_told: bool
+
+    @property
+    def ended(self) -> bool: ...
+    @property
+    def failure(self) -> BaseException | None: ...
+    def ask_to_stop(self) -> None: ...
+    def end_within(self, seconds: float) -> bool: ...
+
+
+R = TypeVar("R", bound=Background)
+
+
+class RunsGoingOn(Generic[R]):
+    """The runs that have not ended, and those that failed while nobody looked."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._runs: list[R] = []
+        self._process = 0
+        """The process whose runs these are: a child that it forks has none of their threads."""
+
+    def add(self, run: R) -> None:
+        """Note a run that begins."""
+        with self._lock:
+            if self._process != os.getpid():
+                # What is registered last is called first: before Spark's and windbolt's own workers are ended.
+                atexit.register(self.end)
+                self._process, self._runs = os.getpid(), []
+            self._runs = [each for each in self._runs if _matters(each)] + [run]
+
+    def now(self) -> list[R]:
+        """Those in progress, the oldest first."""
+        with self._lock:
+            return [run for run in self._runs if not run.ended]
+
+    def end(self) -> None:
+        """Called when the process ends: stops them after their current batches, and tells of errors that nobody saw.
+
+        The batch that takes too long, or that the end of the interpreter breaks off, is not committed: it runs again.
+        """
+        if self._process != os.getpid():
+            return
+        with self._lock:
+            runs, self._runs = self._runs, []
+        cut_off = [run for run in runs if not run.ended]
+        for run in runs:
+            run.ask_to_stop()
+        for run in runs:
+            if not run.end_within(PATIENCE):
+                _tell(f"the run of {run.name!r} is broken off: its batch took more than {PATIENCE:g} s to complete")
+            elif run.failure is not None and not run.error_was_told:
+                when = ", when the process ended" if run in cut_off else ""
+                _tell(f"the run of {run.name!r} failed{when}", run.failure)
+
+
+def _matters(run: Background) -> bool:
+    return not run.ended or (run.failure is not None and not run.error_was_told)
+
+
+def _tell(text: str, error: BaseException | None = None) -> None:
+    """Write to standard error what happened, and an error in windbolt's three lines: what, why, do."""
+    sys.stderr.write(f"windbolt: {text}{'' if error is None else f': {in_lines(error)}'}\n")
+
+
+# How a run shows itself in a notebook: as HTML, which is replaced while the run is in progress.
+
+
+_EVERY = 0.5
+"""Seconds between two looks at a run that is shown."""
+_KINDS = {RunPhase.FINISHED: "good", RunPhase.FAILED: "bad"}
+"""By phase, the class of the style in which it is told."""
+
+
+class Shown(Protocol):
+    """A run, as far as it is shown."""
+
+    name: str
+    error_was_told: bool
+
+    @property
+    def status(self) -> RunStatus: ...
+    @property
+    def summary(self) -> Summary: ...
+    @property
+    def failure(self) -> BaseException | None: ...
+    def end_within(self, seconds: float) -> bool: ...
+
+
+def run_html(run: Shown) -> str:
+    """A run as it is now, as HTML."""
+    status, summary = run.status, run.summary
+    phase = f" <span class='phase {_KINDS.get(status.phase, '')}'>{text(status.phase)}</span>"
+    facts = [f"since {show_moment(status.since)}", counted(status.batches, "batch", "batches")]
+    facts += [f"{counted(status.rows, 'row')} read", f"{counted(status.emitted, 'row')} emitted"]
+    parts = [heading(run.name, phase), paragraph(" · ".join(facts), "dim")]
+    if run.failure is not None:
+        parts.append(paragraph(in_lines(run.failure), "bad"))
+    if summary.last is not None:
+        parts.append(bolts_html(summary.last.bolts))
+    held = [
+        (bolt, stream, show_moment(watermark))
+        for bolt, inputs in status.inputs.items()
+        if len(inputs) > 1
+        for stream, watermark in inputs.items()
+    ]
+    if held:
+        parts.append(table(["bolt", "input", "its watermark"], held))
+    parts += [paragraph(complaint, "bad") for complaint in summary.complaints]
+    return framed(*parts)
+
+
+class Display:
+    """A run in the output of cells of a notebook, each of which is kept up to date."""
+
+    def __init__(self, run: Shown) -> None:
+        self._run = run
+        self._handles: list[Any] = []
+        self._cell: object = None
+        self._last: RunStatus | None = None
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def show(self) -> None:
+        """Show the run in the output of this cell, once; without a notebook as a line of text."""
+        shell = notebook()
+        if shell is None:
+            sys.stdout.write(f"{self._run!r}\n")
+            return
+        cell = getattr(shell, "execution_count", None)
+        if self._cell is not None and cell == self._cell:
+            return  # `topology.start(...)` has shown it, and is the last expression of its cell too
+        self._cell = cell
+        display = sys.modules["IPython.display"].display
+        self._handles.append(display(self._bundle(), raw=True, display_id=True))
+        if self._thread is None:
+            # In no cell's context: an update belongs to the cell that is executed then, whichever shows the run.
+            self._thread = threading.Thread(target=self._follow, name="windbolt-display", daemon=True)
+            self._thread.start()
+
+    def refresh(self, *, again: bool = False) -> None:
+        """Bring what is shown up to date, if anything has changed, or ``again`` in any case.
+
+        A program that executes notebooks hears of changes only while a cell is executed; who waits says it again.
+        """
+        with self._lock:
+            now = self._run.status
+            if not self._handles or (now == self._last and not again):
+                return
+            self._last, bundle = now, self._bundle()
+            for handle in self._handles:
+                with suppress(Exception):  # a kernel that ends has nowhere to show anything
+                    handle.update(bundle, raw=True)
+
+    def _follow(self) -> None:
+        while not self._run.end_within(_EVERY):
+            self.refresh()
+        self.refresh()
+
+    def _bundle(self) -> dict[str, str]:
+        if self._run.status.phase is RunPhase.FAILED:
+            self._run.error_was_told = True
+        return {"text/html": run_html(self._run), "text/plain": repr(self._run)}
+
+
+def notebook() -> Any:
+    """The shell of the notebook that this process runs for; None elsewhere, as in a terminal."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return shell if hasattr(shell, "kernel") else None
+
+
+# A run in the background: a thread that runs a topology, and what one can ask and tell it meanwhile.
+
+
+KEPT_REPORTS = 1_000
+"""Number of the latest reports of batches that a run keeps."""
+
+Runner = Callable[[RunOptions], Summary]
+"""Runs a topology with these options, to its end: ``run_local`` or ``run_on_spark`` with the topology given."""
+
+
+class StillRunning(WindboltError, TimeoutError):
+    """A run that did not end in the time that somebody wanted to wait; it is still running."""
+
+
+class Run:
+    """A topology that runs in the background: what ``topology.start(...)`` returns.
+
+    It runs until its input ends, it is stopped, it fails, or the process ends, which stops it after the current
+    batch. Nobody has to keep it: ``windbolt.runs()`` has all that are in progress. As a context manager it is stopped
+    at the end of the block. All its methods may be called from any thread.
+    """
+
+    def __init__(self, name: str, run: Runner, options: RunOptions) -> None:
+        """Starts at once. ``run`` is called in a thread of its own; ``options`` are those it is given, but that the
+        run hears of every report first."""
+        self.name = name
+        """The name of the topology."""
+        self._stop = options.stop
+        self._options = options
+        self._lock = threading.Lock()
+        self._phase, self._since = RunPhase.STARTING, system_clock()
+        self._summary, self._began = Summary(), time.perf_counter()
+        self._reports: deque[BatchReport] = deque(maxlen=KEPT_REPORTS)
+        self._error: BaseException | None = None
+        self._passing: BaseException | None = None
+        """Why it is to be started again."""
+        self._trace: TracebackType | None = None
+        self._ended = threading.Event()
+        self.error_was_told = False
+        """Whether somebody has seen the error of the run, if it failed."""
+        self._display = Display(self)
+        own = replace(options, on_begin=self._begin, on_report=self._report, on_restart=self._restart)
+        thread = threading.Thread(target=copy_context().run, args=(self._work, run, own), name="windbolt-run")
+        thread.daemon = True  # the end of the process stops it (going_on.py), and does not wait forever
+        _GOING_ON.add(self)
+        thread.start()
+
+    def __repr__(self) -> str:
+        status = self.status
+        rows = f"{counted(status.rows, 'row')} read, {counted(status.emitted, 'row')} emitted"
+        return f"<Run of {self.name!r}: {status.phase}, {counted(status.batches, 'batch', 'batches')}, {rows}>"
+
+    def _repr_html_(self) -> str:
+        return run_html(self)
+
+    def _ipython_display_(self) -> None:
+        self.show()
+
+    @checked
+    def show(self) -> None:
+        """Show it in the output of this cell of a notebook, where it is kept up to date; elsewhere as a line of
+        text."""
+        self._display.show()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self.ask_to_stop()
+        self._ended.wait()
+        if kind is None:
+            self.wait()
+
+    @property
+    def status(self) -> RunStatus:
+        """What it is doing now."""
+        with self._lock:
+            summary, phase, since = self._snapshot(), self._phase, self._since
+            error = self._error or self._passing
+        if phase in (RunPhase.STARTING, RunPhase.RUNNING, RunPhase.RESTARTING) and self._stop.is_set():
+            phase = RunPhase.STOPPING
+        bolts = {} if summary.last is None else summary.last.bolts
+        return RunStatus(
+            phase=phase,
+            since=to_datetime(since),
+            batches=summary.batches,
+            rows=summary.rows,
+            emitted=sum(sum(bolt.emitted.values()) for bolt in summary.this_run().values()),
+            watermarks={
+                name: None if bolt.watermark is None else moment_of(bolt.watermark) for name, bolt in bolts.items()
+            },
+            inputs={
+                name: {stream: moment_of(watermark) for stream, watermark in bolt.inputs.items()}
+                for name, bolt in bolts.items()
+            },
+            error=None if error is None else error_in_words(error),
+            restarts=summary.restarts,
+        )
+
+    @property
+    def summary(self) -> Summary:
+        """What it has come to so far, as ``wait`` returns it at the end: batches, rows, the last batch's report."""
+        with self._lock:
+            return self._snapshot()
+
+    @property
+    def reports(self) -> list[BatchReport]:
+        """The reports of its latest 1,000 batches, the oldest first."""
+        with self._lock:
+            return list(self._reports)
+
+    @checked
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each of its latest 1,000 batches and each windowed bolt, for plots; with the columns of
+        ``BatchReport.to_pandas``."""
+        return frame_of(self.reports)
+
+    @checked
+    def wait(self, timeout: float | None = None) -> Summary:
+        """Wait for its end, for ``timeout`` seconds at most, and return the summary.
+
+        Raises the error that the run ended with, and TimeoutError where it has not ended by then. It is then still
+        running, as after an interrupt (Ctrl-C): ``stop`` stops it.
+        """
+        if not self._ended.wait(timeout):
+            raise StillRunning(
+                f"the run of {self.name!r} has not ended within {timeout:g} s",
+                why="it is still running in the background",
+                do="wait longer, look at run.status, or stop it with run.stop()",
+            )
+        self._display.refresh(again=True)
+        if self._error is not None:
+            self.error_was_told = True
+            raise self._error.with_traceback(self._trace)
+        return self.summary
+
+    @checked
+    def stop(self, timeout: float | None = None) -> Summary:
+        """Stop it between two batches, and return the summary: the current batch completes and is committed.
+
+        A later run on the checkpoint continues there. Stopping a run that has ended changes nothing. Raises as
+        ``wait``.
+        """
+        self.ask_to_stop()
+        return self.wait(timeout)
+
+    def ask_to_stop(self) -> None:
+        """Have it stop after the current batch, without waiting for that."""
+        with self._lock:
+            if not self._ended.is_set() and not self._stop.is_set():
+                self._since = system_clock()
+            self._stop.set()
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended, in whichever way."""
+        return self._ended.is_set()
+
+    def end_within(self, seconds: float) -> bool:
+        """Wait for its end, at most this long; whether it has ended. Raises nothing."""
+        return self._ended.wait(seconds)
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The error that it ended with, which ``wait`` raises; None for others."""
+        return self._error
+
+    def _work(self, run: Runner, options: RunOptions) -> None:
+        summary, error = None, None
+        try:
+            summary = run(options)
+        except BaseException as failure:
+            error = failure
+        with self._lock:
+            self._error, self._trace = error, None if error is None else error.__traceback__
+            self._since, self._passing = system_clock(), None
+            if summary is not None:
+                self._summary = summary
+            stopped = summary is not None and summary.stopped
+            self._phase = RunPhase.FAILED if error else RunPhase.STOPPED if stopped else RunPhase.FINISHED
+        self._ended.set()
+
+    def _begin(self, before: Mapping[str, BoltTotals]) -> None:
+        with self._lock:
+            self._summary.before = dict(before)
+            self._phase, self._since, self._passing = RunPhase.RUNNING, system_clock(), None
+            if not self._summary.batches:
+                self._began = time.perf_counter()
+        self._options.on_begin(before)
+
+    def _restart(self, coming: ComingRestart) -> None:
+        with self._lock:
+            self._summary.restarts = coming.restarts
+            self._phase, self._since, self._passing = RunPhase.RESTARTING, system_clock(), coming.error
+        self._options.on_restart(coming)
+
+    def _report(self, report: BatchReport) -> None:
+        with self._lock:
+            self._summary.note(report)
+            self._summary.seconds = time.perf_counter() - self._began
+            self._reports.append(report)
+        self._options.on_report(report)
+
+    def _snapshot(self) -> Summary:
+        """A summary that the run does not change any more; within the lock."""
+        return replace(self._summary, complaints=list(self._summary.complaints))
+
+
+_GOING_ON: RunsGoingOn[Run] = RunsGoingOn()
+
+
+@checked
+def runs() -> list[Run]:
+    """The runs of this process that were started in the background and have not ended, the oldest first."""
+    return _GOING_ON.now()
+
+
+def error_in_words(error: BaseException) -> str:
+    """An error in a sentence or three; of windbolt's what, why and what to do."""
+    return printable(str(error), keep="\n\t") if isinstance(error, WindboltError) else error_text(error)
+
+
+# Starting a topology in the background, on either engine, or running it to its end.
+
+
+def options_of(
+    *,
+    checkpoint: str | os.PathLike[str] | None,
+    every: Duration | timedelta | str | None,
+    keep_open: bool,
+    first_output: datetime | str | None,
+    keep_batches: int | None,
+    allow_rescale: bool,
+    restart: Restart | None,
+    on_report: Callable[[BatchReport], None] | None,
+    serve_metrics: int | str | None,
+    otel: bool,
+    serve_page: int | str | None,
+) -> RunOptions:
+    """The options that somebody gives by name; None: as it is by default."""
+    given: dict[str, Any] = {"keep_batches": keep_batches, "on_report": on_report}
+    return RunOptions(
+        checkpoint=None if checkpoint is None else os.fspath(checkpoint),
+        every=every,
+        keep_open=keep_open,
+        first_output=first_output,
+        allow_rescale=allow_rescale,
+        restart=restart,
+        serve_metrics=serve_metrics,
+        otel=otel,
+        serve_page=serve_page,
+        **{name: value for name, value in given.items() if value is not None},
+    )
+
+
+def start(
+    topology: Topology,
+    options: RunOptions,
+    *,
+    engine: EngineName = "spark",
+    spark: Any = None,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    metrics: TimeMetrics | None = None,
+    show: bool = False,
+) -> Run:
+    """Start a topology in a thread of its own, and return at once; see ``Topology.start``.
+
+    Raises ConfigError for what can be told without an engine: arguments that do not go together. Everything else is
+    raised by ``Run.wait``.
+    """
+    chosen = engine_of(engine)
+    for_spark = {"spark=": spark, "master=": master, "conf=": conf, "metrics=": metrics}
+    check_engine(chosen, options, for_spark, "engine='local'")
+    if chosen is Engine.LOCAL:
+        check_local(topology, options)
+    run = Run(topology.name, runner(chosen, topology, spark=spark, master=master, conf=conf, metrics=metrics), options)
+    if show and notebook() is not None:
+        run.show()
+    return run
+
+
+def run_to_the_end(run: Run) -> Summary:
+    """Wait for the end of a run that nobody else has; an interrupt (Ctrl-C) stops it after the current batch."""
+    try:
+        return run.wait()
+    except KeyboardInterrupt:
+        if not run.ended:
+            run.stop()
+        raise
+
+
+def runner(
+    engine: Engine,
+    topology: Topology,
+    *,
+    spark: Any = None,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    metrics: TimeMetrics | None = None,
+) -> Runner:
+    """What runs a topology on an engine; Spark is imported only if requested. The rest is for Spark alone."""
+    if engine is Engine.LOCAL:
+        from topologies.local import run_local
+
+        return lambda options: run_local(topology, options)
+    from topologies.spark.jvm.session import active_session
+    from topologies.spark.runner import run_on_spark
+
+    session = active_session() if spark is None else spark  # which one is active depends on the thread
+    return lambda options: run_on_spark(topology, options, master=master, conf=conf, spark=session, metrics=metrics)

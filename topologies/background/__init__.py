@@ -1,1 +1,0 @@
-"""Runs in the background: a topology is started, looked at, waited for and stopped."""

@@ -1,0 +1,504 @@
+"""The inputs that block the watermark of a bolt, in sentences, and the stored events that wait for it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from manager.event_queue import QueueState
+from manager.storage.manifest import AssignedState, BoltState, Manifest
+from manager.storage.segments import SegmentStore
+from manager.watermarks import input_of
+from policies.assigners import AlignedWindows
+from policies.assigners.aligned import Live
+from policies.watermarks import NONE
+from topologies.checkpoints.notes import BoltTiming
+from topologies.checkpoints.stored_tasks import TaskReader, has_key, reached_limit
+from windowing.calls import checked
+from windowing.durations import Duration
+from windowing.reprs import one_line
+from windowing.timestamps import FOREVER, show
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from policies.assigners.aligned import Limit
+
+
+# What is asked of a checkpoint about a window.
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a checkpoint."""
+
+    bolt: str
+    key: str | None
+    window: int | None
+    """The end of the window in microseconds; None: the next one."""
+
+
+def events_in_words(count: int) -> str:
+    """A number of events: ``1 event``, ``2,000 events``."""
+    return "1 event" if count == 1 else f"{count:,} events"
+
+
+# The answer to why a window has not fired.
+
+
+class WhyReason(StrEnum):
+    """What a window waits for, or why it waits no more."""
+
+    NOT_STARTED = "no batch has been committed"
+    ENDED = "the streams have ended"
+    NOTHING = "no event waits"
+    NO_WATERMARK = "an input has delivered nothing"
+    WATERMARK = "the watermark has not reached it"
+    TICK = "the next tick"
+    CLOCK = "the clock has not reached it"
+    COUNT = "it fires by the number of events"
+    TRIGGER = "a trigger of keys fires it"
+    POLICY = "a policy of the user's own fires it"
+    KEYS = "each key has a watermark of its own"
+    EMPTY = "no event is in it"
+    SUPPRESSED = "it ends before the first output"
+    FIRED = "it has fired"
+    OVER = "its time is over"
+    NO_SUCH_WINDOW = "no window ends there"
+
+
+@dataclass(frozen=True)
+class Holder:
+    """An input, or a partition of one, that holds the watermark."""
+
+    input: str
+    partition: str
+    """Empty where partitions are not told apart."""
+    watermark: int | None
+    """The watermark that it would allow alone, in microseconds; None where it has delivered nothing."""
+    source: str
+    """The name under which its mark is kept: the input, and after a tab the partition."""
+    since: int | None
+    """The clock since which it has not moved, in microseconds; None where the checkpoint does not tell."""
+    since_exactly: bool
+    """Whether that is when it last delivered; else it stands since then at least."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON; times in ISO 8601."""
+        return {
+            "input": self.input,
+            "partition": self.partition or None,
+            "watermark": _shown(self.watermark),
+            "since": _shown(self.since),
+            "since_exactly": self.since_exactly,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhyAnswer:
+    """Why a window of a bolt has not fired; times in microseconds."""
+
+    bolt: str
+    reason: WhyReason
+    sentences: tuple[str, ...]
+    """The answer in words."""
+    window_end: int | None = None
+    key: str | None = None
+    clock: int | None = None
+    """That of the last batch."""
+    watermark: int | None = None
+    needed: int | None = None
+    """The watermark at which the window fires."""
+    holders: tuple[Holder, ...] = ()
+    """What holds the watermark."""
+    idle: tuple[str, ...] = ()
+    """The inputs and partitions that do not hold it, because they have been silent for longer than their timeout."""
+    waiting: int | None = None
+    """Number of events that are in the window so far; None where the checkpoint does not tell."""
+    pending: int = 0
+    """Number of events of the bolt that are in no window yet."""
+
+    def __repr__(self) -> str:
+        return one_line(f"<WhyAnswer of {self.bolt!r}: {self.reason}>")
+
+    def __str__(self) -> str:
+        return "\n".join(
+            textwrap.fill(sentence, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+            for sentence in self.sentences
+        )
+
+    @checked
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON; times in ISO 8601."""
+        short = None if self.needed is None or self.watermark is None else max(self.needed - self.watermark, 0) / 1e6
+        return {
+            "bolt": self.bolt,
+            "reason": self.reason.name.lower(),
+            "words": list(self.sentences),
+            "window_end": _shown(self.window_end),
+            "key": self.key,
+            "clock": _shown(self.clock),
+            "watermark": _shown(self.watermark),
+            "needed": _shown(self.needed),
+            "short_seconds": short,
+            "holders": [holder.to_json() for holder in self.holders],
+            "idle": list(self.idle),
+            "waiting": self.waiting,
+            "pending": self.pending,
+        }
+
+
+def _shown(time: int | None) -> str | None:
+    return None if time is None else show(time)
+
+
+# What holds the watermark of a bolt: the mark of each input and partition, and since when it stands.
+
+
+def marks_of(timing: BoltTiming, state: BoltState) -> dict[str, int | None]:
+    """The watermark that each input or partition would allow alone, in microseconds; None where it has delivered
+    nothing. Without those that are idle."""
+    if timing.follows_events:
+        marks: dict[str, int | None] = {
+            source: None if mark.mark <= NONE else mark.mark
+            for source, mark in state.watermark.sources.marks.items()
+            if source not in state.watermark.sources.idle
+        }
+        heard = {input_of(source) for source in (*marks, *state.watermark.sources.idle)}
+        return marks | {name: None for name in timing.inputs if name not in heard}
+    latest = state.watermark.latest
+    return {name: latest[name] - timing.delay if name in latest else None for name in timing.inputs}
+
+
+def own_marks_of(timing: BoltTiming, state: BoltState) -> dict[str, int | None]:
+    """Those of the inputs and partitions whose own events move the watermark: not of those that take another's."""
+    marks = marks_of(timing, state)
+    return {source: mark for source, mark in marks.items() if input_of(source) not in (timing.imports or {})}
+
+
+def holders_of(bolt: str, timing: BoltTiming, kept: Sequence[Manifest]) -> list[Holder]:
+    """What holds the watermark: where an input has delivered nothing, that; else whatever is furthest behind, or ahead
+    where the watermark is the greatest of the marks. ``kept``: the manifests, the last one last."""
+    state = kept[-1].bolts[bolt]
+    marks = own_marks_of(timing, state)
+    known = [mark for mark in marks.values() if mark is not None]
+    if timing.greatest and known:
+        wanted: int | None = max(known)
+    else:
+        wanted = None if len(known) < len(marks) else min(known, default=None)
+    return [
+        Holder(input_of(source), source[len(input_of(source)) + 1 :], mark, source, *_since(bolt, timing, source, kept))
+        for source, mark in sorted(marks.items())
+        if mark == wanted
+    ]
+
+
+def _since(bolt: str, timing: BoltTiming, source: str, kept: Sequence[Manifest]) -> tuple[int | None, bool]:
+    """Since which clock a source stands, and whether that is exact; else it is the earliest kept batch that knows."""
+    sources = kept[-1].bolts[bolt].watermark.sources
+    if source in sources.seen_at:
+        return sources.seen_at[source], True
+    mark, since = marks_of(timing, kept[-1].bolts[bolt])[source], None
+    for manifest in reversed(kept):
+        if bolt not in manifest.bolts or marks_of(timing, manifest.bolts[bolt]).get(source) != mark:
+            break
+        since = manifest.clock
+    return since, False
+
+
+# What the rules of idleness of a bolt will do about a window that waits, and when.
+
+
+def idle_rules(
+    timing: BoltTiming, state: BoltState, holders: Sequence[Holder], end: int | None, needed: int | None
+) -> Iterator[str]:
+    """A sentence for each rule. ``end`` of the window, ``needed``: the watermark at which it fires."""
+    sources = state.watermark.sources
+    if timing.partition_idle_timeout is not None:
+        for holder in holders:
+            since = sources.started if holder.since is None else holder.since
+            if since is not None and holder.input not in timing.origins:
+                moment = show(since + timing.partition_idle_timeout)
+                yield (
+                    f"If {named(holder)} stays silent, it no longer holds the watermark from {moment} on "
+                    f"(by the clock, idle for {Duration(timing.partition_idle_timeout)}), at the next batch then."
+                )
+    if timing.idle_timeout is not None and sources.heard_at is not None and end is not None:
+        begins = max(end, sources.heard_at) if timing.idle_waits_for_end else sources.heard_at
+        moment = show(max(begins + timing.idle_timeout, end))
+        yield (
+            f"If no input delivers anything, the idle timeout of {Duration(timing.idle_timeout)} closes the window at "
+            f"{moment} by the clock, at the next batch then, provided that it holds events."
+        )
+    if timing.late_tolerance is not None and sources.arrived is not None and needed is not None:
+        assert sources.arrived_at is not None
+        moment = show(needed + timing.late_tolerance - sources.arrived + sources.arrived_at)
+        yield f"The watermark follows the clock while nothing arrives: it is there at {moment}, at the next batch then."
+
+
+def named(holder: Holder) -> str:
+    """An input, with its partition."""
+    return f"input {holder.input!r}" + (f", partition {holder.partition!r}" if holder.partition else "")
+
+
+# What holds the watermark of a bolt, in sentences: inputs and partitions, and behind other bolts what holds those.
+
+
+@dataclass(frozen=True)
+class Holding:
+    """The bolts of a checkpoint: their rules and, after each of the kept batches, their states."""
+
+    timings: Mapping[str, BoltTiming]
+    kept: Sequence[Manifest]
+
+    def sentences(self, bolt: str, end: int | None, needed: int | None) -> Iterator[str]:
+        """What holds the watermark of a bolt, and what its rules of idleness will do. ``end`` of the window that waits;
+        ``needed``: the watermark at which it fires."""
+        timing, state, holders = self.timings[bolt], self._state(bolt), self.of(bolt)
+        lagging = [mark for mark in own_marks_of(timing, state).values() if mark is None or mark < (needed or mark)]
+        for holder in holders:
+            told = _about(holder, timing)
+            if needed is not None and holder.watermark is not None and not timing.origins.get(holder.input):
+                told += _what_moves(holder, timing, state, needed, alone=len(lagging) < 2)
+            yield told
+            yield from self._behind(timing, holder)
+        yield from map(_upper, _imports(timing))
+        idle = state.watermark.sources.idle
+        if idle:
+            left_out = ", ".join(repr(name.replace("\t", "/")) for name in idle)
+            yield f"Idle, and therefore not waited for: {left_out}."
+        if any(self._has_idle_rule(name) for name in self._upstream(bolt)):
+            yield from idle_rules(timing, state, holders, end, needed)
+        else:
+            yield (
+                "No rule of idleness is set: only later events move the watermark, or the end of the input, which "
+                "closes all windows (a run without --keep-open and --every)."
+            )
+
+    def of(self, bolt: str) -> tuple[Holder, ...]:
+        """What holds the watermark of a bolt."""
+        return tuple(holders_of(bolt, self.timings[bolt], self.kept))
+
+    def _state(self, bolt: str) -> BoltState:
+        return self.kept[-1].bolts[bolt]
+
+    def _behind(self, timing: BoltTiming, holder: Holder) -> Iterator[str]:
+        """Of an input that comes from other bolts: which of them is furthest behind, and what holds that."""
+        origins = [name for name in timing.origins.get(holder.input, ()) if name in self.timings]
+        if not origins:
+            return
+        marks = {name: self._state(name).watermark.current for name in origins}
+        name = min(origins, key=lambda each: (marks[each] is not None, marks[each] or 0))
+        at, of = marks[name], self.timings[name]
+        yield (
+            f"{_upper(named(holder))} is what bolt {name!r} emits, and time there follows the watermark of "
+            f"{name!r}, which {'does not exist yet' if at is None else f'is at {show(at)}'}."
+        )
+        if not of.event_time or of.per_key:
+            yield (
+                f"Bolt {name!r} follows the clock: its watermark moves with each batch."
+                if not of.event_time
+                else f"In bolt {name!r} each key has a watermark of its own, and the least of them counts here."
+            )
+            return
+        holders = self.of(name)
+        for each in holders:
+            yield f"For {name!r}: {_about(each, of)}"
+            yield from self._behind(of, each)
+        yield from (f"For {name!r}: {_upper(words)}" for words in _imports(of))
+        if self._has_idle_rule(name):
+            yield from (f"For {name!r}: {words}" for words in idle_rules(of, self._state(name), holders, None, None))
+
+    def _upstream(self, bolt: str) -> list[str]:
+        """A bolt, and all bolts before it."""
+        found = [bolt]
+        for name in found:
+            timing, takers = self.timings[name], self.timings[name].imports or {}
+            before = [origin for taker, bolts in timing.origins.items() if taker not in takers for origin in bolts]
+            found += [origin for origin in before if origin in self.timings and origin not in found]
+        return found
+
+    def _has_idle_rule(self, bolt: str) -> bool:
+        timing = self.timings[bolt]
+        rules = (timing.partition_idle_timeout, timing.idle_timeout, timing.late_tolerance)
+        return not timing.event_time or any(rule is not None for rule in rules)
+
+
+def _imports(timing: BoltTiming) -> Iterator[str]:
+    for taker, giver in (timing.imports or {}).items():
+        yield f"input {taker!r} takes the watermarks of {giver!r}; its own events move nothing."
+
+
+def _about(holder: Holder, timing: BoltTiming) -> str:
+    since = ""
+    if holder.since is not None:
+        words = "since its last event, by the clock at" if holder.since_exactly else "at least since"
+        since = f", {words} {show(holder.since)}"
+    name = named(holder)
+    if holder.watermark is None:
+        text = f"{name} holds it: nothing has come from there{since}."
+    elif timing.greatest:
+        text = f"{name} is furthest ahead, at {show(holder.watermark)}{since}."
+    else:
+        text = f"{name} holds it, at {show(holder.watermark)}{since}."
+    return _upper(text)
+
+
+def _what_moves(holder: Holder, timing: BoltTiming, state: BoltState, needed: int, *, alone: bool) -> str:
+    """Which event would move the watermark to where it is needed. ``alone``: no other input is behind that."""
+    if timing.marks is None:
+        return ""
+    rules, source = timing.marks[holder.input], state.watermark.sources.marks.get(holder.source)
+    count, span, at = rules["count"], rules["span"], needed + (rules["delay"] or 0)
+    if span is not None:
+        if source is None or source.since is None:
+            return ""
+        at = max(at, source.since + span)
+    unless = ", unless it is early or late by its arrival" if timing.by_arrival else ""
+    others = "" if alone or timing.greatest else ", as at each input that is not as far"
+    if count == 0:
+        return f" Only watermarks that the source sends move it: one at {show(needed)} or later is needed{others}."
+    missing = 1 if count is None or source is None else count - source.counted % count
+    if missing > 1:
+        return (
+            f" One of {count} events there moves the watermark: {missing} more are needed{others}, the last of them at "
+            f"{show(at)} or later{unless}."
+        )
+    tick = timing.tick if count is None and span is None else 0
+    if tick:
+        unless += f"; the watermark follows with the next tick (every {Duration(tick)})"
+    where = "there or at another input" if timing.greatest else "there"
+    does = f"is needed{others}" if others else "would do"
+    return f" An event {where} at {show(at)} or later {does}{unless}."
+
+
+def _upper(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+# The events that a checkpoint holds for a bolt: their times and keys, as far as windows still need them.
+
+
+@dataclass(frozen=True)
+class WaitingEvents:
+    """Events that are in no window yet, as columns; a row may stand for several that have been added up."""
+
+    times: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    """How many events each row stands for."""
+
+
+@dataclass(frozen=True)
+class RegularEvents:
+    """Events in windows that begin at regular times; a row may stand for several that have been added up."""
+
+    windows: AlignedWindows
+    first: NDArray[np.int64]
+    """The end of the first window that holds each event and was open when it came, in microseconds."""
+    last: NDArray[np.int64]
+    """The end of the last window that holds it; before the first for an event in none."""
+    known_last: NDArray[np.int64]
+    """The same at the end of the streams, where events without an end last as long as the latest one of their key."""
+    counts: NDArray[np.int64]
+    """How many events each row stands for."""
+
+    def within(self, end: int) -> int:
+        """Number of events in the window that ends at a time."""
+        return int(self.counts[(self.first <= end) & (self.last >= end)].sum())
+
+    def ends(self, over: int | None, most: int) -> list[tuple[int, int]]:
+        """The ends after ``over`` of the windows that hold events, with how many they hold; ``most`` windows are looked
+        at, empty ones among them."""
+        first = self._after(over)
+        inside = first <= self.known_last
+        if not inside.any():
+            return []
+        first, last, counts = first[inside], self.known_last[inside], self.counts[inside]
+        slide, begin = self.windows.slide.micros, int(first.min())
+        found = np.arange(begin, min(int(last.max()), begin + (most - 1) * slide) + 1, slide)
+        held = _counted_before(first, counts, found, side="right") - _counted_before(last, counts, found, side="left")
+        return [(int(end), int(count)) for end, count in zip(found, held, strict=True) if count]
+
+    def next_end(self, over: int | None) -> int | None:
+        """The end of the first window that holds an event and ends after ``over``; None where none does."""
+        first = self._after(over)
+        first = first[first <= self.known_last]
+        return int(first.min()) if len(first) else None
+
+    def _after(self, over: int | None) -> NDArray[np.int64]:
+        return self.first if over is None else np.maximum(self.first, self.windows.following(np.array([over])))
+
+
+def _counted_before(
+    ends: NDArray[np.int64], counts: NDArray[np.int64], moments: NDArray[np.int64], side: Literal["left", "right"]
+) -> NDArray[np.int64]:
+    """How many events have an end before each moment; with ``side`` of right also those at it."""
+    order = np.argsort(ends, kind="stable")
+    so_far = np.concatenate([[0], np.cumsum(counts[order])])
+    found: NDArray[np.int64] = so_far[np.searchsorted(ends[order], moments, side=side)]
+    return found
+
+
+def regular_events(
+    state: BoltState, store: SegmentStore, timing: BoltTiming, windows: AlignedWindows, wanted: str | None
+) -> RegularEvents:
+    """The events of a bolt, all or those of one key: ``wanted`` is the text of its only column, or of several with
+    commas between them."""
+    nothing = np.zeros(0, np.int64)
+    parts = [(nothing, nothing, nothing, nothing)]
+    for number, task in enumerate(state.tasks):
+        reader = TaskReader(state, number, store, timing)
+        if isinstance(task.windows, QueueState):
+            for rows in reader.rows:
+                live, counts = Live(rows.times), rows.counts
+                if wanted is not None:
+                    of_key = _of_key(rows.payload, rows.streams, timing, wanted)
+                    live, counts = Live(rows.times[of_key]), counts[of_key]
+                parts.append((*_ends(windows, live, NONE), counts))
+        elif reader.live is not None and isinstance(task.windows, AssignedState):
+            held = reader.live.sorted()
+            if wanted is not None:
+                held = held.take(np.flatnonzero(_of_key(held.payload, held.streams, timing, wanted)))
+            live = Live(held.times, held.keys, held.ends, held.closed_until)
+            reached = reached_limit(reader, task.windows, held)
+            parts.append((*_ends(windows, live, reached), np.ones(len(live), np.int64)))
+    return RegularEvents(windows, *map(np.concatenate, zip(*parts, strict=True)))
+
+
+def _ends(
+    windows: AlignedWindows, live: Live, reached: Limit
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    first, last = windows.ends_of(live, reached, 0)
+    return first, last, windows.ends_of(live, reached, FOREVER)[1]
+
+
+def waiting_events(state: BoltState, timing: BoltTiming, store: SegmentStore, wanted: str | None) -> WaitingEvents:
+    """Those that are in no window yet and may still be in one."""
+    times, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for number in range(len(state.tasks)):
+        for rows in TaskReader(state, number, store, timing).rows:
+            waits = rows.pending > 0
+            if wanted is not None:
+                waits &= _of_key(rows.payload, rows.streams, timing, wanted)
+            times.append(rows.times[waits])
+            counts.append(rows.pending[waits])
+    return WaitingEvents(np.concatenate(times), np.concatenate(counts))
+
+
+def _of_key(payload: pa.Table, streams: NDArray[np.int8] | None, timing: BoltTiming, wanted: str) -> NDArray[np.bool_]:
+    """Which events are of a key; its columns may have other names at each input."""
+    keys = timing.columns_of_keys
+    found = np.zeros(payload.num_rows, np.bool_)
+    for number, names in enumerate(keys):
+        if set(names) <= set(payload.column_names):
+            of_key = has_key(payload, names, wanted)
+            if streams is not None and len(keys) > 1:
+                of_key &= streams == number
+            found |= of_key
+    return found

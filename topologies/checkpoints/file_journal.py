@@ -1,0 +1,501 @@
+"""The journal of which files belong to which batch (decisions 38 and 92), also for files that were moved."""
+
+from __future__ import annotations
+
+import json
+import os
+import unicodedata
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, unquote
+
+import pyarrow.fs as pafs
+
+from manager.storage.files import entries, make_folder, path_type
+from manager.storage.object_store import is_object_store
+from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
+from topologies.checkpoints.spark_checkpoint import (
+    COMPACT,
+    SparkHalf,
+    create_spark_file,
+    delete_spark_file,
+    read_spark_file,
+    write_spark_file,
+)
+from topologies.graph.topology import Topology
+from topologies.io.file_spout import FileSpout, FoundFile
+from topologies.io.kafka import KafkaSpout
+from topologies.io.paths import folders_before, shown_path
+from topologies.io.spouts import FrameSpout
+from topologies.run.options import SPARK_KEEPS
+from windowing.errors import CheckpointError
+
+# Which files belong to which batch, noted as Spark notes it (decisions 38 and 92).
+#
+# So either engine continues where the other stopped, and all that looks at a checkpoint finds it as it knows it.
+
+
+_COMPACT_EVERY = 10
+"""Every tenth entry of the log of a source holds those of all before it too (``fileSource.log.compactInterval``)."""
+_NOT_QUOTED = "-_.!~*'():@&=+$,;/"
+"""What Java leaves as it is in the path of a URI, besides letters and digits."""
+_BEAT = 1000
+"""Milliseconds by which a heartbeat of Spark's advances."""
+
+
+class JournalMoved(Exception):
+    """Another run has written what this journal was about to write; read the journal again."""
+
+
+class FileLog:
+    """The files of a spout that belong to a batch: the log of a source in Spark's half.
+
+    Both engines write it here; Spark asks for the number of its last entry (spark/source.py).
+    """
+
+    def __init__(self, half: SparkHalf, source: int, uri: str | None) -> None:
+        """``source``: its place among the sources of the query. ``uri`` as for ``FileJournal``."""
+        self._half, self._source, self._uri = half, source, uri
+        # One listing says all: what another run adds meanwhile is not half known.
+        entries = half.entries(source)
+        self._files = half.files(source, entries)
+        self.latest = max(entries, default=-1)
+        """The number of the last entry; -1 where there is none."""
+        self._every = _interval(entries)
+        self.seen = {path_of(entry): int(entry["timestamp"]) for entry in self._files}
+        """The files that belong to a batch, by their absolute paths in the order of the batches: when each was last
+        changed, in milliseconds."""
+
+    def last_after(self, number: int) -> int | None:
+        """The last entry, if it has files and comes after this one: they belong to a batch that was not planned."""
+        return self.latest if self._files and self._files[-1]["batchId"] > number else None
+
+    def note(self, files: Sequence[FoundFile]) -> int:
+        """Write the next entry, whose number this is. JournalMoved where another run was faster."""
+        number = self.latest + 1
+        new = [{"path": as_uri(each.path), "timestamp": each.changed, "batchId": number} for each in files]
+        self._files += new
+        compact = (number + 1) % self._every == 0
+        lines = map(_compact_json, self._files if compact else new)
+        name = f"sources/{self._source}/{number}{COMPACT if compact else ''}"
+        create(self._half, self._uri, name, "\n".join(["v1", *lines]))
+        self.latest = number
+        self.seen |= {each.path: each.changed for each in files}
+        kept = number + 1 - SPARK_KEEPS
+        before = kept - kept % self._every - 1  # the last that holds all that went before what is kept
+        for old, name in self._half.entries(self._source).items() if compact else ():
+            if old < before:
+                delete_spark_file(self._half.filesystem, f"{self._half.root}/sources/{self._source}/{name}")
+        return number
+
+
+class FileJournal:
+    """Spark's half of a checkpoint, for spouts of files alone: which of their files are read, and by which batch."""
+
+    def __init__(self, half: SparkHalf, spouts: Sequence[str], *, heartbeats: bool, uri: str | None) -> None:
+        """``spouts`` in the order of the sources of Spark's query, ``heartbeats`` whether a heartbeat comes after them.
+
+        ``uri`` of the file system, None for the local one: there files are written with checksums, as Spark writes
+        them, and a lock keeps other runs off. CheckpointError where the journal is of other sources.
+        """
+        self._half, self._spouts, self._uri = half, tuple(spouts), uri
+        self._heartbeats = heartbeats
+        self._planned = max(half.offsets(), default=-1)
+        self._committed = max(half.commits(), default=-1)
+        if half.query() is None:
+            with suppress(JournalMoved):  # then it has the id that the other run gave it
+                self._create("metadata", json.dumps({"id": str(uuid.uuid4())}))
+        self._about: dict[str, Any] = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}}
+        self._places = ["-"] * (len(self._spouts) + heartbeats)
+        if self._planned >= 0:
+            self._resume()
+        self._logs = [FileLog(half, source, uri) for source in range(len(self._spouts))]
+        self.seen = {spout: log.seen for spout, log in zip(self._spouts, self._logs, strict=True)}
+        """Per spout, the files that belong to a batch, as in their logs."""
+
+    @property
+    def begun(self) -> list[str]:
+        """The spouts whose files of the next batch are noted already, by a run that did not come to note the batch."""
+        return [spout for source, spout in enumerate(self._spouts) if self._is_begun(source)]
+
+    @property
+    def unfinished(self) -> int | None:
+        """The batch that was planned and not committed, by whichever engine."""
+        return self._planned if self._planned > self._committed else None
+
+    def plan(self, files: Mapping[str, Sequence[FoundFile]], clock: int, *, heartbeat: bool) -> int:
+        """Note the files of the next batch, whose number this is; ``clock`` in microseconds.
+
+        Of the spouts that are ``begun`` those that are noted belong to it, and ``files`` has none. ``heartbeat``: with
+        a heartbeat, as Spark has one at each trigger. JournalMoved where another run was faster.
+        """
+        places, begun = list(self._places), self.begun
+        for source, spout in enumerate(self._spouts):
+            assert not (spout in begun and files.get(spout)), "its part of the batch has been cut"
+            if files.get(spout):
+                self._logs[source].note(files[spout])
+            if spout in begun or files.get(spout):
+                places[source] = log_offset(self._logs[source].latest)
+        if self._heartbeats and (heartbeat or places[-1] == "-"):
+            before = 0 if places[-1] == "-" else json.loads(places[-1])["offset"]
+            places[-1] = _compact_json({"offset": before + 1, "timestamp": _BEAT * (before + 1)})
+        self._about["batchTimestampMs"] = clock // 1000
+        number = self._planned + 1
+        self._create(f"offsets/{number}", "\n".join(["v1", _compact_json(self._about), *places]))
+        self._places, self._planned = places, number
+        return number
+
+    def commit(self, number: int) -> None:
+        """Note that a batch is done, and delete what is too old to be gone back to."""
+        if number > self._committed:
+            write(self._half, self._uri, f"commits/{number}", "\n".join(["v1", '{"nextBatchWatermarkMs":0}']))
+            self._committed = number
+        for folder, batches in (("offsets", self._half.offsets()), ("commits", self._half.commits())):
+            for old in batches:
+                if old < number - SPARK_KEEPS:
+                    delete_spark_file(self._half.filesystem, f"{self._half.root}/{folder}/{old}")
+
+    def _resume(self) -> None:
+        name = f"offsets/{self._planned}"
+        try:
+            _, about, *places = self._half.read(name).split("\n")
+            self._about = json.loads(about)
+            fits = len(places) == len(self._places) and all(
+                place == "-" or json.loads(place).keys() == wanted
+                for place, wanted in zip(places, self._kinds, strict=True)
+            )
+        except (ValueError, AttributeError) as error:
+            raise CheckpointError(
+                f"Spark's record of batch {self._planned} in {self._half.root} cannot be read",
+                why=f"{type(error).__name__}: {error}",
+                do="continue with this checkpoint on Spark",
+            ) from error
+        if not fits:
+            raise CheckpointError(
+                f"the record of batch {self._planned} in {self._half.root} belongs to other sources",
+                why=f"it has {len(places)}, and the topology has {len(self._places)}: its spouts, and a heartbeat "
+                "where windows follow the clock",
+                do="run the topology as it was, or start with a new checkpoint folder (which reads all input again)",
+            )
+        self._places = places
+
+    def _is_begun(self, source: int) -> bool:
+        """Whether the log of a source has files that belong to none of the batches that are planned."""
+        place = self._places[source]
+        return self._logs[source].last_after(-1 if place == "-" else json.loads(place)["logOffset"]) is not None
+
+    @property
+    def _kinds(self) -> list[set[str]]:
+        return [{"logOffset"}] * len(self._spouts) + [{"offset", "timestamp"}] * self._heartbeats
+
+    def _create(self, name: str, text: str) -> None:
+        create(self._half, self._uri, name, text)
+
+
+def create(half: SparkHalf, uri: str | None, name: str, text: str) -> None:
+    """Write a file that another run may be about to write, where no lock keeps it off: then JournalMoved."""
+    if uri is None:
+        write(half, uri, name, text)
+    elif not create_spark_file(uri, f"{half.root}/{name}", text):
+        raise JournalMoved
+
+
+def write(half: SparkHalf, uri: str | None, name: str, text: str) -> None:
+    """Write a file in place of one that may be there."""
+    path = f"{half.root}/{name}"
+    if not is_object_store(uri):
+        make_folder(half.filesystem, path.rsplit("/", 1)[0])
+    write_spark_file(half.filesystem, path, text, summed=uri is None)
+
+
+def log_offset(number: int) -> str:
+    """How Spark's ``offsets/`` name the last entry of a log of files."""
+    return _compact_json({"logOffset": number})
+
+
+def path_of(entry: Mapping[str, Any]) -> str:
+    """The absolute path of a file from its entry in the log of its source."""
+    return shown_path(unquote(entry["path"]))
+
+
+def as_uri(path: str) -> str:
+    """A local path, or a URI with nothing quoted, as Spark notes it, to the letter: by it Spark knows what files it has
+    read.
+
+    Java's URIs keep letters of all alphabets as they are, and quote spaces and controls, wherever they are from.
+    """
+    scheme, sign, rest = path.partition("://")
+    if not sign or path.startswith("/"):
+        scheme, rest = "file", path
+    elif scheme == "s3":
+        scheme = "s3a"
+    if rest.isascii():
+        return f"{scheme}://{quote(rest, safe=_NOT_QUOTED)}"
+    return f"{scheme}://" + "".join(quote(char, safe=_NOT_QUOTED) if char.isascii() else _other(char) for char in rest)
+
+
+def _other(char: str) -> str:
+    return quote(char) if unicodedata.category(char) in ("Zs", "Zl", "Zp", "Cc") else char
+
+
+def _interval(entries: Mapping[int, str]) -> int:
+    """From one entry that holds all before it to the next: by the rule by which Spark finds them."""
+    compact = sorted(number for number, name in entries.items() if name.endswith(COMPACT))
+    if len(compact) > 1:
+        return compact[-1] - compact[-2]
+    if not compact or compact[0] + 1 == _COMPACT_EVERY:
+        return _COMPACT_EVERY
+    whole = compact[0] + 1
+    if whole // 2 <= _COMPACT_EVERY:
+        return whole
+    return next(each for each in range(_COMPACT_EVERY, whole + 1) if whole % each == 0)
+
+
+def _compact_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+# Files that Spark has noted for a batch which it did not come to note.
+#
+# Spark notes the files of a batch (``sources/<source>/<entry>``) before it notes the batch (``offsets/<batch>``).
+# After a death between the two it would give the entry and a further one to the same batch, which no run without a
+# death does (decision 32).
+
+
+def forget_unplanned(filesystem: pafs.FileSystem, root: str, check_owner: Callable[[], None]) -> None:
+    """Empty the entries that belong to no batch yet, before a query starts: Spark lists their files again then.
+
+    For all sources of files, also those of streaming DataFrames. ``check_owner`` raises CheckpointError where another
+    run has taken the checkpoint over. It is called when all has been read: what was there by then is not of that run,
+    and what that run has noted since is left alone. CheckpointError where Spark's half, in ``root``, cannot be read.
+    """
+    try:
+        unplanned = _all_unplanned(filesystem, root)
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"Spark's record of files in {root} cannot be read or corrected",
+            why=f"{type(error).__name__}: {error}",
+            do="use a version of Spark with which windbolt is tested",
+        ) from error
+    if unplanned:
+        check_owner()
+    for path, text, summed in unplanned:
+        write_spark_file(filesystem, path, text, summed=summed)
+
+
+def _all_unplanned(filesystem: pafs.FileSystem, root: str) -> list[tuple[str, str, bool]]:
+    """Those of one moment: read again where another run has planned a batch meanwhile."""
+    while True:
+        batch = _last_batch(filesystem, root)
+        found = list(_unplanned(filesystem, root, batch))
+        if not found or _last_batch(filesystem, root) == batch:
+            return found
+
+
+def _last_batch(filesystem: pafs.FileSystem, root: str) -> int | None:
+    return max((int(name) for name in _names(filesystem, f"{root}/offsets") if name.isdigit()), default=None)
+
+
+def _unplanned(filesystem: pafs.FileSystem, root: str, batch: int | None) -> Iterator[tuple[str, str, bool]]:
+    """The files of the logs that have entries after those of a batch, each with what is left of its text, and whether
+    it is summed."""
+    planned = [] if batch is None else _lines(filesystem, f"{root}/offsets/{batch}")[2:]
+    for source in _names(filesystem, f"{root}/sources"):
+        if not source.isdigit():
+            continue
+        last = _last_entry(planned[int(source)] if int(source) < len(planned) else "-")
+        if last is None:
+            continue
+        for name in _names(filesystem, f"{root}/sources/{source}"):
+            number = name.removesuffix(".compact")
+            if number.isdigit() and int(number) > last:
+                yield from _emptied(filesystem, f"{root}/sources/{source}", name, last)
+
+
+def _last_entry(offset: str) -> int | None:
+    """The last entry that a line of ``offsets/`` names; None where the source is none of files."""
+    if offset == "-":
+        return -1
+    try:
+        found = json.loads(offset)
+    except ValueError:
+        return None
+    return int(found["logOffset"]) if isinstance(found, dict) and found.keys() == {"logOffset"} else None
+
+
+def _emptied(filesystem: pafs.FileSystem, folder: str, name: str, last: int) -> Iterator[tuple[str, str, bool]]:
+    """A file of the log without what came after the entry ``last``, if there is something.
+
+    Not deleted: every tenth file of the log holds the entries before it too, which Spark may have deleted already.
+    """
+    version, *lines = _lines(filesystem, f"{folder}/{name}")
+    lines = [line for line in lines if line]
+    if not all(map(_is_file, lines)):
+        return  # the log of another kind of source
+    kept = [line for line in lines if json.loads(line)["batchId"] <= last]
+    if len(kept) == len(lines):
+        return
+    summed = path_type(filesystem, f"{folder}/.{name}.crc") == pafs.FileType.File
+    # Where there is no checksum, none is asked for.
+    yield f"{folder}/{name}", "\n".join([version, *kept]), summed
+
+
+def _is_file(line: str) -> bool:
+    """Whether a line is one of a log of files."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(found, dict) and found.keys() >= {"path", "timestamp", "batchId"}
+
+
+def _names(filesystem: pafs.FileSystem, folder: str) -> list[str]:
+    return sorted(entry.base_name for entry in entries(filesystem, folder))
+
+
+def _lines(filesystem: pafs.FileSystem, path: str) -> list[str]:
+    return read_spark_file(filesystem, path).split("\n")
+
+
+# Paths of input files that stand in a checkpoint, as they are after the files have been moved.
+
+
+_LOCAL = "file://"
+
+
+@dataclass(frozen=True)
+class Relocation:
+    """Folders by where they were and where they are; of several that fit the first counts."""
+
+    moved: tuple[tuple[str, str], ...] = ()
+
+    def path(self, path: str) -> str | None:
+        """Where a file is that was at this path or URI; None where it has not been moved."""
+        shown = shown_path(path)
+        for before, now in self.moved:
+            start, target = shown_path(before).rstrip("/"), shown_path(now).rstrip("/")
+            if shown == start or shown.startswith(f"{start}/"):
+                return target + shown.removeprefix(start)
+        return None
+
+    def document(self, values: Any) -> Any:
+        """A plan, or what is noted of deadly input, with its paths as they are now."""
+        match values:
+            case dict():
+                return {name: self.document(each) for name, each in values.items()}
+            case list():
+                return [self.document(each) for each in values]
+            case str() if values.startswith(("/", "file:")) or "://" in values:
+                found = self.path(values)
+                if found is None:
+                    return values
+                return f"{_LOCAL}{found}" if values.startswith("file:") and "://" not in found else found
+        return values
+
+    def log(self, text: str) -> str:
+        """A file of the log of a source, with the paths in it as they are now; any other file is left as it is."""
+        if not self.moved:
+            return text
+        version, *lines = text.split("\n")
+        return "\n".join([version, *map(self._line, lines)])
+
+    def _line(self, line: str) -> str:
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            return line
+        if not isinstance(entry, dict) or not entry.keys() >= {"path", "timestamp", "batchId"}:
+            return line
+        found = self.path(unquote(entry["path"]))
+        if found is None:
+            return line
+        entry["path"] = as_uri(found)
+        return json.dumps(entry, ensure_ascii=False, separators=(",", ":"))
+
+
+# Input that was moved together with the folder in which runs are started: its files are known, and not read again.
+
+
+_LAST = 100
+"""How many of the files that were noted last tell whether runs were started elsewhere: a run that notes files has had
+all others noted by its own folder first."""
+
+
+def follow_moved_input(
+    halves: PairedCheckpoint, topology: Topology, check_owner: Callable[[], None]
+) -> dict[str, tuple[str, str]]:
+    """Note the files of spouts with relative paths by the folder in which this run was started, if it is another one.
+
+    Returns, by spout, where runs were started before and where this one was. A checkpoint knows files by their whole
+    paths. Those that are not where they were, and are in this run's folder, of the same time, are the same files.
+    CheckpointError where they may be others, or copies: they would be read again, or wrongly not at all.
+    """
+    of_files = sorted(name for name, node in topology.spouts.items() if not _has_rows(node.spout))
+    found: dict[str, tuple[str, str]] = {}
+    for source, name in enumerate(of_files):
+        spout = topology.spouts[name].spout
+        if isinstance(spout, FileSpout):
+            moved = _moved(halves, name, spout, halves.spark_half.files(source))
+            if moved is not None:
+                check_owner()
+                _rewrite(halves, source, Relocation((moved,)))
+                found[name] = moved
+    return found
+
+
+def _has_rows(spout: object) -> bool:
+    """True for the spouts that are not among the first sources of the query (spark/source.py)."""
+    return isinstance(spout, KafkaSpout | FrameSpout)
+
+
+def _moved(
+    halves: PairedCheckpoint, name: str, spout: FileSpout, entries: list[dict[str, Any]]
+) -> tuple[str, str] | None:
+    moved, other = None, False
+    if not any(_from_elsewhere(spout, entry) for entry in entries[-_LAST:]):
+        return None
+    for entry in entries:
+        before = path_of(entry)
+        for place, here in _from_elsewhere(spout, entry):
+            with suppress(OSError):
+                now = os.stat(here + before.removeprefix(place)).st_mtime_ns // 1_000_000
+                moved = moved or (place, here)
+                other = other or now != entry["timestamp"] or os.path.lexists(before) or (place, here) != moved
+                break
+    if moved is not None and other:
+        place, here = moved
+        raise CheckpointError(
+            f"spout {name!r} would read files again that were read in {place!r}",
+            why=f"its path {spout.path!r} is relative, and this run was started in {here!r}; there are files of the "
+            "same names, and a checkpoint knows files by their whole paths",
+            do=f"start the run in {place!r}; if these are copies of the same files, take the checkpoint along, "
+            f"windbolt savepoint {halves.path} NEW --moved {place}={here}; or {START_OVER}",
+        )
+    return moved
+
+
+def _from_elsewhere(spout: FileSpout, entry: dict[str, Any]) -> list[tuple[str, str]]:
+    """As ``folders_before``; empty for a file that the path stands for now."""
+    places = [each for path in spout.paths for each in folders_before(path, path_of(entry))]
+    return [] if any(place == here for place, here in places) else places
+
+
+def _rewrite(halves: PairedCheckpoint, source: int, relocation: Relocation) -> None:
+    """The logs come last: what a run that dies here has not rewritten, the next one finds by them."""
+    for folder in ("plans", "deadly"):
+        for key in halves.files.names(folder):
+            document = halves.files.read(f"{folder}/{key}")
+            changed = relocation.document(document)
+            if changed != document:
+                halves.files.write(f"{folder}/{key}", changed)
+    half = halves.spark_half
+    for _, name in sorted(half.entries(source).items()):
+        text = half.read(f"sources/{source}/{name}")
+        changed = relocation.log(text)
+        if changed != text:
+            folder = f"{half.root}/sources/{source}"
+            summed = path_type(half.filesystem, f"{folder}/.{name}.crc") == pafs.FileType.File
+            write_spark_file(half.filesystem, f"{folder}/{name}", changed, summed=summed)

@@ -1,0 +1,625 @@
+"""Findings about a topology's spouts without a run: whether there is input, and its first rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, redirect_stdout, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import islice
+from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from manager.remote import is_of_events
+from manager.storage.hdfs import is_hdfs
+from topologies.engine.event_times import epoch_seconds, read_times
+from topologies.engine.failures import failed
+from topologies.engine.pulling import Puller
+from topologies.graph.graph import SpoutNode, Stream, WindowedNode
+from topologies.graph.topology import Topology
+from topologies.io.file_spout import FileSpout, FoundFile, chunks_of
+from topologies.io.formats import FileSplit
+from topologies.io.formats.declared_times import AS_WRITTEN, is_unit, unit_in_words
+from topologies.io.formats.event_files import opened, plain, python_columns, reached, short_repr
+from topologies.io.kafka import KafkaSpout
+from topologies.io.paths import leading, locate_file, look, passed_over
+from topologies.io.pulled import PulledSpout
+from topologies.io.spout_columns import undeclared
+from topologies.io.spouts import MemorySpout
+from windowing.errors import ConfigError, DataError, SpoutError, WindboltError, did_you_mean
+from windowing.events import Tuple
+from windowing.schema import DEFAULT_STREAM
+from windowing.timestamps import from_column, from_datetime, is_time, show
+
+# What was found out about a part of a topology.
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was seen of a spout or a sink, what of it keeps a run from succeeding, and what is probably not meant."""
+
+    facts: tuple[tuple[str, str], ...] = ()
+    """Pairs of a word and what there is to say: ``("read", "8 rows")``."""
+    problems: tuple[WindboltError, ...] = ()
+    warnings: tuple[WindboltError, ...] = ()
+
+
+# Input that is not there: the same for both engines.
+
+
+def refuse_missing_input(topology: Topology) -> None:
+    """Raise ConfigError for a spout of files on this machine that reads what is not there, or matches names in a
+    folder that is not. UnreachableError where that cannot be seen."""
+    for name, node in topology.spouts.items():
+        if isinstance(node.spout, FileSpout) and node.spout.is_here:
+            refuse_missing(name, node.spout)
+
+
+def refuse_missing(name: str, spout: FileSpout) -> None:
+    """Raise ConfigError for what ``missing_input`` tells of a spout."""
+    problem = missing_input(name, spout)
+    if problem is not None:
+        raise problem
+
+
+def missing_input(name: str, spout: FileSpout) -> ConfigError | None:
+    """What is to be said of a spout whose file or folder, or the folder before its pattern, is not there."""
+    for given in spout.paths:
+        path, is_pattern = leading(given)
+        entry = look(path)
+        there = entry is not None and (entry.is_folder or not is_pattern)
+        if there or (is_pattern and "://" in path and not is_hdfs(path)):  # a store has no folders without files
+            continue
+        return ConfigError(
+            f"spout {name!r} reads {given!r}, and {path!r} is not there",
+            why="the run would end successfully without having read anything"
+            + (" of it" if len(spout.paths) > 1 else ""),
+            do="make the folder before the run, or correct the path",
+        )
+    return None
+
+
+# The first rows of a spout, without a run.
+
+
+MOST_ROWS, MOST_FILES = 1_000, 20
+"""Maximum number of rows that are looked at, and of files that are opened for them."""
+
+
+@dataclass(frozen=True)
+class FirstRows:
+    """Rows at the beginning of a spout's input."""
+
+    rows: pa.Table
+    """The good ones, with the columns that are read from files."""
+    reasons: tuple[str, ...] = ()
+    """Why others cannot be read, one text for each."""
+
+    @property
+    def number(self) -> int:
+        """How many rows were looked at, good and bad."""
+        return int(self.rows.num_rows) + len(self.reasons)
+
+
+def first_rows_of_files(node: SpoutNode, spout: FileSpout, files: list[FoundFile]) -> FirstRows:
+    """Some rows of the first files, in the order in which a run reads them.
+
+    Raises DataError for a file that is not what the spout says, UnreachableError for one that cannot be reached.
+    """
+    schema, defaults = spout.row_schema(node.outputs[DEFAULT_STREAM]), node.defaults
+    rows, reasons = schema.empty_table(), list[str]()
+    for file in files[:MOST_FILES]:
+        with reached(file.path):
+            filesystem, path = locate_file(file.path)
+        for table, _, bad in chunks_of(spout, filesystem, FileSplit(path), schema, optional=defaults.columns.keys()):
+            rows = pa.concat_tables([rows, defaults.filled(table.slice(0, MOST_ROWS))])
+            reasons += bad.rows.column("reason").to_pylist()
+            if len(rows) + len(reasons) >= MOST_ROWS:
+                return FirstRows(rows.slice(0, max(MOST_ROWS - len(reasons), 1)), tuple(reasons[:MOST_ROWS]))
+    return FirstRows(rows, tuple(reasons))
+
+
+def first_rows_of_memory(node: SpoutNode, spout: MemorySpout) -> FirstRows:
+    """Some rows of batches that are given in Python; raises SchemaError where they are not what is declared."""
+    tables = [spout.outputs()[DEFAULT_STREAM].empty_table(), *spout.tables()]
+    return FirstRows(node.defaults.filled(pa.concat_tables(tables).slice(0, MOST_ROWS)))
+
+
+def first_rows_of_users_spout(node: SpoutNode, spout: PulledSpout) -> FirstRows:
+    """The rows that a user's spout returns at the beginning; it is opened, and closed again, and nothing is
+    acknowledged. Raises SpoutError for what it raises."""
+    with closing(Puller(node.name, spout)) as puller:
+        pulled = puller.pull(MOST_ROWS)
+    rows = node.outputs[DEFAULT_STREAM].empty_table() if pulled is None else pulled.rows
+    return FirstRows(node.defaults.filled(rows.slice(0, MOST_ROWS)))
+
+
+# The keys of objects in files of JSON lines: other files say themselves which columns they have.
+
+
+MOST_OBJECTS, MOST_FILES_OF_KEYS = 1_000, 20
+"""Maximum number of objects that are all looked at, and of files that are opened for them."""
+_BLOCK, _LONGEST = 1 << 18, 1 << 24
+"""Bytes read at a time, and in a line that is looked at."""
+
+
+def unknown_columns(node: SpoutNode, spout: FileSpout, files: list[FoundFile]) -> list[WindboltError]:
+    """The declared columns that no object in the files has, each as an error; none for other formats, and none that
+    has a default.
+
+    The first objects decide, except for columns that none of them has: for these all files are searched. They are read
+    by Python alone, so that no file can end this process. Raises UnreachableError for a file that cannot be reached.
+    """
+    if spout.format.name not in ("jsonl", "json"):
+        return []
+    number, keys = 0, dict[str, None]()
+    for each in islice((each for file in files[:MOST_FILES_OF_KEYS] for each in _objects(file.path)), MOST_OBJECTS):
+        number += 1
+        keys.update(dict.fromkeys(each))
+    declared = spout.row_schema(node.outputs[DEFAULT_STREAM]).names
+    declared = [column for column in declared if column not in spout.partitions.names]
+    others = [key for key in keys if key not in declared]
+    missing = [column for column in declared if number and column not in keys and column not in node.defaults.columns]
+    if number == MOST_OBJECTS or len(files) > MOST_FILES_OF_KEYS:
+        missing = _in_no_file(missing, files)
+    return [_unknown(node.name, number, column, others) for column in missing]
+
+
+def _unknown(spout: str, number: int, column: str, others: list[str]) -> WindboltError:
+    beside = f"the rows have {', '.join(others[:5])}{', ...' if others[5:] else ''} besides" if others else ""
+    which = "no row has" if number > 1 else "the only row has no"
+    return ConfigError(
+        f"spout {spout!r}: {which} {column!r}{did_you_mean(column, others)}",
+        why="; ".join(part for part in ("its values are null", beside) if part),
+        do="spell the column as in the input, or leave it out of the schema",
+    )
+
+
+def _in_no_file(columns: list[str], files: list[FoundFile]) -> list[str]:
+    """The columns that no object has, in no file; the search ends where each has been found."""
+    missing = list(columns)
+    for file in files:
+        if not missing:
+            break
+        missing = _not_in(file.path, missing)
+    return missing
+
+
+def _not_in(path: str, columns: list[str]) -> list[str]:
+    """The columns that no object of a file has. Only lines that may name one are parsed."""
+    missing = {column: json.dumps(column, ensure_ascii=False).encode() for column in columns}
+    with reached(path):
+        filesystem, inside = locate_file(path)
+    with opened(filesystem, inside, "JSON lines", streamed=True) as source:
+        for block in _blocks(source):
+            suspects = (*missing.values(), _ESCAPE)
+            if not any(each in block for each in suspects):
+                continue
+            for line in block.split(b"\n"):
+                if any(each in line for each in suspects):
+                    keys = _parsed(line) or {}
+                    missing = {column: name for column, name in missing.items() if column not in keys}
+    return list(missing)
+
+
+_ESCAPE = b"\\u"
+"""A key may be written with escapes."""
+
+
+def _objects(path: str) -> Iterator[dict[str, object]]:
+    """The objects of a file's lines; lines that hold none are bad rows, and have their reason elsewhere."""
+    with reached(path):
+        filesystem, inside = locate_file(path)
+    with opened(filesystem, inside, "JSON lines", streamed=True) as source:
+        for block in _blocks(source):
+            for line in block.split(b"\n"):
+                value = _parsed(line)
+                if value is not None:
+                    yield value
+
+
+def _parsed(line: bytes) -> dict[str, object] | None:
+    """The object of a line; None where it holds none."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _blocks(source: pa.NativeFile) -> Iterator[bytes]:
+    """Whole lines, many at a time."""
+    rest = b""
+    while (block := source.read(_BLOCK)) and len(rest) <= _LONGEST:
+        lines, newline, rest = (rest + block).rpartition(b"\n")
+        if newline:
+            yield lines
+    yield rest
+
+
+# The columns of a spout that bolts take for the times of events: bolts that read it, and those behind plain bolts.
+
+
+def direct_columns(topology: Topology, node: SpoutNode, schema: pa.Schema) -> list[str]:
+    """The columns by which bolts that read the spout itself go."""
+    return [name for name, first in _columns(topology, node, schema).items() if not first]
+
+
+def columns_behind(topology: Topology, node: SpoutNode, schema: pa.Schema) -> dict[str, str]:
+    """The columns by which only bolts behind plain bolts go, each with the plain bolt that gets it first, and may
+    change it."""
+    return {name: first for name, first in _columns(topology, node, schema).items() if first}
+
+
+def _columns(topology: Topology, node: SpoutNode, schema: pa.Schema) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for part in topology.windowed.values():
+        field = part.bolt.settings.timestamp_field
+        if field is None or field not in schema.names or not is_time(schema.field(field).type):
+            continue
+        for each in part.inputs:
+            for first in _ways(topology, (node.name, DEFAULT_STREAM), each.stream):
+                found[field] = min(first, found.get(field, first))
+    return found
+
+
+def _ways(topology: Topology, spout: Stream, stream: Stream) -> Iterator[str]:
+    """By which plain bolt a stream that carries a spout's events begins, for each way between the two; "" for none."""
+    if stream == spout:
+        yield ""
+    plain = topology.plain.get(stream[0])
+    for each in () if plain is None else plain.inputs:
+        yield from (first or stream[0] for first in _ways(topology, spout, each.stream))
+
+
+# The timestamp extractors of bolts, called on the first rows of the spouts that these read.
+
+
+def extracted_times(node: WindowedNode, spout: str, rows: pa.Table) -> Findings:
+    """The times that a bolt's extractor gives to the first rows of a spout, and the first of those on which it fails.
+
+    A row without a time is a warning, for a run counts it as invalid; where no row has one, or the extractor fails on a
+    whole table, it is a problem. What the extractor prints goes to standard error.
+    """
+    if not rows.num_rows:
+        return Findings()
+    with redirect_stdout(sys.stderr):
+        try:
+            times, reasons, _ = read_times(node, rows)
+        except WindboltError as error:
+            return Findings(problems=(error,))
+        except Exception as error:
+            return Findings(problems=(_fails(node, spout, error, rows, "the first rows"),))
+        wrong = [] if reasons is None else [row for row, reason in enumerate(reasons) if reason]
+        if not wrong:
+            warning = epoch_seconds(f"bolt {node.name!r}", node, int(times.max()))
+            span = f"{show(int(times.min()))} to {show(int(times.max()))}, for {node.name}"
+            return Findings((("times", span),), warnings=() if warning is None else (warning,))
+        found = (_wrong_rows(node, spout, rows, wrong, str(reasons[wrong[0]])),)  # type: ignore[index]  # not None here
+    return Findings(problems=found) if len(wrong) == rows.num_rows else Findings(warnings=found)
+
+
+def _wrong_rows(node: WindowedNode, spout: str, rows: pa.Table, wrong: list[int], reason: str) -> ConfigError:
+    which = f"{len(wrong):,} of the first {rows.num_rows:,} rows"
+    error = None if node.bolt.settings.extractor_on_columns else _raised(node, rows.slice(wrong[0], 1))
+    if error is not None:
+        return _fails(node, spout, error, rows, which)
+    return ConfigError(
+        f"the timestamp extractor of bolt {node.name!r} gives no usable time to {which} of {spout!r}",
+        why=f"{reason}, first for row {wrong[0]}",
+        do="return a datetime or whole milliseconds for each event; a run counts such rows as invalid",
+    )
+
+
+def _raised(node: WindowedNode, row: pa.Table) -> Exception | None:
+    """What the extractor raises for a row: the run has kept its text only, and not the line."""
+    extractor = node.bolt.settings.timestamp_extractor
+    assert extractor is not None
+    try:
+        extractor(Tuple(row.to_pylist()[0], 0, ""))
+    except Exception as error:
+        return error
+    return None
+
+
+def _fails(node: WindowedNode, spout: str, error: Exception, rows: pa.Table, which: str) -> ConfigError:
+    settings = node.bolt.settings
+    on_error = settings.extractor_on_error or ("stop" if settings.extractor_on_columns else "errors")
+    stops = on_error == "stop" or not is_of_events(error)
+    return ConfigError(
+        f"the timestamp extractor of bolt {node.name!r} fails on {which} of {spout!r}",
+        why=failed(node.name, 0, which, error, columns=rows.column_names).why,
+        do=f"correct it; a run {'stops at such rows' if stops else 'counts such rows as invalid'}",
+    )
+
+
+# How the times of text files are written, as their first rows show it, and how they are read.
+
+
+_ROWS, _CHUNKS = 1_000, 5
+_NUMBER = re.compile(r"\s*[+-]?\d+(\.\d*)?([eE][+-]?\d+)?\s*")
+_OFFSET = re.compile(r".*\d\s*([Zz]|[+-]\d\d(:?\d\d)?)\s*", re.DOTALL)
+_DAY = re.compile(r"\s*\d{4}-\d\d-\d\d\s*")
+
+
+def written_times(node: SpoutNode, spout: FileSpout, files: list[FoundFile]) -> dict[str, str]:
+    """By column with times, how its first values are written, and how they are read. Empty for formats that have times
+    themselves.
+
+    Raises DataError and UnreachableError as reading does.
+    """
+    if not hasattr(spout.format, "times") or spout.format.name not in ("csv", "jsonl", "json"):
+        return {}
+    schema = spout.row_schema(node.outputs[DEFAULT_STREAM])
+    columns = [
+        field for field in schema if pa.types.is_temporal(field.type) and field.name not in spout.partitions.names
+    ]
+    if not columns:
+        return {}
+    names = [field.name for field in columns]
+    texts = pa.schema([(name, pa.string()) for name in names])
+    reader: Any = replace(spout.format, times=tuple((name, AS_WRITTEN) for name in names))  # type: ignore[type-var]
+    with reached(files[0].path):
+        filesystem, path = locate_file(files[0].path)
+    chunks = [
+        table
+        for table, _, _ in islice(
+            reader.read(filesystem, FileSplit(path), texts, optional=node.defaults.columns), _CHUNKS
+        )
+    ]
+    rows = pa.concat_tables([texts.empty_table(), *chunks]).slice(0, _ROWS)
+    forms: Mapping[str, str] = dict(spout.format.times)
+    return {
+        field.name: _in_words(rows.column(field.name), field.type, forms.get(field.name), spout.timezone)
+        for field in columns
+    }
+
+
+def _in_words(texts: pa.ChunkedArray, kind: pa.DataType, form: str | None, zone: str | None) -> str:
+    found = pc.drop_null(texts).to_pylist()
+    if not found:
+        return "no values"
+    where = "" if pa.types.is_date(kind) else f", in {zone or 'UTC'}"
+    if form is not None:
+        read = f"numbers of {unit_in_words(form)}" if is_unit(form) else f"{form!r}"
+        where = "" if is_unit(form) or "%z" in form else where
+        return f"written like {short_repr(found[0])}, read as {read}{where}"
+    kinds: dict[str, list[str]] = {}
+    for text in found:
+        kinds.setdefault(_how(text, where, is_date=pa.types.is_date(kind)), []).append(text)
+    often = sorted(kinds.items(), key=lambda each: -len(each[1]))
+    said = [f"like {short_repr(each[0])}, {how}" for how, each in often]
+    if len(often) > 1:
+        said = [f"{len(each):,} {text}" for text, (_, each) in zip(said, often, strict=True)]
+    return "written " + "; ".join(said)
+
+
+def _how(text: str, where: str, *, is_date: bool) -> str:
+    if is_date:
+        return "as a day"
+    if _NUMBER.fullmatch(text):
+        return "read as milliseconds since 1970"
+    return "with its offset" if _OFFSET.fullmatch(text) and not _DAY.fullmatch(text) else f"without an offset{where}"
+
+
+# What can be found out about a topology's spouts without a run: whether there is input, and its first rows.
+
+
+_PATIENCE = 3.0
+"""Seconds that a broker of Kafka has for an answer."""
+
+
+def find_sources(topology: Topology) -> dict[str, Findings]:
+    """What was found of each spout, by its name. A few rows are read of those that can be read without Spark."""
+    return {name: _found(topology, node) for name, node in topology.spouts.items()}
+
+
+def dubious_input(topology: Topology) -> list[WindboltError]:
+    """What is probably not meant: patterns that match no file, and columns that no row has. Raises nothing."""
+    found: list[WindboltError] = []
+    for node in topology.spouts.values():
+        if isinstance(node.spout, FileSpout) and node.spout.is_here:
+            with suppress(WindboltError):  # the run itself says what cannot be read
+                files = node.spout.listed()
+                if not files:
+                    found += [] if missing_input(node.name, node.spout) else [_no_file(node.name, node.spout)]
+                found += unknown_columns(node, node.spout, files)
+    return found
+
+
+def _found(topology: Topology, node: SpoutNode) -> Findings:  # noqa: PLR0911 - one for each kind
+    try:
+        match node.spout:
+            case FileSpout() as spout if not spout.is_here:
+                return Findings((("read", "nothing: these files are not on this machine"),))
+            case FileSpout() as spout:
+                return _of_files(topology, node, spout)
+            case MemorySpout() as spout:
+                return _findings_of_rows(topology, node, first_rows_of_memory(node, spout))
+            case PulledSpout() as spout:
+                return _findings_of_rows(topology, node, first_rows_of_users_spout(node, spout))
+            case KafkaSpout(servers):
+                return _of_kafka(node.name, servers)
+    except SpoutError as error:
+        return Findings(problems=(error,))
+    except WindboltError as error:
+        return Findings(problems=(type(error)(f"spout {node.name!r}: {error.what}", why=error.why, do=error.do),))
+    return Findings((("read", "nothing: Spark makes this DataFrame"),))
+
+
+def _of_files(topology: Topology, node: SpoutNode, spout: FileSpout) -> Findings:
+    missing = missing_input(node.name, spout)
+    if missing is not None:
+        return Findings(problems=(missing,))
+    files = spout.listed()
+    if not files:
+        return Findings((("files", "none yet"),), warnings=(_no_file(node.name, spout),))
+    first = first_rows_of_files(node, spout, files)
+    found = _findings_of_rows(topology, node, first, written_times(node, spout, files))
+    number = f"{len(files):,}, the first is {os.path.basename(files[0].path)}"
+    warnings = (*found.warnings, *unknown_columns(node, spout, files))
+    return Findings((("files", number), *_folders(spout, files[0].path), *found.facts), found.problems, warnings)
+
+
+def _folders(spout: FileSpout, first: str) -> Iterator[tuple[str, str]]:
+    """What the folders of the first file say, and what of it is not read as a column."""
+    with suppress(DataError):  # which reading the file raises too
+        texts = spout.partition_of(first).texts
+        if spout.partitions.names:
+            yield "folders", ", ".join(f"{name}={texts[name]}" for name in spout.partitions.names if name in texts)
+        others = undeclared(first, spout.partitions)
+        if others is not None:
+            yield "folders", f"not all are read as columns; partition_columns={others!r} does that"
+
+
+_VALUE = re.compile(r"(column '[^']*': ).*?( is no | cannot be read as | is not valid )", re.DOTALL)
+_MOST_REASONS = 5
+
+
+def _summed_up(reasons: Sequence[str]) -> str:
+    """Each kind of reason once, with its number and an example; a kind is a reason but for the value."""
+    kinds: dict[str, list[str]] = {}
+    for reason in reasons:
+        kinds.setdefault(_VALUE.sub(r"\1\2", reason), []).append(reason)
+    if len(kinds) == 1:
+        return reasons[0]
+    often = sorted(kinds.values(), key=len, reverse=True)
+    shown = [f"{len(each):,} times {each[0]}" if len(each) > 1 else each[0] for each in often[:_MOST_REASONS]]
+    return "; ".join(shown) + (f"; and {len(often) - len(shown)} other reasons" if len(often) > len(shown) else "")
+
+
+def _findings_of_rows(
+    topology: Topology, node: SpoutNode, first: FirstRows, written: Mapping[str, str] = MappingProxyType({})
+) -> Findings:
+    facts = [("read", _counted(first))]
+    if first.rows.num_rows:
+        facts.append(("such as", _example(first)))
+    times = direct_columns(topology, node, first.rows.schema)
+    later = columns_behind(topology, node, first.rows.schema)
+    spans = {column: _span(first, column) for column in times}
+    spans |= {column: f"{_span(first, column)}, as {bolt} gets them" for column, bolt in later.items()}
+    spans = {column: spans.get(column) or _range(first.rows.column(column)) for column in [*spans, *written]}
+    facts += [(column, "; ".join(filter(None, (span, written.get(column))))) for column, span in spans.items()]
+    problems, warnings = list[WindboltError](), list[WindboltError]()
+    if first.reasons:
+        error = ConfigError(
+            f"spout {node.name!r}: {len(first.reasons):,} of the first {first.number:,} rows cannot be read",
+            why=_summed_up(first.reasons),
+            do="correct the schema, or the files; a run "
+            + ("stops at such a row" if topology.stop_on_invalid else "counts such rows as invalid"),
+        )
+        (warnings if first.rows.num_rows and not topology.stop_on_invalid else problems).append(error)
+    for column in times:
+        _judge_times(node.name, first, column, problems, warnings)
+    for each in _extracted(topology, node, first):
+        facts += each.facts
+        problems += each.problems
+        warnings += each.warnings
+    return Findings(tuple(facts), tuple(problems), tuple(warnings))
+
+
+def _extracted(topology: Topology, node: SpoutNode, first: FirstRows) -> list[Findings]:
+    """What the extractors of the bolts that read the spout make of its rows; none where files lack columns, such as
+    their own paths, that a run adds."""
+    if first.rows.column_names != node.outputs[DEFAULT_STREAM].names:
+        return []
+    return [
+        extracted_times(part, node.name, first.rows)
+        for part in topology.windowed.values()
+        if part.bolt.settings.timestamp_extractor is not None
+        and any(each.stream == (node.name, DEFAULT_STREAM) for each in part.inputs)
+    ]
+
+
+def _example(first: FirstRows) -> str:
+    columns = python_columns(first.rows.slice(0, 1))
+    row = {name: values[0] for name, values in columns.items()}
+    return json.dumps(row, default=_text, ensure_ascii=False)
+
+
+def _text(value: object) -> str:
+    return show(from_datetime(value)) if isinstance(value, datetime) else str(value)
+
+
+def _counted(first: FirstRows) -> str:
+    if first.number < MOST_ROWS:
+        return "no rows" if not first.number else f"{first.number:,} row{'' if first.number == 1 else 's'}"
+    return f"the first {first.number:,} rows"
+
+
+def _span(first: FirstRows, column: str) -> str:
+    times = _valid_times(first, column)
+    return f"{show(min(times))} to {show(max(times))}" if times else "no times"
+
+
+def _range(values: pa.ChunkedArray) -> str:
+    bounds = [plain(each) for each in pc.min_max(values).values()]
+    low, high = (_text(each) for each in bounds)
+    return "" if bounds[0] is None else f"{low} to {high}"
+
+
+def _valid_times(first: FirstRows, column: str) -> list[int]:
+    times, reasons = from_column(first.rows.column(column))
+    valid: list[int] = (times if reasons is None else times[reasons == ""]).tolist()
+    return valid
+
+
+def _judge_times(
+    name: str, first: FirstRows, column: str, problems: list[WindboltError], warnings: list[WindboltError]
+) -> None:
+    times, rows = _valid_times(first, column), first.rows.num_rows
+    if len(times) < rows:
+        error = ConfigError(
+            f"spout {name!r}: {rows - len(times):,} of the first {rows:,} rows have no usable time in {column!r}",
+            why="an event without a time is in no window; it is counted as invalid",
+            do="see how that column is spelled and written in the input, or name another timestamp field",
+        )
+        (warnings if times else problems).append(error)
+    elif times and (warning := epoch_seconds(f"spout {name!r}", None, max(times), column=column)):
+        warnings.append(warning)
+
+
+def _no_file(name: str, spout: FileSpout) -> WindboltError:
+    if len(spout.paths) > 1:
+        return ConfigError(
+            f"spout {name!r}: no file is in, or matches, {', '.join(map(repr, spout.paths))}",
+            why="a run to the end of the input would read nothing",
+            do="correct the paths, or put files there",
+        )
+    folder, is_pattern = leading(spout.path)
+    others = sorted(entry for entry in os.listdir(folder) if not passed_over(entry)) if os.path.isdir(folder) else []
+    beside = (
+        f"{folder} holds {', '.join(others[:3])}{', ...' if others[3:] else ''}" if others else "the folder is empty"
+    )
+    return ConfigError(
+        f"spout {name!r}: no file matches {spout.path!r}" if is_pattern else f"spout {name!r}: no files in {folder!r}",
+        why=beside,
+        do="correct the path, or put files there; a run to the end of the input would read nothing",
+    )
+
+
+def _of_kafka(name: str, servers: str) -> Findings:
+    """Whether a broker can be connected to; records are read by Spark alone."""
+    refusals = []
+    for server in servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
+        except (OSError, ValueError) as error:
+            refusals.append(f"{server.strip()}: {error}")
+        else:
+            return Findings((("read", f"nothing: Spark reads records; {server.strip()} can be connected to"),))
+    problem = ConfigError(
+        f"spout {name!r}: no server of Kafka can be connected to",
+        why="; ".join(refusals),
+        do="correct the addresses, or see that the servers run and can be reached from here",
+    )
+    return Findings((("read", "nothing: Spark reads records"),), warnings=(problem,))

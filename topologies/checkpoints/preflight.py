@@ -1,0 +1,320 @@
+"""Findings about a topology before an engine starts: what keeps a run from succeeding, and what is likely a mistake."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import pyarrow.fs as pafs
+
+from manager.remote import root_and_path
+from manager.storage.files import as_storage_error, during, make_folder, naming_owner
+from manager.storage.hdfs import is_hdfs
+from topologies.checkpoints.look_at_spouts import Findings, refuse_missing, refuse_missing_input
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint, naming_a_way_back
+from topologies.checkpoints.topology_fit import check_fit
+from topologies.graph.graph import ERRORS, SinkNode, Stream, WindowedNode, stream_label
+from topologies.graph.topology import Topology
+from topologies.io.file_spout import FileSpout
+from topologies.io.kafka import KafkaSink, KafkaSpout
+from topologies.io.paths import locate, shown_path
+from topologies.io.sinks import FileSink, FunctionSink
+from topologies.io.spouts import FrameSpout
+from topologies.run.options import RunOptions, refuse_in_process
+from windowing.bolts.aggregate_bolt import AggregateBolt
+from windowing.durations import Duration
+from windowing.errors import ConfigError, StorageError
+from windowing.settings.rules import Bounds, LateAction, OutputTime, WatermarkCombiner
+
+# The folders of file sinks: whether a run can make them and write there.
+
+
+def find_sinks(topology: Topology) -> dict[str, Findings]:
+    """What was found of each sink, by its name. Nothing is made, and nothing is left behind."""
+    return {name: _found(node) for name, node in topology.sinks.items()}
+
+
+def make_sink_folders(topology: Topology) -> None:
+    """Make the local folders of file sinks; StorageError for one that cannot be made or written to."""
+    for node in topology.sinks.values():
+        folder = _local_folder(node)
+        if folder is not None:
+            with naming_owner(f"sink {node.name!r}"):
+                make_folder(pafs.LocalFileSystem(), folder)
+                _try_writing(folder)
+
+
+def _found(node: SinkNode) -> Findings:
+    folder = _local_folder(node)
+    if folder is None:
+        return Findings()
+    there = os.path.isdir(folder)
+    try:
+        with naming_owner(f"sink {node.name!r}"):
+            _try_writing(folder if there else _nearest(folder))
+    except StorageError as error:
+        return Findings(problems=(error,))
+    return Findings((("folder", "is there, and can be written to" if there else "is not there yet, and can be made"),))
+
+
+def _local_folder(node: SinkNode) -> str | None:
+    if not isinstance(node.sink, FileSink):
+        return None
+    folder = shown_path(node.sink.path)
+    return None if "://" in folder else folder
+
+
+def _nearest(folder: str) -> str:
+    """The deepest folder above one that is not there; StorageError where what is above it is not a folder."""
+    above = os.path.dirname(folder)
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    if not os.path.isdir(above):
+        with as_storage_error(folder, "made"):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), above)
+    return above
+
+
+def _try_writing(folder: str) -> None:
+    """Open a file in a folder that has no name, or is deleted at once."""
+    with as_storage_error(folder, "written to"), tempfile.TemporaryFile(dir=folder, prefix="."):
+        pass
+
+
+# What keeps a run from succeeding, and can be told before an engine starts.
+
+
+def refuse_before_start(topology: Topology, options: RunOptions) -> None:
+    """Raise what a run would end with anyway.
+
+    CheckpointError where the checkpoint is another topology's; StorageError where a sink's folder cannot be made or
+    written to; ConfigError where input is not there; EnvironmentMissing or ConfigError where input or a sink is in
+    HDFS, which cannot be reached.
+
+    Starting Spark takes seconds. Nobody is kept off the checkpoint meanwhile, so the run checks all of it again.
+    """
+    assert options.checkpoint is not None
+    _check_hdfs(topology)
+    refuse_missing_input(topology)
+    with during("the start of the run", "nothing is lost"):
+        halves = PairedCheckpoint(options.checkpoint)
+        with naming_a_way_back(halves):
+            check_fit(halves, topology, options.first_output_at, allow_rescale=options.allow_rescale)
+        make_sink_folders(topology)
+
+
+def _check_hdfs(topology: Topology) -> None:
+    """Open the file systems of HDFS that the topology names; no NameNode is asked yet."""
+    ends = [*(node.spout for node in topology.spouts.values()), *(node.sink for node in topology.sinks.values())]
+    for end in ends:
+        for path in end.paths if isinstance(end, FileSpout) else [end.path] if isinstance(end, FileSink) else []:
+            if is_hdfs(shown_path(path)):
+                locate(path)
+
+
+# What a run in this process cannot do, and a run on Spark can.
+
+
+def check_local(topology: Topology, options: RunOptions) -> None:
+    """Raise ConfigError for what ``run_local`` cannot run, or not with these options."""
+    refuse_in_process(options)
+    _refuse_spark(topology)
+    _refuse_kafka(topology)
+
+
+def _refuse_spark(topology: Topology) -> None:
+    """DataFrames are Spark's, and so is what lists files that are not on this machine."""
+    for name, node in topology.spouts.items():
+        match node.spout:
+            case FrameSpout():
+                raise ConfigError(
+                    f"spout {name!r} is a Spark DataFrame",
+                    why="a local run has no Spark",
+                    do="run on Spark, or replay scenarios of the topology",
+                )
+            case FileSpout() as spout:
+                _refuse_stores(name, spout)
+                refuse_missing(name, spout)
+            case _:
+                continue
+    for name, sink in topology.sinks.items():
+        if isinstance(sink.sink, FunctionSink) and sink.sink.frame == "spark":
+            raise ConfigError(
+                f"sink {name!r}: its function needs a Spark DataFrame, and a local run has no Spark",
+                do="use foreach_batch(function, frame='arrow') or frame='pandas', or run on Spark",
+            )
+
+
+def _refuse_stores(name: str, spout: FileSpout) -> None:
+    """A path in HDFS has to name its NameNode; other file systems are Spark's."""
+    for path in spout.paths:
+        shown = shown_path(path)
+        if is_hdfs(shown) and not urlsplit(root_and_path(shown)[0]).netloc:
+            raise ConfigError(
+                f"spout {name!r} reads {path!r}, which names no host",
+                why="files are noted by the name of their host; a run on Spark that continued would read them again",
+                do="name it as fs.defaultFS in core-site.xml does, such as hdfs://shop/in",
+            )
+        if "://" in shown and not is_hdfs(shown):
+            raise ConfigError(
+                f"spout {name!r} reads {path!r}",
+                why="a local run lists files of this machine",
+                do="run on Spark, or copy them to a folder here",
+            )
+
+
+def _refuse_kafka(topology: Topology) -> None:
+    """Kafka is reached through Spark's connector."""
+    found = [f"spout {name!r}" for name, node in topology.spouts.items() if isinstance(node.spout, KafkaSpout)]
+    found += [f"sink {name!r}" for name, node in topology.sinks.items() if isinstance(node.sink, KafkaSink)]
+    if found:
+        raise ConfigError(
+            f"Kafka in a local run: {', '.join(found)}",
+            why="Spark's connector reads and writes Kafka, and a local run has no Spark",
+            do="run on Spark; to try out the bolts, replay scenarios, or read files and write to memory",
+        )
+
+
+# Inputs that lack the columns that a bolt adds up: their events have nulls there, and change nothing.
+
+
+def find_lacking(topology: Topology) -> dict[str, Findings]:
+    """A warning for each input of an AggregateBolt that has none of the columns that its aggregates name, by the names
+    of the bolts.
+
+    An input with some of them is meant: two streams may be added up side by side, each in columns of its own.
+    """
+    found = {name: tuple(_lacking(topology, node)) for name, node in topology.windowed.items()}
+    return {name: Findings(warnings=warnings) for name, warnings in found.items() if warnings}
+
+
+def _lacking(topology: Topology, node: WindowedNode) -> Iterator[ConfigError]:
+    bolt = node.bolt
+    if not isinstance(bolt, AggregateBolt):
+        return
+    added = sorted(bolt.columns_read - frozenset(bolt.by))
+    for each in node.inputs:
+        has = topology.columns_of(each.stream)
+        if added and not frozenset(added) & frozenset(has):
+            yield ConfigError(
+                f"bolt {node.name!r} adds up {', '.join(map(repr, added))}, and {stream_label(each.stream)!r} has none "
+                "of these columns",
+                why=f"they are null in its events, so that sums leave them out; it has {', '.join(has)}",
+                do="rename the intended column in a bolt between the two; outputs= and rename= name those of a join",
+            )
+
+
+# Chains in which the rows of a window come into the next window of the bolt behind it.
+
+
+def shifted_chains(topology: Topology) -> Iterator[str]:
+    """A sentence for each bolt with windows ``[start, end)`` that reads rows with the ends of such windows as times:
+    each end is the start of the next window there."""
+    for node in topology.windowed.values():
+        if not (node.event_time and _has_regular_starts(node)):
+            continue
+        before = {
+            origin.bolt
+            for origins, carries in zip(node.origins, node.carries_time, strict=True)
+            for origin in origins
+            if carries and _has_its_end_as_time(topology.windowed[origin.bolt])
+        }
+        for name in sorted(before):
+            yield (
+                f"the rows of {name} have the time of the end of their window, which is in the next window of "
+                f"{node.name}: with_time(output_time='window last') on {name} keeps them in theirs"
+            )
+
+
+def _has_its_end_as_time(node: WindowedNode) -> bool:
+    return node.bolt.settings.output_time is OutputTime.END and _has_regular_starts(node)
+
+
+def _has_regular_starts(node: WindowedNode) -> bool:
+    """Whether its windows are ``[start, end)``, one after the other at regular times."""
+    settings = node.bolt.settings
+    if settings.key_trigger is not None or settings.bounds is not Bounds.START:
+        return False
+    if settings.kinds:
+        return all(kind.edges_known for kind in settings.kinds)
+    return isinstance(settings.length, Duration) and isinstance(settings.slide, Duration)
+
+
+# The streams beside a component's output that nothing reads: rows that are counted there, and kept nowhere.
+
+
+def untaken(topology: Topology) -> Iterator[str]:
+    """What is kept nowhere, a sentence each: rows that cannot be read, and late events."""
+    errors = [name for name in topology.spouts if not _errors_are_taken(topology, name)]
+    if errors:
+        yield f"the stream 'errors' of {', '.join(errors)} is not read: rows that cannot be read are counted, not kept"
+    failed = [name for name, node in topology.plain.items() if node.bolt.on_error == "errors"]
+    failed = [name for name in failed if not _errors_are_taken(topology, name)]
+    if failed:
+        yield f"the stream 'errors' of {', '.join(failed)} is not read: events on which it fails are counted, not kept"
+    late = [name for name in topology.windowed if _late_is_lost(topology, name)]
+    if late:
+        yield f"the late events of {', '.join(late)} are not read: they are counted, not kept"
+
+
+def _errors_are_taken(topology: Topology, component: str) -> bool:
+    """Whether somebody takes the errors of a spout or a plain bolt: its own, or among those of a bolt that reads it."""
+    readers = [name for stream, found in topology.readers.items() if stream[0] == component for name, _ in found]
+    return any(_is_taken(topology, name, ERRORS) for name in (component, *readers))
+
+
+def _late_is_lost(topology: Topology, bolt: str) -> bool:
+    """Whether late events of a bolt are diverted, to a stream that nothing reads or to none."""
+    node = topology.windowed[bolt]
+    settings = node.bolt.settings
+    from_spouts = not all(node.origins)
+    if not node.event_time or not from_spouts or settings.late_action is not LateAction.DIVERT:
+        return False
+    return settings.late_stream is None or not _is_taken(topology, bolt, settings.late_stream)
+
+
+def _is_taken(topology: Topology, name: str, stream: str) -> bool:
+    return bool(topology.readers.get((name, stream)) or topology.takers.get((name, stream)))
+
+
+# Bolts whose watermark waits for a stream of another bolt that may bring no event for long.
+
+
+def find_waiting(topology: Topology) -> dict[str, Findings]:
+    """A warning for each bolt with several inputs whose windows stay open until a stream of the topology brings its
+    first event; by the names of the bolts."""
+    found = {name: tuple(_waits(topology, node)) for name, node in topology.windowed.items()}
+    return {name: Findings(warnings=warnings) for name, warnings in found.items() if warnings}
+
+
+def _waits(topology: Topology, node: WindowedNode) -> Iterator[ConfigError]:
+    settings = node.bolt.settings
+    released = settings.idle_timeout or settings.partition_idle_timeout or settings.estimate_arrival
+    by_all = settings.watermark_combine is WatermarkCombiner.MIN and not settings.watermark_per_key
+    if len(node.inputs) < 2 or not node.event_time or released or not by_all:
+        return
+    imports = settings.watermark_imports or {}
+    others = [stream_label(each.stream) for each in node.inputs]
+    for label, each, origins, brings in zip(node.streams, node.inputs, node.origins, node.carries_time, strict=True):
+        if label in imports or not _of_windows(topology, each.stream) or (origins and brings):
+            continue
+        other = next(name for name in others if name != label)
+        yield ConfigError(
+            f"bolt {node.name!r} waits for {label!r}, which comes from windows of this topology",
+            why="none of its windows fires before that stream has brought an event, and it may be silent for long",
+            do=f"let it take the watermark of another input, with_watermark(imports={{{label!r}: {other!r}}}), or have "
+            "the clock close windows, with_watermark(idle_timeout=...)",
+        )
+
+
+def _of_windows(topology: Topology, stream: Stream) -> bool:
+    """Whether a windowed bolt comes before a stream."""
+    component, _ = stream
+    if component in topology.windowed:
+        return True
+    return component in topology.plain and any(
+        _of_windows(topology, each.stream) for each in topology.plain[component].inputs
+    )

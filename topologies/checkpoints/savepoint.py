@@ -1,0 +1,437 @@
+"""Checkpoints made of something else: savepoints, and checkpoints that begin with given events."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from manager.storage.checkpoint import check_batch, read_committed, read_note
+from manager.storage.files import as_storage_error, during, entries, make_folder, private_stream, sync_folders_below
+from manager.storage.manifest import Manifest, batch_key, batch_name
+from manager.storage.object_store import is_object_store
+from manager.storage.sealed_files import Committed
+from manager.storage.segment_files import FileSegments
+from manager.storage.segments import SegmentWriter
+from topologies.checkpoints.checkpointed_run import CheckpointedRun, make_halves
+from topologies.checkpoints.file_journal import Relocation
+from topologies.checkpoints.movable import MOVABLE
+from topologies.checkpoints.notes import TIMING
+from topologies.checkpoints.paired_checkpoint import (
+    BEGINNING,
+    SAVEPOINT,
+    START,
+    TOPOLOGY,
+    PairedCheckpoint,
+    check_empty,
+    check_halves,
+    empty_out,
+    naming_a_way_back,
+)
+from topologies.checkpoints.pulled_files import FOLDER as PULLED
+from topologies.checkpoints.spark_checkpoint import write_spark_file
+from topologies.engine.batch import BatchPlan, RunInProcess, TimeAdvance
+from topologies.engine.commit import Claims, next_batches, publish
+from topologies.engine.source_splits import TableSource
+from topologies.graph.declarations import with_needed_columns
+from topologies.graph.topology import Topology
+from topologies.io.kafka import KafkaSpout
+from topologies.io.paths import locate
+from topologies.io.spout_columns import given_table
+from topologies.io.spouts import one_table
+from topologies.run.options import Engine, RunOptions
+from windowing.errors import BoltError, CheckpointError, ConfigError, DataError, SchemaError, did_you_mean
+from windowing.schema import DEFAULT_STREAM, EmittedRows
+from windowing.settings.rules import SOURCE
+
+# Takes a savepoint: the state after the last batch as a checkpoint at another place, from which runs continue.
+#
+# A note says that it is being written, and is replaced last: while it says so no run begins there, and a second
+# attempt starts over.
+
+
+_EPOCH = re.compile(r"(^|/)\d{10}-(?=[0-9a-f]{32}\.)")
+"""The number of an owner's claim in the name of a segment: at another place it is nobody's."""
+_GRAPH = (TIMING, "graph")
+_PIECE = 8 << 20
+
+Rewrite: TypeAlias = Callable[[SegmentWriter], Manifest]
+"""Writes what is to be different in a savepoint; returns the manifest with it. Its other sections are the source's."""
+
+
+@dataclass(frozen=True)
+class StateChange:
+    """What is to be different in a savepoint."""
+
+    prepare: Callable[[Manifest], Rewrite]
+    """Called with the state before anything is written, to refuse what cannot be."""
+    bolts: Sequence[str]
+    """The bolts that are repaired."""
+
+
+@dataclass
+class Savepoint:
+    """What was taken."""
+
+    path: str
+    batch: str
+    """The batch after which a run continues there: ``7`` or ``7-close``."""
+    segments: int = 0
+    """How many files of rows these are."""
+    size: int = 0
+    """Their bytes."""
+
+
+def take_savepoint(
+    source: PairedCheckpoint, path: str, moved: Sequence[tuple[str, str]] = (), change: StateChange | None = None
+) -> Savepoint:
+    """Write the state after the last batch of a checkpoint to another place, whole.
+
+    The caller has locked the checkpoint to look; runs in an object store are not kept off, and a savepoint during which
+    one is in progress is refused. ``moved``: folders of input files, where they were and where they are. ``change``:
+    what is to be different there; None: nothing.
+
+    CheckpointError, with what to do, where there is nothing to be taken, or something at that place.
+    """
+    with naming_a_way_back(source), during("looking at what is to be saved", "the checkpoint is as it was"):
+        committed, manifest = read_committed(source.files), check_halves(source)
+    if manifest is None:
+        raise CheckpointError(
+            f"checkpoint {source.path!r} has nothing that could be saved",
+            why="no batch has been committed",
+            do="run the topology on it first",
+        )
+    target = PairedCheckpoint(path)
+    _check_place(source, target)
+    rewrite: Rewrite | None = None
+    if change is not None:
+        with naming_a_way_back(source), during("looking at what is to be repaired", "the checkpoint is as it was"):
+            rewrite = change.prepare(manifest)
+    target.lock.take()
+    try:
+        with during(f"taking a savepoint in {target.path}", "the checkpoint is as it was; take it once more"):
+            _publish(source, manifest)
+            repaired = () if change is None else change.bolts
+            return _Taking(source, target, manifest, committed, moved, repaired).write(manifest, rewrite)
+    finally:
+        target.lock.release()
+
+
+def _check_place(source: PairedCheckpoint, target: PairedCheckpoint) -> None:
+    if f"{target.root}/".startswith(f"{source.root}/") and target.uri == source.uri:
+        raise CheckpointError(
+            f"a savepoint of {source.path!r} cannot be in {target.path!r}",
+            why="that is the checkpoint itself, or within it",
+            do="name another folder",
+        )
+    note = target.files.read(SAVEPOINT)
+    if note is None or note["complete"]:
+        check_empty(target, "a savepoint cannot be taken")
+
+
+def _publish(source: PairedCheckpoint, manifest: Manifest) -> None:
+    """Give the files of the last batch their names where its run died before it did so: at another place nobody
+    would."""
+    for files in manifest.files.values():
+        filesystem, folder, _ = locate(files["folder"])
+        left = {entry.base_name for entry in entries(filesystem, folder)} & set(files["drafts"])
+        if left and source.uri is not None:
+            raise CheckpointError(
+                f"{len(left)} files in {folder} do not have their names yet, such as {min(left)}",
+                why="the last batch is committed, and its run is in progress, or died before it gave them their names",
+                do="stop that run, or run the topology on the checkpoint once more, and take the savepoint then",
+            )
+        if left:
+            publish(manifest, again=True)
+            return
+
+
+class _Taking:
+    """One attempt."""
+
+    def __init__(
+        self,
+        source: PairedCheckpoint,
+        target: PairedCheckpoint,
+        manifest: Manifest,
+        committed: Committed,
+        moved: Sequence[tuple[str, str]],
+        repaired: Sequence[str],
+    ) -> None:
+        self.source, self.target, self.committed, self.repaired = source, target, committed, repaired
+        memory = [(f"{source.root}/memory", f"{target.root}/memory")] if target.uri is None else []
+        self.relocation = Relocation((*moved, *memory))
+        self.key = batch_key(manifest.batch, manifest.closing)
+        self.done = Savepoint(target.path, batch_name(self.key))
+
+    def write(self, manifest: Manifest, rewrite: Rewrite | None) -> Savepoint:
+        """Write all of it."""
+        target = self.target
+        self._begin()
+        self._spark_half()
+        self._documents()
+        self._pulled_rows()
+        after = self._segments(manifest, rewrite)
+        self._check_unchanged()
+        target.files.write(f"manifests/{self.key}", replace(after, files={}).to_values())
+        check_batch(target.files, FileSegments(f"{target.files.root}/segments", target.uri), self.key)
+        if target.uri is None:
+            sync_folders_below(target.root)
+        target.files.write(SAVEPOINT, self._note(complete=True))
+        target.files.sync()
+        return self.done
+
+    def _note(self, *, complete: bool) -> dict[str, object]:
+        note = {"complete": complete, "batch": self.key, "id": uuid.uuid4().hex}
+        return {**note, "repaired": list(self.repaired)} if self.repaired else note
+
+    def _begin(self) -> None:
+        """Note that a savepoint is being written, and delete what an earlier attempt has left."""
+        target = self.target
+        if not is_object_store(target.uri):
+            for folder in ("windbolt", "spark"):
+                make_folder(target.filesystem, f"{target.root}/{folder}")
+        target.files.write(SAVEPOINT, self._note(complete=False))
+        empty_out(target, SAVEPOINT)
+        for folder in () if is_object_store(target.uri) else ("windbolt/manifests", "windbolt/plans", "spark"):
+            make_folder(target.filesystem, f"{target.root}/{folder}")
+
+    def _spark_half(self) -> None:
+        half, target = self.source.spark_half, self.target
+        for name in self._spark_names(""):
+            path = f"{target.root}/spark/{name}"
+            if not is_object_store(target.uri):
+                make_folder(target.filesystem, path.rsplit("/", 1)[0])
+            text = half.read(name)
+            text = self.relocation.log(text) if name.startswith("sources/") else text
+            write_spark_file(target.filesystem, path, text, summed=target.uri is None)
+
+    def _spark_names(self, folder: str) -> Iterator[str]:
+        """The files of Spark's half, by their paths in it; drafts and checksums left out."""
+        half = self.source.spark_half
+        for entry in entries(half.filesystem, f"{half.root}/{folder}".rstrip("/")):
+            name = f"{folder}/{entry.base_name}".lstrip("/")
+            if entry.base_name.startswith("."):
+                continue
+            if entry.type == pafs.FileType.Directory:
+                yield from self._spark_names(name)
+            elif entry.type == pafs.FileType.File:
+                yield name
+
+    def _documents(self) -> None:
+        """The notes that go with the state, and the plans of batches that were begun; not what names the old place: the
+        sinks, the runs, and the graph, which has both ends of the topology."""
+        source, target = self.source.files, self.target.files
+        for note in (START, TOPOLOGY, TIMING, MOVABLE):
+            found = read_note(source, note)
+            if found is not None:
+                target.write(note, {name: values for name, values in found.items() if (note, name) != _GRAPH})
+        for key in (self.key, *next_batches(self.key)):
+            for folder in ("plans", "deadly"):
+                found = source.read(f"{folder}/{key}")
+                if found is not None:
+                    make_folder(target.filesystem, f"{target.root}/{folder}")
+                    target.write(f"{folder}/{key}", self.relocation.document(found))
+
+    def _pulled_rows(self) -> None:
+        """Rows of users' spouts, and up to where these have been read."""
+        source, target = (f"{each.root}/{PULLED}" for each in (self.source, self.target))
+        for spout in entries(self.source.filesystem, source):
+            folder = f"{target}/{spout.base_name}"
+            for entry in entries(self.source.filesystem, f"{source}/{spout.base_name}"):
+                if not entry.base_name.startswith("."):
+                    if not is_object_store(self.target.uri):
+                        make_folder(self.target.filesystem, folder)
+                    self._copy(entry.path, f"{folder}/{entry.base_name}")
+
+    def _segments(self, manifest: Manifest, rewrite: Rewrite | None) -> Manifest:
+        """Write what is different, and copy the files of all other rows; returns the manifest with their new names."""
+        store = FileSegments(f"{self.target.files.root}/segments", self.target.uri)
+        after = manifest
+        if rewrite is not None:
+            make_folder(self.target.filesystem, f"{store.root}/{self.key}")
+            with store.writer(self.key) as writer:
+                after = rewrite(writer)
+        kept = after.segments() & manifest.segments()
+        names = {name: _EPOCH.sub(r"\1", name) for name in sorted(kept)}
+        for name, new in names.items():
+            make_folder(self.target.filesystem, f"{store.root}/{new}".rsplit("/", 1)[0])
+            self.done.size += self._copy(f"{self.source.files.root}/segments/{name}", f"{store.root}/{new}")
+        for name in sorted(after.segments() - kept):
+            names[name] = name
+            self.done.size += self.target.filesystem.get_file_info(f"{store.root}/{name}").size
+        self.done.segments = len(names)
+        store.sync(names.values())
+        return after.renamed(names)
+
+    def _copy(self, path: str, target: str) -> int:
+        size = 0
+        with as_storage_error(path, "read"):
+            data = self.source.filesystem.open_input_stream(path, compression=None)
+        with data, private_stream(self.target.filesystem, target) as sink:
+            while piece := _piece(data, path):
+                with as_storage_error(target, "written"):
+                    sink.write(piece)
+                size += len(piece)
+        return size
+
+    def _check_unchanged(self) -> None:
+        """Raise CheckpointError where a run or a command has changed the state meanwhile, which only a lock would keep
+        off."""
+        last = self.source.files.names("manifests")[-1]
+        if last != self.key:
+            raise CheckpointError(
+                f"checkpoint {self.source.path!r} has reached batch {batch_name(last)} meanwhile",
+                why="a run is on it, and its two halves were not those of one moment",
+                do="stop that run, and take the savepoint once more",
+            )
+        now, before = read_committed(self.source.files), self.committed
+        if (now.manifest, now.notes) != (before.manifest, before.notes):
+            raise CheckpointError(
+                f"the state of checkpoint {self.source.path!r} has been changed meanwhile",
+                why="a run or a command is on it, and what was copied is not of one moment",
+                do="wait for its end, or stop it, and take the savepoint once more",
+            )
+
+
+def _piece(data: pa.NativeFile, path: str) -> bytes:
+    with as_storage_error(path, "read"):
+        return data.read(_PIECE)  # type: ignore[no-any-return]
+
+
+# Makes a checkpoint that begins with events that are given: with the windows of yesterday, or repaired ones.
+#
+# The events are batch -1 of the topology: they take the way of all events but into sinks. A note is written first, and
+# deleted last: while it is there no run begins, and a second attempt starts over.
+
+
+_ONCE_MORE = "call windbolt.state.begin once more, which starts over; until then no run begins"
+
+
+def begin_with(
+    checkpoint: str, topology: Topology, events: Mapping[str, EmittedRows], clock: Callable[[], int]
+) -> None:
+    """Make a checkpoint at a place that is empty; ``events`` are rows of spouts, in order of arrival.
+
+    ConfigError for other spouts, and for windows that need to know the
+    partitions of events; DataError for rows without a time that can be used; CheckpointError where something is at that
+    place.
+    """
+    given = {name: _rows(topology, name, rows) for name, rows in events.items()}
+    tables = {name: given[name] for name in topology.spouts if name in given}
+    _check_partitions(topology)
+    options = RunOptions(checkpoint=checkpoint, keep_open=True, clock=clock)
+    with _Beginning(topology, options, tables) as run:
+        try:
+            run.run()
+        except BoltError as error:
+            error.do = f"correct the bolt; {_ONCE_MORE}"
+            raise
+        run.complete()
+
+
+def _rows(topology: Topology, spout: str, given: EmittedRows) -> pa.Table:
+    if spout not in topology.spouts:
+        raise ConfigError(
+            f"there is no spout {spout!r}{did_you_mean(spout, topology.spouts)}",
+            why=f"events are given as those of a spout, and the topology has {', '.join(topology.spouts)}",
+            do="name one of these",
+        )
+    columns = topology.spouts[spout].outputs[DEFAULT_STREAM]
+    given = topology.spouts[spout].defaults.completed(given)
+    table = given_table(given)
+    if table is not None and len(set(table.column_names)) == table.num_columns:
+        given = _as_in_a_run(table, columns, with_needed_columns(topology).spouts[spout].schema.names)
+    try:
+        return one_table(given, columns)
+    except SchemaError as error:
+        raise DataError(
+            f"the events for spout {spout!r} are not of its columns, {', '.join(columns.names)}",
+            why=error.why,
+            do="give a table with these columns and types",
+        ) from error
+
+
+def _as_in_a_run(given: pa.Table, columns: pa.Schema, needed: Collection[str]) -> pa.Table:
+    """A table of ``state.read`` has other columns too, and lacks those that no bolt asks for."""
+    for field in columns:
+        if field.name not in given.column_names and field.name not in needed:
+            given = given.append_column(field, pa.nulls(len(given), field.type))
+    return given.select([name for name in columns.names if name in given.column_names])
+
+
+def _check_partitions(topology: Topology) -> None:
+    """ConfigError where a watermark follows the partitions of Kafka: given events are of none, which would hold it
+    back."""
+    for node in topology.windowed.values():
+        kafka = [
+            spout
+            for spouts in topology.spouts_before(node)
+            for spout in spouts
+            if isinstance(topology.spouts[spout].spout, KafkaSpout)
+        ]
+        if kafka and node.bolt.settings.watermark_partition is SOURCE:
+            raise ConfigError(
+                f"bolt {node.name!r} cannot begin with events",
+                why=f"its watermark follows the partitions of {kafka[0]!r}, and given events are of no partition",
+                do="let its watermark follow a column: with_watermarks(partition=...)",
+            )
+
+
+class _Beginning(CheckpointedRun):
+    """The run that consists of the events alone, in this process."""
+
+    engine = Engine.LOCAL
+
+    def __init__(self, topology: Topology, options: RunOptions, tables: Mapping[str, pa.Table]) -> None:
+        super().__init__(topology, options)
+        self.tables = tables
+        self.claims = Claims(replace(topology, sinks={}, takers={}))
+
+    def _begin(self, held: ExitStack) -> None:
+        self.executor = RunInProcess()
+
+    def _frames(self) -> None:
+        return None
+
+    def _open(self) -> None:
+        halves = self.halves
+        if halves.files.read(BEGINNING) is None:
+            check_empty(halves, "a checkpoint that begins with events cannot be made")
+        if halves.uri is None:
+            make_halves(halves)
+        halves.files.write(BEGINNING, {"spouts": sorted(self.tables)})
+        empty_out(halves, BEGINNING)
+        halves.is_beginning = True
+        super()._open()
+
+    def _in_this_run(self, topology: Topology) -> Topology:
+        """Nothing goes to sinks."""
+        return replace(topology, sinks={}, takers={})
+
+    def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return (), ()
+
+    def _batches(self) -> None:
+        splits = [TableSource(name, table) for name, table in self.tables.items()]
+        self._run(BatchPlan(-1, TimeAdvance(self._now()), splits))
+        for name, bolt in self.micro_batch.manifest.bolts.items():
+            counts = zip(bolt.accounts.streams, bolt.accounts.by_stream("invalid"), strict=True)
+            wrong = sum(count for stream, count in counts if stream in self.tables)
+            if wrong:  # what a bolt in between makes of them is that bolt's, and counted as in every run
+                raise DataError(
+                    f"{wrong:,} of the events for bolt {name!r} cannot be used",
+                    why="their time or their lifetime is missing, or none that can be used",
+                    do=f"correct them, or leave them out; {_ONCE_MORE}",
+                )
+
+    def complete(self) -> None:
+        """Let runs begin."""
+        self.halves.files.delete(BEGINNING)
+        self.halves.files.sync()

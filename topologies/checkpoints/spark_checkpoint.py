@@ -1,0 +1,521 @@
+"""Spark's half of a checkpoint: its files, and what there must be so that Spark continues where it stopped."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import uuid
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import pyarrow.fs as pafs
+
+from manager.storage import files, hdfs, object_store
+from manager.storage.files import as_storage_error, delete, entries, is_there, path_type, sync_file, sync_names
+from manager.storage.hdfs import is_hdfs
+from windowing.errors import CheckpointError, DamagedCheckpoint
+
+# Files of Spark's half of a checkpoint, with the checksums that Hadoop keeps beside them.
+
+
+_MAGIC = b"crc\0"
+_SUMMED = 512
+"""Bytes for which Hadoop keeps a checksum."""
+
+
+def read_spark_file(filesystem: pafs.FileSystem, path: str) -> str:
+    """The text of a file that Spark wrote.
+
+    Raises DamagedCheckpoint where it is gone or does not fit its ``.crc``, StorageError where it cannot be read. Where
+    there is no ``.crc``, as on object stores and on HDFS, which look after their files themselves, there is nothing to
+    hold it against.
+    """
+    folder, base = path.rsplit("/", 1)
+    data = _bytes(filesystem, path)
+    if data is None:
+        raise DamagedCheckpoint(
+            f"Spark's log {path} is gone",
+            why="it records which input belongs to which batch, and which batches are done",
+        )
+    sums = _bytes(filesystem, f"{folder}/.{base}.crc")
+    if sums is not None and not _fits(data, sums):
+        raise DamagedCheckpoint(
+            f"Spark's log {path} is damaged", why=f"its {len(data):,} bytes and Spark's checksum in .{base}.crc differ"
+        )
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise DamagedCheckpoint(f"Spark's log {path} is damaged", why=str(error)) from error
+
+
+def write_spark_file(filesystem: pafs.FileSystem, path: str, text: str, *, summed: bool) -> None:
+    """Write a file as Spark does: it is there whole or not at all; ``summed``: with its ``.crc``.
+
+    At no moment is there a checksum that is not the file's: a file without one is held against nothing.
+    """
+    folder, base = path.rsplit("/", 1)
+    sums, data = f"{folder}/.{base}.crc", text.encode()
+    if summed:
+        files.delete(filesystem, sums, missing=True)
+        if isinstance(filesystem, pafs.LocalFileSystem):
+            sync_names(folder)
+    _write(filesystem, path, data)
+    if summed:
+        parts = [data[at : at + _SUMMED] for at in range(0, len(data), _SUMMED)]
+        _write(filesystem, sums, _MAGIC + struct.pack(f">i{len(parts)}I", _SUMMED, *map(zlib.crc32, parts)))
+
+
+def create_spark_file(uri: str, path: str, text: str) -> bool:
+    """Write a file where there is none yet, without a checksum; False where there is one with another text."""
+    with as_storage_error(path, "written"):
+        if is_hdfs(uri):
+            return hdfs.create_file(uri, _draft_of(path), path, text.encode())
+        return object_store.create_object(uri, path, text.encode())
+
+
+def delete_spark_file(filesystem: pafs.FileSystem, path: str) -> None:
+    """Delete a file, and its checksum before it, which would otherwise speak of a file that is lost."""
+    folder, base = path.rsplit("/", 1)
+    for each in (f"{folder}/.{base}.crc", path):
+        files.delete(filesystem, each, missing=True)
+
+
+def _write(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
+    if not (isinstance(filesystem, pafs.LocalFileSystem) or hdfs.is_hdfs_itself(filesystem)):
+        files.write_shown_whole(filesystem, path, data)
+        return
+    folder, draft = path.rsplit("/", 1)[0], _draft_of(path)
+    files.write_private(filesystem, draft, data)
+    if isinstance(filesystem, pafs.LocalFileSystem):
+        sync_file(draft)
+    files.move(filesystem, draft, path)
+    if isinstance(filesystem, pafs.LocalFileSystem):
+        sync_names(folder)
+
+
+def _draft_of(path: str) -> str:
+    """A new name as Spark gives it to what is to be the file at a path."""
+    folder, base = path.rsplit("/", 1)
+    return f"{folder}/.{base.removeprefix('.')}.{uuid.uuid4()}.tmp"
+
+
+def _fits(data: bytes, sums: bytes) -> bool:
+    """Whether these are the checksums of the data: a CRC-32 for each block of bytes."""
+    if sums[:4] != _MAGIC or len(sums) < 8:
+        return False
+    size = int.from_bytes(sums[4:8], "big")
+    if size <= 0:
+        return False
+    found = [zlib.crc32(data[at : at + size]).to_bytes(4, "big") for at in range(0, len(data), size)]
+    return b"".join(found) == sums[8:]
+
+
+def _bytes(filesystem: pafs.FileSystem, path: str) -> bytes | None:
+    return files.read_bytes(filesystem, path) if files.path_type(filesystem, path) == pafs.FileType.File else None
+
+
+# Spark's half of a checkpoint: what of it there must be, so that Spark continues where it stopped.
+
+
+COMPACT = ".compact"
+_DRAFT = re.compile(r"\..+\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp(?:\.crc)?")
+
+
+@dataclass(frozen=True)
+class SparkHalf:
+    """The folder ``spark/``: ``metadata``, and the logs ``offsets``, ``commits`` and ``sources``."""
+
+    filesystem: pafs.FileSystem
+    root: str
+
+    def query(self) -> str | None:
+        """The id of the query it belongs to; None before its first start."""
+        if not is_there(self.filesystem, f"{self.root}/metadata"):
+            return None
+        try:
+            return str(json.loads(self.read("metadata"))["id"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._unreadable("metadata", error) from error
+
+    def offsets(self) -> list[int]:
+        """The batches that Spark has planned."""
+        return self._numbers("offsets")
+
+    def commits(self) -> list[int]:
+        """The batches that Spark takes for done."""
+        return self._numbers("commits")
+
+    def has_heartbeat(self, spouts: int) -> bool | None:
+        """Whether a heartbeat comes after so many sources in the log; None where no batch has been planned yet."""
+        planned = self.offsets()
+        if not planned:
+            return None
+        return len(self.read(f"offsets/{planned[-1]}").rstrip("\n").split("\n")) - 2 > spouts
+
+    def read(self, name: str) -> str:
+        """The text of a file; DamagedCheckpoint where it is not what was written."""
+        return read_spark_file(self.filesystem, f"{self.root}/{name}")
+
+    def check(self, batch: int) -> None:
+        """Look through what Spark reads when it starts; ``batch`` is the last that was committed in the other half.
+
+        Raises DamagedCheckpoint. Without this Spark would pass over some of the damage: over a log that is gone, for
+        one, whose files it then reads again, or never.
+        """
+        planned, committed = self.offsets(), self.commits()
+        last = max([*planned, *committed, batch], default=-1)
+        for number in range(max(last - 1, 0), last + 1):
+            self.read(f"offsets/{number}")
+        if committed:
+            self.read(f"commits/{committed[-1]}")
+        if last >= 0:
+            for source, number in self.logged(last).items():
+                self.check_source(source, number)
+
+    def check_batch(self, batch: int) -> None:
+        """That all is there that a return to the end of a batch needs; DamagedCheckpoint where it is not."""
+        for number in range(max(batch - 1, 0), batch + 1):
+            self.read(f"offsets/{number}")
+        if batch > 0 and batch not in self.commits():
+            self.read(f"commits/{batch - 1}")
+        if batch >= 0:
+            for source, number in self.logged(batch).items():
+                for each in self.missing(source, number):
+                    self.restored(source, each)
+                for name in self.chain(source, number):
+                    self.read(name)
+
+    def logged(self, batch: int) -> dict[int, int]:
+        """Per source of files: the last entry of its log that belongs to a batch or an earlier one."""
+        name = f"offsets/{batch}"
+        try:
+            found = [json.loads(line) if line != "-" else None for line in self.read(name).split("\n")[2:]]
+        except ValueError as error:
+            raise self._unreadable(name, error) from error
+        return {
+            source: offset["logOffset"]
+            for source, offset in enumerate(found)
+            if isinstance(offset, dict) and isinstance(offset.get("logOffset"), int)
+        }
+
+    def check_source(self, source: int, number: int) -> None:
+        """That the log of a source is whole up to its end, and that this is not before an entry."""
+        last = max([number, *self.entries(source)], default=-1)
+        missing = self.missing(source, last)
+        if missing:
+            raise DamagedCheckpoint(
+                f"Spark's log {self.root}/sources/{source}/{missing[0]} is gone",
+                why="it records which files were read; without it Spark would read them again",
+            )
+        for name in self.chain(source, last):
+            self.read(name)
+
+    def entries(self, source: int) -> dict[int, str]:
+        """The files of the log of a source, by number; every tenth holds those of all before it as well."""
+        names = self.names(f"sources/{source}")
+        plain = {int(name): name for name in names if name.isdigit()}
+        whole = {int(name.removesuffix(COMPACT)): name for name in names if name.removesuffix(COMPACT).isdigit()}
+        return plain | whole
+
+    def chain(self, source: int, last: int) -> list[str]:
+        """The files that Spark reads if this is the last entry of a source's log, as far as they are there."""
+        return _chain(source, self.entries(source), last)
+
+    def files(self, source: int, entries: dict[int, str] | None = None) -> list[dict[str, Any]]:
+        """The entries of the log of a source of files, one for each file; that it is whole is checked elsewhere.
+
+        ``entries``: those of its files that count; None: those that are there now."""
+        counted = self.entries(source) if entries is None else entries
+        names = _chain(source, counted, max(counted, default=-1))
+        lines = [line for name in names for line in self.read(name).split("\n")[1:]]
+        return [json.loads(line) for line in lines if line]
+
+    def missing(self, source: int, last: int) -> list[int]:
+        """The entries that Spark then misses."""
+        entries = self.entries(source)
+        return [number for number in _span(entries, last) if number not in entries]
+
+    def restored(self, source: int, number: int) -> str:
+        """The text of an entry that Spark has deleted, from a file that holds it too, or DamagedCheckpoint."""
+        entries = self.entries(source)
+        for later in sorted(entries):
+            if later > number and entries[later].endswith(COMPACT):
+                lines = self.read(f"sources/{source}/{entries[later]}").split("\n")
+                mine = [line for line in lines[1:] if line and json.loads(line)["batchId"] == number]
+                return "\n".join([lines[0], *mine])
+        raise DamagedCheckpoint(
+            f"Spark's log {self.root}/sources/{source}/{number} is gone",
+            why="it records which files were read; without it Spark would read them again",
+        )
+
+    def after(self, batch: int) -> Iterator[str]:
+        """The files of batches after this one, and what of its own commit is damaged."""
+        for folder in ("offsets", "commits"):
+            names = {*self._paths(folder), *self.summed(folder)}  # of some only the checksum may be left
+            yield from sorted(name for name in names if (number := _number(name)) is not None and number > batch)
+        try:
+            if batch in self.commits():
+                self.read(f"commits/{batch}")
+        except DamagedCheckpoint:
+            yield f"commits/{batch}"
+        logged = self.logged(batch) if batch >= 0 else {}
+        for source in self._sources_of_files():
+            last = logged.get(source, -1)
+            names = {*self._paths(f"sources/{source}"), *self.summed(f"sources/{source}")}
+            yield from sorted(name for name in names if (number := _number(name)) is not None and number > last)
+
+    def summed(self, folder: str) -> list[str]:
+        """The files of a folder of which Spark has kept checksums, also those that are gone."""
+        found = [entry.base_name for entry in self._entries(folder)]
+        sums = [name for name in found if name.startswith(".") and name.endswith(".crc") and name[1] != "."]
+        return sorted("/".join(filter(None, [folder, name[1:-4]])) for name in sums)
+
+    def names(self, folder: str) -> list[str]:
+        """What lies in a folder, hidden files left out."""
+        found = [entry.base_name for entry in self._entries(folder)]
+        return sorted(name for name in found if not name.startswith("."))
+
+    def sweep(self) -> None:
+        """Delete the drafts that processes have left that died while they wrote; nobody else runs on the checkpoint."""
+        for folder in ("", "offsets", "commits", *(f"sources/{name}" for name in self.names("sources"))):
+            for entry in self._entries(folder):
+                if _DRAFT.fullmatch(entry.base_name):
+                    delete(self.filesystem, entry.path)
+
+    def _entries(self, folder: str) -> list[pafs.FileInfo]:
+        return entries(self.filesystem, f"{self.root}/{folder}".rstrip("/"))
+
+    def _sources_of_files(self) -> list[int]:
+        """Which sources have a log of files; those of others keep what a source needs as a whole."""
+        sources = {int(name) for name in self.names("sources") if name.isdigit()}
+        return sorted(source for source in sources if self._is_of_files(source))
+
+    def _is_of_files(self, source: int) -> bool:
+        for number in reversed(self.offsets()):
+            with suppress(DamagedCheckpoint):
+                if source in self.logged(number):
+                    return True
+        for name in self.entries(source).values():
+            with suppress(DamagedCheckpoint):
+                return '"batchId":' in self.read(f"sources/{source}/{name}")
+        return False
+
+    def _paths(self, folder: str) -> list[str]:
+        return [f"{folder}/{name}" for name in self.names(folder)]
+
+    def _numbers(self, folder: str) -> list[int]:
+        return sorted(int(name) for name in self.names(folder) if name.isdigit())
+
+    def _unreadable(self, name: str, error: Exception) -> DamagedCheckpoint:
+        return DamagedCheckpoint(f"Spark's log {self.root}/{name} is damaged", why=f"{type(error).__name__}: {error}")
+
+
+def _number(name: str) -> int | None:
+    """The number of a log's file; None for any other file."""
+    base = name.rsplit("/", 1)[-1].removesuffix(COMPACT)
+    return int(base) if base.isdigit() else None
+
+
+def _chain(source: int, entries: dict[int, str], last: int) -> list[str]:
+    return [f"sources/{source}/{entries[number]}" for number in _span(entries, last) if number in entries]
+
+
+def _span(entries: dict[int, str], last: int) -> range:
+    """From the last entry that holds all before it, to the last."""
+    compact = [number for number, name in entries.items() if name.endswith(COMPACT) and number <= last]
+    return range(max(compact, default=0), last + 1)
+
+
+# Spark's own record of which files belong to which batch.
+#
+# The DataFrame of a batch leaves out empty files, which Spark nevertheless counts as read, and to ask it for names
+# costs a job. The log has all of them, in the order in which Spark took them up.
+
+
+class OffsetRange(NamedTuple):
+    """The records of one partition that a batch has: from offset ``start`` up to, not including, ``end``."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """The partitions of a Kafka spout, as Spark planned a batch."""
+
+    names: tuple[str, ...]
+    """All that exist, ``topic/partition``, also those that bring nothing."""
+    delivering: int
+    """How many bring something, at most."""
+    ranges: tuple[OffsetRange, ...] | None = None
+    """What each of these brings, in order of topic and partition; None where Spark's logs alone do not tell, as where
+    partitions have gone."""
+
+
+@dataclass(frozen=True)
+class SourceLog:
+    """The offsets and file lists in Spark's half of a checkpoint."""
+
+    filesystem: pafs.FileSystem
+    root: str
+    spouts: tuple[str, ...]
+    """The file spouts, in the order in which they are the sources of the query: the first ones."""
+    kafka_spouts: tuple[str, ...] = ()
+    """Those of Kafka, which are the sources after them."""
+
+    def files(self, batch: int) -> list[tuple[str, str]]:
+        """The (spout, path) of the files that are new in a batch, in order of arrival.
+
+        Those of one spout by time of change, and in the order of Spark's log where that is equal; one source after the
+        other. CheckpointError where the log cannot be read.
+        """
+        if not self.spouts:
+            return []
+        try:
+            now, before = self._offsets(batch), self._offsets(batch - 1)
+            found = [
+                (at, entry["timestamp"], spout, unquote(entry["path"]))
+                for at, spout in enumerate(self.spouts)
+                for number in range(before.get(at, -1) + 1, now.get(at, -1) + 1)
+                for entry in self._entries(at, number)
+            ]
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._unreadable(f"the files of batch {batch}", error) from error
+        return [(spout, path) for _, _, spout, path in sorted(found, key=lambda each: each[:2])]
+
+    def partitions(self, batch: int) -> dict[str, Partitions]:
+        """Of each Kafka spout, the partitions that exist as Spark planned the batch.
+
+        Not there is a spout of which Spark does not know yet. CheckpointError where the log cannot be read.
+        """
+        if not self.kafka_spouts:
+            return {}
+        first = len(self.spouts)
+        try:
+            now, before = self._sources(batch), self._sources(batch - 1)
+            return {
+                spout: Partitions(
+                    tuple(f"{topic}/{number}" for topic, number in ends),
+                    sum(starts is None or starts.get(place, 0) < end for place, end in ends.items()),
+                    _ranges(self._beginning(at) if starts is None else starts, ends),
+                )
+                for at, spout in enumerate(self.kafka_spouts, first)
+                if at in now
+                for ends, starts in [(_ends(now[at]), _ends(before[at]) if at in before else None)]
+            }
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise self._unreadable(f"the offsets of batch {batch}", error) from error
+
+    def kafka_offsets(self, spout: str) -> dict[str, dict[int, int]]:
+        """Up to which offsets the last batch that Spark has planned reads the topics of a Kafka spout."""
+        batches = self._batches()
+        if not batches:
+            return {}
+        source = len(self.spouts) + self.kafka_spouts.index(spout)
+        try:
+            found = self._sources(batches[-1]).get(source, {})
+            return {topic: {int(number): end for number, end in ends.items()} for topic, ends in found.items()}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise self._unreadable(f"the offsets of batch {batches[-1]}", error) from error
+
+    def read_from_beginning(self, spout: str, topics: Mapping[str, int], batch: int) -> dict[str, int]:
+        """Let the batches after ``batch``, the last that was committed, begin with offset 0 of topics, of which the
+        numbers of partitions are given; before a query starts. A batch that Spark has planned already reads none of
+        their records. Returns how many it was to read.
+        """
+        source = len(self.spouts) + self.kafka_spouts.index(spout)
+        skipped, planned = dict.fromkeys(topics, 0), self._batches()
+        again = self.partitions(batch + 1).get(spout) if batch + 1 in planned else None
+        for each in () if again is None else again.ranges or ():
+            if each.topic in topics:
+                skipped[each.topic] += each.end - each.start
+        begun = {topic: {str(number): 0 for number in range(partitions)} for topic, partitions in topics.items()}
+        for number in planned:
+            if number >= batch:
+                lines = self._lines(f"offsets/{number}")
+                if lines[2 + source] != "-":
+                    lines[2 + source] = json.dumps(json.loads(lines[2 + source]) | begun)
+                    self._write(f"offsets/{number}", lines)
+        beginning = self._beginning(source) if batch < 0 else None
+        if beginning is not None:
+            version, *rest = self._lines(f"sources/{source}/0")
+            self._write(f"sources/{source}/0", [version, json.dumps(json.loads("".join(rest)) | begun)])
+        return skipped
+
+    def _batches(self) -> list[int]:
+        """The batches that Spark has planned."""
+        return sorted(
+            int(entry.base_name)
+            for entry in entries(self.filesystem, f"{self.root}/offsets")
+            if entry.base_name.isdigit()
+        )
+
+    def _write(self, name: str, lines: list[str]) -> None:
+        folder, base = f"{self.root}/{name}".rsplit("/", 1)
+        summed = path_type(self.filesystem, f"{folder}/.{base}.crc") == pafs.FileType.File
+        write_spark_file(self.filesystem, f"{self.root}/{name}", "\n".join(lines), summed=summed)
+
+    def _unreadable(self, what: str, error: Exception) -> CheckpointError:
+        return CheckpointError(
+            f"Spark's record of {what} in {self.root} cannot be read",
+            why=f"{type(error).__name__}: {error}",
+            do="use a version of Spark with which windbolt is tested",
+        )
+
+    def _sources(self, batch: int) -> dict[int, Any]:
+        """Per source, its place in Spark's record of what belongs to the batch or an earlier one."""
+        if batch < 0:
+            return {}
+        lines = self._lines(f"offsets/{batch}")[1:]  # the first is the version, the next tells of the batch
+        ours = lines[1 : 1 + len(self.spouts) + len(self.kafka_spouts)]
+        return {at: json.loads(line) for at, line in enumerate(ours) if line != "-"}
+
+    def _beginning(self, source: int) -> dict[tuple[str, int], int] | None:
+        """Where a new query began to read a topic: Spark wrote it behind a byte that is zero."""
+        name = f"sources/{source}/0"
+        if path_type(self.filesystem, f"{self.root}/{name}") != pafs.FileType.File:
+            return None
+        version, *lines = self._lines(name)
+        return _ends(json.loads("".join(lines))) if version.lstrip("\0") == "v1" else None
+
+    def _offsets(self, batch: int) -> dict[int, int]:
+        """Per source of files, the last entry of its log that belongs to the batch or an earlier one."""
+        return {at: place["logOffset"] for at, place in self._sources(batch).items() if at < len(self.spouts)}
+
+    def _entries(self, source: int, number: int) -> list[dict[str, Any]]:
+        """The files of one entry; every tenth file of the log holds those of all before it as well."""
+        path = f"sources/{source}/{number}"
+        if path_type(self.filesystem, f"{self.root}/{path}") != pafs.FileType.File:
+            path += ".compact"
+        entries = [json.loads(line) for line in self._lines(path)[1:]]
+        return [entry for entry in entries if entry["batchId"] == number]
+
+    def _lines(self, name: str) -> list[str]:
+        return read_spark_file(self.filesystem, f"{self.root}/{name}").split("\n")
+
+
+def _ranges(
+    starts: dict[tuple[str, int], int] | None, ends: dict[tuple[str, int], int]
+) -> tuple[OffsetRange, ...] | None:
+    """What lies between the ends of two batches; None where a partition has gone, or one goes back.
+
+    One that has come begins with its first record, offset 0; Spark refuses another beginning as lost records.
+    """
+    if starts is None or starts.keys() - ends.keys():
+        return None
+    begun = {place: starts.get(place, 0) for place in ends}
+    found = tuple(OffsetRange(*place, begun[place], end) for place, end in ends.items() if begun[place] != end)
+    return found if all(0 <= each.start < each.end for each in found) else None
+
+
+def _ends(offsets: dict[str, dict[str, int]]) -> dict[tuple[str, int], int]:
+    """Where each partition ends, in order of topic and partition."""
+    found = {(topic, int(number)): end for topic, ends in offsets.items() for number, end in ends.items()}
+    return dict(sorted(found.items()))

@@ -1,0 +1,693 @@
+"""``windbolt.state``: what a checkpoint holds, as tables, from the checkpoint alone."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from manager.event_queue import QueueState
+from manager.keyed.fired_windows import PaneStates
+from manager.keyed.key_states import CACHE_COLUMN, MARK_COLUMN, PREVIOUS_COLUMN, RECORD_COLUMNS
+from manager.keyed.retained_events import END_COLUMN, KEY_COLUMN, Held
+from manager.policy_walks import UnitRecord
+from manager.storage.checkpoint import read_manifest, read_note
+from manager.storage.files import UNREADABLE
+from manager.storage.manifest import (
+    AssignedState,
+    BoltState,
+    Manifest,
+    PolicyState,
+    TaskState,
+    TriggeredState,
+    batch_key,
+    batch_name,
+    key_of,
+)
+from manager.storage.segment_files import FileSegments
+from policies.watermarks import NONE
+from topologies.checkpoints.notes import BoltTiming, checkpoint_at, known_timing, the_only_bolt, timing_of
+from topologies.checkpoints.paired_checkpoint import TOPOLOGY, PairedCheckpoint
+from topologies.checkpoints.savepoint import begin_with
+from topologies.checkpoints.stored_tasks import (
+    TIME,
+    EventRows,
+    Selection,
+    StoredState,
+    TaskReader,
+    beside,
+    beside_none,
+    joined,
+    key_columns,
+    reached_span,
+    time_column,
+    windows_of,
+)
+from topologies.engine.event_times import as_moment
+from topologies.graph.topology import Topology
+from topologies.run.clock import system_clock
+from topologies.run.options import check_built
+from windowing.calls import checked
+from windowing.columns import take_rows
+from windowing.errors import CheckpointError, ConfigError
+from windowing.schema import parse_schema
+from windowing.settings.rules import Bounds
+from windowing.timestamps import show
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# What the code of a bolt keeps in its tasks, as tables; and rows that its windows may take back.
+
+
+_VALUES = pa.schema([("task", pa.int32()), ("name", pa.string()), ("value", pa.string())])
+
+
+def bolt_tables(tasks: Iterable[TaskReader]) -> dict[str, pa.Table]:
+    """``state``, with a row for each value that is no table, as JSON; ``state.NAME`` for each table of a stateful bolt;
+    ``retractable.STREAM`` for the rows of firings that a later one may retract."""
+    values: list[pa.Table] = []
+    found: dict[str, list[pa.Table]] = {}
+    for task in tasks:
+        bolt = task.state.bolt
+        for name, ref in sorted(bolt.user.items()):
+            table = task.store.read(ref)
+            if name:
+                found.setdefault(f"state.{name}", []).append(_of_task(task.number, table))
+            else:
+                values.append(_values(task.number, json.loads(table.column("json")[0].as_py())))
+        for stream, ref in sorted(bolt.shown.items()):
+            found.setdefault(f"retractable.{stream}", []).append(_of_task(task.number, task.store.read(ref)))
+    tables = {"state": joined(values, _VALUES.empty_table())} if values or found else {}
+    return tables | {name: joined(parts, parts[0].slice(0, 0)) for name, parts in sorted(found.items())}
+
+
+def _of_task(number: int, table: pa.Table) -> pa.Table:
+    return beside({"task": pa.array(np.full(table.num_rows, number, np.int32))}, table, "state.")
+
+
+def _values(number: int, values: dict[str, object]) -> pa.Table:
+    texts = [json.dumps(value, ensure_ascii=False) for value in values.values()]
+    numbers = np.full(len(texts), number, np.int32)
+    return pa.table([numbers, list(values), texts], schema=_VALUES)
+
+
+# The stored events of a bolt as a table.
+
+
+_EVENT_COLUMNS = pa.schema(
+    [
+        ("task", pa.int32()),
+        ("row", pa.int64()),
+        ("input", pa.string()),
+        ("time", TIME),
+        ("events", pa.int64()),
+        ("pending", pa.int64()),
+        ("waits_for_start", pa.bool_()),
+    ]
+)
+
+
+def event_table(tasks: Iterable[TaskReader], streams: Sequence[str], columns: pa.Schema) -> pa.Table:
+    """A row for each stored event, or for each partial sum of several.
+
+    ``row`` numbers what a task stores, in the order in which its parts are named and read: by it an event of this batch
+    is known again. ``events`` says for how many a row stands, ``pending`` how many of these are in no window yet.
+    ``lifetime_end`` is there where events have lifetimes. ``columns`` are the user's; of sums those of the key.
+    """
+    parts = []
+    for task in tasks:
+        first = 0
+        for rows in task.rows:
+            if len(rows):
+                parts.append(_part(task.number, first, rows, streams))
+            first += len(rows)
+    return joined(parts, beside_none(_EVENT_COLUMNS, columns))
+
+
+def own_columns(rows: EventRows) -> list[str]:
+    """The columns of the table that are windbolt's, of these rows; one of the user's of such a name has a prefix."""
+    return [*_EVENT_COLUMNS.names, *(["lifetime_end"] if rows.ends is not None else [])]
+
+
+def _part(task: int, first: int, rows: EventRows, streams: Sequence[str]) -> pa.Table:
+    count = len(rows)
+    codes = np.zeros(count, np.int8) if rows.streams is None else rows.streams
+    names = pa.array(list(streams), pa.string())
+    own = {
+        "task": pa.array(np.full(count, task, np.int32)),
+        "row": pa.array(np.arange(first, first + count)),
+        "input": names.take(pa.array(codes, pa.int8(), mask=codes < 0)),
+        "time": time_column(rows.times),
+        "events": pa.array(rows.counts),
+        "pending": pa.array(rows.pending),
+        "waits_for_start": pa.array(np.full(count, rows.edge, np.bool_)),
+    }
+    if rows.ends is not None:
+        own["lifetime_end"] = time_column(rows.ends)
+    return beside(own, rows.payload)
+
+
+# What a bolt keeps of keys apart from their events: watermarks, timers, caches of rules, last windows.
+
+
+_KEY_COLUMNS = pa.schema(
+    [
+        ("task", pa.int32()),
+        ("key_hash", pa.int64()),
+        ("watermark", TIME),
+        ("last_end", TIME),
+        ("timer", TIME),
+        ("empty", pa.int64()),
+        ("time_of_day", pa.string()),
+        ("cache", pa.string()),
+    ]
+)
+_POLICIES = pa.schema(
+    [
+        ("task", pa.int32()),
+        ("key_hash", pa.int64()),
+        ("events", pa.int64()),
+        ("time", TIME),
+        ("fired", TIME),
+        ("events_since", pa.int64()),
+        ("next_moment", TIME),
+        ("trigger", pa.string()),
+        ("eviction", pa.string()),
+    ]
+)
+_DAY = 86_400_000_000
+
+
+def key_table(tasks: Sequence[TaskReader], keys: pa.Schema) -> pa.Table:
+    """A row for each key and kind of record; ``keys`` are the columns of the key.
+
+    ``watermark`` where each key has one; ``last_end``, the end of the last window that held an event, where windows
+    without events fire; ``timer``, ``empty``, ``time_of_day`` and ``cache`` (JSON) of triggers and rules of steps.
+    """
+    found = [part for task in tasks for part in _parts(task)]
+    return joined(found, beside_none(_KEY_COLUMNS, keys, "key."))
+
+
+def policy_tables(tasks: Sequence[TaskReader], keys: pa.Schema) -> dict[str, pa.Table]:
+    """``policies``, for a bolt with policies of a user's own: a row for each task, or for each key.
+
+    ``events`` have been told, up to the ``time``; ``fired`` is the end of the window that the trigger fired last, and
+    ``events_since`` have been told after it; ``next_moment`` is what the trigger has asked for. ``trigger`` and
+    ``eviction`` are the states of the two policies, as JSON.
+    """
+    if not any(isinstance(task.state.windows, PolicyState) for task in tasks):
+        return {}
+    found = [part for task in tasks for part in [_policies(task)] if part is not None]
+    return {"policies": joined(found, beside_none(_POLICIES, keys, "key."))}
+
+
+def unit_records(task: TaskReader) -> list[UnitRecord]:
+    """What is kept of a task, or of each of its keys, for policies of a user's own, in stored order."""
+    table = task.table(task.state.windows.keys) if isinstance(task.state.windows, PolicyState) else None
+    return [] if table is None else [UnitRecord.from_text(text) for text in table.column(CACHE_COLUMN).to_pylist()]
+
+
+def _policies(task: TaskReader) -> pa.Table | None:
+    assert isinstance(task.state.windows, PolicyState)
+    table, records = task.table(task.state.windows.keys), unit_records(task)
+    if table is None:
+        return None
+    hashes = table.column(KEY_COLUMN) if any(task.timing.keys) else pa.nulls(len(records), pa.int64())
+    own: dict[str, Any] = {
+        "task": pa.array([task.number] * len(records), pa.int32()),
+        "key_hash": hashes,
+        "events": pa.array([each.count for each in records], pa.int64()),
+        "time": time_column([each.time for each in records]),
+        "fired": time_column([each.fired for each in records]),
+        "events_since": pa.array([each.count - each.fired_count for each in records], pa.int64()),
+        "next_moment": time_column([each.next_moment for each in records]),
+        "trigger": pa.array([json.dumps(each.trigger) for each in records], pa.string()),
+        "eviction": pa.array([json.dumps(each.eviction) for each in records], pa.string()),
+    }
+    return beside(own, table.drop_columns([KEY_COLUMN, *RECORD_COLUMNS]), "key.")
+
+
+def _parts(task: TaskReader) -> list[pa.Table]:
+    match task.state.windows:
+        case AssignedState() as state:
+            found = [_marks(task, task.table(state.keys)), _known(task, task.table(state.known))]
+        case PolicyState():
+            found = []
+        case TriggeredState() as state:
+            found = [_records(task, task.table(state.keys))]
+        case _:
+            found = []
+    return [part for part in found if part is not None]
+
+
+def _marks(task: TaskReader, table: pa.Table | None) -> pa.Table | None:
+    if table is None:
+        return None
+    marks = {"watermark": time_column(table.column(MARK_COLUMN).to_numpy())}
+    keys = table.drop_columns([KEY_COLUMN, MARK_COLUMN, PREVIOUS_COLUMN])
+    return beside(_own(task, table.column(KEY_COLUMN).to_numpy(), marks), keys, "key.")
+
+
+def _known(task: TaskReader, table: pa.Table | None) -> pa.Table | None:
+    if table is None:
+        return None
+    ends = {"last_end": time_column(table.column(END_COLUMN).to_numpy())}
+    keys = table.drop_columns([KEY_COLUMN, END_COLUMN])
+    return beside(_own(task, table.column(KEY_COLUMN).to_numpy(), ends), keys, "key.")
+
+
+def _records(task: TaskReader, table: pa.Table | None) -> pa.Table | None:
+    if table is None:
+        return None
+    timer, empty, micros, zone, cache = (table.column(name) for name in RECORD_COLUMNS)
+    days = [_day(of_day, where) for of_day, where in zip(micros.to_pylist(), zone.to_pylist(), strict=True)]
+    given = {
+        "timer": time_column(timer.to_numpy()),
+        "empty": empty.combine_chunks(),
+        "time_of_day": pa.array(days, pa.string()),
+        "cache": pa.array([text or None for text in cache.to_pylist()], pa.string()),
+    }
+    keys = table.drop_columns([KEY_COLUMN, *RECORD_COLUMNS])
+    return beside(_own(task, table.column(KEY_COLUMN).to_numpy(), given), keys, "key.")
+
+
+def _own(task: TaskReader, hashes: Any, given: dict[str, pa.Array]) -> dict[str, pa.Array]:
+    count = len(hashes)
+    own = {"task": pa.array(np.full(count, task.number, np.int32)), "key_hash": pa.array(hashes, pa.int64())}
+    return {
+        column.name: own.get(column.name, given.get(column.name, pa.nulls(count, column.type)))
+        for column in _KEY_COLUMNS
+    }
+
+
+def _day(micros: int | None, zone: str | None) -> str | None:
+    if micros is None:
+        return None
+    return f"{show(micros % _DAY).partition('T')[2].removesuffix('Z')} {zone or 'UTC'}"
+
+
+# The open windows of a bolt as a table: those that hold events, and that have not fired for the last time.
+
+
+_WINDOW_COLUMNS = pa.schema(
+    [
+        ("task", pa.int32()),
+        ("kind", pa.int32()),
+        ("start", TIME),
+        ("end", TIME),
+        ("events", pa.int64()),
+        ("firings", pa.int64()),
+    ]
+)
+_AT_MOST = 1 << 20
+"""Windows on a grid that are looked at in one step."""
+
+
+def window_table(tasks: Sequence[TaskReader], clock: int | None, keys: pa.Schema) -> pa.Table:
+    """A row for each open window.
+
+    ``kind`` is its place among the kinds of windows that the bolt has; ``firings`` how often it has fired already.
+    ``end`` is null where events decide when it fires; ``start`` where the window counts events. Windows of a count that
+    are not by key, and those of policies of a user's own, are not there: which events they hold is known when they
+    fire. ``keys`` are the columns of the key.
+    """
+    found = [part for task in tasks for part in _windows(task, clock)]
+    return joined(found, beside_none(_WINDOW_COLUMNS, keys, "key."))
+
+
+def _windows(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
+    match task.state.windows:
+        case QueueState() as state:
+            yield from _of_queue(task, state, clock)
+        case AssignedState() as state:
+            if task.live is not None:
+                yield from _assigned(task, state, task.live)
+        case PolicyState():
+            pass  # which events a window holds is known when the policies have decided
+        case _:
+            if task.live is not None:
+                yield _triggered(task, task.live)
+
+
+def _of_queue(task: TaskReader, state: QueueState, clock: int | None) -> Iterator[pa.Table]:
+    timing = task.timing
+    if timing.length is None or timing.slide is None or not task.rows:
+        return
+    times = np.concatenate([rows.times for rows in task.rows])
+    counts = np.concatenate([rows.counts for rows in task.rows])
+    order = np.argsort(times, kind="stable")
+    times, so_far = times[order], np.concatenate([[0], np.cumsum(counts[order])])
+    watermark = task.bolt.watermark
+    reached = watermark.current if timing.event_time else clock
+    over = max(
+        NONE if reached is None else reached - timing.past_end,
+        NONE if watermark.forced is None else watermark.forced,
+        NONE if state.last_reference is None else state.last_reference,
+    )
+    offset = timing.offset % timing.slide
+    first = int(times[0]) - timing.slide if over == NONE else max(over, int(times[0]) - timing.slide)
+    first = int(Bounds.START.first_end(np.array([first]), timing.slide, offset)[0])  # the first end after it
+    for begin in range(first, int(times[-1]) + timing.length + 1, _AT_MOST * timing.slide):
+        stop = min(begin + _AT_MOST * timing.slide, int(times[-1]) + timing.length + 1)
+        ends = np.arange(begin, stop, timing.slide)
+        held = so_far[timing.bounds.up_to(times, ends)] - so_far[timing.bounds.up_to(times, ends - timing.length)]
+        ends, held = ends[held > 0], held[held > 0]
+        yield _rows(task, np.zeros(len(ends), np.int32), ends - timing.length, ends, held, None)
+
+
+def _assigned(task: TaskReader, state: AssignedState, live: Held) -> Iterator[pa.Table]:
+    windows = windows_of(task, live)
+    span = reached_span(task, state, live, windows)
+    assigners, panes = windows.assigners, PaneStates.of(task.table(state.panes))
+    for kind, piece in windows.open_windows(span):
+        if not len(piece):
+            continue
+        firsts = piece.members[piece.offsets[:-1]]
+        hashes = np.zeros(len(piece), np.int64) if live.keys is None else live.keys[firsts]
+        fired, shut = _firings(panes, kind, hashes, piece.starts, piece.ends)
+        chosen = np.flatnonzero(~shut)
+        keys = _keys(task, live, firsts[chosen])
+        kinds = np.full(len(chosen), kind, np.int32)
+        starts = piece.starts[chosen] if assigners[kind].ends_by_time else np.full(len(chosen), NONE, np.int64)
+        counts = np.diff(piece.offsets)[chosen]
+        yield _rows(task, kinds, starts, piece.ends[chosen], counts, keys, fired[chosen])
+
+
+def _triggered(task: TaskReader, live: Held) -> pa.Table:
+    """One window for each key that has events."""
+    assert live.keys is not None
+    order = np.lexsort((live.times, live.keys))
+    keys, times = live.keys[order], live.times[order]
+    heads = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+    counts = np.diff(np.append(heads, len(keys)))
+    kinds, ends = np.zeros(len(heads), np.int32), np.full(len(heads), NONE, np.int64)
+    return _rows(task, kinds, times[heads], ends, counts, _keys(task, live, order[heads]))
+
+
+def _firings(
+    panes: PaneStates, kind: int, keys: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """How often windows have fired, and which of them a firing has closed."""
+    fired, shut = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.bool_)
+    columns = (panes.kind, panes.key, panes.start, panes.end, panes.index, panes.shut)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    known = {(key, start, end): (index, closed) for of, key, start, end, index, closed in rows if of == kind}
+    if known:
+        windows = zip(keys.tolist(), starts.tolist(), ends.tolist(), strict=True)
+        found = [known.get(window, (0, 0)) for window in windows]
+        fired[:], shut[:] = [index for index, _ in found], [closed > 0 for _, closed in found]
+    return fired, shut
+
+
+def _keys(task: TaskReader, live: Held, events: NDArray[np.int64]) -> pa.Table | None:
+    """The key of each of these events, under the names that it has at the first input."""
+    shown = list(key_columns(task.timing)) if any(task.timing.keys) else []
+    if not shown:
+        return None
+    rows = take_rows(live.payload, events)
+    codes = np.zeros(len(events), np.int8) if live.streams is None else live.streams[events]
+    columns = {}
+    for place, name in enumerate(shown):
+        parts = [rows.column(of_input[place]).combine_chunks() for of_input in task.timing.keys]
+        if len({each[place] for each in task.timing.keys}) == 1:
+            columns[name] = parts[0]
+        else:
+            joined_parts = pa.chunked_array(parts)
+            columns[name] = joined_parts.take(pa.array(codes.astype(np.int64) * len(rows) + np.arange(len(rows))))
+    return pa.table(columns)
+
+
+def _rows(
+    task: TaskReader,
+    kinds: NDArray[np.int32],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    events: NDArray[np.int64],
+    keys: pa.Table | None,
+    firings: NDArray[np.int64] | None = None,
+) -> pa.Table:
+    count = len(starts)
+    own = {
+        "task": pa.array(np.full(count, task.number, np.int32)),
+        "kind": pa.array(kinds),
+        "start": time_column(starts),
+        "end": time_column(ends),
+        "events": pa.array(events.astype(np.int64)),
+        "firings": pa.array(np.zeros(count, np.int64) if firings is None else firings),
+    }
+    return pa.table(own) if keys is None else beside(own, keys, "key.")
+
+
+# What is known of bolts and their tasks without reading any of their events: accounts, watermarks, counts.
+
+
+_SOURCES = pa.schema(
+    [
+        ("input", pa.string()),
+        ("partition", pa.string()),
+        ("watermark", TIME),
+        ("latest", TIME),
+        ("delivered_at", TIME),
+        ("idle", pa.bool_()),
+    ]
+)
+
+
+def bolts_table(bolts: Mapping[str, BoltState]) -> pa.Table:
+    """A row for each windowed bolt: its tasks, watermark, accounts, windows fired and rows emitted so far."""
+    rows = []
+    for name, bolt in bolts.items():
+        totals = bolt.accounts.totals(sum(bolt.pending))
+        emitted = sum(bolt.emitted.values())
+        rows.append({"bolt": name, "tasks": len(bolt.tasks), **totals, "windows": bolt.fired, "emitted": emitted})
+    names = list(rows[0]) if rows else ["bolt", "tasks"]
+    columns = {name: pa.array([row[name] for row in rows], None if name == "bolt" else pa.int64()) for name in names}
+    watermarks = time_column([bolt.watermark.current for bolt in bolts.values()])
+    return pa.table({"bolt": columns.pop("bolt").cast(pa.string()), "watermark": watermarks, **columns})
+
+
+def account_table(bolt: BoltState) -> pa.Table:
+    """A row for each input of a bolt: received, each account, pending, and what is counted beside them."""
+    found = bolt.accounts.of_streams(bolt.pending)
+    names = list(next(iter(found.values()), {}))
+    counts = {name: pa.array([counts[name] for counts in found.values()], pa.int64()) for name in names}
+    return pa.table({"input": pa.array(list(found), pa.string()), **counts})
+
+
+def task_table(tasks: Sequence[TaskReader]) -> pa.Table:
+    """A row for each task: what it holds, its last and next window, what it has done so far."""
+    states = [task.state for task in tasks]
+    streams = [len(task.bolt.accounts.streams) for task in tasks]
+    stored = [sum(ref.needed for ref in state.refs) for state in states]
+    pending = [sum(state.pending(count)) for state, count in zip(states, streams, strict=True)]
+    return pa.table(
+        {
+            "task": pa.array([task.number for task in tasks], pa.int32()),
+            "stored": pa.array(stored, pa.int64()),
+            "pending": pa.array(pending, pa.int64()),
+            "last_end": time_column([state.last_end for state in states]),
+            "next_due": time_column([_next_due(state) for state in states]),
+            "windows": pa.array([state.bolt.fired for state in states], pa.int64()),
+            "suppressed": pa.array([state.bolt.suppressed for state in states], pa.int64()),
+            "emitted": pa.array([sum(state.bolt.emitted.values()) for state in states], pa.int64()),
+            "counters": pa.array([json.dumps(dict(state.bolt.counters)) for state in states], pa.string()),
+        }
+    )
+
+
+def watermark_table(bolt: BoltState) -> pa.Table:
+    """A row for each input, or partition of one: its own watermark where it has one, the latest time that it has shown,
+    the clock when it last delivered, and whether it is left out because it is idle."""
+    sources, rows = bolt.watermark.sources, []
+    for name in sorted({*bolt.watermark.latest, *sources.marks, *sources.seen_at, *sources.imported}):
+        stream, _, partition = name.partition("\t")
+        mark = sources.marks.get(name)
+        latest = bolt.watermark.latest.get(name, NONE if mark is None else mark.latest)
+        own = sources.imported.get(name, NONE if mark is None else mark.mark)
+        rows.append((stream, partition or None, own, latest, sources.seen_at.get(name), name in sources.idle))
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in _SOURCES]
+    times = {"watermark", "latest", "delivered_at"}
+    arrays = [
+        time_column(column) if field.name in times else pa.array(column, field.type)
+        for field, column in zip(_SOURCES, columns, strict=True)
+    ]
+    return pa.table(arrays, schema=_SOURCES)
+
+
+def _next_due(state: TaskState) -> int | None:
+    match state.windows:
+        case AssignedState(next_end=due) | TriggeredState(next_due=due):
+            return due
+    return None
+
+
+# ``windbolt.state``: what a checkpoint holds, as tables, from the checkpoint alone.
+
+
+Looked = TypeVar("Looked")
+_ATTEMPTS = 5
+"""How often a checkpoint is read again because a run has meanwhile deleted what was about to be read."""
+
+
+@checked
+def bolts(checkpoint: str | os.PathLike[str], *, batch: str | int | None = None) -> pa.Table:
+    """A row for each windowed bolt of a checkpoint: tasks, watermark, accounts, windows fired, rows emitted.
+
+    ``batch``: after an earlier one that is kept, ``7`` or ``"7-close"``; None: after the last. Nothing is changed, and
+    a run may be in progress. Raises CheckpointError where there is no checkpoint, or not that batch.
+    """
+    halves = checkpoint_at(os.fspath(checkpoint))
+    return _undisturbed(halves, lambda: bolts_table(_manifest(halves, batch).bolts))
+
+
+@checked
+def read(
+    checkpoint: str | os.PathLike[str],
+    bolt: str | None = None,
+    *,
+    task: int | None = None,
+    key: str | None = None,
+    since: datetime | str | None = None,
+    until: datetime | str | None = None,
+    batch: str | int | None = None,
+) -> StoredState:
+    """What a checkpoint holds of a windowed bolt, as tables; ``state.read("ck/", "revenue").to_pandas("windows")``.
+
+    ``bolt`` may be left out where there is only one. ``task``: of this task alone. ``key``: only of this key; of
+    several columns with commas between them. ``since`` and ``until``, datetimes or ISO 8601: events from the one time
+    on and before the other, and windows that end there. ``batch``: after an earlier one that is kept, ``7`` or
+    ``"7-close"``; None: after the last.
+
+    Nothing is changed, and a run may be in progress. Raises CheckpointError where there is no checkpoint, one of
+    another format, or not that batch; ConfigError for a bolt, task or key that it does not have.
+    """
+    halves = checkpoint_at(os.fspath(checkpoint))
+    known = known_timing(halves)
+    name = the_only_bolt(halves, known) if bolt is None else bolt
+    timing = timing_of(known, name, key)
+    wanted = Selection(task=task, key=key, since=_moment("since", since), until=_moment("until", until))
+    return _undisturbed(halves, lambda: _read(halves, name, timing, wanted, batch))
+
+
+def _read(
+    halves: PairedCheckpoint, name: str, timing: BoltTiming, wanted: Selection, batch: str | int | None
+) -> StoredState:
+    manifest = _manifest(halves, batch)
+    if name not in manifest.bolts:
+        return StoredState(checkpoint=halves.path, bolt=name, batch=_named(manifest), clock=manifest.clock, tables={})
+    bolt, store = manifest.bolts[name], FileSegments(f"{halves.files.root}/segments", halves.uri)
+    if wanted.task is not None and not 0 <= wanted.task < len(bolt.tasks):
+        raise ConfigError(
+            f"bolt {name!r} has no task {wanted.task}",
+            why=f"it has {len(bolt.tasks)}, numbered from 0",
+            do="give one of these numbers",
+        )
+    tasks = [TaskReader(bolt, number, store, timing) for number in wanted.tasks(len(bolt.tasks))]
+    keys, streams = timing.columns_of_keys, bolt.accounts.streams
+    by_input = keys if len(keys) == len(streams) else keys * len(streams)
+    columns, of_key = stored_columns(halves, name, timing)
+    tables = {
+        "accounts": account_table(bolt),
+        "tasks": task_table(tasks),
+        "watermarks": watermark_table(bolt),
+        "events": wanted.events(event_table(tasks, streams, columns), dict(zip(streams, by_input, strict=True))),
+        "windows": wanted.rows(window_table(tasks, manifest.clock, of_key), keys, "end"),
+        "keys": wanted.rows(key_table(tasks, of_key), keys, None),
+        **{
+            table: wanted.rows(rows, keys, None)
+            for table, rows in {**policy_tables(tasks, of_key), **bolt_tables(tasks)}.items()
+        },
+    }
+    return StoredState(checkpoint=halves.path, bolt=name, batch=_named(manifest), clock=manifest.clock, tables=tables)
+
+
+def noted_bolt(halves: PairedCheckpoint, name: str) -> dict[str, Any]:
+    """What the note of the topology says of a bolt; empty where it says nothing."""
+    found: dict[str, Any] = (read_note(halves.files, TOPOLOGY) or {"bolts": {}})["bolts"].get(name, {})
+    return found
+
+
+def stored_columns(halves: PairedCheckpoint, name: str, timing: BoltTiming) -> tuple[pa.Schema, pa.Schema]:
+    """The columns of a bolt's stored events, as far as they are the user's, and those of its key."""
+    note = noted_bolt(halves, name)
+    columns = parse_schema(note["columns"]) if note.get("columns") else pa.schema([])
+    shown = [columns.field(each) for each in key_columns(timing) if each in columns.names]
+    stored = [column for column in columns if column.name in timing.key] if "sums" in note else list(columns)
+    return pa.schema(stored), pa.schema(shown if any(timing.keys) else [])
+
+
+def _undisturbed(halves: PairedCheckpoint, look: Callable[[], Looked]) -> Looked:
+    """What is found; once more where a run has committed meanwhile, and may have deleted what was about to be read."""
+    for _ in range(_ATTEMPTS):
+        before = halves.files.names("manifests")
+        try:
+            return look()
+        except UNREADABLE:
+            if halves.files.names("manifests") == before:
+                raise
+    return look()
+
+
+def _manifest(halves: PairedCheckpoint, batch: str | int | None) -> Manifest:
+    keys = halves.files.names("manifests")
+    if batch is None:
+        return read_manifest(halves.files, keys[-1]) if keys else Manifest()
+    key = key_of(str(batch))
+    if key is None:
+        raise ConfigError(
+            f"batch {batch!r}",
+            why="that is not a batch",
+            do="give a number, such as 7, or 7-close for the closing after it",
+        )
+    if key not in keys:
+        kept = f"kept are {', '.join(map(batch_name, keys))}" if keys else "no batch has been committed"
+        raise CheckpointError(
+            f"checkpoint {halves.path!r} does not have batch {batch_name(key)}",
+            why=f"{kept} (--keep-batches of a run says how many)",
+            do="name one of these" if keys else "run the topology on it first",
+        )
+    return read_manifest(halves.files, key)
+
+
+def _named(manifest: Manifest) -> str | None:
+    if manifest.batch < 0 and not manifest.closing:
+        return None
+    return batch_name(batch_key(manifest.batch, manifest.closing))
+
+
+def _moment(name: str, given: datetime | str | None) -> int | None:
+    try:
+        return None if given is None else as_moment(given)
+    except ConfigError as error:
+        raise ConfigError(
+            f"{name}={given!r} is not a time", why=error.why, do="write it in ISO 8601, such as 2024-01-01T12:00:00Z"
+        ) from error
+
+
+# ``windbolt.state.begin``: a checkpoint that begins with events from tables.
+
+
+@checked
+def begin(checkpoint: str | os.PathLike[str], topology: Topology, events: Mapping[str, Any]) -> pa.Table:
+    """Make a new checkpoint whose windows hold events from before; ``state.begin("ck/", topology, {"orders": table})``.
+
+    ``events``: by spout, rows with its columns in order of arrival: a pyarrow table, a DataFrame of pandas, or a list
+    of dicts or tuples. They take the way of all events, as one batch before the first: watermarks move, windows fire
+    and bolts are called; but what goes to sinks is discarded. The first run on the checkpoint then reads the input from
+    its beginning, on either engine: leave out of it what was given here.
+
+    Returns the table of ``state.bolts``. Raises ConfigError for a spout that the topology does not have, and where a
+    watermark follows the partitions of Kafka; DataError for rows without a usable time; CheckpointError where something
+    is at that place. If it is interrupted, no run begins on the checkpoint, and to call it again starts over.
+    """
+    check_built("state.begin", topology)
+    place = os.fspath(checkpoint)
+    begin_with(place, topology, events, system_clock)
+    return bolts(place)

@@ -1,0 +1,345 @@
+"""The tasks of a windowed bolt in a checkpoint, read offline: stored events, each with what is known of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+
+from manager.event_queue import QueueState, is_accounted
+from manager.keyed.assigned_windows import AssignedWindows, Span
+from manager.keyed.key_states import Substreams
+from manager.keyed.retained_events import GONE, SEEN, Held, is_needed, live_rows, read_held
+from manager.storage.files import as_storage_error
+from manager.storage.manifest import AssignedState, BoltState, TaskState
+from manager.storage.segments import Ref, SegmentStore, read_queue
+from policies.watermarks import NONE
+from topologies.checkpoints.notes import BoltTiming
+from topologies.graph.groupings import KeyCodes
+from topologies.io.formats import FormatName, file_format, write_table
+from topologies.io.formats.write_table import json_rows
+from topologies.io.paths import locate
+from windowing.calls import checked
+from windowing.errors import ConfigError, did_you_mean
+from windowing.events import Events
+from windowing.reprs import one_line
+from windowing.timestamps import EARLIEST, LATEST, show
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from policies.assigners.aligned import Limit
+
+
+# Columns of the tables of a checkpoint's state: windbolt's own first, then the user's.
+
+
+TIME = pa.timestamp("us", tz="UTC")
+
+
+def time_column(times: NDArray[np.int64] | Iterable[int | None]) -> pa.Array:
+    """Times in microseconds as a column; null for none, for the end of the streams, and for times out of range."""
+    if not isinstance(times, np.ndarray):
+        times = np.array([NONE if time is None else time for time in times], np.int64)
+    outside = (times < EARLIEST) | (times > LATEST)
+    return pa.array(times, pa.int64(), mask=outside).cast(TIME)
+
+
+def beside(own: Mapping[str, Any], users: pa.Table, prefix: str = "event.") -> pa.Table:
+    """A table of windbolt's columns and the user's. One of these that has the name of one of those gets a prefix."""
+    columns = dict(own)
+    for name, column in zip(users.column_names, users.columns, strict=True):
+        columns[f"{prefix}{name}" if name in own else name] = column
+    return pa.table(columns)
+
+
+def beside_none(own: pa.Schema, users: pa.Schema, prefix: str = "event.") -> pa.Table:
+    """The same without rows."""
+    empty = own.empty_table()
+    return beside(dict(zip(empty.column_names, empty.columns, strict=True)), users.empty_table(), prefix)
+
+
+def joined(parts: Sequence[pa.Table], empty: pa.Table) -> pa.Table:
+    """Tables one behind the other; a column that some lack is null there. ``empty`` says which columns there are in any
+    case."""
+    return pa.concat_tables([empty, *parts], promote_options="default").combine_chunks()
+
+
+# Which rows of a checkpoint's state are wanted: by task, key and time.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """What is wanted; None: no such limit."""
+
+    task: int | None = None
+    key: str | None = None
+    """The text of the key's only column, or of several with commas between them."""
+    since: int | None = None
+    """The first time wanted, in microseconds."""
+    until: int | None = None
+    """The first time not wanted any more, in microseconds."""
+
+    def tasks(self, count: int) -> list[int]:
+        """The tasks wanted, of so many."""
+        return [number for number in range(count) if self.task in (None, number)]
+
+    def events(self, table: pa.Table, keys: Mapping[str, Sequence[str]]) -> pa.Table:
+        """The events wanted. ``keys``: by each input, the columns of its key."""
+        wanted = self._in_time(table, "time")
+        if self.key is not None:
+            of_key = np.zeros(table.num_rows, np.bool_)
+            inputs = table.column("input")
+            for name, columns in keys.items():  # of a sum it may not be known of which input it is
+                here = pc.fill_null(pc.equal(inputs, name), fill_value=True).to_numpy()
+                of_key |= here & self._of_key(table, columns)
+            wanted &= of_key
+        return _those(table, wanted)
+
+    def rows(self, table: pa.Table, keys: Sequence[Sequence[str]], time: str | None) -> pa.Table:
+        """The rows wanted. ``keys`` are the columns of the key, by each name that it has: a table with none of them is
+        whole. ``time`` is the column of times; rows without one stay."""
+        wanted = np.ones(table.num_rows, np.bool_) if time is None else self._in_time(table, time)
+        there = [columns for columns in keys if columns and set(columns) <= set(table.column_names)]
+        if self.key is not None and there:
+            wanted &= np.logical_or.reduce([self._of_key(table, columns) for columns in there])
+        return _those(table, wanted)
+
+    def _in_time(self, table: pa.Table, time: str) -> NDArray[np.bool_]:
+        times, wanted = table.column(time).cast(pa.int64()), np.ones(table.num_rows, np.bool_)
+        if self.since is not None:
+            wanted &= pc.fill_null(pc.greater_equal(times, self.since), fill_value=True).to_numpy()
+        if self.until is not None:
+            wanted &= pc.fill_null(pc.less(times, self.until), fill_value=True).to_numpy()
+        return wanted
+
+    def _of_key(self, table: pa.Table, columns: Sequence[str]) -> NDArray[np.bool_]:
+        if not columns or not set(columns) <= set(table.column_names):
+            return np.ones(table.num_rows, np.bool_)
+        assert self.key is not None
+        return has_key(table, columns, self.key)
+
+
+def has_key(table: pa.Table, columns: Sequence[str], key: str) -> NDArray[np.bool_]:
+    """Which rows have a key in these columns: the text of its only value, or of several with commas between them."""
+    texts = [[str(value) for value in table.column(name).to_pylist()] for name in columns]
+    return np.array([",".join(values) == key for values in zip(*texts, strict=True)], np.bool_)
+
+
+def _those(table: pa.Table, wanted: NDArray[np.bool_]) -> pa.Table:
+    return table if wanted.all() else table.filter(pa.array(wanted))
+
+
+# The windows that assigners form of a task's stored events, by the rules that its last run has noted.
+
+
+def windows_of(task: TaskReader, live: Held) -> AssignedWindows:
+    """The windows of these events, which have the codes of their keys."""
+    assigners = task.timing.formed_by(task.bolt.anchor)
+    keys = [tuple(key) for key in task.timing.keys]
+    return AssignedWindows(assigners, live, task.bolt.accounts.streams, keys=keys)
+
+
+def reached_span(task: TaskReader, state: AssignedState, live: Held, windows: AssignedWindows) -> Span:
+    """Up to where the windows of each of these events have been evaluated."""
+    reached = reached_limit(task, state, live)
+    return Span(reached, reached) if isinstance(reached, int) else windows.span_of(reached, reached)
+
+
+def reached_limit(task: TaskReader, state: AssignedState, live: Held) -> Limit:
+    """Up to where the windows of these events have been evaluated: one time, or one for each of them in this order."""
+    timing = task.timing
+    if not (timing.per_key and timing.event_time) or live.keys is None:
+        return NONE if task.bolt.frontier is None else task.bolt.frontier
+    floor = NONE if state.floor is None else state.floor
+    _, marks = Substreams(task.table(state.keys), timing.delay, floor).limits(live.keys)
+    reached: Limit = np.where(marks == NONE, NONE, np.maximum(marks, NONE + timing.past_end) - timing.past_end)
+    return reached
+
+
+# One task of a windowed bolt in a checkpoint: its stored events, each with what is known of it.
+
+
+_KEY = "key."
+"""The first letters of the columns of the key of partial sums."""
+
+
+@dataclass(frozen=True)
+class EventRows:
+    """Stored rows, as columns; times in microseconds."""
+
+    times: NDArray[np.int64]
+    payload: pa.Table
+    streams: NDArray[np.int8] | None
+    """The input of each; -1 where it stands for events of several. None: the only one."""
+    counts: NDArray[np.int64]
+    """How many events each stands for."""
+    pending: NDArray[np.int64]
+    """How many of these are in no window yet, and may still be in one."""
+    ends: NDArray[np.int64] | None = None
+    """The ends of their lifetimes; None where they have none."""
+    edge: bool = False
+    """Whether they are ends of events whose starts have not come yet."""
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+
+@dataclass(frozen=True)
+class TaskReader:
+    """Reads what one task keeps; nothing is read before it is asked for."""
+
+    bolt: BoltState
+    number: int
+    store: SegmentStore
+    timing: BoltTiming
+
+    @property
+    def state(self) -> TaskState:
+        """What the manifest says of it."""
+        return self.bolt.tasks[self.number]
+
+    @cached_property
+    def rows(self) -> list[EventRows]:
+        """Its events, in parts: also those that are only kept because they have yet to be reported as expired."""
+        if isinstance(self.state.windows, QueueState):
+            found = self._queue(self.state.windows)
+            return [] if found is None else [found]
+        parts = [self._held(ref, edge=False) for ref in self.state.refs]
+        edges = self.state.windows.end_edges if isinstance(self.state.windows, AssignedState) else None
+        return [*parts, *([] if edges is None else [self._held(edges, edge=True)])]
+
+    @cached_property
+    def live(self) -> Held | None:
+        """The events that a window may still need, where tasks hold events, with the codes of their keys; None where
+        there are none."""
+        parts = [live_rows(*read_held(self.store, ref)) for ref in self.state.refs]
+        parts = [part for part in parts if len(part)]
+        return self.coded(Held.concat(parts)) if parts else None
+
+    def coded(self, events: Held) -> Held:
+        """Live events of the task with the codes of their keys, which tell apart those that share a hash."""
+        state = self.state.windows
+        if isinstance(state, QueueState):
+            return events
+        kept = [self.table(state.keys), self.table(state.known) if isinstance(state, AssignedState) else None]
+        codes = KeyCodes(self.timing.keys, self.table(state.codes))
+        return codes.apply(events, [table for table in kept if table is not None])
+
+    def table(self, ref: Ref | None) -> pa.Table | None:
+        """A stored table."""
+        return None if ref is None else self.store.read(ref)
+
+    def _queue(self, state: QueueState) -> EventRows | None:
+        events = read_queue(self.store, self.state.refs)
+        if events is None:
+            return None
+        waits = ~is_accounted(state, len(events))
+        counts = np.ones(len(events), np.int64) if events.weights is None else events.weights.sum(axis=1)
+        payload = pa.Table.from_batches([events.payload])
+        if events.weights is not None:
+            payload = payload.rename_columns([name.removeprefix(_KEY) for name in payload.column_names])
+        return EventRows(events.timestamps, payload, _inputs(events), counts, np.where(waits, counts, 0))
+
+    def _held(self, ref: Ref, *, edge: bool) -> EventRows:
+        held, flags = read_held(self.store, ref)
+        needed = np.flatnonzero((flags & GONE) == 0 if edge else is_needed(flags))
+        held, flags = held.take(needed), flags[needed]
+        waits = np.ones(len(held), np.int64) if edge else ((flags & (GONE | SEEN)) == 0).astype(np.int64)
+        return EventRows(held.times, held.payload, held.streams, np.ones(len(held), np.int64), waits, held.ends, edge)
+
+
+def _inputs(events: Events) -> NDArray[np.int8] | None:
+    """The input of each row of a queue; -1 for sums of several."""
+    if events.weights is None or events.weights.shape[1] == 1:
+        return events.streams
+    several = (events.weights > 0).sum(axis=1) > 1
+    return np.where(several, -1, events.weights.argmax(axis=1)).astype(np.int8)
+
+
+def key_columns(timing: BoltTiming) -> Sequence[str]:
+    """The columns under which keys are shown: those of the first input."""
+    return timing.keys[0] if any(timing.keys) else timing.key
+
+
+# The state of a windowed bolt as tables.
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredState:
+    """What a checkpoint holds of a windowed bolt after a batch: ``state.read("ck/", "revenue")["events"]``."""
+
+    checkpoint: str
+    bolt: str
+    batch: str | None
+    """``7``, or ``7-close`` for the closing after batch 7; None where no batch has been committed."""
+    clock: int | None
+    """That of the batch, in microseconds."""
+    tables: Mapping[str, pa.Table]
+    """``accounts``, ``tasks``, ``watermarks``, ``events``, ``windows`` and ``keys``; ``policies`` where policies of
+    one's own decide; ``state`` and ``state.NAME`` of a stateful bolt; ``retractable.STREAM`` where windows may take
+    back what they emitted."""
+
+    def __getitem__(self, name: str) -> pa.Table:
+        """A table by its name. ConfigError where there is none."""
+        if name not in self.tables:
+            raise ConfigError(
+                f"there is no table {name!r}{did_you_mean(str(name), self.tables)}",
+                why=f"of bolt {self.bolt!r} the checkpoint has {', '.join(self.tables)}",
+                do="name one of these",
+            )
+        return self.tables[name]
+
+    def __repr__(self) -> str:
+        rows = ", ".join(f"{name}: {table.num_rows}" for name, table in self.tables.items())
+        return one_line(f"<StoredState of {self.bolt!r} after batch {self.batch}: {rows}>")
+
+    @checked
+    def only(self, table: str) -> StoredState:
+        """The same with one of its tables. ConfigError where there is none of this name."""
+        return replace(self, tables={table: self[table]})
+
+    @checked
+    def to_pandas(self, table: str = "events") -> pd.DataFrame:
+        """A table as a DataFrame. ConfigError where there is none of this name."""
+        frame: pd.DataFrame = self[table].to_pandas()
+        return frame
+
+    @checked
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain JSON: rows as objects, times in ISO 8601."""
+        return {
+            "checkpoint": self.checkpoint,
+            "bolt": self.bolt,
+            "step": self.batch,
+            "clock": None if self.clock is None else show(self.clock),
+            "tables": {name: json_rows(table) for name, table in self.tables.items()},
+        }
+
+    @checked
+    def write(self, folder: str | os.PathLike[str], format: FormatName = "parquet") -> list[str]:
+        """Write each table as a file of a folder, such as ``events.parquet``; files that are there are replaced.
+
+        The folder may be a URI. Returns the paths. ConfigError for an unknown format, SchemaError where a format cannot
+        hold a column.
+        """
+        chosen = file_format(format, "writing")
+        filesystem, inside, _ = locate(os.fspath(folder))
+        with as_storage_error(inside, "made"):
+            if isinstance(filesystem, pafs.LocalFileSystem):
+                os.makedirs(inside, exist_ok=True)
+        paths = []
+        for name, table in self.tables.items():
+            path = f"{inside}/{name}.{chosen.name}"
+            with as_storage_error(path, "written"):
+                write_table(filesystem, path, table, chosen)
+            paths.append(path)
+        return paths

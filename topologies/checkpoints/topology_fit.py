@@ -1,0 +1,483 @@
+"""The fit of a topology to a checkpoint: what may change, and columns that are added to stored events."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from manager.storage.checkpoint import FileCheckpoint, read_manifest, read_note
+from manager.storage.files import during
+from manager.storage.manifest import AssignedState, BoltState, Manifest, TaskState
+from manager.storage.segments import STREAM_COLUMN, Ref, Refs, SegmentStore, SegmentWriter
+from topologies.checkpoints.paired_checkpoint import (
+    ADDING_COLUMNS,
+    START,
+    START_OVER,
+    TOPOLOGY,
+    PairedCheckpoint,
+    check_halves,
+    check_unclaimed,
+    claimed,
+    keeping_runs_off,
+    naming_a_way_back,
+    telling_who_took_over,
+)
+from topologies.graph.describing import changed
+from topologies.graph.graph import SpoutNode, WindowedNode, stream_label
+from topologies.graph.topology import Topology
+from topologies.io.kafka import KafkaSpout
+from topologies.io.spout_columns import in_words
+from topologies.io.spouts import FrameSpout
+from topologies.run.attempts import Attempts
+from windowing.bolts.windowed_bolt import StatefulWindowedBolt
+from windowing.durations import Duration
+from windowing.errors import CheckpointError, ConfigError, DamagedCheckpoint
+from windowing.schema import DEFAULT_STREAM, format_schema, parse_schema
+from windowing.settings import DECLARED, WindowSettings
+from windowing.timestamps import show
+
+# The parts of a topology that its checkpoint depends on, in words that can be compared and shown.
+
+
+STATE = tuple(name for name, declared in DECLARED.items() if declared.resumes is False)
+"""Rules of time that what is kept in a checkpoint depends on; the others may change between two runs, or only where
+that leaves the windows, their policies and the kind of time as they are."""
+
+_AS_IT_IS = ("lifetime", "panes")
+"""Those whose text is Python's: older checkpoints hold it, so it stays; people are shown ``_shown``."""
+
+_WORDS = (
+    (r"parse_duration\('(\w+)'\)", r"\1"),
+    (r"Count\(value=1\)", "1 event"),
+    (r"Count\(value=(\d+)\)", r"\1 events"),
+    (r"<\w+\.\w+: '([^']*)'>", r"\1"),
+    (r", \w+=(?:None|False)\b", ""),
+)
+
+
+def fingerprint(topology: Topology) -> dict[str, Any]:
+    """The parts of a topology that must not change under a checkpoint; code, lag, late streams and sinks may."""
+    return {
+        "name": topology.name,
+        "spouts": {name: _spout(node) for name, node in topology.spouts.items()},
+        "bolts": {name: _windowed(node) for name, node in topology.windowed.items()},
+    }
+
+
+def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """What has changed, a sentence each."""
+    changed = []
+    if before["name"] != now["name"]:
+        changed.append(f"it is called {now['name']!r}, and was {before['name']!r}")
+    for kind in ("spouts", "bolts"):
+        for name in sorted({*before[kind], *now[kind]}):
+            was, is_ = before[kind].get(name), now[kind].get(name)
+            if was is None or is_ is None:
+                changed.append(f"{kind[:-1]} {name!r} is {'new' if was is None else 'gone'}")
+                continue
+            changed.extend(
+                f"{kind[:-1]} {name!r}: {_changed(what, was.get(what), is_.get(what))}"
+                for what in sorted({*was, *is_})
+                if was.get(what) != is_.get(what)
+            )
+    return changed
+
+
+def without_bolts(note: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """The note without these bolts, and without the columns of spouts: what bolts read of them they have themselves."""
+    spouts = {name: {"kind": spout["kind"]} for name, spout in note["spouts"].items()}
+    bolts = {name: bolt for name, bolt in note["bolts"].items() if name not in names}
+    return {**note, "spouts": spouts, "bolts": bolts}
+
+
+def bolts_that_differ(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """The bolts that are new, gone or changed; empty where something else differs too."""
+    names = [
+        name
+        for name in sorted({*before["bolts"], *now["bolts"]})
+        if before["bolts"].get(name) != now["bolts"].get(name)
+    ]
+    return [] if differences(without_bolts(before, names), without_bolts(now, names)) else names
+
+
+def parallelism_in(note: dict[str, Any]) -> dict[str, int]:
+    """Per windowed bolt, how many tasks it has."""
+    return {name: bolt["parallelism"] for name, bolt in note["bolts"].items()}
+
+
+def with_parallelism(note: dict[str, Any], tasks: Mapping[str, int]) -> dict[str, Any]:
+    """The note with other numbers of tasks for some of its bolts."""
+    bolts = {
+        name: {**bolt, "parallelism": tasks.get(name, bolt["parallelism"])} for name, bolt in note["bolts"].items()
+    }
+    return {**note, "bolts": bolts}
+
+
+def digest_of(note: dict[str, Any]) -> str:
+    """Short for the note, whatever the numbers of tasks."""
+    alike = with_parallelism(note, dict.fromkeys(note["bolts"], 1))
+    return hashlib.sha256(json.dumps(alike, sort_keys=True).encode()).hexdigest()
+
+
+def _changed(what: str, was: Any, is_: Any) -> str:
+    if what == "sums" and was and is_:  # what is kept of them is not as the user has written it
+        return "what it adds up has changed: its aggregates, or the columns that they are by"
+    return f"{what} was {_shown(was)}, and is {_shown(is_)}"
+
+
+def _shown(value: Any) -> str:
+    """What is kept, as people write it: ``parse_duration('5m')`` is 5m, and what is not set is left out."""
+    text = "; ".join(map(str, value)) if isinstance(value, list) else repr(value)
+    for pattern, words in _WORDS:
+        text = re.sub(pattern, words, text)
+    return text
+
+
+def _spout(node: SpoutNode) -> dict[str, Any]:
+    columns = {f"columns of {stream!r}": format_schema(schema) for stream, schema in node.outputs.items()}
+    match node.spout:
+        case FrameSpout():
+            kind = "a streaming DataFrame"
+        case KafkaSpout():
+            kind = "Kafka"
+        case _:
+            kind = "files"
+    return {"kind": kind, **columns}
+
+
+def _offset(settings: WindowSettings) -> str:
+    """By how much windows are moved on, less than a slide: with slides of 10 s, 3 s back are 7 s on."""
+    slide, offset = settings.slide, settings.offset
+    return str(Duration(offset.micros % slide.micros) if isinstance(slide, Duration) else offset)
+
+
+def _windowed(node: WindowedNode) -> dict[str, Any]:
+    settings = node.bolt.settings
+    described = {
+        "parallelism": node.parallelism,
+        "window length": str(settings.length),
+        "slide": str(settings.slide),
+        "bounds": settings.bounds.value,
+        "offset": _offset(settings),
+        "time": "event time" if node.event_time else "processing time",
+        "timestamp field": settings.timestamp_field,
+        "watermark": "by the clock" if settings.watermark_interval.micros else "at every batch",
+        "columns": format_schema(node.schema),
+        "eviction": type(node.eviction).__name__,
+        "trigger": type(node.trigger).__name__,
+    }
+    rules = changed(settings)
+    described |= {
+        name: repr(getattr(settings, name)) if name in _AS_IT_IS else rules[name] for name in STATE if name in rules
+    }
+    if settings.key_trigger is not None:
+        described["trigger of keys"] = type(settings.key_trigger).__name__
+    if node.remembers:
+        described["expired"] = "the last window of each key is kept"
+    if node.slicing is not None:
+        described["sums"] = node.slicing.described
+    if node.assigners:
+        described["windows"] = [repr(each) for each in node.assigners]
+    if len(set(node.keys)) > 1:
+        described["key"] = [f"{name}: {', '.join(key)}" for name, key in zip(node.streams, node.keys, strict=True)]
+    if node.versions is not None:
+        described["versions"] = node.streams[node.versions]
+    for each in node.inputs:
+        described[f"grouping of {stream_label(each.stream)!r}"] = str(each.grouping)
+    if isinstance(node.bolt, StatefulWindowedBolt):
+        described["state"] = {
+            name: kind.__name__ if isinstance(kind, type) else format_schema(parse_schema(kind))
+            for name, kind in node.bolt.state_types.items()
+        }
+    return described
+
+
+# Columns that a spout has now and had not when its checkpoint was made: which of them may be added.
+#
+# Only columns of spouts, that bolts read from these directly: of what other bolts emit nothing is noted, so a column
+# that is new to a bolt may be one that was there and was not kept. Nor for bolts that retract: the rows that they
+# might take back are kept with the columns that they had.
+
+
+_OF_STREAM = "columns of "
+
+
+@dataclass(frozen=True)
+class NewColumns:
+    """What a topology has that the note of its checkpoint has not."""
+
+    note: dict[str, Any]
+    """The note, as it is with them."""
+    of_bolts: dict[str, list[pa.Field]]
+    """Per windowed bolt, its new columns."""
+
+    @staticmethod
+    def of(note: dict[str, Any], now: dict[str, Any], topology: Topology) -> NewColumns:
+        """Those that may be added; ``now`` is the fingerprint of the topology, and whether it differs otherwise is not
+        looked at."""
+        spouts, new = dict(note["spouts"]), dict[str, set[str]]()
+        for name in spouts.keys() & now["spouts"].keys():
+            for stream in [key for key in spouts[name] if key.startswith(_OF_STREAM) and key in now["spouts"][name]]:
+                added = _added(spouts[name][stream], now["spouts"][name][stream])
+                if added:
+                    new.setdefault(name, set()).update(added)
+                    spouts[name] = {**spouts[name], stream: now["spouts"][name][stream]}
+        bolts, of_bolts = dict(note["bolts"]), dict[str, list[pa.Field]]()
+        for name in bolts.keys() & now["bolts"].keys():
+            added = _added(bolts[name]["columns"], now["bolts"][name]["columns"])
+            node = topology.windowed[name]
+            if added is None or node.retracts or not any(each.stream[0] in new for each in node.inputs):
+                continue
+            if all(_comes_from_spouts(column, node, topology, new) for column in added):
+                of_bolts[name] = [node.schema.field(column) for column in added]
+                bolts[name] = {**bolts[name], "columns": now["bolts"][name]["columns"]}
+        return NewColumns({**note, "spouts": spouts, "bolts": bolts}, of_bolts)
+
+
+def _added(was: str, now: str) -> list[str] | None:
+    """The columns that are new; None where others are gone, or have another type, or one that has no name here."""
+    if was == now:
+        return []
+    try:
+        before, after = parse_schema(was), parse_schema(now)
+    except ConfigError:
+        return None
+    kept = [field.name for field in after if field.name in before.names]
+    if len(kept) < len(before) or any(before.field(name).type != after.field(name).type for name in kept):
+        return None
+    return [name for name in after.names if name not in before.names]
+
+
+def _comes_from_spouts(column: str, node: WindowedNode, topology: Topology, new: dict[str, set[str]]) -> bool:
+    """Whether no input of a bolt can have had the column before."""
+    for each in node.inputs:
+        component, stream = each.stream
+        if component in topology.spouts:
+            had = column in topology.spouts[component].outputs[stream].names
+            if had and column not in new.get(component, ()):
+                return False
+        else:
+            emits = topology.windowed.get(component) or topology.plain[component]
+            if column in emits.outputs[stream].names:
+                return False
+    return True
+
+
+# The note of the topology that a checkpoint belongs to: whether another one may run on it, and with how many tasks.
+
+
+def check_fit(
+    halves: PairedCheckpoint, topology: Topology, first_output: int | None = None, *, allow_rescale: bool = False
+) -> None:
+    """CheckpointError where there is a checkpoint, and it is another topology's, or began at another output.
+
+    Nothing is locked or written: this is checked again when the checkpoint is opened. ``first_output`` in microseconds;
+    None for any. ``allow_rescale``: other numbers of tasks are let pass; whoever runs moves the state.
+    """
+    note = read_note(halves.files, TOPOLOGY)
+    if note is not None:
+        check_topology(halves, topology, note, allow_rescale=allow_rescale)
+        began = halves.files.read(START)
+        if began is not None:
+            check_start(halves, began["first_output"], first_output)
+
+
+def check_topology(
+    halves: PairedCheckpoint, topology: Topology, note: dict[str, Any], *, allow_rescale: bool = False
+) -> None:
+    """CheckpointError, with all that differs, where a topology is not the one that was noted."""
+    now = fingerprint(topology)
+    note = NewColumns.of(note, now, topology).note
+    known = with_parallelism(note, parallelism_in(now) if allow_rescale else noted_tasks(halves))
+    changed = differences(known, now)
+    if changed:
+        only_tasks = not differences(with_parallelism(note, parallelism_in(now)), now)
+        move = "move its state to the tasks that there are now (--allow-rescale, or windbolt rescale), "
+        names = bolts_that_differ(known, now)
+        over = f"let {', '.join(map(repr, names))} start over (windbolt reset), "
+        raise CheckpointError(
+            f"checkpoint {halves.path!r} belongs to another topology:\n" + "\n".join(f"  - {each}" for each in changed),
+            why="its events were distributed and stored for the topology as it was then",
+            do=f"run the topology as it was, {move if only_tasks else over if names else ''}or {START_OVER}",
+        )
+
+
+def check_start(halves: PairedCheckpoint, began: int | None, wanted: int | None) -> None:
+    """CheckpointError where a first output is wanted, and the checkpoint began at another one, or without one; both in
+    microseconds."""
+    if wanted is None or wanted == began:
+        return
+    was = "without one" if began is None else f"with the one at {show(began)}"
+    raise CheckpointError(
+        f"checkpoint {halves.path!r} cannot have its first output at {show(wanted)}: it was begun {was}",
+        why="what was read and emitted so far depends on the first output",
+        do=f"leave it out to continue as before; or {START_OVER}",
+    )
+
+
+def with_tasks(halves: PairedCheckpoint, tasks: Mapping[str, int]) -> dict[str, Any]:
+    """The note with other numbers of tasks. Where a manifest has others than the note, the manifest counts."""
+    return with_parallelism(read_note(halves.files, TOPOLOGY), tasks)
+
+
+def noted_tasks(halves: PairedCheckpoint) -> dict[str, int]:
+    """Per windowed bolt, how many tasks it has: after the last batch or, before the first, as they were noted."""
+    manifest = _last_manifest(halves)
+    if manifest is None:
+        note = read_note(halves.files, TOPOLOGY)
+        return {} if note is None else parallelism_in(note)
+    return {name: len(bolt.tasks) for name, bolt in manifest.bolts.items()}
+
+
+def wanted_tasks(halves: PairedCheckpoint, topology: Topology) -> dict[str, int]:
+    """Per bolt of which the topology wants another number of tasks than the checkpoint has: that number."""
+    wanted = parallelism_in(fingerprint(topology))
+    return {name: wanted[name] for name, tasks in noted_tasks(halves).items() if wanted.get(name, tasks) != tasks}
+
+
+def _last_manifest(halves: PairedCheckpoint) -> Manifest | None:
+    """That of the last batch. Where a run is in progress, the one that was listed last may be gone when it is
+    read: then there is a later one."""
+    keys = halves.files.names("manifests")
+    while keys:
+        try:
+            return read_manifest(halves.files, keys[-1])
+        except DamagedCheckpoint:
+            listed, keys = keys, halves.files.names("manifests")
+            if keys[-1:] == listed[-1:]:
+                raise
+    return None
+
+
+# Gives the events that a checkpoint keeps the columns that are new to their bolts, with their defaults or nulls.
+
+
+OfInputs: TypeAlias = "list[pa.Array | None]"
+"""The default of a column in the events of each input of a bolt, alone in an array; None where there is none."""
+
+
+def add_columns(
+    halves: PairedCheckpoint, topology: Topology, first_output: int | None = None, attempts: Attempts | None = None
+) -> dict[str, dict[str, str | None]]:
+    """Give the events that a checkpoint keeps the new columns of a topology; the caller has locked it.
+
+    Returns them per windowed bolt, each with the default that events have there, in words; None where they have nulls.
+    CheckpointError, before anything is written, where the topology does not fit otherwise (``check_fit``). Of a process
+    that dies meanwhile a run of the same topology does the rest, and no other begins. ``attempts``: those of the run
+    that does this, which claims the checkpoint where no lock keeps others off.
+    """
+    with naming_a_way_back(halves):
+        new = _look(halves, topology, first_output)
+        if new is None:
+            return {}
+        manifest = check_unclaimed(halves)
+        checkpoint = claimed(halves, attempts or Attempts())
+        with telling_who_took_over(checkpoint):
+            if halves.uri is not None:
+                new, manifest = _look(halves, topology, first_output), check_halves(halves)
+            if new is None:  # another run has done it
+                return {}
+            with (
+                during(
+                    "adding columns to the events that are kept", "run the same topology again, which does the rest"
+                ),
+                keeping_runs_off(halves, ADDING_COLUMNS, {"topology": new.note}),
+            ):
+                after = None if manifest is None else _rewritten(checkpoint, manifest, topology, new)
+                checkpoint.replace(after, {TOPOLOGY: new.note}, alone=True)  # earlier batches are as the topology was
+    return {
+        name: {field.name: _in_words(_defaults(field.name, node, topology), node) for field in fields}
+        for name, fields in new.of_bolts.items()
+        for node in [topology.windowed[name]]
+    }
+
+
+def _defaults(column: str, node: WindowedNode, topology: Topology) -> OfInputs:
+    """The default of a column in each input of a bolt: those that are no spouts have none."""
+    streams = [each.stream for each in node.inputs]
+    return [
+        topology.spouts[name].defaults.columns.get(column)
+        if name in topology.spouts and stream == DEFAULT_STREAM
+        else None
+        for name, stream in streams
+    ]
+
+
+def _in_words(defaults: OfInputs, node: WindowedNode) -> str | None:
+    """What the events of before have in a column, in words: ``'EUR'``, or ``'EUR' (orders), null (refunds)``."""
+    if not any(default is not None for default in defaults):
+        return None
+    words = ["null" if default is None else in_words(default) for default in defaults]
+    if len(set(words)) == 1:
+        return words[0]
+    return ", ".join(f"{each} ({label})" for each, label in zip(words, node.streams, strict=True))
+
+
+def _look(halves: PairedCheckpoint, topology: Topology, first_output: int | None) -> NewColumns | None:
+    """What is new; None for nothing."""
+    note, begun = read_note(halves.files, TOPOLOGY), halves.files.read(ADDING_COLUMNS)
+    new = None if note is None else NewColumns.of(note, fingerprint(topology), topology)
+    if new is not None and begun is not None and new.note != begun["topology"]:
+        raise _begun_for_another(halves)
+    if new is None or (new.note == note and begun is None):
+        return None
+    check_fit(halves, topology, first_output)
+    return new
+
+
+def _begun_for_another(halves: PairedCheckpoint) -> CheckpointError:
+    return CheckpointError(
+        f"checkpoint {halves.path!r} was being given new columns when a run died",
+        why="some of the events that it keeps may have them already",
+        do="run the topology that has these columns once more; after that run, others are compared with it",
+    )
+
+
+def _rewritten(checkpoint: FileCheckpoint, manifest: Manifest, topology: Topology, new: NewColumns) -> Manifest:
+    after = Manifest.from_values(manifest.to_values())
+    for name, fields in new.of_bolts.items():
+        node = topology.windowed[name]
+        if name in after.bolts and node.slicing is None:  # sums have the columns of the key and the aggregates alone
+            added = {field: _defaults(field.name, node, topology) for field in fields}
+            with checkpoint.segments.writer(checkpoint.folder(manifest)) as writer:
+                after.bolts[name] = _widened(after.bolts[name], added, node.schema, checkpoint.segments, writer)
+    return after
+
+
+def _widened(
+    bolt: BoltState, added: Mapping[pa.Field, OfInputs], schema: pa.Schema, store: SegmentStore, writer: SegmentWriter
+) -> BoltState:
+    def widened(ref: Ref) -> Ref:
+        table = store.read(replace(ref, start=0))  # flags are of all rows
+        for field, defaults in added.items():
+            if field.name in table.column_names:  # of a run that died, which may have had another default
+                table = table.drop_columns([field.name])
+            table = table.append_column(field, _column(table, field, defaults))
+        rest = [name for name in table.column_names if name not in schema.names]
+        there = writer.add(table.select([*schema.names, *rest]))
+        return replace(ref, segment=there.segment, offset=there.offset, length=there.length, checksum=there.checksum)
+
+    def of_task(task: TaskState) -> TaskState:
+        windows = task.windows
+        if isinstance(windows, AssignedState) and windows.end_edges is not None:
+            windows = replace(windows, end_edges=widened(windows.end_edges))
+        return replace(task, windows=windows, refs=Refs.packed(widened(ref) for ref in task.refs))
+
+    return replace(bolt, tasks=[of_task(task) for task in bolt.tasks])
+
+
+def _column(table: pa.Table, field: pa.Field, defaults: OfInputs) -> pa.Array:
+    """The new column of stored events: each has the default of the input that it came by."""
+    if not any(default is not None for default in defaults):
+        return pa.nulls(len(table), field.type)
+    choices = pa.concat_arrays([pa.nulls(1, field.type) if default is None else default for default in defaults])
+    if STREAM_COLUMN not in table.column_names:  # then all are of the first input
+        return choices.take(pa.array(np.zeros(len(table), np.int64)))
+    return choices.take(table.column(STREAM_COLUMN).combine_chunks())

@@ -1,0 +1,635 @@
+"""``windbolt.why``: asks a checkpoint why a window has not fired."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+
+from manager.storage.checkpoint import read_manifest
+from manager.storage.manifest import BoltState, Manifest, TriggeredState
+from manager.storage.segment_files import FileSegments
+from manager.storage.segments import SegmentStore
+from policies.assigners import AlignedWindows
+from topologies.checkpoints.blocking_inputs import (
+    Holder,
+    Holding,
+    Question,
+    RegularEvents,
+    WaitingEvents,
+    WhyAnswer,
+    WhyReason,
+    events_in_words,
+    marks_of,
+    regular_events,
+    waiting_events,
+)
+from topologies.checkpoints.notes import BoltTiming, checkpoint_at, known_timing, the_only_bolt, timing_of
+from topologies.checkpoints.paired_checkpoint import START, PairedCheckpoint
+from topologies.checkpoints.state_tables import policy_tables, window_table
+from topologies.checkpoints.stored_tasks import TaskReader, has_key, key_columns
+from topologies.engine.event_times import as_moment
+from topologies.run.summary import spoken
+from windowing.calls import checked
+from windowing.durations import Duration
+from windowing.errors import ConfigError
+from windowing.timestamps import from_datetime, show
+
+# Why a window has not fired: which reason it is, and the sentences that say so.
+
+
+class Explanation:
+    """Answers one question; looks at the last manifest, and at those before it for since when."""
+
+    def __init__(
+        self,
+        question: Question,
+        timings: Mapping[str, BoltTiming],
+        kept: Sequence[Manifest],
+        store: SegmentStore,
+        first_output: int | None,
+    ) -> None:
+        """``timings`` of all bolts: what holds a bolt may be another one before it."""
+        self.question, self.timing, self.kept = question, timings[question.bolt], kept
+        self.manifest, self.first_output, self.store = kept[-1], first_output, store
+        self.state: BoltState = self.manifest.bolts[question.bolt]
+        self.holding = Holding(timings, kept)
+        self.regular = self.timing.regular(self.state.anchor)
+        """Its windows of time that begin at regular times; None for others."""
+
+    def ended(self) -> WhyAnswer:
+        """Of a bolt whose streams have ended."""
+        pending = sum(self.state.pending)
+        if pending:
+            return self.told(
+                WhyReason.ENDED,
+                f"The streams have ended, and at the end of the last run nothing fired for {events_in_words(pending)} "
+                f"that {'is' if pending == 1 else 'are'} in no window yet: {self.timing.windows}. What comes in a "
+                "later run joins them.",
+            )
+        return self.told(
+            WhyReason.ENDED,
+            "The streams have ended: at the end of the last run all windows that held events fired. What comes in "
+            "a later run opens new ones.",
+        )
+
+    def waiting_windows(self, most: int) -> list[tuple[int, int]]:
+        """The ends of the windows that hold events and have not fired, with how many they hold so far; of windows that
+        begin at regular times, and of ``most`` of them at most."""
+        over = None if self.timing.per_key else self.over  # of each key something else is over, and not listed
+        return [] if self.regular is None else self._events_of(self.regular).ends(over, most)
+
+    def _events_of(self, windows: AlignedWindows) -> RegularEvents:
+        """The events that are kept, of the key that is asked for."""
+        return regular_events(self.state, self.store, self.timing, windows, self.question.key)
+
+    # -- windows that begin at regular times
+
+    def of_regular_windows(self, windows: AlignedWindows) -> WhyAnswer:
+        """Of windows of time that end every so many microseconds."""
+        end, events = self.question.window, self._events_of(windows)
+        if end is None:
+            unfired = events.next_end(self.fired)
+            end = events.next_end(self.over) if unfired is None else unfired
+            if end is None:
+                return self.told(WhyReason.NOTHING, "No event waits for a window: all have been in one, or in none.")
+        elif windows.earliest is not None and end < windows.earliest:
+            return self.told(
+                WhyReason.NO_SUCH_WINDOW,
+                f"No window of {self.question.bolt!r} ends at {show(end)}: the first one ends at "
+                f"{show(windows.earliest)}, since none begins before the anchor.",
+            )
+        elif windows.following(np.array([end - 1])) != end:
+            return self.between(end, windows.offset.micros if windows.earliest is None else windows.earliest)
+        waiting = events.within(end)
+        answer = self._of_window(end, waiting)
+        return replace(answer, window_end=end, waiting=waiting)
+
+    def between(self, end: int, offset: int) -> WhyAnswer:
+        """Of a time at which no window ends. ``offset``: some end of a window in microseconds."""
+        slide = self.timing.slide
+        assert slide is not None
+        before = (end - offset) // slide * slide + offset
+        return self.told(
+            WhyReason.NO_SUCH_WINDOW,
+            f"No window of {self.question.bolt!r} ends at {show(end)}: the nearest end at {show(before)} and "
+            f"{show(before + slide)}.",
+        )
+
+    def suppressed(self, end: int) -> WhyAnswer:
+        return self.told(
+            WhyReason.SUPPRESSED,
+            f"The window that ends at {show(end)} is suppressed: the run has its first output at "
+            f"{show(self.first_output or 0)}.",
+        )
+
+    def _of_window(self, end: int, waiting: int) -> WhyAnswer:
+        if self.first_output is not None and end < self.first_output:
+            return self.suppressed(end)
+        if not self.timing.event_time:
+            return self.by_clock(end, waiting)
+        if self.over is not None and end <= self.over:
+            return self.over_window(end, waiting)
+        if self.fired is not None and end <= self.fired:
+            return self.stays_open(end, waiting)
+        return self._waits(end, waiting)
+
+    @property
+    def over(self) -> int | None:
+        """Windows that end up to here have been evaluated: by the watermark, or closed by the idle timeout."""
+        if not self.timing.event_time:
+            clock = self.manifest.clock
+            return None if clock is None else clock - self.timing.past_end
+        watermark, forced = self.state.watermark.current, self.state.watermark.forced
+        reached = [] if watermark is None else [watermark - self.timing.past_end]
+        return max([*reached, *([] if forced is None else [forced])], default=None)
+
+    @property
+    def fired(self) -> int | None:
+        """Windows that end up to here have fired at their end, if they held events; some may fire again."""
+        current, first, over = self.state.watermark.current, self.timing.first_past_end, self.over
+        return (
+            over
+            if current is None or first is None
+            else max(current - first, current - first if over is None else over)
+        )
+
+    def over_window(self, end: int, waiting: int) -> WhyAnswer:
+        counts = self.state.accounts
+        if waiting:
+            return self.told(
+                WhyReason.FIRED,
+                f"The window that ends at {show(end)} has fired: the watermark is past it, and {waiting:,} of its "
+                "events are still kept.",
+            )
+        return self.told(
+            WhyReason.OVER,
+            f"The time of the window that ends at {show(end)} is over: the watermark is past it, at "
+            f"{self._shown_watermark}. If it held events, it has fired; if it held none, there was nothing to fire. A "
+            "checkpoint does not keep which: look at the output.",
+            f"Events for it that came later are in an account: of the bolt's events {counts['late']} are late, "
+            f"{counts['dropped']} dropped, {counts['purged']} purged, {counts['invalid']} invalid. Late streams and "
+            "error streams have them, with the reason.",
+        )
+
+    def _waits(self, end: int, waiting: int) -> WhyAnswer:
+        what = f"The window that ends at {show(end)} "
+        if not waiting and self.question.window is not None:
+            empty = "." if self.timing.empty_windows else ", and a window without events does not fire."
+            return self.of_watermark(end, f"{what}holds no event so far{self.for_key}{empty}", WhyReason.EMPTY)
+        return self.of_watermark(end, f"{what}holds {events_in_words(waiting)}{self.for_key}, and waits.")
+
+    def of_watermark(self, end: int, head: str, reason: WhyReason | None = None) -> WhyAnswer:
+        """A window waits for the watermark; ``reason`` where there is another one beside that."""
+        needed = self.needed(end)
+        holders = self.holding.of(self.question.bolt)
+        reason = self._reason(needed, holders) if reason is None else reason
+        if reason is WhyReason.TICK:
+            head = head.replace(", and waits.", ", and is almost due.")
+        answer = self.told(reason, head, *self._about_watermark(needed, reason, end))
+        return replace(answer, needed=needed, holders=holders)
+
+    def needed(self, end: int) -> int:
+        """The watermark at which the window that ends then fires, for the first time."""
+        first = self.timing.first_past_end
+        return end + (self.timing.past_end if first is None else first)
+
+    def stays_open(self, end: int, waiting: int) -> WhyAnswer:
+        needed, held = end + self.timing.past_end, f"{events_in_words(waiting)}{self.for_key}"
+        fired = (
+            f"The watermark has reached the end of the window at {show(end)}, so it has fired if it held events then."
+        )
+        if self.timing.fires_once:
+            return self.told(
+                WhyReason.FIRED, f"{fired} It does not fire again: {held} {'is' if waiting == 1 else 'are'} still kept."
+            )
+        return self.told(
+            WhyReason.FIRED,
+            f"{fired} It holds {held} now.",
+            f"It stays open for late events until the watermark reaches {show(needed)}, and fires again for those; the "
+            f"watermark is at {self._shown_watermark}.",
+        )
+
+    def _reason(self, needed: int, holders: Sequence[Holder]) -> WhyReason:
+        marks = marks_of(self.timing, self.state).values()
+        if self.state.watermark.current is None and all(holder.watermark is None for holder in holders):
+            return WhyReason.NO_WATERMARK
+        if all(mark is not None and mark >= needed for mark in marks):
+            return WhyReason.TICK
+        return WhyReason.WATERMARK
+
+    def _about_watermark(self, needed: int, reason: WhyReason, end: int) -> Iterator[str]:
+        current = self.state.watermark.current
+        if current is None:
+            yield f"It fires when the watermark reaches {show(needed)}; there is no watermark yet."
+        else:
+            yield (
+                f"It fires when the watermark reaches {show(needed)}; the watermark is at {show(current)}, "
+                f"{spoken(needed - current)} before that."
+            )
+        if reason is WhyReason.TICK:
+            every = f"every {Duration(self.timing.tick)}" if self.timing.tick else "with each batch"
+            yield f"The inputs are far enough: the next tick moves the watermark there ({every})."
+            return
+        yield from self.what_holds(end, needed)
+
+    def what_holds(self, end: int | None, needed: int | None) -> Iterator[str]:
+        decides = (
+            "here the input that is furthest ahead decides it."
+            if self.timing.greatest
+            else ("the input that is furthest behind holds it back.")
+        )
+        yield f"The watermark is the time up to which all events are taken to have come; {decides}"
+        yield from self.holding.sentences(self.question.bolt, end, needed)
+
+    # -- other windows
+
+    def by_clock(self, end: int, waiting: int) -> WhyAnswer:
+        last = "no time" if self.manifest.clock is None else show(self.manifest.clock)
+        if self.over is not None and end <= self.over:
+            return self.over_window(end, waiting)
+        return self.told(
+            WhyReason.CLOCK if waiting or self.question.window is None else WhyReason.EMPTY,
+            f"The window that ends at {show(end)} holds {events_in_words(waiting)}{self.for_key}. It follows the "
+            f"clock, and fires in the first batch after its end; the last batch was at {last}.",
+            "Without a run there are no batches: start one, with --every.",
+        )
+
+    # -- words
+
+    def told(self, reason: WhyReason, *sentences: str) -> WhyAnswer:
+        return WhyAnswer(
+            bolt=self.question.bolt,
+            reason=reason,
+            sentences=sentences,
+            key=self.question.key,
+            clock=self.manifest.clock,
+            watermark=self.state.watermark.current if self.timing.event_time else None,
+            idle=tuple(name.replace("\t", "/") for name in self.state.watermark.sources.idle),
+            pending=sum(self.state.pending),
+        )
+
+    @property
+    def for_key(self) -> str:
+        return "" if self.question.key is None else f" of {self.question.key!r}"
+
+    @property
+    def _shown_watermark(self) -> str:
+        current = self.state.watermark.current
+        return "the clock" if current is None else show(current)
+
+
+# The open windows of a bolt whose windows are not at regular times, each with its end, its key and what it holds.
+
+
+@dataclass(frozen=True)
+class OpenWindow:
+    """A window that holds events and has not fired for the last time; times in microseconds."""
+
+    start: int | None
+    end: int | None
+    """None where its events decide when it fires."""
+    events: int
+    firings: int
+    """How often it has fired already."""
+    key: str | None
+    """The values of its key with commas between them; None where windows hold the events of all keys."""
+
+
+def windows_still_open(
+    state: BoltState, timing: BoltTiming, store: SegmentStore, clock: int | None, key: str | None
+) -> list[OpenWindow]:
+    """Those of a bolt, or of one key; by their ends, those without one last."""
+    names = list(key_columns(timing)) if any(timing.keys) else []
+    tasks = [TaskReader(state, number, store, timing) for number in range(len(state.tasks))]
+    table = window_table(tasks, clock, pa.schema([(name, pa.null()) for name in names]))
+    shown = [name if name in table.column_names else f"key.{name}" for name in names]
+    found = [
+        OpenWindow(start, end, events, firings, of_key)
+        for start, end, events, firings, of_key in zip(
+            *(_column(table, name) for name in ("start", "end", "events", "firings")), _keys(table, shown), strict=True
+        )
+        if key is None or of_key is None or of_key == key
+    ]
+    return sorted(found, key=lambda window: (window.end is None, window.end or 0))
+
+
+def _column(table: pa.Table, name: str) -> list[int | None]:
+    column = table.column(name)
+    values: list[int | None] = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+    return values
+
+
+def _keys(table: pa.Table, names: Sequence[str]) -> list[str | None]:
+    if not names:
+        return [None] * table.num_rows
+    texts = [[str(value) for value in table.column(name).to_pylist()] for name in names]
+    return [",".join(values) for values in zip(*texts, strict=True)]
+
+
+# Why windows that do not begin at regular times have not fired: sessions and others that events shape, windows of keys
+# with a watermark of their own, windows by the number of events, and those that a trigger fires.
+
+
+class OtherWindows:
+    """Answers a question about such windows, with the words that ``Explanation`` has for all."""
+
+    def __init__(self, by: Explanation) -> None:
+        self.by = by
+
+    def of_open_windows(self) -> WhyAnswer:
+        """Windows whose ends depend on their events, or that follow a watermark of their key."""
+        asked, timing = self.by.question.window, self.by.timing
+        found = windows_still_open(self.by.state, timing, self.by.store, self.by.manifest.clock, self.by.question.key)
+        ends = sorted({window.end for window in found if window.end is not None})
+        unfired = [end for end in ends if self.by.fired is None or timing.per_key or end > self.by.fired]
+        end = next(iter(unfired or ends), None) if asked is None else asked
+        if asked is not None and asked not in ends:
+            if not timing.per_key and self.by.over is not None and asked <= self.by.over:
+                return replace(self.by.over_window(asked, 0), window_end=asked, waiting=0)
+            return self._no_open_window(asked, ends)
+        chosen = [window for window in found if window.end == end]
+        if not chosen:
+            return self.of_counts()
+        waiting = sum(window.events for window in chosen)
+        if end is None:
+            words = f"{_wait(waiting, self.by.for_key)}: {timing.windows}."
+            return replace(self.by.told(WhyReason.COUNT, words, *self._by_number()), waiting=waiting)
+        return replace(self._of_open_window(end, chosen, waiting), window_end=end, waiting=waiting)
+
+    def _of_open_window(self, end: int, chosen: Sequence[OpenWindow], waiting: int) -> WhyAnswer:
+        timing = self.by.timing
+        if self.by.first_output is not None and end < self.by.first_output:
+            return self.by.suppressed(end)
+        if not timing.event_time:
+            return self.by.by_clock(end, waiting)
+        of = self.by.for_key if len(chosen) > 1 or chosen[0].key is None else f" of {chosen[0].key!r}"
+        window = "The window that ends" if len(chosen) == 1 else f"{len(chosen):,} windows end"
+        holds = "holds" if len(chosen) == 1 else ", which hold"
+        if self.by.fired is not None and end <= self.by.fired and not timing.per_key:
+            return self.by.stays_open(end, waiting)
+        head = f"{window} at {show(end)} {holds} {events_in_words(waiting)}{of}, and wait".replace(" ,", ",")
+        head += "s." if len(chosen) == 1 else "."
+        about = [f"The windows of the bolt: {timing.windows}."]
+        if timing.slide is None:
+            about.append("Their ends depend on their events.")
+        if any(window.firings for window in chosen):
+            about.append("It has fired already, before its end or for late events.")
+        if timing.per_key:
+            moment = show(self.by.needed(end) + timing.delay)
+            words = (
+                f"Each key has a watermark of its own: it fires when an event of its key at {moment} or later comes."
+            )
+            return self.by.told(WhyReason.KEYS, head, words, *about)
+        answer = self.by.of_watermark(end, head)
+        return replace(answer, sentences=(answer.sentences[0], " ".join(about), *answer.sentences[1:]))
+
+    def _no_open_window(self, asked: int, ends: Sequence[int]) -> WhyAnswer:
+        shown = [show(end) for end in ends[:3]]
+        words = (
+            "none that holds events is open."
+            if not ends
+            else f"those that are open end at {', '.join(shown)}"
+            + (f", and {len(ends) - 3:,} later." if len(ends) > 3 else ".")
+        )
+        return self.by.told(
+            WhyReason.NO_SUCH_WINDOW,
+            f"No open window of {self.by.question.bolt!r}{self.by.for_key} ends at {show(asked)}: {words}",
+            f"Its windows: {self.by.timing.windows}.",
+        )
+
+    def of_trigger(self) -> WhyAnswer:
+        found = windows_still_open(
+            self.by.state, self.by.timing, self.by.store, self.by.manifest.clock, self.by.question.key
+        )
+        count, accounts = sum(window.events for window in found), self.by.state.accounts
+        states = [task.windows for task in self.by.state.tasks if isinstance(task.windows, TriggeredState)]
+        due = min((state.next_due for state in states if state.next_due is not None), default=None)
+        told = [f"A trigger fires the window of each key: {self.by.timing.windows}."]
+        if self.by.question.window is not None:
+            told.append("Such windows have no end before they fire, so they cannot be asked for by their end.")
+        begins = [window.start for window in found if window.start is not None]
+        since = f", the first at {show(min(begins))}" if begins and self.by.question.key is not None else ""
+        told.append(
+            f"{_wait(count, self.by.for_key)}{since}; keys with an open window: "
+            f"{sum(state.open_windows for state in states):,}."
+        )
+        if count and due is not None:
+            told.append(f"By the clock the next window is due at {show(due)}, whichever key it is of.")
+        elif count:
+            told.append("No window is due by the clock: one fires by the events of its key.")
+        if accounts["purged"]:
+            told.append(f"Purged: {accounts['purged']:,}. Their windows were cleared without a call of the bolt.")
+        return replace(self.by.told(WhyReason.TRIGGER if count else WhyReason.NOTHING, *told), waiting=count)
+
+    def of_policies(self) -> WhyAnswer:
+        """Windows that policies of the user's own decide about."""
+        trigger, eviction = self.by.timing.policies
+        waiting = waiting_events(self.by.state, self.by.timing, self.by.store, self.by.question.key)
+        count = int(waiting.counts.sum())
+        told = [f"{_wait(count, self.by.for_key)}: {self.by.timing.windows}."]
+        if self.by.question.window is not None:
+            told.append("Where such windows end is known when they fire, so they cannot be asked for by their end.")
+        told += self._of_units(trigger, eviction)
+        if not self.by.timing.event_time or not len(waiting.times):
+            return replace(self.by.told(WhyReason.POLICY if count else WhyReason.NOTHING, *told), waiting=count)
+        current = self.by.state.watermark.current
+        behind = waiting.times if current is None else waiting.times[waiting.times > current]
+        if len(behind):
+            at = "there is no watermark yet" if current is None else f"the watermark is at {show(current)}"
+            told.append(f"{trigger} has not been told of {events_in_words(len(behind))}: {at}.")
+            told += self.by.what_holds(None, int(behind.min()))
+        holders = self.by.holding.of(self.by.question.bolt) if len(behind) else ()
+        return replace(self.by.told(WhyReason.POLICY, *told), waiting=count, holders=holders)
+
+    def _of_units(self, trigger: str, eviction: str) -> Iterator[str]:
+        """What the policies have been told, and their states: of a task, of the key that is asked for, or in all."""
+        tasks = [
+            TaskReader(self.by.state, number, self.by.store, self.by.timing)
+            for number in range(len(self.by.state.tasks))
+        ]
+        names = key_columns(self.by.timing) if any(self.by.timing.keys) else ()
+        table = policy_tables(tasks, pa.schema([(name, pa.null()) for name in names]))["policies"]
+        if self.by.question.key is not None and names:
+            shown = [name if name in table.column_names else f"key.{name}" for name in names]
+            table = table.filter(pa.array(has_key(table, shown, self.by.question.key)))
+        rows = table.to_pylist()
+        events = sum(row["events"] for row in rows)
+        if not rows or not events:
+            yield f"{trigger} fires when its hooks say so: it has been told of no event{self.by.for_key} yet."
+            return
+        last = show(max(int(from_datetime(row["time"])) for row in rows if row["time"] is not None))
+        of = self.by.for_key if len(rows) == 1 else f" of {len(rows):,} {'keys' if names else 'tasks'}"
+        head = (
+            f"{trigger} fires when its hooks say so: it has been told of {events_in_words(events)}{of}, last at {last}"
+        )
+        if len(rows) > 1:
+            yield f"{head}. windbolt state shows the states of {trigger} and {eviction}, for each."
+            return
+        (row,) = rows
+        yield f"{head}; its state is {row['trigger']}."
+        fired = (
+            "It has not fired yet" if row["fired"] is None else f"It last fired at {show(from_datetime(row['fired']))}"
+        )
+        moment = row["next_moment"]
+        asked = "it has asked for no moment" if moment is None else f"its next moment is {show(from_datetime(moment))}"
+        yield f"{fired}; since then {events_in_words(row['events_since'])}; {asked}."
+        if row["eviction"] != "{}":
+            yield f"The state of {eviction} is {row['eviction']}."
+
+    def of_counts(self) -> WhyAnswer:
+        """Windows that are of a number of events, or fire by one."""
+        waiting = waiting_events(self.by.state, self.by.timing, self.by.store, self.by.question.key)
+        if not len(waiting.times):
+            return self.by.told(
+                WhyReason.NOTHING, f"No event{self.by.for_key} waits for a window: {self.by.timing.windows}."
+            )
+        if self.by.timing.slide is not None and self.by.timing.length is None:
+            return self._of_count_at_regular_times(self.by.timing.slide, waiting)
+        count = int(waiting.counts.sum())
+        words = f"{_wait(count, self.by.for_key)}: {self.by.timing.windows}."
+        holders = self.by.holding.of(self.by.question.bolt) if self.by.timing.event_time else ()
+        answer = self.by.told(WhyReason.COUNT, words, *self._by_number(waiting))
+        return replace(answer, waiting=count, holders=holders)
+
+    def _by_number(self, waiting: WaitingEvents | None = None) -> Iterator[str]:
+        if len(self.by.state.tasks) > 1:
+            yield f"Each of the {len(self.by.state.tasks)} tasks counts its own events."
+        current = self.by.state.watermark.current
+        if not self.by.timing.event_time or waiting is None:
+            yield "They fire by the number of events: when enough have come."
+            return
+        behind = waiting.times if current is None else waiting.times[waiting.times > current - self.by.timing.past_end]
+        yield "They fire by the number of events, and an event counts once the watermark has reached its time."
+        if not len(behind):
+            yield "The watermark has reached all that wait: the next window needs further events."
+            return
+        needed = int(behind.min()) + self.by.timing.past_end
+        at = "there is no watermark yet" if current is None else f"the watermark is at {show(current)}"
+        yield f"{len(behind):,} of them do not count yet: {at}, and the next one counts from {show(needed)} on."
+        yield from self.by.what_holds(None, needed)
+
+    def _of_count_at_regular_times(self, slide: int, waiting: WaitingEvents) -> WhyAnswer:
+        asked = self.by.question.window
+        offset = self.by.timing.offset
+        if asked is not None and (asked - offset) % slide:
+            return self.by.between(asked, offset)
+        first = int(waiting.times.min())
+        end = -((offset - first) // slide) * slide + offset if asked is None else asked
+        if self.by.over is not None and end <= self.by.over:
+            return replace(self.by.over_window(end, 0), window_end=end)
+        count = int(waiting.counts[waiting.times <= end].sum())
+        ends = ", and waits." if count else ", so it does not fire."
+        brings = f"{events_in_words(count)}{self.by.for_key} that no window has had{ends}"
+        head = f"The window that ends at {show(end)} brings {brings}"
+        answer = (
+            self.by.by_clock(end, count)
+            if not self.by.timing.event_time
+            else self.by.of_watermark(
+                end, f"{head} Windows of the bolt: {self.by.timing.windows}.", None if count else WhyReason.EMPTY
+            )
+        )
+        return replace(answer, window_end=end, waiting=count)
+
+    def _nothing(self) -> WhyAnswer:
+        return self.by.told(
+            WhyReason.NOTHING, f"No event{self.by.for_key} waits for a window: {self.by.timing.windows}."
+        )
+
+
+def _wait(count: int, of: str) -> str:
+    return f"{events_in_words(count)}{of} {'waits' if count == 1 else 'wait'}"
+
+
+# Answers why a window has not fired: by the kind of windows that a bolt has.
+
+
+def answered(explanation: Explanation) -> WhyAnswer:
+    """The answer to the question of an explanation."""
+    timing = explanation.timing
+    if explanation.manifest.closing:
+        return explanation.ended()
+    if timing.policies:
+        return OtherWindows(explanation).of_policies()
+    if timing.trigger:
+        return OtherWindows(explanation).of_trigger()
+    if explanation.regular is not None and not timing.per_key:
+        return explanation.of_regular_windows(explanation.regular)
+    if timing.assigners:
+        return OtherWindows(explanation).of_open_windows()
+    return OtherWindows(explanation).of_counts()
+
+
+# ``windbolt.why``: asks a checkpoint why a window has not fired.
+
+
+_TIME_OF_DAY = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
+
+
+@checked
+def why(
+    checkpoint: str | os.PathLike[str],
+    bolt: str | None = None,
+    *,
+    key: str | None = None,
+    window: datetime | str | None = None,
+) -> WhyAnswer:
+    """Why a window of a bolt has not fired, from the checkpoint alone; ``print(why("ck/", "revenue"))``.
+
+    ``bolt``: its name; None where only one has windows. ``window``: its end, a datetime or in ISO 8601; ``"12:00"`` is
+    that time (UTC) of the day of the last watermark; None: the next window that holds events. ``key``: only events of
+    this key count; of several columns with commas between them.
+
+    Nothing is changed, and no run is disturbed: a run on the checkpoint may be in progress. Raises CheckpointError
+    where there is no checkpoint, or one of an older form; ConfigError for a bolt or a key that it does not have, and
+    where several bolts have windows and none is named.
+    """
+    halves = checkpoint_at(os.fspath(checkpoint))
+    timings = known_timing(halves)
+    bolt = the_only_bolt(halves, timings) if bolt is None else bolt
+    timing_of(timings, bolt, key)
+    kept = kept_manifests(halves)
+    if not kept or (kept[-1].batch < 0 and not kept[-1].spouts):
+        return not_started(bolt, key)
+    start = halves.files.read(START) or {}
+    question = Question(bolt, key, None if window is None else moment_of(window, kept[-1], bolt))
+    store = FileSegments(f"{halves.files.root}/segments", halves.uri)
+    return answered(Explanation(question, timings, kept, store, start.get("first_output")))
+
+
+def not_started(bolt: str, key: str | None) -> WhyAnswer:
+    """The answer before the first batch."""
+    words = "No batch has been committed yet: nothing has been read, or the first batch is not done."
+    return WhyAnswer(bolt=bolt, reason=WhyReason.NOT_STARTED, sentences=(words,), key=key)
+
+
+def kept_manifests(halves: PairedCheckpoint) -> list[Manifest]:
+    """The manifests that are kept; a run in progress may delete the first ones meanwhile."""
+    names = halves.files.names("manifests")
+    return [
+        read_manifest(halves.files, name)
+        for name in names
+        if name == names[-1] or halves.files.has(f"manifests/{name}")
+    ]
+
+
+def moment_of(given: datetime | str, last: Manifest, bolt: str) -> int:
+    """The end of a window; of a time of day, on the day of the watermark, or of the clock where there is none."""
+    if isinstance(given, str) and _TIME_OF_DAY.fullmatch(given.strip()):
+        near = last.bolts[bolt].watermark.current
+        near = last.clock if near is None else near
+        day = show(near or 0).partition("T")[0]
+        given = f"{day}T{given.strip():0>5}Z"
+    try:
+        return as_moment(given)
+    except ConfigError as error:
+        raise ConfigError(
+            f"the window {given!r} is not a time",
+            why="a window is named by its end",
+            do="write it in ISO 8601, such as 2024-01-01T12:00:00Z, or as a time of day (UTC) such as 12:00",
+        ) from error

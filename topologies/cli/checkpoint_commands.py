@@ -1,0 +1,509 @@
+"""The commands for what a stored run holds: ``checkpoint``, ``rescale``, ``reset``, ``savepoint``, ``state``,
+``ui``, ``why``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from manager.storage.manifest import batch_name, key_of
+from topologies.cli.consoles import FAILED, Debug, out, readable_errors, say, warn
+from topologies.cli.run import NoFileRules, Set, StepOptions, With, tell_page, wait_for_interrupt
+from topologies.run.options import PAGE_PORT, address_of
+from windowing.errors import ConfigError
+from windowing.reprs import printable
+from windowing.timestamps import show
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from topologies.checkpoints.going_back import BatchLook, CheckpointLook, Rollback
+    from topologies.checkpoints.rescale import Rescaled
+    from topologies.checkpoints.stored_tasks import StoredState
+
+
+# ``windbolt checkpoint``: what is in a checkpoint, whether it is whole, and back to an earlier batch.
+
+
+def checkpoint(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="The checkpoint of runs, on either engine.")],
+    back_to: Annotated[
+        str | None,
+        typer.Option("--back-to", metavar="BATCH", help="Go back to the end of this batch: 7, or 7-close."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Show what is in a checkpoint, and check every file of it; or go back to an earlier batch (--back-to).
+
+    Going back sets aside what came after the batch, in the checkpoint and in the folders of file sinks; nothing is
+    deleted. It may be interrupted, and begun again. Exit status 0 where all is whole, 1 where something is damaged, 2
+    where there is no checkpoint, it is in use, or that batch cannot be gone back to.
+    """
+    from topologies.checkpoints.going_back import go_back, inspect
+    from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+
+    with readable_errors(debug=debug):
+        halves = PairedCheckpoint(folder)
+        halves.check_found()
+        if back_to is None:
+            halves.lock.share()
+            look = inspect(halves)
+            typer.echo(json.dumps(look.to_json(), indent=2)) if as_json else _show(out(), look)
+            if look.damage or look.refused:
+                raise typer.Exit(FAILED)
+            return
+        key = key_of(back_to)
+        if key is None:
+            raise ConfigError(
+                f"--back-to {back_to!r}",
+                why="that is not a batch",
+                do="give a number, such as 7, or 7-close for the closing after it",
+            )
+        halves.lock.take()
+        done = go_back(halves, key)
+        typer.echo(json.dumps(_rollback_as_json(done), indent=2)) if as_json else _tell_rollback(out(), done)
+
+
+def _show(console: Console, look: CheckpointLook) -> None:
+    say(console, _named(f"checkpoint {look.path}", _size(look.size)))
+    say(console, _named("  topology", look.topology or "not known"))
+    if look.query is not None:
+        planned, done = look.spark_batches or (-1, -1)
+        say(console, _named("  query", f"{look.query}, batch {done} done, {planned} planned"))
+    for sink in look.sinks:
+        say(console, _named("  sink", f"{sink['name']}: {sink.get('folder', sink['kind'])}"))
+    for batch in look.batches:
+        _show_batch(console, batch)
+    if not look.batches:
+        console.print(Text("  no batch has been committed"))
+    if look.planned:
+        say(console, _named("  begun, not committed", ", ".join(look.planned)))
+    for what, why in look.damage:
+        say(console, Text.assemble(("damaged: ", "bold red"), what, ("\n  why: ", "cyan"), why))
+    if look.refused:
+        say(
+            console,
+            Text.assemble(("no run will continue: ", "bold red"), look.refused, ("\n  do:  ", "cyan"), look.advice),
+        )
+    elif look.damage:
+        console.print(Text("What a run needs to continue is whole."))
+    else:
+        console.print(Text("Every file is whole.", "green"))
+
+
+def _show_batch(console: Console, batch: BatchLook) -> None:
+    """A line for a batch, and one for each bolt."""
+    state = f"{batch.sections} section{'' if batch.sections == 1 else 's'}, {_size(batch.size)}"
+    say(console, _named(f"batch {batch.name}", "cannot be gone back to" if batch.trouble else state))
+    for name, bolt in batch.to_json()["bolts"].items():
+        accounts = [f"{account} {count:,}" for account, count in bolt["accounts"].items() if count]
+        watermark = [f"watermark {bolt['watermark']}"] if bolt["watermark"] else []
+        say(console, _named(f"  {name}", ", ".join([*watermark, *accounts]) or "no events"), always=True)
+
+
+def _tell_rollback(console: Console, done: Rollback) -> None:
+    console.print(Text(f"The checkpoint is at the end of batch {done.batch}; the next run continues from there."))
+    if done.moved:
+        say(console, Text(f"{done.moved} files of what came after it are in {done.folder}"))
+    for folder, (target, count) in done.sinks.items():
+        say(console, Text(f"{count} files of {folder} are in {target}"))
+    for words in done.warnings:
+        warn(words)
+
+
+def _rollback_as_json(done: Rollback) -> dict[str, Any]:
+    return {
+        "back_to": done.batch,
+        "set_aside": {"folder": done.folder, "files": done.moved},
+        "sinks": [{"folder": folder, "set_aside": at, "files": n} for folder, (at, n) in done.sinks.items()],
+        "warnings": done.warnings,
+    }
+
+
+def _named(name: str, value: str) -> Text:
+    return Text.assemble((name, "bold"), ": ", value)
+
+
+def _size(size: int) -> str:
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= scale:
+            return f"{size / scale:.1f} {unit}"
+    return f"{size} bytes"
+
+
+# ``windbolt rescale``: other numbers of tasks for the bolts of a checkpoint.
+
+
+def rescale(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="The checkpoint of runs, on either engine.")],
+    parallelism: Annotated[
+        list[str], typer.Option(metavar="BOLT=TASKS", help="A bolt and its number of tasks; may be repeated.")
+    ],
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            "--topology", metavar="FILE:NAME", help="The topology, for bolts that move their state by a method."
+        ),
+    ] = None,
+    overlays: With = None,
+    assignments: Set = None,
+    no_file_rules: NoFileRules = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Move what the tasks of bolts keep to another number of tasks, while no run is on.
+
+    From then on the output is that of a run that always had these numbers. The next run must have a topology with
+    the same numbers. What cannot be moved is named, and nothing is written: exit status 2. A run on a checkpoint in an
+    object store or in HDFS, where no lock keeps it off, stops.
+    """
+    from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+    from topologies.checkpoints.rescale import move_tasks
+    from topologies.cli.run import loaded
+
+    with readable_errors(debug=debug):
+        wanted = tasks_of(parallelism)
+        step_options, topology = StepOptions.of(overlays, assignments, no_file_rules), None
+        if reference is not None:
+            topology = loaded(reference, step_options)
+        else:
+            step_options.refuse_without_step()
+        halves = PairedCheckpoint(folder)
+        halves.check_found()
+        halves.lock.take()
+        done = move_tasks(halves, wanted, topology)
+        if as_json:
+            typer.echo(json.dumps(_rescaled_as_json(done), indent=2))
+            return
+        _tell_rescaled(done)
+
+
+def tasks_of(given: Sequence[str]) -> dict[str, int]:
+    """Numbers of tasks as the command line gives them."""
+    wanted: dict[str, int] = {}
+    for each in given:
+        name, sign, number = each.rpartition("=")
+        if not sign or not name or not number.strip().isdecimal():
+            raise ConfigError(
+                f"--parallelism {each!r}",
+                why="it names a bolt and a number of tasks",
+                do="write --parallelism revenue=16",
+            )
+        if name in wanted:
+            raise ConfigError(
+                f"--parallelism names {name!r} twice", why="only one number can be meant", do="leave one of them out"
+            )
+        wanted[name] = int(number)
+    return wanted
+
+
+def _tell_rescaled(done: Rescaled) -> None:
+    console = out()
+    for name, (before, now) in done.tasks.items():
+        say(console, Text(f"{name}: {before} tasks before, {now} now; {done.events.get(name, 0):,} stored rows moved"))
+    if not done.tasks:
+        console.print(Text("The bolts already have these numbers of tasks; nothing was changed."))
+        return
+    after = f"after batch {batch_name(done.batch)}" if done.batch else "before the first batch"
+    say(console, Text(f"This is the state {after}; the next run continues from there."))
+
+
+def _rescaled_as_json(done: Rescaled) -> dict[str, object]:
+    return {
+        "batch": batch_name(done.batch) if done.batch else None,
+        "bolts": {
+            name: {"before": before, "tasks": now, "rows": done.events.get(name, 0)}
+            for name, (before, now) in done.tasks.items()
+        },
+    }
+
+
+# ``windbolt reset``: bolts of a checkpoint start over, by another topology.
+
+
+def reset(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="The checkpoint of runs, on either engine.")],
+    bolts: Annotated[list[str], typer.Argument(metavar="BOLT...", help="The windowed bolts that start over.")],
+    reference: Annotated[
+        str, typer.Option("--topology", metavar="FILE:NAME", help="The topology that continues, as it is now.")
+    ],
+    overlays: With = None,
+    assignments: Set = None,
+    no_file_rules: NoFileRules = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Let bolts start over whose windows, columns or groupings have changed, while no run is on; the rest continues.
+
+    Also for bolts that are new in the topology, or gone. Their events that were in no window yet are purged. If this is
+    interrupted, no run begins, and the same command completes it. A run on a checkpoint in an object store or in HDFS,
+    where no lock keeps it off, stops.
+    """
+    from topologies.checkpoints.going_back import reset_bolts
+    from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+    from topologies.cli.run import loaded
+
+    with readable_errors(debug=debug):
+        topology = loaded(reference, StepOptions.of(overlays, assignments, no_file_rules))
+        halves = PairedCheckpoint(folder)
+        halves.check_found()
+        halves.lock.take()
+        done = reset_bolts(halves, list(dict.fromkeys(bolts)), topology)
+        if as_json:
+            typer.echo(json.dumps({"batch": done.batch, "discarded": done.discarded}, indent=2))
+            return
+        for name, events in done.discarded.items():
+            say(out(), Text(f"{name}: starts over; {events:,} events that were in no window yet are purged"))
+        after = "before the first batch" if done.batch is None else f"after batch {done.batch}"
+        say(out(), Text(f"This is the state {after}; the next run continues from there."))
+
+
+# ``windbolt savepoint``: the state of a checkpoint at another place, whole.
+
+
+def savepoint(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="The checkpoint of runs, on either engine.")],
+    target: Annotated[str, typer.Argument(metavar="DEST", help="A folder, or s3://..., that holds nothing yet.")],
+    moved: Annotated[
+        list[str] | None,
+        typer.Option(metavar="BEFORE=NOW", help="A folder of input files that are elsewhere now; may be repeated."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Write the state after the last batch to another place, while no run is on; the checkpoint stays as it is.
+
+    What is written is a checkpoint: a run continues from it with --checkpoint DEST, on either engine and any machine.
+    If this is interrupted, no run begins there, and the same command starts over.
+    """
+    from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+    from topologies.checkpoints.savepoint import take_savepoint
+
+    with readable_errors(debug=debug):
+        folders = [_folders(each) for each in moved or ()]
+        halves = PairedCheckpoint(folder)
+        halves.check_found()
+        halves.lock.share()
+        done = take_savepoint(halves, target, folders)
+        if as_json:
+            typer.echo(json.dumps({"savepoint": done.path, "batch": done.batch, **_sizes(asdict(done))}, indent=2))
+            return
+        files = "1 file" if done.segments == 1 else f"{done.segments:,} files"
+        say(out(), Text(f"The state after batch {done.batch} is in {done.path}: {files} of rows, {done.size:,} bytes."))
+        say(out(), Text("A run continues from it with --checkpoint; this checkpoint is as it was."))
+
+
+def _sizes(values: dict[str, object]) -> dict[str, object]:
+    return {"segments": values["segments"], "bytes": values["size"]}
+
+
+def _folders(given: str) -> tuple[str, str]:
+    before, sign, now = given.partition("=")
+    if not sign or not before.strip() or not now.strip():
+        raise ConfigError(
+            f"--moved {given!r}",
+            why="it names where input files were, and where they are",
+            do="write --moved /data/in=s3a://bucket/in",
+        )
+    return before, now
+
+
+# ``windbolt state``: what a checkpoint holds, as tables.
+
+
+_ROWS = 20
+
+
+def state(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="The checkpoint of runs, on either engine.")],
+    bolt: Annotated[
+        str | None, typer.Argument(metavar="[BOLT]", help="A windowed bolt; without one, a line for each bolt.")
+    ] = None,
+    table: Annotated[str | None, typer.Option(metavar="NAME", help="Only this table, such as windows.")] = None,
+    task: Annotated[int | None, typer.Option(metavar="N", help="Only of this task, from 0 on.")] = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Only of this key; of several columns with commas between them.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only events, and ends of windows, from this time on (ISO 8601).")
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only those before this time.")] = None,
+    batch: Annotated[
+        str | None, typer.Option(metavar="BATCH", help="After an earlier batch that is kept: 7, or 7-close.")
+    ] = None,
+    rows: Annotated[int, typer.Option(metavar="N", min=0, help="Maximum number of rows shown of a table.")] = _ROWS,
+    to: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Write each table as a file of this folder, all of its rows.")
+    ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option("--format", metavar="FORMAT", help="Of these files: parquet (default), csv, jsonl, arrow."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object, with all rows.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Show what a checkpoint holds: open windows, keys, events, the state of bolts; or write it to files (--to).
+
+    Nothing is changed, and a run on the checkpoint may be in progress.
+    """
+    from topologies.checkpoints import state_tables
+
+    with readable_errors(debug=debug):
+        if form is not None and to is None:
+            raise ConfigError(f"--format {form}", why="it is that of files", do="say where these go: --to FOLDER")
+        if to is not None and not to.strip():
+            raise ConfigError(
+                "--to ''", why="it names no folder", do="name the folder of the files, such as --to tables"
+            )
+        if bolt is None:
+            given = {"--table": table, "--task": task, "--key": key, "--since": since, "--until": until, "--to": to}
+            _refuse_without_bolt([name for name, value in given.items() if value is not None])
+            _tell_bolts(state_tables.bolts(folder, batch=batch), as_json=as_json)
+            return
+        found = state_tables.read(folder, bolt, task=task, key=key, since=since, until=until, batch=batch)
+        if table is not None:
+            found = found.only(table)
+        if to is not None:
+            paths = found.write(to, form or "parquet")  # type: ignore[arg-type]  # it is checked there
+            typer.echo(json.dumps(paths) if as_json else printable("\n".join(paths), keep="\n"))
+        elif as_json:
+            typer.echo(json.dumps(found.to_json(), indent=2))
+        else:
+            _tell_state(out(), found, rows)
+
+
+def _refuse_without_bolt(given: list[str]) -> None:
+    if given:
+        raise ConfigError(
+            f"{given[0]} without a bolt",
+            why="tables are those of one windowed bolt",
+            do="name the bolt after the folder",
+        )
+
+
+def _tell_bolts(table: pa.Table, *, as_json: bool) -> None:
+    from topologies.io.formats.write_table import json_rows
+
+    if as_json:
+        typer.echo(json.dumps({"bolts": json_rows(table)}, indent=2))
+    elif table.num_rows:
+        _print(out(), table, table.num_rows)
+    else:
+        out().print(Text("No batch has been committed."))
+
+
+def _tell_state(console: Console, found: StoredState, rows: int) -> None:
+    if not found.tables:
+        console.print(Text("No batch has been committed."))
+        return
+    clock = "" if found.clock is None else f", by the clock at {show(found.clock)}"
+    say(console, Text(f"{found.bolt} after batch {found.batch}{clock}"))
+    for name, table in found.tables.items():
+        count = "1 row" if table.num_rows == 1 else f"{table.num_rows:,} rows"
+        say(console, Text.assemble((f"\n{name}", "bold"), f": {count}"))
+        if table.num_rows:
+            _print(console, table, rows)
+
+
+def _print(console: Console, table: pa.Table, rows: int) -> None:
+    """The first rows, without columns in which nothing stands. Where the terminal is too narrow for all columns they
+    come as several tables, each of which begins with the first column."""
+    shown = table.slice(0, rows)
+    filled = [name for name in shown.column_names if shown.column(name).null_count < shown.num_rows]
+    columns = [[name, *(_cell(value) for value in shown.column(name).to_pylist())] for name in filled]
+    for number, group in enumerate(_side_by_side(columns, console.width) if console.is_terminal else [columns]):
+        if number:
+            console.print()
+        for line in zip(*map(_aligned, group), strict=True):
+            console.print(Text("  " + "  ".join(line).rstrip()), soft_wrap=True)
+    if table.num_rows > rows:
+        console.print(Text(f"  ... and {table.num_rows - rows:,} more (--rows, --to)"))
+
+
+def _aligned(column: list[str]) -> list[str]:
+    width = max(map(len, column))
+    return [cell.ljust(width) for cell in column]
+
+
+def _side_by_side(columns: list[list[str]], width: int) -> list[list[list[str]]]:
+    """The columns in groups that fit a line, the first column in each; one that is too wide is in a group alone."""
+    first, *others = columns
+    groups, used = [[first]], _width(first)
+    for column in others:
+        if used + _width(column) > width and len(groups[-1]) > 1:
+            groups.append([first])
+            used = _width(first)
+        groups[-1].append(column)
+        used += _width(column)
+    return groups
+
+
+def _width(column: list[str]) -> int:
+    return 2 + max(map(len, column))
+
+
+def _cell(value: object) -> str:
+    from datetime import datetime
+
+    if value is None:
+        return "-"
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    return printable(str(value))[:60]
+
+
+# ``windbolt ui``: a run on a page, from its checkpoint.
+
+
+def ui(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="The checkpoint of runs, on either engine.")],
+    port: Annotated[str, typer.Option(metavar="[HOST:]PORT", help="Where to serve the page.")] = str(PAGE_PORT),
+    debug: Debug = False,
+) -> None:
+    """Show the runs on a checkpoint on a page in the browser, until Ctrl-C.
+
+    A run on the checkpoint may be in progress.
+    """
+    from topologies.page.live_run import StoredRun
+    from topologies.page.site import show_page
+
+    with readable_errors(debug=debug):
+        address = address_of(port, "the page")
+        show_page(address, StoredRun(folder))
+        tell_page(address, "the runs on the checkpoint, until Ctrl-C")
+        wait_for_interrupt()
+
+
+# ``windbolt why``: what a window waits for, from the checkpoint alone.
+
+
+def why(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="The checkpoint of runs, on either engine.")],
+    bolt: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The bolt. Needed where several have windows.")
+    ] = None,
+    key: Annotated[str | None, typer.Option(metavar="KEY", help="Only events of this key count.")] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="The end of the window: ISO 8601, or 12:00 (UTC). By default the next one."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Say why a window has not fired: what it waits for, since when, and what will happen.
+
+    A run on the checkpoint may be in progress.
+    """
+    from topologies.checkpoints.why import why as asked
+
+    with readable_errors(debug=debug):
+        answer = asked(folder, bolt, key=key, window=window)
+        typer.echo(json.dumps(answer.to_json(), indent=2) if as_json else printable(str(answer), keep="\n"))

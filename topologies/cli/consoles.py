@@ -1,0 +1,343 @@
+"""The consoles of commands: results and progress to standard output, errors with exit status to standard error."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import sys
+import sysconfig
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from manager.remote import is_transient
+from windowing.errors import (
+    CheckpointError,
+    ConfigError,
+    EnvironmentMissing,
+    ScenarioError,
+    SchemaError,
+    TakenOver,
+    TopologyError,
+    WindboltError,
+)
+from windowing.reprs import printable
+
+# Lines of a description, none of which ends within a type such as ``array<struct<name: string>>`` where it fits.
+
+
+_HELD = "\ue000"
+"""Stands for a space at which no line may end, while lines are made; of Unicode's private use."""
+_OPEN, _CLOSE = "<([", ">)]"
+_TYPES = "string|long|int|short|byte|double|float|boolean|binary|timestamp|date|duration|decimal|array|struct|map"
+_BEFORE_TYPE = re.compile(rf"(?<=\S) (?=(?:{_TYPES})(?:[,<(]|$))")
+"""The space between a column and its type."""
+
+
+def wrap_whole(text: Text, console: Console, width: int) -> list[Text]:
+    """The lines of a text, none of which ends within a column and its type, or within brackets, where these fit."""
+    held = Text(_held(text.plain, width), spans=list(text.spans))
+    lines = list(held.wrap(console, width))
+    for line in lines:
+        line.plain = line.plain.replace(_HELD, " ")
+        line.rstrip()
+    return lines
+
+
+def _held(text: str, width: int) -> str:
+    """The text with the spaces held at which no line may end; what is wider than a line is not held."""
+    return " ".join(piece.replace(" ", _HELD) if len(piece) <= width else piece for piece in _pieces(text))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The text at its spaces, except for those within brackets and before types."""
+    depth = begin = 0
+    before_types = {match.start() for match in _BEFORE_TYPE.finditer(text)}
+    for place, letter in enumerate(text):
+        depth = max(depth + (letter in _OPEN) - (letter in _CLOSE), 0)
+        if letter == " " and not depth and place not in before_types:
+            yield text[begin:place]
+            begin = place + 1
+    yield text[begin:]
+
+
+# Where commands write: results and progress to standard output, everything else to standard error.
+
+
+_BEGINNING = re.compile(r" *(?:(?:why|do): *|\d+\. |\S+(?: \S+)? {2,})?")
+"""What stands before the text of a line: its indent, and the word or number of what follows."""
+WIDTH = 120
+"""Line width where there is no terminal and COLUMNS is not set."""
+
+
+def out() -> Console:
+    """The console for results, on standard output."""
+    return _console(sys.stdout)
+
+
+def err() -> Console:
+    """The console for errors, warnings and remarks, on standard error."""
+    return _console(sys.stderr)
+
+
+def say(console: Console, text: Text, *, whole_types: bool = False, always: bool = False) -> None:
+    """Print text: in a terminal wrapped between words, each line as far in as it begins; else as it is.
+
+    ``whole_types``: lines are not wrapped within a column and its type, nor within brackets, where these fit.
+    ``always``: wrap lines elsewhere too, to the width of the console.
+    """
+    if not console.is_terminal and not always:
+        console.print(text, soft_wrap=True)
+        return
+    for line in text.split("\n", allow_blank=True):
+        margin = len(_BEGINNING.match(line.plain)[0])  # type: ignore[index]  # matches everything
+        margin = margin if margin < console.width // 2 else 0
+        head, body = line.divide([margin])
+        width = console.width - margin
+        wrapped = wrap_whole(body, console, width) if whole_types else body.wrap(console, width)
+        for number, part in enumerate(wrapped or [Text()]):
+            whole = Text.assemble(" " * margin if number else head, part)
+            whole.rstrip()
+            console.print(whole)
+
+
+def warn(text: str, console: Console | None = None) -> None:
+    """Print a warning, to standard error where no console is given."""
+    say(console or err(), Text.assemble(("warning: ", "bold yellow"), printable(text)))
+
+
+def remark(text: str) -> None:
+    """Print a remark that is not part of the results."""
+    say(err(), Text(text))
+
+
+@contextmanager
+def outliving_readers() -> Iterator[None]:
+    """Let a run go on when the reader of its output ends (``| head -1``, a log's pipe): the rest is dropped, and a
+    warning says so if standard error is still read."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (_outliving(stream) for stream in before)
+    try:
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(ValueError):  # closed by somebody
+                stream.flush()
+        sys.stdout, sys.stderr = before
+
+
+def _outliving(stream: TextIO) -> TextIO:
+    """A stream to the same place whose writes do not fail when its reader has ended."""
+    try:
+        stream.flush()
+        number = stream.fileno()
+    except (OSError, ValueError):
+        number = -1
+    if number not in (1, 2) or not isinstance(stream, io.TextIOWrapper):
+        return stream  # a test, or a program, has replaced it
+    raw = _UnreadPipe(number, "wb", closefd=False)
+    return io.TextIOWrapper(
+        # Nothing is buffered where the stream itself buffers nothing, as PYTHONUNBUFFERED asks.
+        raw if stream.write_through else io.BufferedWriter(raw),
+        stream.encoding,
+        stream.errors,
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
+
+
+class _UnreadPipe(io.FileIO):
+    """Standard output or standard error, which becomes the null device when nobody reads it any more."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self.fileno())
+            os.close(null)
+            if self.fileno() == 1:
+                warn_unread()
+            return memoryview(data).nbytes
+
+
+def warn_unread() -> None:
+    """Say that nobody reads standard output any more."""
+    warn("nobody reads standard output any more; the run goes on, and what it would write there is dropped")
+
+
+@contextmanager
+def only_json() -> Iterator[Callable[[Any], bool]]:
+    """Yield a function that prints a value as a line of JSON, and returns whether anybody still reads.
+
+    All other output meanwhile, by users' code or by processes that Spark starts, goes to standard error.
+    """
+    with _standard_output_kept() as file, redirect_stdout(sys.stderr):
+        closed = False
+
+        def write(value: Any) -> bool:
+            nonlocal closed
+            if not closed:
+                try:
+                    file.write(json.dumps(value, allow_nan=False) + "\n")
+                    file.flush()
+                except BrokenPipeError:
+                    closed = True
+            return not closed
+
+        yield write
+
+
+@contextmanager
+def _standard_output_kept() -> Iterator[TextIO]:
+    """Reserve standard output: other writes to its descriptor go to standard error meanwhile."""
+    real = sys.stdout
+    real.flush()
+    try:
+        same = real.fileno() == 1 and sys.stderr.fileno() == 2
+    except (OSError, ValueError):
+        same = False
+    if not same:  # a test, or a program, has replaced them
+        yield real
+        return
+    ours = os.dup(1)
+    os.dup2(2, 1)
+    file = os.fdopen(ours, "w", encoding="utf-8")
+    try:
+        yield file
+    finally:
+        os.dup2(ours, 1)
+        try:
+            file.close()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _console(file: TextIO) -> Console:
+    wide = None if file.isatty() or "COLUMNS" in os.environ else WIDTH
+    return Console(file=file, width=wide, highlight=False)
+
+
+# Errors on the command line: what, why and what to do, and the exit status.
+
+
+FAILED = 1
+"""Exit status: something failed while running, or differs from what was expected."""
+UNUSABLE = 2
+"""Exit status: unusable input (an option, a topology, a checkpoint, a scenario), or something is not installed."""
+TAKEN_OVER = 3
+"""Exit status: the checkpoint belongs to another run by now."""
+TRANSIENT = os.EX_TEMPFAIL
+"""Exit status (75, EX_TEMPFAIL of sysexits.h): a failure that may pass by itself, so the same may succeed later."""
+
+_UNUSABLE = (ConfigError, TopologyError, ScenarioError, CheckpointError, EnvironmentMissing)
+
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+@contextmanager
+def readable_errors(*, debug: bool, restart: bool | None = None) -> Iterator[None]:
+    """Print windbolt's errors and exit with their status; other exceptions keep their traceback. They are defects; in a
+    run they may be of a kind that passes, and then have its status.
+
+    ``restart``: whether a run may be started again by itself, None for what is not a run. The exit status is told where
+    somebody may have to start it again, or must not.
+    """
+    try:
+        yield
+    except WindboltError as error:
+        console = err()
+        if debug:
+            console.print_exception(width=None)
+        status = exit_status(error)
+        text = in_words(error).append(users_line(error))
+        if restart or (restart is not None and status in (TAKEN_OVER, TRANSIENT)):
+            text.append("\n  exit:", "cyan").append(f" {status}, {_STATUSES[status]}", "not bold default")
+        say(console, text)
+        raise typer.Exit(status) from error
+    except Exception as error:
+        if restart is None or isinstance(error, BrokenPipeError) or not is_transient(error):
+            raise
+        traceback.print_exception(error)
+        say(err(), Text("  exit:", "cyan").append(f" {TRANSIENT}, {_STATUSES[TRANSIENT]}", "not bold default"))
+        raise typer.Exit(TRANSIENT) from error
+
+
+def exit_status(error: WindboltError) -> int:
+    """The exit status of a command that ends with this error."""
+    if isinstance(error, TakenOver):
+        return TAKEN_OVER
+    if error.transient:
+        return TRANSIENT
+    return UNUSABLE if isinstance(error, _UNUSABLE) else FAILED
+
+
+_STATUSES = {
+    FAILED: "failed: a restart alone does not help",
+    UNUSABLE: "refused: a restart alone does not help",
+    TAKEN_OVER: "taken over by another run: to be left to that",
+    TRANSIENT: "may pass by itself: start it again, or use --restart",
+}
+
+
+_HOME = Path(__file__).parents[2]
+_NOT_THE_USERS = (
+    *(f"{_HOME / each}/" for each in ("windbolt", "windowing", "policies", "manager", "topologies")),
+    f"{sysconfig.get_path('stdlib')}/",
+    "<",
+)
+_EXAMPLES = f"{_HOME / 'topologies/examples'}/"
+"""Written as users write."""
+
+
+def users_line(error: BaseException) -> Text:
+    """Where in the user's own code a wrong value was given, as a line to follow the error; empty where it was not."""
+    if isinstance(error, TopologyError) or not isinstance(error, ConfigError | SchemaError):
+        return Text()
+    for raised in (error, error.__cause__):
+        frames = traceback.extract_tb(None if raised is None else raised.__traceback__)
+        own = [frame for frame in frames if _is_users(frame.filename)]
+        if own:
+            last = own[-1]
+            text = Text("\n  at:  ", "cyan").append(f"{_shown(last.filename)}, line {last.lineno}", "not bold default")
+            return text.append(printable(f": {last.line}") if last.line else "", "not bold default")
+    return Text()
+
+
+def _is_users(filename: str) -> bool:
+    if filename.startswith(_EXAMPLES):
+        return True
+    return "site-packages" not in filename and not filename.startswith(_NOT_THE_USERS)
+
+
+def _shown(filename: str) -> str:
+    path = Path(filename)
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def in_words(error: WindboltError, title: str = "error", style: str = "bold red") -> Text:
+    """An error as text of several lines: what, why, do."""
+    text = Text(f"{title}: ", style)
+    if isinstance(error, TopologyError):
+        problems = "1 problem" if len(error.problems) == 1 else f"{len(error.problems)} problems"
+        text.append(f"topology {error.topology!r} cannot be built, {problems}", "bold")
+        for number, problem in enumerate(error.problems, 1):
+            text.append(f"\n{number:>3}. ", "bold red").append(_parts(problem, " " * 5))
+        return text
+    return text.append(_parts(error, "  "))
+
+
+def _parts(error: WindboltError, indent: str) -> Text:
+    text = Text(printable(error.what, keep="\n\t"), "not bold default")
+    for word, part in (("why", error.why), ("do", error.do)):
+        if part:
+            text.append(f"\n{indent}{word + ':':<5}", "cyan").append(printable(part, keep="\n\t"), "not bold default")
+    return text

@@ -1,1 +1,0 @@
-"""How commands write to a terminal: reports, progress, errors, tables."""

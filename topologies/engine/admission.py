@@ -1,0 +1,640 @@
+"""Admission: whether an arriving event is admitted and with which time; counts, traces and late rows follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from manager.keyed.fired_windows import ShutWindows
+from manager.keyed.open_sessions import gaps_of_events, turned_away, without_open_window
+from manager.keyed.retained_events import Held
+from policies.admission import Decision, accepted, all_accepted
+from policies.slices import in_gap
+from policies.watermarks import NONE
+from topologies.engine.ledger import SAMPLED, Ledger, event_ids
+from topologies.engine.repeats import IncomingIds, Repeats, key_columns
+from topologies.engine.work import Rows, TurnedAway
+from topologies.graph.graph import LATE_COLUMNS, Stream, WindowedNode, reserved_of_inputs
+from windowing.columns import take_rows
+from windowing.durations import Duration
+from windowing.errors import DataError
+from windowing.reprs import cut
+from windowing.settings.rules import LateAction, LateBy
+from windowing.timestamps import EARLIEST, FOREVER, LATEST, show, to_column
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# The decision about each event that arrives at a windowed bolt: whether it is admitted, and with which time.
+#
+# One function for all rules. Where Storm's are enough, the task that reads an event calls it, with the watermark of
+# the last tick for all; else the bolt's task does, with the watermark before each event (decisions 13 and 42).
+
+
+@dataclass(frozen=True)
+class Marks:
+    """The watermarks in microseconds before each event, NONE before the first: of its own input, partition or key, and
+    of the bolt."""
+
+    own: NDArray[np.int64]
+    bolt: NDArray[np.int64]
+    own_after: NDArray[np.int64] | None = None
+    """The same after each event, for tracing."""
+    bolt_after: NDArray[np.int64] | None = None
+
+    @staticmethod
+    def of_tick(watermark: int | None, events: int) -> Marks:
+        """The watermark of the last tick, for every event; None before the first."""
+        mark = np.broadcast_to(np.int64(NONE if watermark is None else watermark), events)
+        return Marks(mark, mark)
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """Events on their way into a bolt, in order of arrival; arrays with one entry per event, times in microseconds."""
+
+    rows: Rows
+    inputs: NDArray[np.int8] | int
+    """The index of the input of each, or of all."""
+    times: NDArray[np.int64]
+    codes: NDArray[np.int8]
+    """The code of the ``Decision`` about each by its arrival alone."""
+    marks: Marks
+    closed_until: int = NONE
+    """Windows that end up to this time are closed, whatever the watermark is: the idle timeout closed them (AT-17)."""
+    keys: NDArray[np.int64] | None = None
+    """Code of the key of each (``KeyCodes``); its hash where nothing is decided by key."""
+    ends: NDArray[np.int64] | None = None
+    """End of the lifetime of each."""
+    end_edges: NDArray[np.bool_] | None = None
+    """Which are end edges (SI-3)."""
+    gaps: NDArray[np.int64] | None = None
+    """Session gap of each; None where all share one."""
+
+
+class KeyMarks(Protocol):
+    """Advances the watermark of each key."""
+
+    def __call__(
+        self, keys: NDArray[np.int64], times: NDArray[np.int64], advancing: NDArray[np.bool_], values: pa.Table
+    ) -> Marks:
+        """Called once with the events of a batch in order of arrival; ``advancing`` are those that advance the
+        watermark, ``keys`` and ``values`` the codes and the columns of their keys."""
+        ...
+
+
+class KeyCoder(Protocol):
+    """Tells the keys of arriving events apart from each other, and from those of the events of earlier batches."""
+
+    def __call__(self, arriving: Held) -> NDArray[np.int64]:
+        """The codes of the keys of arriving events, in order of arrival. Reads the events of earlier batches."""
+        ...
+
+
+@dataclass(frozen=True)
+class AdmissionContext:
+    """What a task knows from earlier batches that decides which events are admitted."""
+
+    live: Callable[..., Held | None] | None = None
+    """Returns the live events with some of their columns, by name (none: all), in order of arrival; None where there
+    is no need for them."""
+    key_marks: KeyMarks | None = None
+    """Returns the watermarks of the keys around each event; None where keys have none of their own."""
+    codes: KeyCoder | None = None
+    """Returns the codes of keys; None where events have none."""
+    repeats: Repeats | None = None
+    """Finds repeated message ids; None where the bolt does not ask for that."""
+    shut: ShutWindows | None = None
+    """The windows that a firing has closed before their end; None where none does."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decisions:
+    """What was decided about events; arrays with one entry per event."""
+
+    times: NDArray[np.int64]
+    """The assigned time in microseconds; without a meaning where the event is turned away."""
+    codes: NDArray[np.int8]
+    """The code of the ``Decision`` about each."""
+    marks: NDArray[np.int64]
+    """The watermark in microseconds that each was compared with: its own, or that of the bolt; NONE before the
+    first."""
+    closed_until: NDArray[np.int64]
+    """Windows that end up to this time, in microseconds, were closed when the event came."""
+    evaluate_before: list[int]
+    """Indices of events before which windows must be evaluated, up to ``closed_until`` there."""
+    adjusted: NDArray[np.bool_]
+    """Events with another time than they came with, in a window or in a gap. Not those that were turned away all the
+    same: they have no time."""
+    out_of_order: NDArray[np.bool_]
+    """Events behind the watermark or behind their windows, whether they were then adjusted, dropped or late; of
+    duplicates nothing is known."""
+
+
+def decide(node: WindowedNode, events: Incoming, admission_context: AdmissionContext) -> Decisions:
+    """Decide about events, by the rules of the bolt."""
+    decisions = _by_rules(node, events, admission_context)
+    return (
+        decisions
+        if admission_context.repeats is None
+        else _without_repeats(node, events, admission_context, admission_context.repeats, decisions)
+    )
+
+
+def _by_rules(node: WindowedNode, events: Incoming, admission_context: AdmissionContext) -> Decisions:
+    times, codes, evaluate_before = events.times, events.codes, list[int]()
+    closed_until = np.broadcast_to(np.int64(NONE), len(times))
+    if node.event_time and joins_windows(node):
+        closed_until = _closes_until(node, events)
+        late, evaluate_before = _late_for_windows(node, events, admission_context, closed_until)
+        codes = np.where(late, np.int8(Decision.OUT_OF_ORDER), codes)
+    elif node.event_time:
+        times, codes, closed_until = _by_watermark(node, events)
+    if node.event_time and events.closed_until > NONE:
+        codes, closed_until = _by_timeout(node, events, admission_context, times, codes, closed_until)
+    if admission_context.shut is not None:
+        missed = accepted(codes) & admission_context.shut.missed(times, events.keys, closed_until)
+        codes = np.where(missed, np.int8(Decision.OUT_OF_ORDER), codes)
+    adjusted = out_of_order = np.zeros(len(times), np.bool_)
+    if not all_accepted(codes):
+        moved = codes == Decision.ADJUSTED_OUT_OF_ORDER
+        adjusted, out_of_order = (codes == Decision.ADJUSTED_LATE) | moved, (codes == Decision.OUT_OF_ORDER) | moved
+    # Assigners account for gaps when the event is finished.
+    gap = None if node.holds_events else in_gap(node.eviction, node.trigger, times)
+    if gap is not None:
+        codes = np.where(gap & accepted(codes), np.int8(Decision.UNWINDOWED), codes)
+    marks = events.marks.own if node.admission.per_input else events.marks.bolt
+    return Decisions(
+        times=times,
+        codes=codes,
+        marks=marks,
+        closed_until=closed_until,
+        evaluate_before=evaluate_before,
+        adjusted=adjusted,
+        out_of_order=out_of_order,
+    )
+
+
+def _by_watermark(
+    node: WindowedNode, events: Incoming
+) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int64]]:
+    """The times, decisions and closed limits of events; those of each input by the late action of its source
+    (SI-17)."""
+    by_input = [node.bolt.settings.of_input(label).late_action for label in node.streams]
+    marks = events.marks
+    columns = (events.times, events.ends, events.codes, marks.own, marks.bolt, events.end_edges)
+    decided = {
+        action: replace(node.admission, late_action=action).decide(*columns) for action in dict.fromkeys(by_input)
+    }
+    times, codes, closed_until = decided[by_input[0]]
+    if len(decided) == 1:
+        return times, codes, closed_until
+    for index, action in enumerate(by_input):
+        of_input, (own_times, own_codes, own_closed_until) = events.inputs == index, decided[action]
+        times, codes = np.where(of_input, own_times, times), np.where(of_input, own_codes, codes)
+        closed_until = np.where(of_input, own_closed_until, closed_until)
+    return times, codes, closed_until
+
+
+def joins_sessions(node: WindowedNode) -> bool:
+    """Whether an event is late if no open session takes it."""
+    return node.session is not None and node.admission.late_by is LateBy.WINDOW
+
+
+def joins_windows(node: WindowedNode) -> bool:
+    """Whether an event is late if no open window takes it that other events have made."""
+    return joins_sessions(node) or (node.sliding_log is not None and node.admission.late_by is LateBy.WINDOW)
+
+
+def _late_for_windows(
+    node: WindowedNode, events: Incoming, admission_context: AdmissionContext, closed_until: NDArray[np.int64]
+) -> tuple[NDArray[np.bool_], list[int]]:
+    """Which events no open window takes, and before which of them windows must be evaluated."""
+    session, sliding_log = node.session, node.sliding_log
+    assert admission_context.live is not None
+    if sliding_log is not None:
+        late = without_open_window(
+            events.times, events.keys, accepted(events.codes), closed_until, sliding_log.length.micros,
+            admission_context.live,
+        )  # fmt: skip
+        return late, []
+    assert session is not None
+    return turned_away(
+        events.times, keys=events.keys, candidates=accepted(events.codes), closed_until=closed_until,
+        gaps=gaps_of_sessions(node, events), held=admission_context.live, kind=session,
+        reference=_reference(node, events),
+    )  # fmt: skip
+
+
+def _reference(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
+    """The watermark at each event, less the allowed lateness (AT-7), or up to where the clock has closed sessions if
+    that is later; NONE where the session alone decides."""
+    if node.bolt.settings.late_by_session:
+        return np.full(len(events.times), NONE)
+    return np.maximum(node.admission.less_allowed(events.marks.bolt), events.closed_until)
+
+
+def gaps_of_sessions(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
+    """The session gap of each event of a bolt with sessions."""
+    assert node.session is not None
+    return gaps_of_events(events.gaps, node.session.gap.micros, len(events.times))
+
+
+def _closes_until(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
+    """Up to when windows are closed as each event comes."""
+    closed_until = node.admission.closes_until(events.marks.bolt)
+    return closed_until if events.closed_until == NONE else np.maximum(closed_until, events.closed_until)
+
+
+def _by_timeout(
+    node: WindowedNode,
+    events: Incoming,
+    admission_context: AdmissionContext,
+    times: NDArray[np.int64],
+    codes: NDArray[np.int8],
+    closed_until: NDArray[np.int64],
+) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
+    """Decide again about events whose windows the idle timeout has closed (AT-17)."""
+    closed_until, last_end = np.maximum(closed_until, events.closed_until), node.last_end
+    if last_end is not None:
+        missed = accepted(codes) & node.admission.missed(times, last_end(times, events.ends), closed_until)
+        codes = np.where(missed, np.int8(Decision.OUT_OF_ORDER), codes)
+    elif node.session is not None and node.session.max_duration is not None and len(node.assigners) == 1:
+        by_time = replace(events, times=times, codes=codes)
+        late, _ = _late_for_windows(node, by_time, admission_context, closed_until)
+        codes = np.where(late, np.int8(Decision.OUT_OF_ORDER), codes)
+    return codes, closed_until
+
+
+def _without_repeats(
+    node: WindowedNode, events: Incoming, admission_context: AdmissionContext, repeats: Repeats, decisions: Decisions
+) -> Decisions:
+    """The decisions with repeated messages marked as duplicates.
+
+    Whether an open window takes a late event depends on the events admitted before it, so the decision is repeated
+    until it no longer changes. Each round fixes at least one more of the first events.
+    """
+    name, count = node.bolt.settings.message_id_field, len(events.times)
+    assert name is not None
+    sound = (events.codes != Decision.INVALID) & (events.codes != Decision.WATERMARK)
+    alone, duplicates = accepted(decisions.codes), np.zeros(count, np.bool_)
+    marks = events.marks.own if node.bolt.settings.watermark_per_key else events.marks.bolt
+    while True:
+        admitted = np.where(duplicates, alone, accepted(decisions.codes))
+        closed_until = decisions.closed_until if node.assigners else None
+        held = Held(
+            times=decisions.times,
+            payload=events.rows.table.select(key_columns(node)),
+            streams=np.broadcast_to(np.asarray(events.inputs, np.int8), count) if len(node.inputs) > 1 else None,
+            keys=events.keys,
+            ends=events.ends,
+            closed_until=closed_until,
+            gaps=events.gaps,
+        )
+        ids = events.rows.table.column(name)
+        incoming = IncomingIds(ids, sound, admitted, held, marks, decisions.evaluate_before)
+        repeated = repeats.among(incoming)
+        if (repeated == duplicates).all():
+            return decisions
+        duplicates = repeated
+        codes = np.where(duplicates, np.int8(Decision.DUPLICATE), events.codes)
+        decisions = _by_rules(node, replace(events, codes=codes), admission_context)
+        if not joins_windows(node):
+            return decisions
+
+
+# Rows of late streams: the event, its reason, and the last window that could have held it.
+
+
+def late_rows(
+    node: WindowedNode,
+    rows: pa.Table,
+    *,
+    inputs: NDArray[np.int8],
+    times: NDArray[np.int64],
+    reasons: list[str],
+    late_by: NDArray[np.int64],
+    watermarks: NDArray[np.int64],
+    opened: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+) -> pa.Table:
+    """Events that were turned away, with the columns of the late stream; ``watermarks`` are NONE where there is none.
+    Times are in microseconds. What an earlier late stream said in columns of these names gives way; that happens only
+    where a test looks on, since ``build()`` refuses it.
+
+    ``opened``: the starts and ends of the windows that they would open, where events are late by these.
+    """
+    rows = conform_input(rows, node.schema)
+    names = np.array(node.streams, dtype=object)[inputs].tolist()
+    starts, ends = _last_windows(node, times) if opened is None else opened
+    said = [
+        pa.array(names, pa.string()),
+        to_column(times),
+        pa.array(reasons, pa.string()),
+        pa.array(late_by),
+        _known(watermarks),
+        _known(starts),
+        _known(ends),
+    ]
+    rows = rows.drop_columns([field.name for field in LATE_COLUMNS if field.name in rows.column_names])
+    for field, column in zip(LATE_COLUMNS, said, strict=True):
+        rows = rows.append_column(field, column)
+    return rows
+
+
+def _last_windows(node: WindowedNode, times: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The start and the end of the last window that could have held each event; NONE where that is not known."""
+    end = node.last_end
+    if end is None:
+        unknown = np.full(len(times), NONE, np.int64)
+        return unknown, unknown
+    ends = np.asarray(end(times, None))
+    length = node.eviction.reach if not node.assigners else getattr(node.assigners[0], "length", None)
+    starts = np.where(ends > NONE, ends - length.micros, NONE) if length is not None else np.full(len(ends), NONE)
+    return starts, ends
+
+
+def _known(times: NDArray[np.int64]) -> pa.Array:
+    """Times as a timestamp column; null where they are out of range."""
+    unknown = (times < EARLIEST) | (times > LATEST)
+    column = to_column(np.where(unknown, 0, times))
+    return pa.compute.if_else(pa.array(~unknown), column, pa.scalar(None, column.type))
+
+
+def conform_input(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with the columns of the bolt's windows; columns that its stream lacks are null."""
+    if table.schema.equals(schema):
+        return table
+    columns = [
+        table.column(field.name) if field.name in table.column_names else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+# What follows from the decisions about events: they are counted, traced, and diverted where they are late.
+
+
+EmitRows: TypeAlias = Callable[[Stream, Rows], None]
+"""Routes rows of a stream to its readers."""
+
+_EARLY = "its time is too far after its arrival"
+_LATE_ARRIVAL = "it arrived too long after its time"
+_NO_WINDOW = "the window that ends with it has closed, and no open window holds it"
+_SESSION_CLOSED = "the session that it would open or join has closed"
+BEHIND = "the watermark has passed it"
+_WINDOW_ENDS_THERE = "the last window that could hold it ends at the watermark"
+_WINDOW_CLOSED = "the last window that could hold it has closed"
+_NO_SESSION = "the watermark, less the allowed lateness, has passed it, and no open session takes it"
+
+_CONTENT = 300
+"""Characters of an event that is recorded as a sample."""
+
+
+def record(
+    node: WindowedNode, events: Incoming, decisions: Decisions, ledger: Ledger, emit: EmitRows, copies: int = 1
+) -> None:
+    """Enter events into the accounts and traces, and divert the late and early ones that are not dropped.
+
+    ``copies`` is the number of tasks that each event goes to; it counts once for each. Raises DataError where a late
+    event stops the run. Invalid rows have been recorded when they were read.
+    """
+    if all_accepted(decisions.codes) and all_accepted(events.codes) and not ledger.traced:
+        ledger.count_all(node, "received", events.inputs, len(events.times), copies)
+        return
+    dropped = _dropped(node, events, decisions)
+    _count(node, events, decisions, dropped, ledger, copies)
+    if ledger.traced:
+        _trace_decisions(node, events, decisions, dropped, ledger)
+        if node.deferred:  # at a reader the order of arrival is not known
+            _trace(node, events, decisions, dropped, ledger)
+    if _any(decisions.codes, Decision.EARLY, Decision.LATE, Decision.OUT_OF_ORDER):
+        if ledger.samples:
+            _sample(node, events, decisions, dropped, ledger)
+        _divert(node, events, decisions, dropped=dropped, ledger=ledger, emit=emit, copies=copies)
+
+
+def _count(
+    node: WindowedNode,
+    events: Incoming,
+    decisions: Decisions,
+    dropped: NDArray[np.bool_],
+    ledger: Ledger,
+    copies: int,
+) -> None:
+    codes, arrival = decisions.codes, events.codes
+    accounts = {
+        "received": (codes != Decision.WATERMARK) & (codes != Decision.INVALID),
+        "early": codes == Decision.EARLY,
+        "duplicate": codes == Decision.DUPLICATE,
+        "unwindowed": codes == Decision.UNWINDOWED,
+        "adjusted": decisions.adjusted,
+        "early_input": arrival == Decision.EARLY,
+        "late_input": (arrival == Decision.ADJUSTED_LATE) | (arrival == Decision.LATE),
+        "out_of_order": decisions.out_of_order,
+        "dropped": dropped,
+        "late": _late(codes) & ~dropped,
+    }
+    for account, chosen in accounts.items():
+        ledger.count_chosen(node, account, events.inputs, chosen, copies)
+
+
+def _trace(
+    node: WindowedNode, events: Incoming, decisions: Decisions, dropped: NDArray[np.bool_], ledger: Ledger
+) -> None:
+    windowed = accepted(decisions.codes) | (decisions.codes == Decision.UNWINDOWED)
+    for row, event_id in enumerate(event_ids(events.rows.table)):
+        ledger.trace(
+            "events",
+            {
+                "bolt": node.name,
+                "seq": int(events.rows.positions[row]),
+                "event": event_id,
+                "time": int(decisions.times[row]) if windowed[row] else None,
+                "decision": _decision_label(Decision(int(decisions.codes[row])), dropped=bool(dropped[row])),
+                "watermark": _mark(events.marks.bolt_after, row),
+                "mark": _mark(events.marks.own_after, row),
+            },
+        )
+
+
+def _trace_decisions(
+    node: WindowedNode, events: Incoming, decisions: Decisions, dropped: NDArray[np.bool_], ledger: Ledger
+) -> None:
+    """Trace each event with the time it came with, the time it got, and the watermark it was compared with. ``row`` is
+    its number in the source, where that is known."""
+    inputs = np.broadcast_to(np.asarray(events.inputs, np.int8), len(events.times))
+    kept = accepted(decisions.codes) | (decisions.codes == Decision.UNWINDOWED)
+    reasons = _reasons(node, decisions.codes, events.times, decisions.marks)
+    for row, name in enumerate(event_ids(events.rows.table)):
+        code, known = Decision(int(decisions.codes[row])), events.rows.placed and not node.deferred
+        turned_away = code in (Decision.EARLY, Decision.LATE, Decision.OUT_OF_ORDER)
+        ledger.trace(
+            "decisions",
+            {
+                "bolt": node.name,
+                "input": node.streams[int(inputs[row])],
+                "seq": int(events.rows.positions[row]),
+                "row": int(events.rows.positions[row]) if known and not node.origins[int(inputs[row])] else None,
+                "event": name,
+                "time": None if code in (Decision.INVALID, Decision.WATERMARK) else int(events.times[row]),
+                "assigned": int(decisions.times[row]) if kept[row] else None,
+                "decision": _decision_label(code, dropped=bool(dropped[row])),
+                "mark": _mark(decisions.marks, row),
+                "reason": reasons[row] if turned_away else None,
+            },
+        )
+
+
+def _sample(
+    node: WindowedNode, events: Incoming, decisions: Decisions, dropped: NDArray[np.bool_], ledger: Ledger
+) -> None:
+    """Record the latest of the rejected events, for observers of the run."""
+    codes = decisions.codes
+    chosen = np.flatnonzero(_late(codes) | (codes == Decision.EARLY))[-SAMPLED:]
+    inputs = np.broadcast_to(np.asarray(events.inputs, np.int8), len(events.times))
+    reasons = _reasons(node, codes[chosen], events.times[chosen], decisions.marks[chosen])
+    columns = events.rows.table.column_names
+    shown = [name for name in columns if name not in reserved_of_inputs(columns)]
+    contents = take_rows(events.rows.table.select(shown), chosen).to_pylist()
+    for row, reason, content in zip(chosen.tolist(), reasons, contents, strict=True):
+        label = "early" if codes[row] == Decision.EARLY else "dropped" if dropped[row] else "late"
+        text = cut(", ".join(f"{name}={value}" for name, value in content.items()), _CONTENT)
+        stream, mark = node.streams[int(inputs[row])], _mark(decisions.marks, row)
+        ledger.sample(TurnedAway(node.name, stream, label, int(events.times[row]), mark, reason, text))
+
+
+def _divert(
+    node: WindowedNode,
+    events: Incoming,
+    decisions: Decisions,
+    *,
+    dropped: NDArray[np.bool_],
+    ledger: Ledger,
+    emit: EmitRows,
+    copies: int,
+) -> None:
+    """Send late and early events to the late stream, unless they are dropped."""
+    codes, stream = decisions.codes, node.bolt.settings.late_stream
+    stopping = np.flatnonzero(_with_action(node, events, codes, (LateAction.ERROR,)))
+    if len(stopping):
+        raise _late_error(node, events, decisions, int(stopping[0]))
+    rows = np.flatnonzero((_late(codes) | (codes == Decision.EARLY)) & ~dropped)
+    if ledger.traced:
+        for name in event_ids(take_rows(events.rows.table, rows[_late(codes[rows])])):
+            ledger.trace("late", {"bolt": node.name, "event": name})
+    if stream is None or not len(rows):
+        return
+    diverted = events.rows.become(_late_table(node, events, decisions, rows), None, rows)
+    for _ in range(copies):
+        emit((node.name, stream), diverted)
+
+
+def _late_table(node: WindowedNode, events: Incoming, decisions: Decisions, rows: NDArray[np.int64]) -> pa.Table:
+    """Some of the events as rows of the late stream."""
+    codes, times, marks = decisions.codes[rows], events.times[rows], decisions.marks[rows]
+    inputs = np.broadcast_to(np.asarray(events.inputs, np.int8), len(events.times))[rows]
+    late_by = np.where((marks > NONE) & _late(codes), np.maximum(marks - times, 0), 0)
+    reasons = _reasons(node, codes, times, marks)
+    return late_rows(
+        node,
+        take_rows(events.rows.table, rows),
+        inputs=inputs,
+        times=times,
+        reasons=reasons,
+        late_by=late_by,
+        watermarks=marks,
+        opened=_would_open(node, events, rows),
+    )
+
+
+def _would_open(
+    node: WindowedNode, events: Incoming, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """The start and the end of the window that each of these events would have opened; None where that does not decide
+    which are late."""
+    times = events.times[rows]
+    if node.bolt.settings.late_by_session and joins_sessions(node):
+        assert node.session is not None
+        return times, node.session.ends_alone(times, gaps_of_sessions(node, events)[rows])
+    if node.sliding_log is not None and joins_windows(node):
+        return times - node.sliding_log.length.micros, times
+    return None
+
+
+def _dropped(node: WindowedNode, events: Incoming, decisions: Decisions) -> NDArray[np.bool_]:
+    """Which late events are dropped by the user's rules; a lifetime that cannot be cut is dropped too (SI-13)."""
+    return _with_action(node, events, decisions.codes, (LateAction.DROP, LateAction.CUT))
+
+
+def _with_action(
+    node: WindowedNode, events: Incoming, codes: NDArray[np.int8], wanted: Container[LateAction]
+) -> NDArray[np.bool_]:
+    """Which late events have one of the wanted actions, by the settings of their input or of their arrival."""
+    settings = node.bolt.settings
+    chosen: NDArray[np.bool_] = codes == Decision.OUT_OF_ORDER
+    if chosen.any():
+        by_input = np.array([settings.of_input(label).late_action in wanted for label in node.streams])
+        chosen &= by_input[events.inputs]
+    if settings.arrival is not None and settings.arrival.action in wanted:
+        chosen |= codes == Decision.LATE
+    return chosen
+
+
+def _late(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
+    late: NDArray[np.bool_] = (codes == Decision.LATE) | (codes == Decision.OUT_OF_ORDER)
+    return late
+
+
+def _any(codes: NDArray[np.int8], *wanted: Decision) -> bool:
+    return any((codes == decision).any() for decision in wanted)
+
+
+def _reasons(
+    node: WindowedNode, codes: NDArray[np.int8], times: NDArray[np.int64], marks: NDArray[np.int64]
+) -> list[str]:
+    """Why events were not admitted, in words."""
+    settings = node.bolt.settings
+    rule = settings.arrival
+    reason = _SESSION_CLOSED if settings.late_by_session else _NO_SESSION
+    if node.sliding_log is not None and joins_windows(node):
+        reason = _NO_WINDOW
+    elif node.last_end is not None:
+        closes = settings.panes is not None and settings.panes.closes
+        reason = _WINDOW_CLOSED if settings.late_by is LateBy.WINDOW or closes else _WINDOW_ENDS_THERE
+    said = np.where((times >= marks) | (settings.late_by is LateBy.WINDOW), reason, BEHIND)
+    said = np.where(codes == Decision.LATE, f"{_LATE_ARRIVAL}: more than {rule.late if rule else Duration(0)}", said)
+    said = np.where(codes == Decision.EARLY, f"{_EARLY}: more than {rule.early if rule else Duration(0)}", said)
+    return said.tolist()  # type: ignore[no-any-return]
+
+
+def _late_error(node: WindowedNode, events: Incoming, decisions: Decisions, row: int) -> DataError:
+    """The error for the first late event that stops the run."""
+    rule, time, mark = node.bolt.settings.arrival, int(events.times[row]), int(decisions.marks[row])
+    stream = node.streams[events.inputs if isinstance(events.inputs, int) else int(events.inputs[row])]
+    if decisions.codes[row] == Decision.LATE:
+        assert rule is not None
+        return DataError(
+            f"bolt {node.name!r}: an event of {show(time)} of {stream!r} arrived more than {rule.late} after its time",
+            why="events that arrive too late stop the run",
+            do="fix the source, allow more: late=..., or let such events be adjusted or dropped: action='drop'",
+        )
+    return DataError(
+        f"bolt {node.name!r}: an event of {show(time)} came after the watermark {show(mark)} of {stream!r}",
+        why="events that violate a watermark stop the run",
+        do="fix the source, or choose another action: with_lateness(action='drop'), 'adjust' or 'divert'",
+    )
+
+
+def _decision_label(decision: Decision, *, dropped: bool) -> str:
+    if decision in (Decision.LATE, Decision.OUT_OF_ORDER):
+        return f"dropped_{decision.label}" if dropped else "late"
+    return decision.label
+
+
+def _mark(marks: NDArray[np.int64] | None, row: int) -> int | None:
+    return None if marks is None or marks[row] == NONE or marks[row] == FOREVER else int(marks[row])

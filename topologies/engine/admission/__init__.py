@@ -1,1 +1,0 @@
-"""Admission: whether an event is admitted at a windowed bolt, and with which time."""

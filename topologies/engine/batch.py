@@ -1,0 +1,280 @@
+"""A micro-batch on the driver: its plan, its progress, what its tasks receive, and who runs them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any, Protocol
+
+from manager.storage.manifest import Manifest
+from manager.storage.segments import Ref, SegmentStore
+from topologies.engine.failures import in_this_process
+from topologies.engine.ledger import merged
+from topologies.engine.work import (
+    BoltWork,
+    DeferredEvents,
+    FireItem,
+    FireOutcome,
+    InputProgress,
+    MergedSplits,
+    Output,
+    Sections,
+    SinkRows,
+    SourceSplit,
+    TurnedAway,
+    merge_work,
+)
+
+if TYPE_CHECKING:
+    from topologies.engine.event_times import FirstOutput
+    from topologies.graph.topology import Topology
+
+
+# The plan of a micro-batch: its number, its time and its input.
+
+
+@dataclass(frozen=True)
+class TimeAdvance:
+    """How time advances at the end of a batch."""
+
+    clock: int
+    """The clock in microseconds since the epoch; journaled, so that a re-run has the same."""
+    tick: bool = True
+    """Whether the watermark interval has passed."""
+    close: bool = False
+    """Whether the streams end here: all open windows fire."""
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """The plan of a micro-batch: its number, its time and its input."""
+
+    batch: int
+    advance: TimeAdvance
+    splits: Sequence[SourceSplit | MergedSplits] = ()
+    """In order of arrival."""
+    ingest: Callable[[Context], list[Output]] | None = None
+    """Reads input that does not come in splits, such as a streaming DataFrame; its events arrive after those of the
+    splits."""
+    closing: bool = False
+    """Whether this is the end of a run, after the batch of this number."""
+    advances: Mapping[str, TimeAdvance] = field(default_factory=dict)
+    """Per bolt, its own time advance, where scenarios run side by side; other bolts take ``advance``."""
+    run: str = ""
+    """Id of the run that planned the batch, also when another run repeats it."""
+    slots: int = 1
+    """Number of splits to cut divisible input into; the same when the batch is repeated."""
+    partitions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Per spout, all partitions of its source, also those without input in this batch, by the names of
+    ``SourceBatch.partition``; journaled, so that a re-run has the same."""
+
+    @property
+    def serial(self) -> int:
+        """A unique, increasing number: twice the batch number, plus one for a closing batch."""
+        return 2 * self.batch + self.closing
+
+    def advance_of(self, bolt: str) -> TimeAdvance:
+        """The time advance of one bolt."""
+        return self.advances.get(bolt, self.advance)
+
+
+# Driver-side accumulator for one micro-batch.
+
+
+_INPUT = "input"
+"""Origin of rows that came with the input. The origin of a bolt's rows ends in a period and a task number."""
+
+
+@dataclass
+class BatchProgress:
+    """Accumulates what the tasks of one batch wrote and counted."""
+
+    state: Manifest
+    context: Context
+    rows: int = 0
+    files: dict[str, list[str]] = field(default_factory=dict)
+    for_sinks: dict[str, list[SinkRows]] = field(default_factory=dict)
+    numbers: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Per sink and origin, the number of rows so far."""
+    traced: dict[str, list[Ref]] = field(default_factory=dict)
+    new_watermarks: dict[str, int] = field(default_factory=dict)
+    """Per bolt, the watermark that this batch has emitted, in microseconds; without those that have emitted none."""
+    windows: dict[str, int] = field(default_factory=dict)
+    window_ends: dict[str, Counter[int]] = field(default_factory=dict)
+    """Per bolt, where the batch asks for it: how many windows with each end (microseconds) have fired."""
+    trace_contexts: dict[str, Mapping[int, Sequence[str]]] = field(default_factory=dict)
+    """Per bolt and end, where the batch asks for it: samples of the trace contexts of events in windows."""
+    complaints: list[str] = field(default_factory=list)
+    turned_away: list[TurnedAway] = field(default_factory=list)
+    """Where the batch asks for it: some of the events that were not admitted."""
+    queued: dict[str, list[Sections]] = field(default_factory=dict)
+    """Per bolt, events that its tasks do not have yet: ``hand_on`` gives them."""
+    deferred: dict[str, DeferredEvents] = field(default_factory=dict)
+    """Per bolt, events not admitted yet."""
+    inputs: dict[str, dict[str, InputProgress]] = field(default_factory=dict)
+    """Per bolt and input stream, what the events of the batch have shown."""
+
+    work: dict[str, BoltWork] = field(default_factory=dict)
+    """Per bolt, and for ``INPUT``: what it cost in this batch."""
+
+    def take(self, output: Output, origin: str = _INPUT) -> None:
+        """Add the output of a task. ``origin`` is the bolt and task that emitted its rows; the default is the input."""
+        staged, recorded = output.staged, output.recorded
+        for name, sections in staged.queued.items():
+            self.queued.setdefault(name, []).append(sections)
+        for name, events in staged.deferred.items():
+            self.deferred.setdefault(name, DeferredEvents()).add(events)
+        for name, ref in staged.for_sinks:
+            first = self.numbers.get((name, origin), 0)
+            self.for_sinks.setdefault(name, []).append(SinkRows(ref, origin, first))
+            self.numbers[name, origin] = first + ref.rows
+        for name, path in staged.files:
+            self.files.setdefault(name, []).append(path)
+        for name, counts in recorded.counts.items():
+            self.state.bolts[name].accounts.merge(counts)
+        for name, inputs in recorded.inputs.items():
+            self._see(name, inputs)
+        for kind, ref in recorded.traced:
+            self.traced.setdefault(kind, []).append(ref)
+        for name, ends in recorded.window_ends.items():
+            self.window_ends.setdefault(name, Counter()).update(ends)
+        for name, of_ends in recorded.trace_contexts.items():
+            self.trace_contexts[name] = merged(self.trace_contexts.get(name, {}), of_ends)
+        self.complaints.extend(recorded.complaints)
+        self.turned_away.extend(recorded.turned_away)
+        merge_work(self.work, output.work)
+        for name, counted in output.spouts.items():
+            spout = self.state.spouts.setdefault(name, {})
+            self.rows += counted["rows"]
+            for what, number in counted.items():
+                spout[what] = spout.get(what, 0) + number
+
+    def written_for(self, bolt: str) -> list[Sections]:
+        """What was written for the tasks of a bolt that do not have it yet, in a few parts; what the driver is to read,
+        the order of arrival, is for task -1."""
+        queued, deferred = self.queued.get(bolt), self.deferred.get(bolt)
+        return [*([Sections.concat(queued)] if queued else []), *([] if deferred is None else deferred.as_parts())]
+
+    def write_for(self, bolt: str, parts: Sequence[Sections]) -> None:
+        """Replace what ``written_for`` gave by the same rows elsewhere, part by part."""
+        queued = 1 if self.queued.get(bolt) else 0
+        if queued:
+            self.queued[bolt] = [parts[0]]
+        if bolt in self.deferred:
+            self.deferred[bolt] = self.deferred[bolt].elsewhere(parts[queued:])
+
+    def hand_on(self, bolt: str) -> None:
+        """Give the tasks of a bolt what was written for their queues, in order of arrival."""
+        parts = self.queued.pop(bolt, None)
+        if parts:
+            whole, tasks = Sections.concat(parts), self.state.bolts[bolt].tasks
+            for task, places in whole.places_by_task():
+                tasks[task].refs.extend(whole.refs.take(places))
+
+    def take_fired(self, item: FireItem, outcome: FireOutcome) -> None:
+        """Add the outcome of a task of a windowed bolt."""
+        tasks = self.state.bolts[item.bolt].tasks
+        if outcome.state is None:  # a further share of the windows of a task
+            tasks[item.task].bolt = tasks[item.task].bolt.plus(outcome.done)
+        else:
+            tasks[item.task] = outcome.state
+        self.windows[item.bolt] = self.windows.get(item.bolt, 0) + outcome.done.fired
+        self.take(outcome.output, f"{item.bolt}.{item.task}")
+
+    def check_accounts(self) -> None:
+        """Raise an error if the accounts of a bolt do not add up."""
+        for name, bolt in self.state.bolts.items():
+            bolt.accounts.check(bolt.pending, name)
+
+    def deferred_of(self, bolt: str) -> DeferredEvents:
+        """The events of the batch that the tasks of a bolt have yet to admit."""
+        return self.deferred.get(bolt, DeferredEvents())
+
+    def seen(self, bolt: str) -> InputProgress:
+        """What the events of the batch have shown on all inputs of a bolt."""
+        return reduce(InputProgress.merge, self.inputs.get(bolt, {}).values(), InputProgress())
+
+    def _see(self, bolt: str, inputs: Mapping[str, InputProgress]) -> None:
+        known, watermark = self.inputs.setdefault(bolt, {}), self.state.bolts[bolt].watermark
+        for stream, progress in inputs.items():
+            known[stream] = progress.merge(known.get(stream, InputProgress()))
+            if progress.latest is not None:
+                watermark.observe(stream, progress.latest)
+            if progress.skew is not None:
+                watermark.skew[stream] = max(progress.skew, watermark.skew.get(stream, progress.skew))
+
+
+# What every task of a batch receives.
+
+
+@dataclass(frozen=True)
+class Context:
+    """What every task of a batch receives."""
+
+    topology: Topology
+    store: SegmentStore
+    key: str
+    """Name of the batch: of the folder of its segments in the store, and in the names of sink files."""
+    batch: int
+    clock: int
+    watermarks: Mapping[str, int | None]
+    """Per windowed bolt, the watermark in microseconds at the start of the batch, which decides which events are late;
+    None before the first."""
+    traced: bool = False
+    """Whether tracing is on: windows and late events are then recorded with the ids of their events."""
+    notes_window_ends: bool = False
+    """Whether the ends of the windows that fire are recorded, for metrics."""
+    samples_traces: bool = False
+    """Whether trace contexts of events in windows that fire are recorded, for spans."""
+    samples_turned_away: bool = False
+    """Whether some of the rejected events are recorded with their reasons, for observers of the run."""
+    first: FirstOutput | None = None
+    """The first output of the run; None for a run that starts with its input."""
+    run: str = ""
+    """Id of the run, new after each start."""
+    epoch: int = 0
+    """The number of the owner's claim on the checkpoint (decision 67); 0 where a lock keeps others off."""
+    partitions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Per spout, the partitions of its source."""
+
+
+# Executors, which run the tasks of a batch.
+
+
+class Executor(Protocol):
+    """Runs the tasks of a batch, in this process or on Spark's workers. Results come in the order of the items."""
+
+    def map(self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> list[Any]: ...
+
+
+class RunExecutor(Executor, Protocol):
+    """Runs the tasks of a run; ``close`` frees its resources."""
+
+    @property
+    def slots(self) -> int:
+        """Number of tasks that run concurrently, as of now."""
+        ...
+
+    def load(self, topology: Topology) -> None: ...
+    def close(self) -> None: ...
+
+
+class InProcess:
+    """Runs tasks one after another in this process."""
+
+    def map(self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> list[Any]:
+        return [in_this_process(partial(function, item, context)) for item in items]
+
+
+class RunInProcess(InProcess):
+    """Runs the tasks of a run, one at a time."""
+
+    slots = 1
+
+    def load(self, topology: Topology) -> None:
+        """They have the topology."""
+
+    def close(self) -> None:
+        """There is nothing to free."""

@@ -1,0 +1,355 @@
+"""The commit of results: folders of file sinks, and rows handed to the sinks that the driver serves."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from shutil import get_terminal_size
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from manager.storage import hdfs, object_store
+from manager.storage.files import (
+    as_storage_error,
+    entries,
+    list_anew,
+    make_folder,
+    move,
+    naming_owner,
+    sync_file,
+    sync_folder,
+    sync_names,
+)
+from manager.storage.hdfs import is_hdfs
+from manager.storage.manifest import Manifest, SinkFiles, batch_key, batch_name, batch_of
+from manager.storage.object_store import is_object_store
+from manager.storage.sealed_files import delete_all
+from manager.storage.segment_files import epoch_of
+from manager.storage.segments import Ref, SegmentStore
+from topologies.engine.failures import in_this_process
+from topologies.engine.work import SinkBatch, SinkRows
+from topologies.graph.graph import SinkNode
+from topologies.graph.topology import Topology
+from topologies.io.kafka import KafkaSink
+from topologies.io.paths import locate
+from topologies.io.sinks import ConsoleSink, FileSink, FunctionSink, MemorySink
+from windowing.errors import CheckpointError, ConfigError
+from windowing.reprs import printable
+from windowing.timestamps import from_datetime, show
+
+# Exclusive locks on the folders of a run's file sinks.
+
+
+class Claims:
+    """Locks the folders of a topology's file sinks against other runs, from ``take`` until ``release`` or the end of
+    this process.
+
+    Local folders only. The folder itself is locked, not a file in it, so nothing is left behind that a reader could
+    find or that could outlive the process.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self._held: list[int] = []
+
+    def take(self) -> None:
+        """Raises ConfigError if another run has locked one of the folders; none is locked then."""
+        try:
+            for node in self.topology.sinks.values():
+                if isinstance(node.sink, FileSink):
+                    with naming_owner(f"sink {node.name!r}"):
+                        self._claim(node.name, node.sink.path)
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Release all locks."""
+        while self._held:
+            os.close(self._held.pop())
+
+    def _claim(self, sink: str, path: str) -> None:
+        filesystem, folder, uri = locate(path)
+        if uri is not None:
+            return
+        make_folder(filesystem, folder)
+        with as_storage_error(folder, "opened"):
+            self._held.append(os.open(folder, os.O_RDONLY | os.O_DIRECTORY))
+        try:
+            fcntl.flock(self._held[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConfigError(
+                f"sink {sink!r}: another run is writing into {folder}",
+                why="the files of both would have the same names, and one run would overwrite the other",
+                do="stop that run, wait for its end, or name another folder",
+            ) from error
+        except OSError:  # the file system does not support locks on folders
+            os.close(self._held.pop())
+
+
+# The folders of file sinks: what lies there before a run, the files that it publishes, and what it tidies up.
+
+
+def prepare_folders(
+    topology: Topology, committed: Manifest | None, planned: Callable[[str], bool], epoch: int = 0
+) -> None:
+    """Create the folders of file sinks, and check what lies there before a run writes beside it.
+
+    ``committed`` is the manifest that was committed last; its files are published, should the run before have died
+    between the two. None for a new run, which must not mix its files with those of another. ``planned`` says whether a
+    batch has been planned. ``epoch`` is that of the run's claim.
+    """
+    if committed is not None:
+        publish(committed, again=True)
+    last = None if committed is None else batch_key(committed.batch, committed.closing)
+    for node in topology.sinks.values():
+        if isinstance(node.sink, FileSink):
+            filesystem, folder, _ = locate(node.sink.path)
+            with naming_owner(f"sink {node.name!r}"):
+                make_folder(filesystem, folder)
+                if isinstance(filesystem, pafs.LocalFileSystem):
+                    list_anew(folder)
+                    sync_names(os.path.dirname(folder), folder)  # an earlier process may have died before it did so
+                if last is None and not planned(batch_key(0, False)):
+                    _refuse_others(node.name, filesystem, folder)
+                else:
+                    refuse_later(node.name, filesystem, folder, last or batch_key(-1, True), planned)
+    tidy_folders(topology, epoch)
+
+
+def ready(topology: Topology, written: Mapping[str, Sequence[str]]) -> dict[str, SinkFiles]:
+    """The files that tasks have written for sinks, as the manifest notes them; their bytes survive a power cut.
+
+    ``written`` has the paths of hidden files by sink. Called before the commit.
+    """
+    found: dict[str, SinkFiles] = {}
+    for name, paths in written.items():
+        sink = topology.sinks[name].sink
+        assert isinstance(sink, FileSink)
+        with naming_owner(f"sink {name!r}"):
+            _, folder, uri = locate(sink.path)
+            for path in paths if uri is None else ():
+                sync_file(path)
+            if uri is None and paths:
+                sync_names(folder)
+        found[name] = SinkFiles(folder=sink.path, drafts=[path.rsplit("/", 1)[-1] for path in paths])
+    return found
+
+
+def publish(manifest: Manifest, *, again: bool = False) -> None:
+    """Rename the files of a batch that is committed to their final names.
+
+    ``again``: an earlier run may have done so with some of them, or with all.
+    """
+    key = batch_key(manifest.batch, manifest.closing)
+    for name, files in manifest.files.items():
+        with naming_owner(f"sink {name!r}"):
+            _publish(key, files, again=again)
+
+
+def tidy_folders(topology: Topology, epoch: int = 0) -> None:
+    """Delete the unpublished files that failed attempts left in the folders of file sinks; not those of a run that has
+    claimed the checkpoint since. What was renamed survives a power cut then."""
+    for node in topology.sinks.values():
+        if isinstance(node.sink, FileSink):
+            filesystem, folder, uri = locate(node.sink.path)
+            ending = f".{node.sink.format.name}"
+            with naming_owner(f"sink {node.name!r}"):
+                _delete(filesystem, folder, uri, partial(_is_left, ending=ending, epoch=epoch))
+                if uri is None:
+                    sync_folder(folder)
+
+
+def refuse_later(
+    name: str, filesystem: pafs.FileSystem, folder: str, last: str, planned: Callable[[str], bool]
+) -> None:
+    """Raise CheckpointError where the folder holds files of later batches, for example because an older checkpoint was
+    restored.
+
+    They are not deleted: which of their rows will be produced again is unknown before all their batches have run.
+    """
+    later = later_files(filesystem, folder, last)
+    expected = {key for key in next_batches(last) if planned(key)}
+    unexpected = [base for base in later if batch_of_file(base) not in expected]
+    if unexpected:
+        raise CheckpointError(
+            f"sink {name!r}: {folder} holds {len(unexpected)} files of batches after {batch_name(last)}, the last of "
+            f"the checkpoint, such as {unexpected[0]}",
+            why="the checkpoint is older than these files, and the run would write their rows again",
+        )
+
+
+def later_files(filesystem: pafs.FileSystem, folder: str, last: str) -> list[str]:
+    """Names of the files that sinks published in a folder in batches after this one, sorted."""
+    bases = [entry.base_name for entry in entries(filesystem, folder) if entry.type == pafs.FileType.File]
+    return sorted(base for base in bases if (key := batch_of_file(base)) is not None and key > last)
+
+
+def batch_of_file(name: str) -> str | None:
+    """The key of the batch that wrote a sink's file (decision 8); None for any other file name."""
+    match = re.fullmatch(r"batch-(-?\d{9,}(?:-close)?)-\d{4,}\.\w+", name)
+    return None if match is None else match[1]
+
+
+def next_batches(last: str) -> tuple[str, ...]:
+    """The keys of the batches that may follow one."""
+    following = batch_key(batch_of(last) + 1, False)
+    return (following,) if last.endswith("-close") else (batch_key(batch_of(last), True), following)
+
+
+def _publish(key: str, files: SinkFiles, *, again: bool) -> None:
+    filesystem, folder, uri = locate(files["folder"])
+    if again and uri is None:
+        list_anew(folder)
+    there = {entry.base_name for entry in entries(filesystem, folder)} if again else None
+    names = [
+        (f"{folder}/{draft}", f"{folder}/batch-{key}-{number:04d}.{draft.rsplit('.', 1)[-1]}")
+        for number, draft in enumerate(files["drafts"])
+        if there is None or draft in there
+    ]
+    if not names:
+        return
+    if uri is not None and is_object_store(uri):
+        with as_storage_error(folder, "written to"):
+            object_store.rename_objects(uri, names)
+        return
+    if uri is not None and is_hdfs(uri):
+        with as_storage_error(folder, "written to"):
+            hdfs.rename_files(uri, names)
+        return
+    for hidden, target in names:
+        move(filesystem, hidden, target)
+    if uri is None:
+        sync_names(folder)
+
+
+def _refuse_others(name: str, filesystem: pafs.FileSystem, folder: str) -> None:
+    found = entries(filesystem, folder, missing=False)
+    published = [entry.base_name for entry in found if entry.base_name.startswith("batch-")]
+    if published:
+        raise ConfigError(
+            f"sink {name!r}: {folder} holds {len(published)} files of another run, such as {min(published)}",
+            why="this run starts from the beginning: its files would replace some of them and be mixed with the rest",
+            do="name another folder, or delete these files; to continue that run, use its checkpoint",
+        )
+
+
+def _is_left(base: str, ending: str, epoch: int) -> bool:
+    """Whether a name is that of an unpublished file of a task, of this owner's or of one before:
+    ``.<batch>-<epoch>-<32 hexadecimal digits>.<format>``, where a lock keeps others off without the epoch."""
+    stem = os.path.splitext(base)[0]
+    is_draft = stem.startswith(".") and len(stem.rsplit("-", 1)[-1]) == 32 and stem[1:2].isdigit()
+    return base.endswith(ending) and is_draft and epoch_of(base) <= epoch
+
+
+def _delete(filesystem: pafs.FileSystem, folder: str, uri: str | None, doomed: Callable[[str], bool]) -> None:
+    found = [entry for entry in entries(filesystem, folder, missing=uri is not None) if doomed(entry.base_name)]
+    delete_all(filesystem, uri, [entry.path for entry in found if entry.type == pafs.FileType.File])
+
+
+# The part of sinks that needs Spark, as a protocol, and its replacement for a run without Spark.
+
+
+class Frames(Protocol):
+    """What Spark does for sinks, with rows that lie in segments."""
+
+    def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> object:
+        """The rows as a Spark DataFrame, for a function."""
+        ...
+
+    def send(self, node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore) -> None:
+        """Write the rows to Kafka."""
+        ...
+
+
+class NoSpark:
+    """Serves a run without Spark: raises ConfigError for a DataFrame or for Kafka."""
+
+    def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> object:
+        raise ConfigError(
+            "a sink's function needs a Spark DataFrame, and a local run has no Spark",
+            do="use foreach_batch(function, frame='arrow') or frame='pandas', or run on Spark",
+        )
+
+    def send(self, node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore) -> None:
+        raise ConfigError(
+            f"sink {node.name!r} writes to Kafka, which a local run cannot do",
+            why="Spark's connector writes to Kafka, and a local run has no Spark",
+            do="run on Spark, or give the topology another sink: sinks.memory(), sinks.console()",
+        )
+
+
+# A row of a sink as lines of text that fit the terminal.
+
+
+LINE = 80
+"""Length of a line where there is no terminal and COLUMNS is not set."""
+_FIRST, _NEXT, _GAP = "   ", "     ", "  "
+
+
+def row_lines(row: Mapping[str, object], width: int) -> list[str]:
+    """The columns of a row with their values, ``width`` characters to a line; a longer value has a line of its own."""
+    lines = [_FIRST]
+    for column, value in row.items():
+        cell = f"{printable(column)}={printable(_text(value))}"
+        gap = "" if lines[-1] in (_FIRST, _NEXT) else _GAP
+        if gap and len(lines[-1]) + len(gap) + len(cell) > width:
+            lines.append(_NEXT + cell)
+        else:
+            lines[-1] += gap + cell
+    return lines
+
+
+def _text(value: object) -> str:
+    return show(from_datetime(value)) if isinstance(value, datetime) and value.tzinfo else str(value)
+
+
+# Hands the rows of a batch to the sinks that the driver serves.
+
+
+def hand_over(node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore, frames: Frames) -> None:
+    """Hand the rows of a batch to a sink that the driver serves."""
+    sink, key, serial = node.sink, batch.key, batch.serial
+    refs = [rows.ref for rows in sink_rows]
+    match sink:
+        case MemorySink():
+            sink.batches[key] = _table(store, refs)
+        case ConsoleSink():
+            _show(node.name, key, store, refs, sink.rows)
+        case FunctionSink(function, "spark"):
+            in_this_process(lambda: function(frames.frame(store, refs, node.schema), serial))
+        case FunctionSink(function, "arrow"):
+            in_this_process(lambda: function(_table(store, refs), serial))
+        case FunctionSink(function, _):
+            in_this_process(lambda: function(_table(store, refs).to_pandas(), serial))
+        case KafkaSink():
+            frames.send(node, batch, sink_rows, store)
+
+
+def tells_others(node: SinkNode) -> bool:
+    """Whether what a sink is handed cannot be taken back: who is told of a batch never hears that it was not."""
+    return isinstance(node.sink, FunctionSink | KafkaSink)
+
+
+def _table(store: SegmentStore, refs: Sequence[Ref]) -> pa.Table:
+    store.expect(refs)
+    return pa.concat_tables([store.read(ref) for ref in refs])
+
+
+def _show(name: str, key: str, store: SegmentStore, refs: list[Ref], most: int) -> None:
+    total = sum(ref.rows for ref in refs)
+    shown: list[dict[str, object]] = []
+    for ref in refs:
+        if len(shown) < most:
+            shown.extend(store.read(ref).slice(0, most - len(shown)).to_pylist())
+    number = f"{total} row{'' if total == 1 else 's'}"
+    print(f"-- {name}, batch {batch_name(key)}: {number}{f', the first {most}' if total > most else ''}")
+    width = get_terminal_size((LINE, 0)).columns
+    for row in shown:
+        print("\n".join(row_lines(row, width)))

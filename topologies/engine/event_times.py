@@ -1,0 +1,621 @@
+"""The times and lifetimes of rows that arrive at a windowed bolt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from manager.remote import is_of_events
+from manager.storage.manifest import BoltState, Manifest
+from manager.watermarks import input_of
+from policies.admission import Decision, by_arrival
+from policies.watermarks import NONE, MarkState
+from topologies.graph.graph import ERRORS, WindowedNode
+from topologies.graph.topology import Topology
+from topologies.io.times import parse_time
+from windowing.durations import Duration
+from windowing.errors import ConfigError, ScenarioError
+from windowing.events import Tuple
+from windowing.schema import DEFAULT_STREAM
+from windowing.settings.kinds import Session, WindowKind
+from windowing.settings.rules import START, Lifetime
+from windowing.timestamps import EARLIEST, FOREVER, LATEST, OPEN_END, finer, from_column, from_datetime, is_time, show
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# Why rows are invalid, in words, row by row.
+
+
+Reasons: TypeAlias = "NDArray[Any] | None"
+"""Why each row is invalid, "" where it is valid; None where all are valid."""
+
+
+def reasons_of(invalid: NDArray[np.bool_], texts: str | Sequence[str]) -> Reasons:
+    """Reasons for the rows that are invalid: one text for all, or one for each of them."""
+    if not invalid.any():
+        return None
+    reasons = np.full(len(invalid), "", dtype=object)
+    reasons[invalid] = texts
+    return reasons
+
+
+def first_reasons(*given: Reasons) -> Reasons:
+    """The first of several reasons for each row."""
+    first: Reasons = None
+    for reasons in given:
+        if reasons is not None:
+            first = reasons.astype(object) if first is None else np.where(first == "", reasons, first)
+    return first
+
+
+# Times that are rather seconds since 1970 that were taken for milliseconds: ``check`` and runs warn of them.
+
+
+_MILLISECOND = 1_000
+_SECONDS = range(100_000_000 * _MILLISECOND, 4_200_000_000 * _MILLISECOND)
+"""Event times, in microseconds, of milliseconds that would be times from 1973 to 2103 as seconds."""
+
+
+def epoch_seconds(whose: str, node: WindowedNode | None, latest: int, *, column: str = "") -> ConfigError | None:
+    """A warning where the latest of several times lies where seconds lie that were taken for milliseconds.
+
+    ``whose`` times they are, at the begin of the text; ``node``: the bolt whose field or extractor they are of, or None
+    and their ``column``.
+    """
+    if latest not in _SECONDS:
+        return None
+    field = column if node is None else node.bolt.settings.timestamp_field
+    of_extractor = node is not None and node.bolt.settings.timestamp_extractor is not None
+    what = "the times of its timestamp extractor" if of_extractor else f"the times in {field!r}"
+    return ConfigError(
+        f"{whose}: {what} are before 1990, up to {show(latest)}",
+        why="whole numbers are milliseconds since 1970, and these would be good times as seconds",
+        do="return milliseconds, round(1000 * seconds), or a datetime"
+        if of_extractor
+        else "multiply seconds by 1000 in a bolt before, or write timestamps as ISO 8601",
+    )
+
+
+# Anchors aligned windows at the first clock of the run, once that is known.
+
+
+def anchored(node: WindowedNode, anchor: int | None) -> WindowedNode:
+    """The bolt with its aligned windows starting at the anchor, in microseconds, where its settings ask for that."""
+    if node.bolt.settings.anchor != START or anchor is None:
+        return node
+    offset = node.bolt.settings.offset.micros
+    return replace(node, assigners=tuple(assigner.anchored(anchor, offset) for assigner in node.assigners))
+
+
+# Promised watermarks: the inputs of a topology promise that no older events will come.
+
+
+def promise(topology: Topology, state: Manifest, bolts: list[str], watermark: int) -> None:
+    """Raise the watermark of the inputs of some bolts to ``watermark`` (microseconds); the next tick emits it.
+
+    Inputs from other windowed bolts keep the watermark of those bolts.
+    """
+    for name in bolts:
+        _promise(topology.windowed[name], state.bolts[name], watermark)
+
+
+def can_promise(node: WindowedNode) -> bool:
+    """Whether a bolt has a single watermark that its inputs from spouts can advance."""
+    settings = node.bolt.settings
+    return node.event_time and not settings.watermark_per_key and not all(node.origins)
+
+
+def _promise(node: WindowedNode, bolt_state: BoltState, watermark: int) -> None:
+    mark = bolt_state.watermark
+    mine = [label for label, origins in zip(node.streams, node.origins, strict=True) if not origins]
+    for label in mine:
+        mark.latest[label] = max(mark.latest.get(label, NONE), watermark + node.lag.micros)
+        if node.sequenced and not any(input_of(source) == label for source in mark.sources.marks):
+            mark.sources.marks[label] = MarkState()
+    mark.ticked_at = None  # do not wait for the watermark interval
+    for source, state in mark.sources.marks.items():
+        if input_of(source) in mine:
+            state.mark = max(state.mark, watermark)
+
+
+# The time of each event, by the field or extractor of its bolt.
+
+
+_NO_TIMES = (bool, np.bool_, float, np.floating, Decimal)
+"""Numbers that are no milliseconds: as whole ones, seconds with a fraction would be times of January 1970."""
+_TOO_FINE = "its time is finer than a microsecond, and on_truncation='error' cuts nothing"
+_FINER = ("ns", "ps", "fs", "as")
+"""The units of NumPy that are finer than microseconds."""
+_FAR = 1 << 62
+"""A time in microseconds later than any event time; out of range, but it fits into 64 bits."""
+
+
+class Read(NamedTuple):
+    """The times of rows, in microseconds."""
+
+    times: NDArray[np.int64]
+    reasons: Reasons
+    """Why a row has no time."""
+    cut: NDArray[np.bool_] | None = None
+    """Which times were finer than microseconds; None where none was."""
+
+
+def read_times(node: WindowedNode, table: pa.Table) -> Read:
+    """The time of each row, by the bolt's field or extractor."""
+    read = _times_of_field(node, table)
+    if read.cut is not None and node.bolt.settings.extractor_on_truncation == "error":
+        reasons = first_reasons(read.reasons, reasons_of(read.cut, _TOO_FINE))
+        read = Read(np.where(read.cut, 0, read.times), reasons)
+    return Read(*_inside(node, read.times, read.reasons), read.cut)
+
+
+def _of_column(column: pa.Array | pa.ChunkedArray) -> Read:
+    return Read(*from_column(column), finer(column))
+
+
+def _times_of_field(node: WindowedNode, table: pa.Table) -> Read:
+    settings = node.bolt.settings
+    if settings.timestamp_field is not None:
+        return _of_column(table.column(settings.timestamp_field))
+    extractor = settings.timestamp_extractor
+    assert extractor is not None
+    if settings.extractor_on_columns:
+        return _of_columns(node, extractor, table)
+    return _each_time(node, extractor, table)
+
+
+def _of_columns(node: WindowedNode, extractor: Any, table: pa.Table) -> Read:
+    """Call the extractor for the table; if it fails, and its errors go to their stream, for each half of it."""
+    try:
+        column = extractor(table)
+        if not isinstance(column, (pa.Array, pa.ChunkedArray)):
+            column = pa.array(column)
+    except Exception as error:
+        if node.bolt.settings.extractor_on_error != "errors" or not is_of_events(error):
+            raise
+        if table.num_rows == 1:
+            return Read(np.zeros(1, np.int64), np.array([_failure(error)], dtype=object))
+        middle = table.num_rows // 2
+        halves = [_of_columns(node, extractor, half) for half in (table.slice(0, middle), table.slice(middle))]
+        reasons = [np.full(len(times), "", dtype=object) if why is None else why for times, why, _ in halves]
+        cut = [np.zeros(len(times), np.bool_) if fine is None else fine for times, _, fine in halves]
+        return Read(np.concatenate([half.times for half in halves]), np.concatenate(reasons), np.concatenate(cut))
+    if not is_time(column.type):
+        raise _wrong_type(node, f"a column of {column.type}")
+    if len(column) != table.num_rows:
+        raise ConfigError(
+            f"the timestamp extractor of bolt {node.name!r} returned {len(column)} times for {table.num_rows} rows",
+            do="return one time per row",
+        )
+    return _of_column(column)
+
+
+class _WrongType(ConfigError):
+    """An extractor returns what is no time, for any event."""
+
+
+def _wrong_type(node: WindowedNode, returned: str) -> ConfigError:
+    return _WrongType(
+        f"the timestamp extractor of bolt {node.name!r} returned {returned}",
+        why="event times are timestamps, dates, or whole numbers of milliseconds",
+        do="return one of these; of seconds, round(1000 * seconds)",
+    )
+
+
+def _failure(error: Exception) -> str:
+    return f"the timestamp extractor failed: {type(error).__name__}: {error}"
+
+
+def _inside(node: WindowedNode, times: NDArray[np.int64], reasons: Reasons) -> tuple[NDArray[np.int64], Reasons]:
+    """Mark as invalid the times so close to the year 1 or 9999 that a window holding them would exceed the range."""
+    settings = node.bolt.settings
+    margin = sum(extent.micros for extent in (settings.length, settings.slide) if isinstance(extent, Duration))
+    margin = max([margin, *(kind.reach for kind in settings.kinds)])
+    outside = (times < EARLIEST + margin) | (times > LATEST - margin)
+    if not margin or not outside.any():
+        return times, reasons
+    beyond = reasons_of(outside, "timestamp so near to the year 1 or 9999 that its window would lie beyond")
+    return np.where(outside, 0, times), first_reasons(reasons, beyond)
+
+
+def _each_time(node: WindowedNode, extractor: Any, table: pa.Table) -> Read:
+    """Call the extractor for each row. A row on which it fails is invalid, with the exception as the reason."""
+    stop = node.bolt.settings.extractor_on_error == "stop"
+    values: list[int | None] = []
+    failures: dict[int, str] = {}
+    cut = np.zeros(table.num_rows, np.bool_)
+    for index, row in enumerate(table.to_pylist()):
+        value: int | None = None
+        try:
+            extracted = extractor(Tuple(row, 0, ""))
+            if isinstance(extracted, datetime):
+                if extracted == extracted:  # noqa: PLR0124 - NaT of pandas is a datetime, and not equal to itself
+                    value = from_datetime(extracted)
+                    cut[index] = bool(getattr(extracted, "nanosecond", 0))  # of pandas
+            elif isinstance(extracted, np.datetime64):
+                value, cut[index] = _of_numpy(extracted)
+            elif isinstance(extracted, _NO_TIMES):
+                raise _wrong_type(node, f"{extracted!r:.60}, which is {type(extracted).__name__}")
+            elif extracted is not None:
+                value = int(extracted) * 1_000
+            values.append(None if value is None else max(min(value, _FAR), -_FAR))
+        except _WrongType:
+            raise
+        except Exception as error:
+            if stop or not is_of_events(error):
+                raise
+            failures[index] = _failure(error)
+            values.append(None)
+    times, reasons = from_column(pa.array(values, pa.int64()).cast(pa.timestamp("us")))
+    if failures:
+        assert reasons is not None
+        for index, failure in failures.items():
+            reasons[index] = failure
+    return Read(times, reasons, cut if cut.any() else None)
+
+
+def _of_numpy(moment: np.datetime64) -> tuple[int | None, bool]:
+    """A time of NumPy in microseconds, None for NaT, and whether it was finer. As a whole number it would count its own
+    unit."""
+    if np.isnat(moment):
+        return None, False
+    micros = moment.astype("datetime64[us]")
+    if np.datetime_data(moment.dtype)[0] in _FINER:
+        return int(micros.astype(np.int64)), bool(micros != moment)
+    if micros.astype(moment.dtype) != moment:  # so far away that NumPy has begun to count again
+        return _FAR, False
+    return int(micros.astype(np.int64)), False
+
+
+# The lifetimes of events, by the columns that say when they end, and which edge of it an event is.
+
+
+_SHAPES = ("point", "interval", "start_edge", "end_edge")
+
+
+def lifetimes(
+    lifetime: Lifetime | None, table: pa.Table, times: NDArray[np.int64]
+) -> tuple[NDArray[np.int64] | None, NDArray[np.bool_] | None, list[Reasons]]:
+    """The end of each event in microseconds, and which events are end edges (SI-3); None where the bolt has no
+    lifetimes. ``times`` are their starts."""
+    if lifetime is None:
+        return None, None, []
+    rows = table.num_rows
+    wrong: list[Reasons] = []
+    ends, present = times + 1, np.zeros(rows, np.bool_)
+    # Without the column events are points; with it, a null means that the end is not known yet, and so does 9999-12-31:
+    # as a time it would take the watermark of a later run there.
+    has_ends = lifetime.end_field in table.column_names
+    if has_ends:
+        column = table.column(lifetime.end_field)
+        present = np.asarray(column.is_valid().to_numpy())
+        values, unreadable = from_column(column)
+        if unreadable is not None:
+            bad = present & (unreadable != "")
+            wrong.append(reasons_of(bad, [f"end of its lifetime: {text}" for text in unreadable[bad]]))
+        ends = np.where(present & (values < OPEN_END), values, FOREVER)
+    edges = None
+    if lifetime.shape_field is not None:
+        edges = np.zeros(rows, np.bool_)
+        shapes = np.full(rows, "interval" if has_ends else "point", dtype=object)
+        if lifetime.shape_field in table.column_names:
+            shapes = np.array(table.column(lifetime.shape_field).to_pylist(), dtype=object)
+        strange = ~np.isin(shapes.astype(str), _SHAPES)
+        said = [f"shape {shape!r} is none of point, interval, start_edge, end_edge" for shape in shapes[strange]]
+        wrong.append(reasons_of(strange, said))
+        ends = np.where(shapes == "point", times + 1, ends)
+        ends = np.where(shapes == "start_edge", FOREVER, ends)
+        edges = np.asarray(shapes == "end_edge")
+        unknown = np.isin(shapes.astype(str), ("interval", "end_edge")) & ~present
+        wrong.append(reasons_of(unknown, "it has no end"))
+    wrong.append(reasons_of(ends <= times, "its lifetime ends before it begins, or as it begins"))
+    return ends, edges, wrong
+
+
+# The session gaps of events, where each event has its own.
+
+
+def session_gaps(
+    kinds: Sequence[WindowKind], table: pa.Table, times: NDArray[np.int64]
+) -> tuple[NDArray[np.int64] | None, list[Reasons]]:
+    """The session gap of each event in microseconds; None where all events share one gap. ``kinds`` are the windows of
+    the bolt."""
+    own_gaps = next((kind for kind in kinds if isinstance(kind, Session) and kind.gap_field is not None), None)
+    if own_gaps is None or own_gaps.gap_field is None:
+        return None, []
+    name, usual = own_gaps.gap_field, own_gaps.gap.micros
+    if name not in table.column_names:
+        return np.full(table.num_rows, usual, np.int64), []
+    column = table.column(name).combine_chunks()
+    scale = 1 if pa.types.is_duration(column.type) else 1_000
+    if pa.types.is_duration(column.type):
+        values = column.cast(pa.duration("us"), safe=False).cast(pa.int64())
+    else:
+        values = column.cast(pa.int64(), safe=False)
+    gaps = values.fill_null(usual if scale == 1 else -(-usual // scale)).to_numpy(zero_copy_only=False)
+    short, long = gaps <= 0, gaps > (LATEST - times) // scale
+    own = ~(short | long | column.is_null().to_numpy(zero_copy_only=False))
+    wrong = [
+        reasons_of(short, "its session gap is not above zero"),
+        reasons_of(long, "its session would end after the year 9999"),
+    ]
+    return np.asarray(np.where(own, gaps * scale, usual), np.int64), wrong
+
+
+# The times and lifetimes of rows that arrive at a windowed bolt, and what their arrival times say about them.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timed:
+    """What is known about rows before it is known which are late; one entry per row, times in microseconds."""
+
+    times: NDArray[np.int64]
+    codes: NDArray[np.int8]
+    """The code of a ``Decision`` for each: by its arrival, or that it is invalid or a watermark."""
+    reasons: Reasons
+    started: NDArray[np.int64]
+    """The start of each event, before any adjustment."""
+    ends: NDArray[np.int64] | None = None
+    """The end of the lifetime of each event; None where events have no lifetimes."""
+    end_edges: NDArray[np.bool_] | None = None
+    """Which events are end edges (SI-3)."""
+    given: NDArray[np.int64] | None = None
+    """The watermark where the row is a watermark; NONE where it is an event."""
+    gaps: NDArray[np.int64] | None = None
+    """The session gap of each event; None where all events share one gap."""
+    arrived: int | None = None
+    """The latest arrival time; None where there is none."""
+    truncated: NDArray[np.bool_] | None = None
+    """Of which rows a time was finer than microseconds, and was cut here; None where none was."""
+    arrivals: NDArray[np.int64] | None = None
+    """When each row arrived; NONE where that is unreadable, and for watermarks."""
+
+    @property
+    def invalid(self) -> NDArray[np.int64]:
+        """The indices of the invalid rows."""
+        return np.zeros(0, np.int64) if self.reasons is None else np.flatnonzero(self.reasons != "")
+
+
+def timed(
+    node: WindowedNode, input_index: int, table: pa.Table, brought: NDArray[np.int64] | None, clock: int
+) -> Timed:
+    """Give each row of an input its time and lifetime, and decide by its arrival time whether it is early or late.
+
+    ``brought`` are the times that rows of another bolt bring along; None for those of a spout. ``clock`` is that of
+    their arrival; both are in microseconds.
+    """
+    settings = node.bolt.settings
+    times, wrong_times, cut = _times(node, input_index, table, brought, clock)
+    given, wrong_given = _given(settings.watermark_field if node.event_time else None, table)
+    if given is not None:
+        times = np.where(given > NONE, given, times)
+    ends, end_edges, wrong_ends = lifetimes(settings.lifetime, table, times)
+    if ends is not None and settings.lifetime is not None and node.versions == input_index:
+        ends = ends if settings.lifetime.end_field in table.column_names else np.full(len(times), FOREVER)
+    gaps, wrong_gaps = session_gaps(settings.kinds, table, times)
+    reasons = first_reasons(wrong_given, wrong_times, *wrong_ends, *wrong_gaps)
+    started, codes = times, np.zeros(len(times), np.int8)
+    arrived, arrived_at = None, None
+    # Arrival is a matter of what comes from outside: rows of a windowed bolt have its watermark.
+    if settings.arrival is not None and node.event_time and not node.origins[input_index]:
+        arrivals, wrong_arrivals = _arrivals(settings.arrival.field, table, clock)
+        reasons = first_reasons(reasons, wrong_arrivals)
+        sound = np.ones(len(times), np.bool_) if reasons is None else reasons == ""
+        if given is not None:
+            sound = sound & (given == NONE)
+        if sound.any():
+            arrived = int(np.max(np.broadcast_to(arrivals, len(times))[sound]))
+        arrived_at = np.where(sound, arrivals, NONE)
+        times, codes = by_arrival(times, arrivals, settings.arrival)
+    if given is not None:
+        codes = np.where(given > NONE, np.int8(Decision.WATERMARK), codes)
+        reasons = None if reasons is None else np.where(given > NONE, "", reasons)
+    if reasons is not None:
+        codes = np.where(reasons != "", np.int8(Decision.INVALID), codes)
+    return Timed(
+        times=times,
+        codes=codes,
+        reasons=reasons,
+        started=started,
+        ends=ends,
+        end_edges=end_edges,
+        given=given,
+        gaps=gaps,
+        arrived=arrived,
+        arrivals=arrived_at,
+        truncated=_truncated(node, table, cut),
+    )
+
+
+def _truncated(node: WindowedNode, table: pa.Table, cut: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+    """Of which rows a time was cut: that of the event, or one of its other times in a column of nanoseconds."""
+    settings = node.bolt.settings
+    others = (
+        settings.watermark_field,
+        None if settings.arrival is None else settings.arrival.field,
+        None if settings.lifetime is None else settings.lifetime.end_field,
+    )
+    for name in others:
+        fine = finer(table.column(name)) if name is not None and name in table.column_names else None
+        if fine is not None:
+            cut = fine if cut is None else cut | fine
+    return cut
+
+
+def _times(
+    node: WindowedNode, input_index: int, table: pa.Table, brought: NDArray[np.int64] | None, clock: int
+) -> Read:
+    """The time of each row: the one that it brings along, that of its field, or the clock."""
+    if not node.event_time:
+        kept = brought if node.clocked and node.clocked[input_index] else None
+        return Read(np.full(table.num_rows, clock, np.int64) if kept is None else kept, None)
+    if node.carries_time[input_index] and brought is not None:
+        return Read(brought, None)
+    return read_times(node, table)
+
+
+def _arrivals(field: str | None, table: pa.Table, clock: int) -> tuple[NDArray[np.int64] | int, Reasons]:
+    """The arrival time of each row, by its field or else the clock."""
+    if field is None or field not in table.column_names:
+        return clock, None
+    arrivals, wrong = from_column(table.column(field))
+    if wrong is None:
+        return arrivals, None
+    bad = wrong != ""
+    return arrivals, reasons_of(bad, [f"arrival: {text}" for text in wrong[bad]])
+
+
+def _given(name: str | None, table: pa.Table) -> tuple[NDArray[np.int64] | None, Reasons]:
+    """The watermarks that the source inserted, NONE for events; None where this input has no column for them or no
+    watermark."""
+    if name is None or name not in table.column_names:
+        return None, None
+    column = table.column(name)
+    present = column.is_valid().to_numpy()
+    if not present.any():
+        return None, None
+    values, wrong = from_column(column)
+    given = np.where(present, values, NONE)
+    if wrong is None:
+        return given, None
+    bad = present & (wrong != "")
+    return np.where(bad, NONE, given), reasons_of(bad, [f"watermark: {text}" for text in wrong[bad]])
+
+
+# The first output of a run: which input a run that starts at it reads, and which windows it suppresses (AZ-13).
+
+
+def as_moment(given: datetime | str) -> int:
+    """A time given by a user, in microseconds since the epoch. Raises ConfigError, with the accepted forms, for
+    anything else."""
+    try:
+        if isinstance(given, (datetime, str)):
+            return parse_time(given)
+    except ScenarioError:
+        pass
+    raise ConfigError(
+        f"the first output {given!r} is not a time",
+        why="it is a moment with a precision of microseconds",
+        do="write it in ISO 8601, such as 2024-01-01T12:10:00Z (without a zone it is UTC), or give a datetime",
+    ) from None
+
+
+def read_from(topology: Topology, first_output: int) -> int | None:
+    """Time in microseconds from which input is needed; None where all input is.
+
+    It is the first output minus the longest window, minus how early an event may be, since it may have arrived that
+    long before its time. A source that can seek to a time starts there.
+    """
+    needed = [_reach(topology.windowed[name]) for name in {name for name, _ in _first_inputs(topology)}]
+    known = [reach for reach in needed if reach is not None]
+    return None if len(known) < len(needed) else first_output - max(known, default=0)
+
+
+@dataclass(frozen=True)
+class FirstOutput:
+    """The first output of a run; times in microseconds. It concerns the bolts that read spouts."""
+
+    time: int
+    """Windows that end before this time are not emitted."""
+    read_from: int | None
+    """Events from before this time are skipped; None where none is."""
+    inputs: frozenset[tuple[str, int]]
+    """The (bolt, input index) that spouts reach before any window."""
+
+    @staticmethod
+    def of(topology: Topology, time: int | None) -> FirstOutput | None:
+        """The first output at ``time`` for this topology; None where ``time`` is None."""
+        return None if time is None else FirstOutput(time, read_from(topology, time), _first_inputs(topology))
+
+    @cached_property
+    def _bolts(self) -> frozenset[str]:
+        return frozenset(name for name, _ in self.inputs)
+
+    def is_after(self, bolt: str, end: int) -> bool:
+        """Whether a window of a bolt that ends at ``end`` (microseconds) is to be suppressed."""
+        return end < self.time and bolt in self._bolts
+
+    def older(self, node: WindowedNode, input_index: int, table: pa.Table, clock: int) -> NDArray[np.bool_]:
+        """Which events are older than ``read_from``, by their arrival time where they have one, else by their event
+        time.
+
+        Events with unreadable times are not older: they are reported on admission.
+        """
+        limit, settings = self.read_from, node.bolt.settings
+        if limit is None or (node.name, input_index) not in self.inputs:
+            return np.zeros(table.num_rows, np.bool_)
+        if not node.event_time:
+            return np.full(table.num_rows, clock < limit)
+        field = None if settings.arrival is None else settings.arrival.field
+        if field is not None and field in table.column_names:
+            times, wrong = from_column(table.column(field))
+        else:
+            times, wrong, _ = read_times(node, table)
+        older: NDArray[np.bool_] = times < limit
+        if wrong is not None:
+            older &= wrong == ""
+        if settings.watermark_field is not None and settings.watermark_field in table.column_names:
+            older &= (
+                table.column(settings.watermark_field).is_null().to_numpy()
+            )  # rows with a value are watermarks, not events
+        return older
+
+    def skips(self, topology: Topology, spout: str, shared: pa.Table, clock: int) -> bool:
+        """True if all rows of a file are older than ``read_from``, by columns in which they are all alike.
+
+        ``shared`` holds these, in one row. The bolts that read the spout then take their times from one of them, and
+        nothing else reads it, nor its rows that cannot be read.
+        """
+        stream, errors = (spout, DEFAULT_STREAM), (spout, ERRORS)
+        readers = topology.readers.get(stream, ())
+        if not readers or topology.takers.get(stream) or topology.readers.get(errors) or topology.takers.get(errors):
+            return False
+        for name, input_index in readers:
+            node = topology.windowed.get(name)
+            if node is None or node.bolt.settings.timestamp_field not in shared.column_names:
+                return False
+            arrival, watermark = node.bolt.settings.arrival, node.bolt.settings.watermark_field
+            if watermark is not None or (arrival is not None and arrival.field is not None):
+                return False
+            if not self.older(node, input_index, shared, clock).all():
+                return False
+        return True
+
+
+def _first_inputs(topology: Topology) -> frozenset[tuple[str, int]]:
+    reached: set[tuple[str, int]] = set()
+    waiting = list(topology.spouts)
+    while waiting:
+        source = waiting.pop()
+        for (name, _), readers in topology.readers.items():
+            for bolt, input_index in readers if name == source else ():
+                if bolt in topology.plain and (bolt, input_index) not in reached:
+                    waiting.append(bolt)
+                reached.add((bolt, input_index))
+    return frozenset((bolt, input_index) for bolt, input_index in reached if bolt in topology.windowed)
+
+
+def _reach(node: WindowedNode) -> int | None:
+    """How long before an output of a bolt, in microseconds, its events may have arrived; None where that is
+    unlimited."""
+    settings = node.bolt.settings
+    if settings.lifetime is not None:
+        return None  # a lifetime that began long ago may reach into the window
+    if node.by_policies:
+        return None  # their state and the numbers of events go back to the first one
+    early = settings.arrival.early if settings.arrival is not None and node.event_time else None
+    if node.assigners:
+        lengths = [assigner.looks_back for assigner in node.assigners]
+    else:
+        lengths = [None if node.eviction.reach is None else node.eviction.reach.micros]
+    known = [length for length in lengths if length is not None]
+    return None if len(known) < len(lengths) else max(known) + (0 if early is None else early.micros)

@@ -1,0 +1,479 @@
+"""Failures of tasks: errors of users' code, calls under a time limit, and what reaches the driver of them."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import mmap
+import os
+import re
+import struct
+import threading
+import time
+import traceback
+import weakref
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from functools import partial
+from traceback import TracebackException
+from typing import Any, TypeVar
+
+from manager.remote import is_transient
+from manager.storage.files import UNREADABLE
+from windowing.errors import BoltError, WindboltError, did_you_mean_column
+from windowing.reprs import cut, error_text, printable
+from windowing.timestamps import show
+from windowing.window import TupleWindow
+
+# Ends child processes that users' code forks.
+
+
+T = TypeVar("T")
+
+
+def in_this_process(function: Callable[[], T]) -> T:
+    """Call a function that runs users' code, and return its result.
+
+    That code may fork. The child is a copy of this process and would continue with this process's work after leaving
+    the user's code, so it is ended here instead: with status 0, or 1 after an exception, which it prints.
+    """
+    mine = os.getpid()
+    try:
+        result = function()
+    except BaseException:
+        if os.getpid() != mine:
+            traceback.print_exc()
+            os._exit(1)
+        raise
+    if os.getpid() != mine:
+        os._exit(0)
+    return result
+
+
+# The window that a worker is working on, in memory shared with the driver, which reads it if the worker has died.
+
+
+_NOTE = struct.Struct("=?qqqq")
+"""Has a start, start, end, number of events plus one, and number of windows, the first of which this is; no events
+mean that no bolt is being called."""
+SIZE = _NOTE.size
+
+
+class WorkerPosition:
+    """The window that a worker is working on, in a file of ``SIZE`` bytes shared between processes."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._shared = mmap.mmap(descriptor, SIZE)
+
+    def enter(self, window: TupleWindow, windows: int = 1, events: int | None = None) -> None:
+        """Record that a bolt is called with a window, or with several of so many events together, of which this is the
+        first."""
+        start, count = window.start_timestamp, len(window) if events is None else events
+        _NOTE.pack_into(self._shared, 0, start is not None, start or 0, window.end_timestamp, count + 1, windows)
+
+    def leave(self) -> None:
+        """Record that no bolt is being called."""
+        _NOTE.pack_into(self._shared, 0, False, 0, 0, 0, 0)
+
+    def words(self) -> str:
+        """The window as text: `` on the window from ... to ... of 3 events``; empty if no bolt is being called."""
+        begins, start, end, count, windows = _NOTE.unpack_from(self._shared)
+        if not count:
+            return ""
+        span = f"from {show(start)} to {show(end)}" if begins else f"at {show(end)}"
+        events = f"of {count - 1} event{'s' if count != 2 else ''}"
+        return f" on {windows} windows {events}, the first {span}" if windows > 1 else f" on the window {span} {events}"
+
+    def close(self) -> None:
+        """Release the shared memory."""
+        self._shared.close()
+
+
+class _Shared:
+    position: WorkerPosition | None = None
+
+
+def share(descriptor: int) -> None:
+    """Called in a worker: record windows in this file from now on."""
+    _Shared.position = WorkerPosition(descriptor)
+
+
+def worker_position() -> WorkerPosition | None:
+    """Where this process records windows; None where no driver would read it."""
+    return _Shared.position
+
+
+# Calls under a time limit: a watchdog raises TooLong in a thread whose call takes too long.
+#
+# A calling thread records when its call is due and, after the call, that none is. The watchdog checks all threads a
+# few times per limit. An exception raised in another thread (a shot) arrives some time later, perhaps in other code by
+# then. So before it shoots, the watchdog announces it, and checks once more whether the call is still running; and
+# after its call each thread checks whether it was aimed at, and if so waits for the shot and cancels it. Under
+# CPython's GIL these four steps have one order for all threads, so that a shot either hits its call or is waited for.
+#
+# Nothing can interrupt a call into C (``time.sleep``, sorting, a regular expression): TooLong is raised once it
+# returns. A function that catches TooLong and continues is shot at again, and then repeatedly: see ``TooLong``.
+# (Python 3.12 treats the jump from a handler back to its loop as part of the try block: there, ``while True: try: ...
+# except BaseException: pass`` can escape.)
+
+
+_NEVER = float("inf")
+_SHORTEST_LOOK, _LONGEST_LOOK = 0.001, 0.25
+_FOLLOWING = 20
+"""Number of further shots that a shot after the first may trigger by itself."""
+_CHECKS = 20
+"""Number of turns of a loop within which Python checks for a pending exception: the first, or one after it."""
+_monotonic = time.monotonic
+_raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+_raise_in.argtypes = (ctypes.c_ulong, ctypes.py_object)
+
+
+class _Landing(BaseException):
+    """Raised by a thread in itself: it replaces a pending shot, and is caught where it is raised."""
+
+
+class TooLong(BaseException):
+    """Raised in a call that exceeded its limit. It is not an Exception, so that ``except Exception`` does not catch it.
+
+    The first shot leaves the function time for cleanup. From the second on, each shot has the next one pending when it
+    is caught, which is raised as soon as Python checks for it: in the handler that would continue, or at the next
+    iteration of its loop. After some of these the watchdog has to shoot again, so that a function that wants to end
+    can.
+    """
+
+    def __init__(self) -> None:
+        caller = _caller()
+        if caller.spare and caller.due <= _monotonic():
+            caller.spare -= 1
+            # Looked up rather than called: after a call Python would check for pending exceptions and raise it here.
+            caller.another[0]
+            del caller.another[0]
+
+
+class _Caller:
+    """What a calling thread and the watchdog tell each other."""
+
+    __slots__ = ("__weakref__", "aimed", "another", "due", "limit", "shooting", "shots", "spare", "thread")
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+        self.due = _NEVER
+        """Time at which the call is due; ``_NEVER`` where there is no call."""
+        self.aimed = False
+        """Whether a shot may have been fired during this call."""
+        self.shooting = False
+        """Whether a shot is about to be fired."""
+        self.shots = 0
+        self.spare = 0
+        """Number of further shots that the last one may trigger by itself."""
+        self.limit = _NEVER
+        """The shortest limit in seconds that the watchdog has been told."""
+        self.another: dict[int, object] = defaultdict(partial(_raise_in, self.thread, TooLong))
+        """Looking up a key raises another TooLong in this thread, soon."""
+
+
+class _Watchdog:
+    """The thread that watches the calls of a process; it starts with the first call."""
+
+    def __init__(self) -> None:
+        self.callers: list[weakref.ref[_Caller]] = []
+        self.pause = _LONGEST_LOOK
+        self.lock = threading.Lock()
+        self.woken = threading.Event()
+        self.started = False
+
+    def watch(self, caller: _Caller) -> None:
+        with self.lock:
+            self.callers = [known for known in self.callers if known() is not None] + [weakref.ref(caller)]
+            if not self.started:
+                threading.Thread(target=self._run, name="windbolt-limit", daemon=True).start()
+                self.started = True
+
+    def hasten(self, caller: _Caller, limit: float) -> None:
+        """Make the watchdog check often enough for a limit in seconds."""
+        caller.limit = limit
+        with self.lock:
+            self.pause = min(self.pause, max(limit / 5, _SHORTEST_LOOK))
+        self.woken.set()
+
+    def _run(self) -> None:
+        while True:
+            self.woken.wait(self.pause)
+            self.woken.clear()
+            now = _monotonic()
+            for reference in self.callers:
+                caller = reference()
+                if caller is not None and caller.due <= now:
+                    _shoot(caller)
+                del caller
+
+
+def _shoot(caller: _Caller) -> None:
+    caller.shooting = caller.aimed = True
+    if caller.due <= _monotonic():
+        caller.shots += 1
+        caller.spare = _FOLLOWING if caller.shots > 1 else 0
+        _raise_in(caller.thread, TooLong)  # replaces a shot pending since the last check, if there is one
+    caller.shooting = False
+
+
+_WATCHDOG, _MINE = _Watchdog(), threading.local()
+
+
+def _reset_after_fork() -> None:
+    """A forked process has no watchdog, and only the thread that forked."""
+    global _WATCHDOG, _MINE
+    _WATCHDOG, _MINE = _Watchdog(), threading.local()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_after_fork)
+
+
+def _caller() -> _Caller:
+    try:
+        caller: _Caller = _MINE.caller
+    except AttributeError:
+        caller = _MINE.caller = _Caller()
+        _WATCHDOG.watch(caller)
+    return caller
+
+
+def in_call() -> bool:
+    """Whether this thread is in a call; an exception there may be meant for the outermost call."""
+    return _caller().due is not _NEVER
+
+
+def call(function: Callable[..., Any], arguments: tuple[Any, ...], limit: float) -> Any:
+    """Call a function and return its result. Raises TooLong if it takes more than ``limit`` seconds, and otherwise what
+    it raises.
+
+    A call within a call is under the limit of the outer one.
+    """
+    try:
+        caller: _Caller = _MINE.caller
+    except AttributeError:
+        caller = _caller()
+    if caller.due is not _NEVER:
+        return function(*arguments)
+    if limit < caller.limit:
+        _WATCHDOG.hasten(caller, limit)
+    try:
+        caller.due = _monotonic() + limit
+        try:
+            return function(*arguments)
+        finally:
+            caller.due = _NEVER
+            if caller.aimed:
+                _settle(caller)
+    except TooLong:
+        # No more shots are fired once nothing is due, but two may be pending: the watchdog's and the function's own.
+        caller.due = _NEVER
+        with suppress(TooLong):
+            try:
+                _settle(caller)
+            except TooLong:
+                _settle(caller)
+        raise
+
+
+def _settle(caller: _Caller) -> None:
+    """Cancel a pending shot, and wait for one about to be fired.
+
+    Raising NULL is not used for it, since it has one effect: CPython 3.11 and 3.12 keep checking for a pending
+    exception until one has arrived in any thread, and a function traced by a debugger or by coverage is not even
+    started until then.
+    """
+    while caller.shooting:
+        time.sleep(0)
+    try:
+        _raise_in(caller.thread, _Landing)
+        for _ in range(_CHECKS):  # it is raised where Python checks next: after the call, or at the start of a turn
+            pass
+    except _Landing:
+        pass
+    caller.aimed, caller.shots, caller.spare = False, 0, 0
+
+
+# Errors of users' code: the bolt, the input and the batch that failed.
+
+
+_NO_FIELD = re.compile(r'Field "(.*)" does not exist in schema')
+"""What Arrow says of a column that a table lacks."""
+FIX = "fix it and rerun"
+SMALLER = (
+    "if memory was short, shorten the window, give it a key, or name the columns that it needs (reads); "
+    "with_limits(window_bytes=) ends a run before that"
+)
+"""What to do where a bolt may have had too little memory for a window."""
+_HOME = __file__.rsplit("/", 3)[0]
+_OWN_FOLDERS = tuple(f"{_HOME}/{folder}/" for folder in ("windowing", "policies", "manager", "topologies/engine"))
+
+
+@contextmanager
+def bolt_failure(
+    bolt: str, batch: int, where: str | Callable[[], str], *, task: int | None = None, columns: Sequence[str] = ()
+) -> Iterator[None]:
+    """Turn an exception of a user's bolt into a BoltError that says where it happened. A CheckpointError passes
+    unchanged.
+
+    ``where`` is the place as text, or a function that is called for it after a failure. ``columns`` are those that the
+    bolt reads: one of them may be meant by a key that there is not.
+    """
+    try:
+        yield
+    except (BoltError, *UNREADABLE):
+        raise
+    except (Exception, SystemExit) as error:  # else sys.exit() would end a run as if it had succeeded
+        raise failed(bolt, batch, where() if callable(where) else where, error, task=task, columns=columns) from error
+
+
+def failed(
+    bolt: str,
+    batch: int,
+    where: str,
+    error: BaseException,
+    *,
+    task: int | None = None,
+    columns: Sequence[str] = (),
+    of_window: bool = False,
+) -> BoltError:
+    """The BoltError for an exception of a user's bolt, which reads these columns. ``of_window``: it was called with a
+    window."""
+    do = SMALLER if of_window and isinstance(error, MemoryError) else FIX
+    return BoltError(
+        f"bolt {bolt!r} failed {where}, in batch {batch}",
+        why=cause(error, columns),
+        do=f"{do}: batch {batch} was not committed, and runs again",
+        bolt=bolt,
+        task=task,
+        transient=is_transient(error),
+    )
+
+
+def cause(error: BaseException, columns: Sequence[str]) -> str:
+    """The exception with the line of the user's code that raised it."""
+    return f"{error_text(error)}{_meant(error, columns)}{line_of(error)}"
+
+
+def line_of(error: BaseException) -> str:
+    """Where in the user's code an exception was raised, as `` at FILE:LINE, in FUNCTION``: the innermost frame outside
+    windbolt and its libraries. Empty where there is none."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not _is_library(frame.filename)]
+    return f" at {own[-1].filename}:{own[-1].lineno}, in {own[-1].name}" if own else ""
+
+
+def _meant(error: BaseException, columns: Sequence[str]) -> str:
+    """The column that may be meant by a key that there is not: of an Arrow table, a DataFrame or an event."""
+    key = error.args[0] if isinstance(error, KeyError) and error.args else None
+    if not isinstance(key, str):
+        return ""
+    of_arrow = _NO_FIELD.fullmatch(key)
+    meant = did_you_mean_column(of_arrow[1] if of_arrow else key, columns)
+    return f"{meant} (there are {', '.join(columns)})" if columns and (meant or of_arrow) else ""
+
+
+def _is_library(filename: str) -> bool:
+    compiled = filename.endswith((".pxi", ".pyx"))
+    imported = filename.startswith("<frozen ")
+    return compiled or imported or "site-packages" in filename or filename.startswith(_OWN_FOLDERS)
+
+
+# The error of a task as a value, which travels from the process that ran the task to the driver.
+
+
+_LONGEST = 10_000
+"""Maximum length, in characters, of each part of an error."""
+_LONGEST_TRACEBACK = 50_000
+"""Maximum length, in characters, of a traceback; of longer ones the end is kept."""
+
+Plain = str | int | float | bool | None
+
+
+class TaskTraceback(Exception):
+    """The traceback of an error in the process of its task: the cause of the error that the driver raises."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+@dataclass(frozen=True)
+class TaskFailure:
+    """Why a task failed. It can be pickled, and all in it can be written as JSON."""
+
+    classes: tuple[str, ...]
+    """Its class, and those that this is derived from up to WindboltError, as ``module.name``."""
+    what: str
+    why: str
+    do: str
+    more: dict[str, Plain]
+    """What else an error of its class holds, such as the ``bolt`` and the ``task`` of a BoltError."""
+    traceback: str
+
+    @classmethod
+    def of(cls, error: BaseException, batch: int | None = None) -> TaskFailure:
+        """The failure for whatever a task of a batch raised; an error that is not windbolt's becomes a
+        WindboltError."""
+        if not isinstance(error, WindboltError):
+            committed = "the batch" if batch is None else f"batch {batch}"
+            error, original = (
+                WindboltError(
+                    "a task failed with an unexpected error",
+                    why=error_text(error),
+                    do=f"see the chained error (--debug); {committed} was not committed, and runs again",
+                ),
+                error,
+            )
+            return cls._of(error, original)
+        return cls._of(error, error)
+
+    @classmethod
+    def _of(cls, error: WindboltError, original: BaseException) -> TaskFailure:
+        classes = [_name(each) for each in type(error).__mro__ if issubclass(each, WindboltError)]
+        more = {name: value for name, value in vars(error).items() if name not in ("what", "why", "do")}
+        if not all(isinstance(value, Plain) for value in more.values()):  # all the problems of a topology, say
+            classes, more = [_name(WindboltError)], {}
+        what, why, do = (cut(part, _LONGEST) for part in (error.what, error.why, error.do))
+        return cls(tuple(classes), what, why, do, more, _traceback(original))
+
+    def to_json(self) -> str:
+        """As text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> TaskFailure:
+        """From the text of ``to_json``."""
+        values = json.loads(text)
+        return cls(**{**values, "classes": tuple(values["classes"])})
+
+    def error(self) -> WindboltError:
+        """The error to raise in the driver: of the same class, if it is known there, else of the next one above it."""
+        known = {_name(each): each for each in _all_classes()}
+        error_class = next((known[name] for name in self.classes if name in known), WindboltError)
+        error = error_class.__new__(error_class)
+        WindboltError.__init__(error, self.what, why=self.why, do=self.do)
+        vars(error).update(self.more)
+        error.__cause__ = TaskTraceback(self.traceback)
+        return error
+
+
+def _name(error_class: type) -> str:
+    return f"{error_class.__module__}.{error_class.__qualname__}"
+
+
+def _all_classes() -> Iterator[type[WindboltError]]:
+    """The classes of windbolt's errors that this process has imported."""
+    waiting = [WindboltError]
+    while waiting:
+        error_class = waiting.pop()
+        yield error_class
+        waiting += error_class.__subclasses__()
+
+
+def _traceback(error: BaseException) -> str:
+    """The traceback, in which nothing is too long, or steers a terminal."""
+    pieces = TracebackException.from_exception(error).format()
+    return "\n".join(printable(cut(piece.rstrip("\n")), keep="\n\t") for piece in pieces)[-_LONGEST_TRACEBACK:]

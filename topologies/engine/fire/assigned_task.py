@@ -1,0 +1,501 @@
+"""One task whose windows assigners form: restored, evaluated, fired, and saved."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from manager.keyed.assigned_windows import AssignedWindows, EmptyWindows, Span
+from manager.keyed.fired_windows import EvaluationTime, LastFired, PaneDecisions, PaneStates, ReleasedEnds, ShutWindows
+from manager.keyed.key_states import KnownKeys, Substreams
+from manager.keyed.retained_events import GONE, LAST, SEEN, Held
+from manager.storage.manifest import AssignedState
+from manager.storage.segments import Ref, SegmentStore, SegmentWriter
+from policies.assigners import GridWindows
+from policies.watermarks import NONE
+from topologies.engine.admission import AdmissionContext, Marks
+from topologies.engine.fire.edges import WaitingEdges, end_versions
+from topologies.engine.fire.task_windows import Admitted, Firing, StillOpen, TaskEvents, TaskSnapshot, no_events
+from topologies.engine.ingest import Router
+from topologies.engine.work import BatchEnd, FireItem
+from topologies.graph.graph import WindowedNode
+from topologies.graph.groupings import KeyCodes, ListedRows, key_rows
+from windowing.durations import Duration
+from windowing.schema import value_type
+from windowing.settings.panes import Panes
+from windowing.timestamps import FOREVER
+from windowing.window import TupleWindow
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from policies.assigners.aligned import Limit
+
+
+# The watermarks of a task's keys, where each key has one of its own (AZ-15).
+
+
+@dataclass(frozen=True)
+class KeyWatermarks:
+    """Advances the watermarks of keys, and tells up to when the windows of each key are due."""
+
+    node: WindowedNode
+    substreams: Substreams
+
+    @staticmethod
+    def restored(node: WindowedNode, state: AssignedState, store: SegmentStore) -> KeyWatermarks | None:
+        """Those of a task's state; None where the bolt has one watermark for all keys."""
+        settings = node.bolt.settings
+        if not (settings.watermark_per_key and node.event_time):
+            return None
+        table = None if state.keys is None else store.read(state.keys)
+        return KeyWatermarks(node, Substreams(table, settings.delay, NONE if state.floor is None else state.floor))
+
+    @property
+    def floor(self) -> int:
+        """Lower bound on the watermarks of all keys, in microseconds."""
+        return self.substreams.floor
+
+    def advance(
+        self, keys: NDArray[np.int64], times: NDArray[np.int64], advancing: NDArray[np.bool_], values: pa.Table
+    ) -> Marks:
+        """Called once with the events of a batch in order of arrival, as ``KeyMarks`` is."""
+        own, after = self.substreams.advance(keys, times, advancing, values)
+        own = np.maximum(own, self.substreams.floor)
+        return Marks(own, own, after)
+
+    def span(self, keys: NDArray[np.int64], upto: int | None) -> tuple[Limit, Limit]:
+        """For each event, by the code of its key: the windows to evaluate end after the first time, and up to the
+        second. ``upto`` is the current frontier."""
+        previous, current = self.substreams.limits(keys)
+        return self.node.closes_until(previous), FOREVER if upto == FOREVER else self.node.closes_until(current)
+
+    def write(self, writer: SegmentWriter) -> Ref | None:
+        """Write them; None where there is nothing to write."""
+        table = self.substreams.table()
+        return None if table is None else writer.add(table)
+
+
+# The keys of a task whose windows fire without events too (decision 46).
+
+
+class TaskKnownKeys:
+    """The known keys of a task, and up to when their windows without events are due."""
+
+    def __init__(
+        self,
+        until: Duration,
+        node: WindowedNode,
+        before: AssignedState,
+        item: FireItem,
+        store: SegmentStore,
+        codes: KeyCodes,
+    ) -> None:
+        """``until``: how long after the last window with events a key is known."""
+        self._until, self._node, self._end, self._stored = until, node, item.end, before.known
+        self._known = (
+            KnownKeys.none(_key_columns(node)) if before.known is None else KnownKeys(store.read(before.known))
+        )
+        self._listed: NDArray[np.int64] | None = None
+        if node.listed is not None:
+            self._add_listed(node.listed[item.task], codes)
+
+    def _add_listed(self, rows: ListedRows, codes: KeyCodes) -> None:
+        """Those of the listed keys that are not known are known from a moment on."""
+        self._listed = codes.of_rows(rows.table, rows.hashes, [self.table])
+        new = self._known.unknown(self._listed)
+        self._known.add(self._listed[new], rows.table.take(pa.array(new)), rows.since)
+
+    @property
+    def table(self) -> pa.Table:
+        """The known keys, with their codes."""
+        return self._known.table()
+
+    def __len__(self) -> int:
+        """Number of known keys."""
+        return len(self._known)
+
+    def empty_windows(self, upto: int | None) -> EmptyWindows:
+        """The windows without events of one evaluation, that end up to this frontier (microseconds)."""
+        (grid,) = self._node.assigners
+        assert isinstance(grid, GridWindows)
+        limit = self._due_at_the_end(grid) if upto == FOREVER else NONE if upto is None else upto
+        return EmptyWindows(grid, self._until.micros, self._known, limit, self._listed)
+
+    def write(self, writer: SegmentWriter, *, evaluated: bool) -> Ref | None:
+        """Write the keys; those that no evaluation has changed stay where they are."""
+        if not evaluated:
+            return self._stored
+        return writer.add(self._known.table()) if len(self._known) else None
+
+    def _due_at_the_end(self, grid: GridWindows) -> int:
+        """Up to where windows without events are due at the end of the streams, in microseconds: as far as the
+        watermark has closed windows, and those in which the latest event of the bolt may be."""
+        end, until = self._end, NONE
+        if self._node.event_time and end.watermark is not None:
+            until = int(self._node.closes_until(np.array([end.watermark]))[0])
+        if end.latest == NONE:
+            return until
+        assert grid.last_end is not None
+        return max(until, int(grid.last_end(np.array([end.latest]), None)[0]))
+
+
+def _key_columns(node: WindowedNode) -> pa.Schema:
+    columns = [node.schema.field(name) for name in node.bolt.settings.key]
+    return pa.schema([(column.name, value_type(column.type)) for column in columns])
+
+
+# The panes of a task's open windows, where windows fire more than once.
+
+
+class TaskPanes:
+    """The states of a task's open windows, and the decisions about their firings."""
+
+    def __init__(
+        self, panes: Panes, node: WindowedNode, before: AssignedState, end: BatchEnd, store: SegmentStore
+    ) -> None:
+        self._panes, self._node, self._end = panes, node, end
+        self._evaluations = before.evaluations
+        self._states = PaneStates.of(None if before.panes is None else store.read(before.panes))
+
+    @property
+    def shut(self) -> ShutWindows | None:
+        """The windows that a firing has closed before their end; None where none does."""
+        return ShutWindows(self._states, self._node.assigners) if self._panes.closes else None
+
+    @property
+    def states(self) -> PaneStates:
+        """The states of the windows that are open."""
+        return self._states
+
+    def decisions(self, upto: int | None, *, within_batch: bool) -> PaneDecisions:
+        """The decisions of one evaluation, in which windows close that end up to this frontier (microseconds);
+        ``within_batch``: before further events of the batch are added."""
+        watermark = NONE if self._end.watermark is None else self._end.watermark
+        closed_until = NONE if upto is None else upto
+        ended_until = closed_until if within_batch else max(closed_until, self._ended_until(watermark))
+        time = EvaluationTime(
+            self._evaluations, self._end.clock, watermark, ended_until, closed_until, self._lateness(), within_batch
+        )
+        return PaneDecisions(self._panes, self._states, time)
+
+    def update(self, decisions: PaneDecisions) -> None:
+        """Take over the states of the windows after their evaluation."""
+        self._states = decisions.states()
+
+    def forget(self) -> None:
+        """Called when no window is open any more."""
+        self._states = PaneStates.of(None)
+
+    def write(self, writer: SegmentWriter) -> Ref | None:
+        """Write the states; None where no window is open."""
+        return writer.add(self._states.table()) if len(self._states) else None
+
+    def _lateness(self) -> int | None:
+        """How long windows take late events, in microseconds; None where not only the watermark closes them."""
+        settings = self._node.bolt.settings
+        alone = self._node.event_time and settings.idle_timeout is None
+        return settings.allowed_lateness.micros if alone else None
+
+    def _ended_until(self, watermark: int) -> int:
+        """The time up to which windows have ended, although late events may still be admitted to them."""
+        if not self._node.event_time or watermark == NONE:
+            return NONE
+        return watermark - self._node.closes_after_end
+
+
+# Evaluations of a task's windows: from live events to windows, and what is known of the windows afterwards.
+
+
+@dataclass(frozen=True)
+class EvaluationScope:
+    """The events that one evaluation looks at, and the range of window ends that it looks for, in microseconds."""
+
+    events: Held
+    count: int
+    """Number of events, from the first one on, that are looked at."""
+    after: int
+    upto: int | None
+    last: LastFired | None
+    """The last window of each key; None where the bolt does not ask for expired events."""
+
+    @property
+    def within_batch(self) -> bool:
+        """Whether further events of the batch are added afterwards."""
+        return self.count < len(self.events)
+
+
+class Evaluations:
+    """Evaluates the windows of a task, and keeps what is known of them from one evaluation to the next."""
+
+    def __init__(
+        self,
+        item: FireItem,
+        node: WindowedNode,
+        before: AssignedState,
+        store: SegmentStore,
+        keys: KeyWatermarks | None,
+        codes: KeyCodes,
+    ) -> None:
+        settings = node.bolt.settings
+        self._node, self._task, self._keys = node, item.task, keys
+        self._panes = None if settings.panes is None else TaskPanes(settings.panes, node, before, item.end, store)
+        until = settings.empty_windows_until
+        self._known = None if until is None else TaskKnownKeys(until, node, before, item, store, codes)
+        self._released = ReleasedEnds.of(None if before.released is None else store.read(before.released))
+        self.next_end = before.next_end
+        """A time, in microseconds, before which no further window ends; None where none is open."""
+        self.open_ends: tuple[int, ...] = tuple(before.open_ends)
+        """The ends of the windows that hold events, where an idle timeout may close them."""
+        self.last_end: int | None = None
+        """The end of the last window that fired in this batch."""
+        self.counts = {name: np.zeros(len(node.inputs), np.int64) for name in ("windowed", "unwindowed")}
+        """Events that entered these accounts in this batch, by input."""
+
+    @property
+    def shut(self) -> ShutWindows | None:
+        """The windows that a firing has closed before their end; None where none does."""
+        return None if self._panes is None else self._panes.shut
+
+    @property
+    def open_panes(self) -> PaneStates | None:
+        """The open windows as they are known after an evaluation; None where windows fire only once."""
+        return None if self._panes is None else self._panes.states
+
+    @property
+    def known_keys(self) -> pa.Table | None:
+        """The keys whose windows fire without events; None where there are none."""
+        return None if self._known is None else self._known.table
+
+    @property
+    def needs_no_events(self) -> bool:
+        """Whether windows may fire although there are no live events."""
+        return self._known is not None and len(self._known) > 0
+
+    def run(self, given: EvaluationScope, flags: NDArray[np.uint8]) -> Generator[TupleWindow, None, NDArray[np.uint8]]:
+        """Yield the windows that are due; returns the flags (SEEN, GONE) of all events afterwards. ``flags`` are those
+        before."""
+        chosen = np.flatnonzero((flags[: given.count] & GONE) == 0)
+        whole = len(chosen) == len(given.events)
+        held = replace(given.events if whole else given.events.take(chosen), seen=(flags[chosen] & SEEN) != 0)
+        windows = AssignedWindows(
+            self._node.assigners, held, self._node.streams, keys=self._node.keys,
+            task=self._task, released=self._released, last=None if given.last is None else (given.last, chosen),
+        )  # fmt: skip
+        span = self._span(windows, held, given)
+        for window in self._due(windows, span, given):
+            self.last_end = max(window.end_timestamp, NONE if self.last_end is None else self.last_end)
+            yield window
+        for name in self.counts:
+            self.counts[name] += windows.accounts.by_stream(name)
+        after = flags.copy()
+        after[chosen] = windows.flags()
+        return after
+
+    def forget(self) -> None:
+        """Called instead of an evaluation where there are no live events: no window is open."""
+        self.next_end, self.open_ends, self._released = None, (), ReleasedEnds.of(None)
+        if self._panes is not None:
+            self._panes.forget()
+
+    def expect(self, earliest: int) -> None:
+        """Note an event that no evaluation has seen yet, by its time in microseconds: no window of it ends before."""
+        self.next_end = earliest if self.next_end is None else min(earliest, self.next_end)
+
+    def write_panes(self, writer: SegmentWriter) -> Ref | None:
+        """Write the states of open windows; None where there are none."""
+        return None if self._panes is None else self._panes.write(writer)
+
+    def write_known(self, writer: SegmentWriter, *, evaluated: bool) -> Ref | None:
+        """Write the known keys; None where there are none."""
+        return None if self._known is None else self._known.write(writer, evaluated=evaluated)
+
+    def write_released(self, writer: SegmentWriter) -> Ref | None:
+        """Write the windows released exactly at the last limit; None where there are none."""
+        return writer.add(self._released.table()) if len(self._released) else None
+
+    def _span(self, windows: AssignedWindows, held: Held, given: EvaluationScope) -> Span:
+        if self._keys is None:
+            return Span(given.after, NONE if given.upto is None else given.upto)
+        assert held.keys is not None
+        return windows.span_of(*self._keys.span(held.keys, given.upto))
+
+    def _due(self, windows: AssignedWindows, span: Span, given: EvaluationScope) -> Iterator[TupleWindow]:
+        """Yield the due windows, then note when the next ones are."""
+        empty = None if self._known is None else self._known.empty_windows(given.upto)
+        decisions: PaneDecisions | None = None
+        if empty is not None:
+            yield from windows.windows_and_empty(span, empty)
+        elif self._panes is not None:
+            decisions = self._panes.decisions(given.upto, within_batch=given.within_batch)
+            yield from windows.panes(span, decisions)
+            self._panes.update(decisions)
+        else:
+            yield from windows.windows(span)
+        ends = (windows.next_end(span), None if empty is None else empty.next_end())
+        self.next_end = min((end for end in ends if end is not None), default=None)
+        if self._node.bolt.settings.idle_timeout is not None:
+            self.open_ends = tuple(windows.open_ends(span))
+
+
+# One task whose windows assigners form: restored, fired, and saved.
+
+
+class AssignedTask:
+    """The live events of a task and the windows that assigners form of them."""
+
+    def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
+        assert isinstance(item.state.windows, AssignedState)
+        before, store = item.state.windows, router.context.store
+        self._item, self._node, self._before = item, node, before
+        self._events = TaskEvents(store, item.state, len(node.inputs))
+        self._evaluate_before: tuple[tuple[int, int], ...] = ()
+        """As in ``Admitted``."""
+        self._edges = WaitingEdges(node, router, before.end_edges)
+        self._keys = KeyWatermarks.restored(node, before, store)
+        self._codes = KeyCodes.restored(node.keys, store, before.codes)
+        self._evaluations = Evaluations(item, node, before, store, self._keys, self._codes)
+        self._flags: NDArray[np.uint8] | None = None
+        """The flags of each event after the evaluation, old ones first; None where there was none."""
+        self._coded: NDArray[np.int64] | None = None
+        """The codes of the keys of these events; None where they have no key."""
+        self._listed = before.listed
+
+    @property
+    def admission_context(self) -> AdmissionContext:
+        """The live events, for sessions and message ids, the watermarks of the keys, and what firings have closed."""
+        key_marks = None if self._keys is None else self._keys.advance
+        codes = self._code if any(self._node.keys) else None
+        return AdmissionContext(self._live, key_marks, codes, shut=self._evaluations.shut)
+
+    def accept(self, admitted: Admitted) -> None:
+        """Take the admitted events of the batch."""
+        versions, new = self._node.versions, admitted.events
+        if versions is not None and new.streams is not None and (new.streams == versions).any():
+            self._events.replace_all(end_versions(self._still_needed(), new, versions, self._codes))
+        elif self._edges.concern(admitted):  # all events are then written again
+            events = self._edges.match(self._still_needed(), admitted)
+            self._events.replace_all(events if len(events) else None)
+        else:
+            self._events.new, self._evaluate_before = admitted.events, admitted.evaluate_before
+
+    def advance(self) -> Iterator[Firing]:
+        """Yield the due windows in order."""
+        self._edges.expire(self._item.frontiers.current)
+        if not self._may_be_due():
+            if self._events.new is not None:
+                self._evaluations.expect(int(self._events.new.times.min()))
+            return
+        self._listed = self._node.list_of_keys
+        old = self._still_needed()
+        parts = [part for part in (old, self._events.new) if part is not None]
+        if self._evaluations.needs_no_events or any(part.has_live for part in parts):
+            events = self._codes.apply(Held.concat(parts or [no_events(self._node)]), self._kept_by_key())
+            self._flags = yield from self._evaluate(events, 0 if old is None else len(old))
+        else:
+            self._evaluations.forget()
+            yield from self._still_open()
+            self._raise_floor(self._item.end.floor)
+        if self._keys is not None:
+            self._keys.substreams.evaluated()
+
+    def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
+        """The live events, and what is known of their keys and windows."""
+        before, evaluations = self._before, self._evaluations
+        refs = self._events.write(writer, self._flags)
+        keys = None if self._keys is None else self._keys.write(writer)
+        edges = self._edges.write(writer)
+        ends = (evaluations.next_end, None if edges is None else edges.earliest_end)
+        windows = AssignedState(
+            next_end=min((end for end in ends if end is not None), default=None),
+            last_end=max((end for end in (before.last_end, evaluations.last_end) if end is not None), default=None),
+            evaluations=before.evaluations + 1,
+            floor=before.floor if self._keys is None else self._keys.floor,
+            open_ends=evaluations.open_ends,
+            waiting_by_stream=() if edges is None else edges.ref.by_stream,
+            keys=keys,
+            known=evaluations.write_known(writer, evaluated=self._flags is not None),
+            listed=self._listed,
+            panes=evaluations.write_panes(writer),
+            released=evaluations.write_released(writer),
+            end_edges=None if edges is None else edges.ref,
+            codes=self._codes.write(writer, self._coded, self._flags, self._kept_by_key() if len(self._codes) else []),
+        )
+        accounted = self._events.accounted_by_stream(self._flags)
+        return TaskSnapshot(windows, refs, accounted, evaluations.counts)
+
+    def _code(self, arriving: Held) -> NDArray[np.int64]:
+        """As in ``KeyCoder``."""
+        old = self._events.old.live(*self._columns_of_keys)
+        parts = [arriving] if old is None else [_of_keys(old, self._node), _of_keys(arriving, self._node)]
+        keys = self._codes.apply(Held.concat(parts), self._kept_by_key()).keys
+        assert keys is not None
+        return keys[len(keys) - len(arriving) :]
+
+    def _live(self, *columns: str) -> Held | None:
+        """The live events of earlier batches, by the codes of their keys."""
+        old = self._events.old.live(*dict.fromkeys([*columns, *self._columns_of_keys]) if columns else ())
+        return None if old is None else self._codes.apply(old, self._kept_by_key())
+
+    @property
+    def _columns_of_keys(self) -> list[str]:
+        return list(dict.fromkeys(name for names in self._node.keys for name in names))
+
+    def _kept_by_key(self) -> list[pa.Table]:
+        """What is kept of keys that may have no events: their codes and values."""
+        marks = None if self._keys is None else self._keys.substreams.all()
+        return [table for table in (marks, self._evaluations.known_keys) if table is not None]
+
+    def _may_be_due(self) -> bool:
+        """Whether a window may be due. If not, the events of earlier batches are not read."""
+        frontier, new, settings = self._item.frontiers.current, self._events.new, self._node.bolt.settings
+        if settings.panes is not None or settings.idle_timeout is not None or self._keys is not None:
+            return True
+        if frontier is None:
+            return False
+        if frontier == FOREVER or self._evaluate_before or self._listed != self._node.list_of_keys:
+            return True
+        next_end = self._evaluations.next_end
+        return (next_end is not None and next_end <= frontier) or (new is not None and int(new.times.min()) <= frontier)
+
+    def _still_needed(self) -> Held | None:
+        return self._events.old.needed() if self._node.remembers else self._events.old.live()
+
+    def _evaluate(self, events: Held, old: int) -> Generator[Firing, None, NDArray[np.uint8]]:
+        """Yield the due windows of these events, the first ``old`` of which are of earlier batches; returns their
+        flags."""
+        frontiers, run = self._item.frontiers, self._evaluations.run
+        self._coded = events.keys
+        flags = events.flags() & np.uint8(SEEN | GONE)
+        last = LastFired(events, self._node.streams) if self._node.remembers else None
+        after: int = NONE if frontiers.previous is None else frontiers.previous
+        for index, limit in self._evaluate_before:
+            upto = max(after, limit)
+            flags = yield from run(EvaluationScope(events, old + index, after, upto, last), flags)
+            yield from self._still_open()
+            after = upto
+        self._raise_floor(self._item.end.floor)
+        flags = yield from run(EvaluationScope(events, len(events), after, frontiers.current, last), flags)
+        yield from self._still_open()
+        if frontiers.current == FOREVER and self._evaluations.last_end is not None:
+            self._raise_floor(self._evaluations.last_end)
+        return flags if last is None else flags | (last.flags() * np.uint8(LAST))
+
+    def _still_open(self) -> Iterator[StillOpen]:
+        """Yield the windows that are still open, where their rows may be taken back."""
+        if self._node.retracts and self._evaluations.open_panes is not None:
+            yield StillOpen(self._evaluations.open_panes)
+
+    def _raise_floor(self, floor: int) -> None:
+        if self._keys is not None:
+            self._keys.substreams.raise_floor(floor)
+
+
+def _of_keys(held: Held, node: WindowedNode) -> Held:
+    """Events with no more than their keys."""
+    values = key_rows(held.payload, held.streams, node.keys)
+    return Held(times=held.times, payload=values, keys=held.keys)

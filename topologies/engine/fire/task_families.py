@@ -1,0 +1,453 @@
+"""The families of windows that a task can have: runs of a queue, key triggers, policies of a user's own, assigned
+windows.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from manager.event_queue import QueueState
+from manager.keyed.retained_events import Held
+from manager.policy_walks import PolicyFailure
+from manager.policy_windows import PolicyWindows
+from manager.remote import is_transient
+from manager.slices import Slicing
+from manager.storage.manifest import AssignedState, PolicyState, TaskState, TriggeredState, WindowsState
+from manager.storage.segments import Ref, SegmentStore, SegmentWriter, read_events, write_events
+from manager.triggered_windows import TriggeredWindows
+from manager.window_manager import WindowManager
+from policies.protocol import Policy
+from topologies.engine.admission import AdmissionContext
+from topologies.engine.batch import Context
+from topologies.engine.failures import bolt_failure, cause
+from topologies.engine.fire.assigned_task import AssignedTask
+from topologies.engine.fire.task_windows import (
+    Admitted,
+    Firing,
+    SummedWindows,
+    TaskEvents,
+    TaskKeys,
+    TaskSnapshot,
+    TaskWindows,
+    compact_held,
+    compacted,
+    no_events,
+    pending_held,
+)
+from topologies.engine.ingest import Router
+from topologies.engine.ledger import summed_ids
+from topologies.engine.plain_bolts import refuse_by_rule
+from topologies.engine.work import CompactItem, FireItem
+from topologies.graph.graph import WindowedNode
+from windowing.errors import BoltError
+from windowing.events import Events
+from windowing.timestamps import FOREVER
+from windowing.window import TupleWindow
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# One task whose windows are runs of a queue, of events or partial sums: restored, fired, and saved.
+
+
+_SETTLED = 1 << 10
+"""Level of segments whose events are settled and in final order; compacting them gives levels above it."""
+_LONG_LIFE = 4
+"""Settled events are rewritten in final order when this many evaluations will still need them, at the present rate of
+new events."""
+
+
+class QueueTask:
+    """Windows over a queue of events."""
+
+    def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
+        self.item, self.node, self.context = item, node, router.context
+        self._before = queue_state(item.state)
+        self._refs = list(item.state.refs)
+        self._parts: list[Events | None] = []
+        self._manager: WindowManager | None = None
+
+    @property
+    def admission_context(self) -> AdmissionContext:
+        """Nothing: what is admitted to a queue does not depend on what is in it, except for message ids."""
+        return AdmissionContext()
+
+    def accept(self, admitted: Admitted) -> None:
+        """Write the events, in order of time, as a segment of the queue."""
+        held = admitted.events
+        (payload,) = held.payload.combine_chunks().to_batches()
+        events = self._stored(Events(held.times, payload, held.streams)).sorted()
+        with self.context.store.writer(self.context.key) as writer:
+            self._refs.append(write_events(writer, events, len(self.node.inputs)))
+
+    def advance(self) -> Iterator[Firing]:
+        """Yield the windows that are due at the frontier; none where the batch has no frontier."""
+        frontier, node = self.item.frontiers.current, self.node
+        if frontier is None:
+            return
+        self._parts = [_due(self.context.store, ref, frontier) for ref in self._refs]
+        state = replace(self._before, previous_frontier=self.item.frontiers.previous)
+        self._manager = WindowManager(node.eviction, node.trigger, node.streams, task=self.item.task, state=state)
+        self._manager.restore([events for events in self._parts if events is not None])
+        yield from self._shown(self._manager.advance(frontier))
+
+    def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
+        """The queue without what no window needs any more."""
+        manager, frontier, streams = self._manager, self.item.frontiers.current, len(self.node.inputs)
+        if manager is None or frontier is None:
+            return TaskSnapshot(self._before, self._refs, self.item.state.accounted_by_stream)
+        refs, alive = _left(self._refs, self._parts, manager, streams)
+        newly_settled = manager.queue.settled_count + manager.dropped[0] - self._before.settled_count
+        if frontier != FOREVER and manager.queue.settled_count >= _LONG_LIFE * newly_settled:
+            refs = _in_final_order(refs, manager, frontier, streams, self.context.store, writer)
+        counts = {name: np.array(manager.accounts.by_stream(name)) for name in ("windowed", "unwindowed")}
+        return TaskSnapshot(manager.snapshot(), refs, (alive - np.array(manager.pending)).tolist(), counts)
+
+    def _stored(self, events: Events) -> Events:
+        """Admitted events as the queue holds them."""
+        return events
+
+    def _shown(self, windows: Iterator[TupleWindow]) -> Iterator[Firing]:
+        """Windows as the bolt is to get them."""
+        yield from windows
+
+
+class SlicesTask(QueueTask):
+    """Windows over a queue of partial sums, one per slice of time and key."""
+
+    def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
+        super().__init__(item, node, router)
+        self._slicing = _slicing(node, self.context)
+
+    def _stored(self, events: Events) -> Events:
+        with bolt_failure(self.node.name, self.context.batch, "in adding up events"):
+            return self._slicing.fold(events)
+
+    def _shown(self, windows: Iterator[TupleWindow]) -> Iterator[Firing]:
+        yield SummedWindows(list(windows), self._slicing)
+
+
+def compact_queue(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
+    """Merge adjacent segments of a queue into one, in order of time."""
+    return _compacted(_read(item, context), item, node, context)
+
+
+def compact_slices(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
+    """The same for partial sums: those of one slice and key that are not final become one."""
+    return _compacted(
+        _slicing(node, context).compacted(_read(item, context), item.previous_frontier), item, node, context
+    )
+
+
+def pending_in_queue(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
+    """The events of a queue that are in no window yet and may still be in one."""
+    for events in _restored(store, node, task, state).pending_events():
+        yield pa.Table.from_batches([events.payload])
+
+
+def pending_in_slices(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
+    """The ids of such events of which only partial sums are kept; none where they were not traced."""
+    slicing = node.traced_slicing
+    assert slicing is not None
+    if slicing.traced is not None:
+        for events in _restored(store, node, task, state).pending_events():
+            yield summed_ids(slicing, events)
+
+
+def queue_state(state: TaskState) -> QueueState:
+    """The state of a task whose windows are runs of a queue."""
+    assert isinstance(state.windows, QueueState)
+    return state.windows
+
+
+def _slicing(node: WindowedNode, context: Context) -> Slicing:
+    slicing = node.summed(context.traced)
+    assert slicing is not None
+    return slicing
+
+
+def _read(item: CompactItem, context: Context) -> Events:
+    return Events.concat([read_events(context.store, ref) for ref in item.refs]).sorted()
+
+
+def _compacted(events: Events, item: CompactItem, node: WindowedNode, context: Context) -> Ref:
+    return compacted(item, context, lambda writer: write_events(writer, events, len(node.inputs)))
+
+
+def _restored(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> WindowManager:
+    """The window manager of a task with its state and events from a manifest. For inspection."""
+    manager = WindowManager(node.eviction, node.trigger, node.streams, task=task, state=queue_state(state))
+    manager.restore([read_events(store, ref) for ref in state.refs if ref.needed])
+    manager.resume()
+    return manager
+
+
+def _due(store: SegmentStore, ref: Ref, frontier: int) -> Events | None:
+    """The events of a reference up to the frontier; None, without opening the segment, where it has none."""
+    if not ref.needed or not ref.has_live_up_to(frontier):
+        return None
+    events = read_events(store, ref)
+    return events.slice(0, int(np.searchsorted(events.timestamps, frontier, side="right")))
+
+
+def _left(
+    refs: list[Ref], parts: list[Events | None], manager: WindowManager, streams: int
+) -> tuple[list[Ref], NDArray[np.int64]]:
+    """The references without the events that the manager dropped, and how many of the given events remain, per stream.
+
+    The queue and each part are ordered by (time, arrival). The dropped events are all those before one time, and of
+    that very time as many as were dropped, in order of arrival.
+    """
+    left: list[Ref] = []
+    alive = np.zeros(streams, np.int64)
+    dropped, last = manager.dropped
+    present = [events for events in parts if events is not None]
+    ties = dropped - sum(int(np.searchsorted(events.timestamps, last)) for events in present) if dropped else 0
+    for ref, events in zip(refs, parts, strict=True):
+        if events is None:
+            left.extend([ref] if ref.needed else [])
+            continue
+        dropped_here = 0
+        if dropped:
+            dropped_here = int(np.searchsorted(events.timestamps, last))
+            tied = min(ties, int(np.searchsorted(events.timestamps, last, side="right")) - dropped_here)
+            ties -= tied
+            dropped_here += tied
+        alive += events.slice(dropped_here, len(events)).by_stream(streams)
+        remaining = ref.without(dropped_here, events, streams) if dropped_here else ref
+        left.extend([remaining] if remaining.needed else [])
+    return left, alive
+
+
+def _in_final_order(
+    refs: list[Ref], manager: WindowManager, frontier: int, streams: int, store: SegmentStore, writer: SegmentWriter
+) -> list[Ref]:
+    """The references, with all settled events rewritten in final order.
+
+    So an event is sorted once, not in every batch for as long as it lives.
+    """
+    events = manager.settled_events(sum(ref.needed for ref in refs if ref.level >= _SETTLED))
+    if events is None:
+        return refs
+    written = replace(write_events(writer, events, streams), level=_SETTLED)
+    settled = [ref for ref in refs if ref.level >= _SETTLED]
+    rest = [left for ref in refs if ref.level < _SETTLED for left in _after(ref, frontier, streams, store)]
+    return [*settled, written, *rest]
+
+
+def _after(ref: Ref, frontier: int, streams: int, store: SegmentStore) -> Iterator[Ref]:
+    """The part of a reference that lies after the frontier."""
+    if not ref.has_live_up_to(frontier):
+        yield ref
+    elif ref.has_live_after(frontier):
+        events = read_events(store, ref)
+        yield ref.without(int(np.searchsorted(events.timestamps, frontier, side="right")), events, streams)
+
+
+# One task whose windows are those of keys that a trigger fires: restored, fired, and saved.
+
+
+UNKNOWN = "unknown_trigger_status"
+"""Counter of invalid answers of a trigger's rule, which fire and purge the window (UH-18)."""
+FULL = "full"
+"""Counter of windows that fired because they reached their capacity."""
+
+
+class TriggeredTask:
+    """The open windows of the keys of a task."""
+
+    def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
+        assert isinstance(item.state.windows, TriggeredState)
+        self._item, self._node, self._router = item, node, router
+        self._events = TaskEvents(router.context.store, item.state, len(node.inputs))
+        self._keys = TaskKeys(router.context.store, item.state.windows, node)
+        self._evaluated: tuple[Held, TriggeredWindows] | None = None
+        """The events of this batch, old ones first, and their windows."""
+
+    @property
+    def admission_context(self) -> AdmissionContext:
+        """Nothing: all events are admitted."""
+        return AdmissionContext()
+
+    def accept(self, admitted: Admitted) -> None:
+        """Take the admitted events of the batch."""
+        self._events.new = admitted.events
+
+    def advance(self) -> Iterator[Firing]:
+        """Yield the due windows and the forgotten keys in order."""
+        node, old, trigger = self._node, self._events.old.live(), self._node.bolt.settings.key_trigger
+        assert trigger is not None
+        parts = [part for part in (old, self._events.new) if part is not None]
+        events = self._keys.coded(Held.concat(parts or [no_events(node)]))
+        windows = TriggeredWindows(
+            trigger, events, 0 if old is None else len(old), self._keys.records, node.streams,
+            key=node.bolt.settings.key, task=self._item.task, capacity=node.bolt.settings.capacity,
+        )  # fmt: skip
+        batch, task = self._router.context.batch, self._item.task
+        with bolt_failure(node.name, batch, f"in task {task} in asking its trigger", task=task):
+            yield from windows.windows(self._item.end.clock, close=self._item.frontiers.current == FOREVER)
+        self._evaluated = events, windows
+        if windows.refused:
+            router = self._router
+            refuse_by_rule(node, events, windows.refused, router.context.clock, router.ledger, router.emit)
+
+    def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
+        """The open windows: their events and the records of their keys."""
+        assert self._evaluated is not None
+        events, windows = self._evaluated
+        flags = windows.flags()
+        refs = self._events.write(writer, flags)
+        keys, codes = self._keys.write(writer, events, flags)
+        counted = {UNKNOWN: windows.unknown_answers, FULL: windows.full}
+        return TaskSnapshot(
+            TriggeredState(windows.next_due, windows.still_open, keys, codes),
+            refs,
+            self._events.accounted_by_stream(flags),
+            {name: np.array(windows.accounts.by_stream(name)) for name in ("windowed", "purged")},
+            {name: count for name, count in counted.items() if count},
+        )
+
+
+# One task whose windows policies of a user's own decide about: restored, fired, and saved.
+
+
+class PolicyTask:
+    """The events of a task, or of its keys, and what policies decide about them."""
+
+    def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
+        assert isinstance(item.state.windows, PolicyState)
+        self._item, self._node, self._context, self._before = item, node, router.context, item.state.windows
+        self._events = TaskEvents(router.context.store, item.state, len(node.inputs))
+        self._keys = TaskKeys(router.context.store, item.state.windows, node)
+        self._evaluated: tuple[Held, PolicyWindows] | None = None
+        """The events of this batch, old ones first, and their windows."""
+
+    @property
+    def admission_context(self) -> AdmissionContext:
+        """Nothing: what is admitted does not depend on what is held."""
+        return AdmissionContext()
+
+    def accept(self, admitted: Admitted) -> None:
+        """Take the admitted events of the batch."""
+        self._events.new = admitted.events
+
+    def advance(self) -> Iterator[Firing]:
+        """Yield the windows that fire, in order. Raises BoltError for an error of a policy."""
+        node, old = self._node, self._events.old.needed()
+        parts = [part for part in (old, self._events.new) if part is not None]
+        parts = [
+            part if part.numbers is not None else replace(part, numbers=np.full(len(part), -1, np.int64))
+            for part in parts
+        ]
+        events = self._keys.coded(Held.concat(parts or [no_events(node)]))
+        windows = PolicyWindows(
+            node.eviction, node.trigger, events, 0 if old is None else len(old), self._keys.records, node.streams,
+            key=node.bolt.settings.key, task=self._item.task, event_time=node.event_time,
+        )  # fmt: skip
+        try:
+            found = list(windows.windows(self._item.frontiers.current))
+        except PolicyFailure as failure:
+            raise self._failed(failure) from failure
+        self._evaluated = events, windows
+        yield from found
+
+    def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
+        """The events that are still needed, and the records of the task or of its keys."""
+        assert self._evaluated is not None
+        events, windows = self._evaluated
+        flags = windows.flags()
+        refs = self._events.write(writer, flags, windows.numbers())
+        keys, codes = self._keys.write(writer, events, flags)
+        reached = max((each for each in (self._before.last_end, windows.reached) if each is not None), default=None)
+        return TaskSnapshot(
+            PolicyState(windows.next_due, windows.still_open, keys, codes, reached),
+            refs,
+            self._events.accounted_by_stream(flags),
+            {name: np.array(windows.accounts.by_stream(name)) for name in ("windowed", "unwindowed", "purged")},
+        )
+
+    def _failed(self, failure: PolicyFailure) -> BoltError:
+        """The error of a policy, with the bolt, the task, the key, the event and the user's line."""
+        node, policy, error = self._node, failure.policy, failure.error
+        key = f", key {failure.key!r:.80}" if node.bolt.settings.key else ""
+        where = f"in {failure.hook} of {policy!r}" if failure.hook != "state" else f"with the state of {policy!r}"
+        columns = node.schema.names
+        return BoltError(
+            f"bolt {node.name!r} failed {where}, task {self._item.task}{key}: {failure.about}, "
+            f"in batch {self._context.batch}",
+            why=f"{error}{_line(policy, failure.hook)}"
+            if isinstance(error, str)
+            else f"{cause(error, columns)}{_of_columns(policy, error, columns)}",
+            do=f"fix it and rerun: batch {self._context.batch} was not committed, and runs again",
+            bolt=node.name,
+            task=self._item.task,
+            transient=isinstance(error, BaseException) and is_transient(error),
+        )
+
+
+def _of_columns(policy: Policy, error: BaseException, columns: Sequence[str]) -> str:
+    """The columns that there are, where a policy has asked for another one."""
+    asked = error.args[0] if isinstance(error, KeyError) and error.args else None
+    if not isinstance(asked, str) or asked in columns or asked in policy.state_types:
+        return ""
+    named = "" if policy.columns_read is None else f"; {type(policy).__name__}.reads names those that it needs"
+    return f". The columns of an event here are {', '.join(columns)}{named}"
+
+
+def _line(policy: Policy, hook: str) -> str:
+    """Where a user has written a hook, or the class."""
+    code = getattr(getattr(type(policy), hook, None), "__code__", None)
+    if code is not None:
+        return f" at {code.co_filename}:{code.co_firstlineno}, in {hook}"
+    try:
+        return f" at {inspect.getsourcefile(type(policy))}:{inspect.getsourcelines(type(policy))[1]}"
+    except (OSError, TypeError):
+        return ""
+
+
+# The families of windows that a task can have, and which one a bolt has.
+
+
+@dataclass(frozen=True)
+class WindowFamily:
+    """One family of windows, and how its tasks work."""
+
+    fresh: Callable[[], WindowsState]
+    """The state before the first batch."""
+    restore: Callable[[FireItem, WindowedNode, Router], TaskWindows]
+    """The windows of a task in a batch."""
+    compact: Callable[[CompactItem, WindowedNode, Context], Ref]
+    """Merges adjacent segments of a task into one."""
+    pending: Callable[[SegmentStore, WindowedNode, int, TaskState], Iterator[pa.Table]]
+    """The events of a task that are in no window yet and may still be in one."""
+
+
+QUEUE = WindowFamily(QueueState, QueueTask, compact_queue, pending_in_queue)
+"""Runs of a queue of events."""
+SLICES = WindowFamily(QueueState, SlicesTask, compact_slices, pending_in_slices)
+"""Runs of a queue of partial sums."""
+ASSIGNED = WindowFamily(AssignedState, AssignedTask, compact_held, pending_held)
+"""Windows that assigners form of live events."""
+TRIGGERED = WindowFamily(TriggeredState, TriggeredTask, compact_held, pending_held)
+"""Windows of keys that a trigger fires."""
+
+POLICIES = WindowFamily(PolicyState, PolicyTask, compact_held, pending_held)
+"""Windows that policies of a user's own decide about, of tasks or of keys."""
+
+
+def family_of(node: WindowedNode) -> WindowFamily:
+    """The family of windows that a bolt has."""
+    if node.assigners:
+        return ASSIGNED
+    if node.bolt.settings.key_trigger is not None:
+        return TRIGGERED
+    if node.by_policies:
+        return POLICIES
+    return QUEUE if node.slicing is None else SLICES

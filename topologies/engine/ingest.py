@@ -1,0 +1,553 @@
+"""The ingest of one task: events get their times, are admitted, routed, and staged in a segment."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from manager.keyed.retained_events import EDGE_COLUMN, END_COLUMN, GAP_COLUMN, KEY_COLUMN
+from manager.storage.files import as_storage_error, naming_owner
+from manager.storage.segment_files import epoch_prefix
+from manager.storage.segments import STREAM_COLUMN, TIME_COLUMN, Ref, SegmentWriter, write_events
+from policies.admission import Decision, accepted, all_accepted, timely
+from policies.watermarks import NONE
+from topologies.engine.admission import (
+    AdmissionContext,
+    Decisions,
+    EmitRows,
+    Incoming,
+    Marks,
+    conform_input,
+    decide,
+    record,
+)
+from topologies.engine.batch import Context
+from topologies.engine.event_times import Timed, timed
+from topologies.engine.failures import bolt_failure
+from topologies.engine.ledger import Ledger
+from topologies.engine.plain_bolts import (
+    Failures,
+    PlainBolts,
+    Unusable,
+    count_refused,
+    error_rows,
+    refuse,
+    refuse_unreadable,
+)
+from topologies.engine.work import (
+    INPUT,
+    BoltWork,
+    DeferredEvents,
+    InputProgress,
+    Output,
+    RowPartitions,
+    Rows,
+    Sections,
+    Staged,
+    WorkNotes,
+)
+from topologies.graph.graph import (
+    DECISION_COLUMN,
+    END_EDGE_COLUMN,
+    SEQ_COLUMN,
+    PlainNode,
+    Stream,
+    WindowedNode,
+    stream_label,
+)
+from topologies.graph.groupings import AllGrouping, GlobalGrouping, hash_rows
+from topologies.io.formats import write_table
+from topologies.io.paths import locate
+from topologies.io.sinks import DiscardSink, FileSink
+from windowing.bolts.read_code import is_users_class
+from windowing.columns import is_sorted, stable_order, take_rows
+from windowing.errors import DataError
+from windowing.events import Events
+from windowing.settings.rules import Partition
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# The inputs of windowed bolts in tasks that read events: events get their times, and are admitted, or left to the
+# tasks of the bolt to decide about.
+
+
+class WindowedInputs:
+    """Takes the events that one task reads or emits to the windowed bolts that read them."""
+
+    def __init__(self, context: Context, ledger: Ledger, staging: Staging) -> None:
+        self._context, self._ledger, self._staging = context, ledger, staging
+
+    def arrive(self, node: WindowedNode, input_index: int, rows: Rows, emit: EmitRows) -> None:
+        """Take in rows for one input of a bolt. Late and invalid rows are routed by ``emit``.
+
+        ``emit`` is an argument, not an attribute: a reference cycle would keep a task's rows until the next garbage
+        collection.
+        """
+        rows = self._needed(node, input_index, rows)
+        if not rows.table.num_rows:
+            return
+        with bolt_failure(node.name, self._context.batch, "in giving events their times"):
+            timed_rows = timed(node, input_index, rows.table, rows.times, rows.clock)
+        truncated = [mask for mask in (rows.truncated, timed_rows.truncated) if mask is not None]
+        if truncated:
+            cut = np.logical_or.reduce(truncated) & (timed_rows.codes != Decision.INVALID)
+            self._ledger.count_chosen(node, "truncated", input_index, cut, node.copies(input_index))
+        self._refuse(node, input_index, rows, timed_rows, emit)
+        self._see(node, input_index, rows, timed_rows)
+        if node.deferred:
+            self._defer(node, input_index, rows, timed_rows)
+        else:
+            self._admit(node, input_index, rows, timed_rows, emit)
+
+    def _needed(self, node: WindowedNode, input_index: int, rows: Rows) -> Rows:
+        """The rows without the events older than the first output of the run needs; those are counted as skipped."""
+        first = self._context.first
+        if first is None:
+            return rows
+        with bolt_failure(node.name, self._context.batch, "in giving events their times"):
+            older = first.older(node, input_index, rows.table, rows.clock)
+        if not older.any():
+            return rows
+        skipped = int(np.count_nonzero(older)) * node.copies(input_index)
+        self._ledger.count(node, input_index, "skipped", skipped)
+        return rows.take(np.flatnonzero(~older))
+
+    def _refuse(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed, emit: EmitRows) -> None:
+        """Record invalid rows, and emit them on the error stream."""
+        places, reasons, number = timed_rows.invalid, timed_rows.reasons, node.copies(input_index)
+        if reasons is None or not len(places):
+            return
+        self._ledger.count(node, input_index, "received", len(places) * number)
+        from_source = rows.times is None and rows.placed
+        if self._ledger.traced and from_source:  # identified by their positions there: not all events have ids
+            for row, reason in zip(rows.positions[places].tolist(), reasons[places].tolist(), strict=True):
+                self._ledger.trace("invalid", {"bolt": node.name, "row": row, "reason": reason})
+        wrong = take_rows(rows.table, places)
+        file = rows.file if from_source else ""
+        unusable = Unusable(input_index, wrong, rows.positions[places], reasons[places].tolist(), file)
+        refuse(node, unusable, rows.clock, self._ledger, emit, number)
+
+    def _see(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed) -> None:
+        """Record what the rows show about how far time is."""
+        times, codes = timed_rows.times, timed_rows.codes
+        latest = skew = None
+        if node.event_time and not node.origins[input_index]:
+            seen = times if all_accepted(codes) else times[timely(codes)]
+            latest = int(seen.max()) if len(seen) else None
+        elif node.event_time and not node.carries_time[input_index] and rows.times is not None:
+            valid = codes != Decision.INVALID
+            skew = int((rows.times - times)[valid].max()) if valid.any() else None
+        progress = InputProgress(latest, skew, timed_rows.arrived, rows.clock, rows.clock)
+        self._ledger.see(node, input_index, progress)
+
+    def _defer(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed) -> None:
+        """Leave the decision to the bolt's tasks."""
+        partition = rows.partition if self._context.topology.spouts_before(node)[input_index] else ""
+        tasks = self._tasks(node, input_index, rows)
+        self._staging.arriving(node).add(input_index, rows.table, timed_rows, tasks, partition)
+
+    def _admit(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed, emit: EmitRows) -> None:
+        """Admit events at once, by the watermark of the last tick."""
+        marks = Marks.of_tick(self._context.watermarks[node.name], rows.table.num_rows)
+        events = Incoming(rows, input_index, timed_rows.times, timed_rows.codes, marks)
+        decisions = decide(node, events, AdmissionContext())
+        record(node, events, decisions, self._ledger, emit, node.copies(input_index))
+        self._queue(node, input_index, rows, decisions)
+
+    def _queue(self, node: WindowedNode, input_index: int, rows: Rows, decisions: Decisions) -> None:
+        """Queue admitted events for their tasks."""
+        queued = replace(rows, times=decisions.times)
+        if not all_accepted(decisions.codes):
+            queued = queued.take(np.flatnonzero(accepted(decisions.codes)))
+        times = queued.times
+        if times is None or not len(times):
+            return
+        table = conform_input(queued.table, node.schema)
+        if node.slicing is not None:
+            self._staging.queue(node, input_index, table, times, None)
+            return
+        tasks = self._tasks(node, input_index, queued)
+        if tasks is not None:
+            self._staging.queue(node, input_index, table, times, tasks)
+            return
+        for task in range(node.copies(input_index)):
+            self._staging.queue(node, input_index, table, times, np.full(len(times), task, np.int64))
+
+    def _tasks(self, node: WindowedNode, input_index: int, rows: Rows) -> NDArray[np.int64] | None:
+        """The task that each row goes to; None where every row goes to every task."""
+        grouping = node.inputs[input_index].grouping
+        if isinstance(grouping, AllGrouping):
+            return None
+        if node.parallelism == 1:
+            return np.zeros(rows.table.num_rows, np.int64)
+        places = rows.positions + rows.turns if rows.placed else None
+        return grouping.tasks(rows.table, places, node.parallelism)
+
+
+# Prepares events for a bolt whose tasks admit them: their times and their order of arrival.
+
+
+NO_PARTITION = "\0"
+"""Name of the partition of events that have none; users' names never contain this character."""
+_NOTHING = {"partition": np.int32(-1), "heard": np.True_, "arrived": np.int64(NONE)}
+"""Values for rows of a source without partitions, where other sources have some."""
+
+
+class Arriving:
+    """The events that one task has read for one bolt, batch by batch, in order of arrival."""
+
+    def __init__(self, node: WindowedNode) -> None:
+        self._node = node
+        self._tables: list[pa.Table] = []
+        self._tasks: list[NDArray[np.int64]] = []
+        self._arrivals: list[dict[str, Any]] = []
+        """The columns from which the watermark is computed, where it follows the events."""
+        self._partitions: dict[str, int] = {}
+        """The partitions of the events so far, and their codes."""
+        self.count = 0
+        """Number of events so far; an event's sequence number is its index among them."""
+        self.column_bytes: tuple[int, ...] = ()
+        """See ``column_bytes``, once they are written."""
+
+    def add(
+        self,
+        input_index: int,
+        table: pa.Table,
+        timed_rows: Timed,
+        tasks: NDArray[np.int64] | None,
+        partition: str | RowPartitions = "",
+    ) -> None:
+        """Add rows of an input.
+
+        ``tasks`` is the task of each row; None sends every row to every task. ``partition`` is the source's partition
+        of all rows, or of each, with its spout; "" where there is none.
+        """
+        node, rows, settings = self._node, table.num_rows, self._node.bolt.settings
+        columns = conform_input(table, node.schema)
+        numbers = np.arange(self.count, self.count + rows)
+        self.count += rows
+        inner: dict[str, Any] = {
+            TIME_COLUMN: timed_rows.times,
+            STREAM_COLUMN: np.full(rows, input_index, np.int8),
+            SEQ_COLUMN: numbers,
+            DECISION_COLUMN: timed_rows.codes,
+        }
+        if timed_rows.ends is not None:
+            inner[END_COLUMN] = timed_rows.ends
+        if timed_rows.end_edges is not None:
+            inner[END_EDGE_COLUMN] = timed_rows.end_edges
+            inner[EDGE_COLUMN] = timed_rows.started
+        if timed_rows.gaps is not None:
+            inner[GAP_COLUMN] = timed_rows.gaps
+        if settings.key:
+            inner[KEY_COLUMN] = hash_rows(columns, node.keys[input_index]).view(np.int64)
+        for name, array in inner.items():
+            columns = columns.append_column(name, pa.array(array))
+        if tasks is None:
+            for task in range(node.parallelism):
+                self._tables.append(columns)
+                self._tasks.append(np.full(rows, task, np.int64))
+        else:
+            self._tables.append(columns)
+            self._tasks.append(tasks)
+        if node.sequenced:
+            codes = self._codes(settings.watermark_partition, table, partition)
+            self._arrivals.append(_arrival_columns(node, timed_rows, inner[STREAM_COLUMN], codes))
+
+    def write(self, writer: SegmentWriter) -> DeferredEvents:
+        """Write the events: a section per task, and one section with the order of arrival of all events, where the
+        watermark follows the events."""
+        node = self._node
+        table = pa.concat_tables(self._tables).combine_chunks()
+        self.column_bytes = column_bytes(node, table.columns[: len(node.schema)])
+        tasks = np.concatenate(self._tasks)
+        sections: list[tuple[int, Ref]] = []
+        if node.parallelism == 1:
+            sections.append((0, _section(writer, table, len(node.inputs))))
+        else:
+            order = np.argsort(tasks, kind="stable")
+            tasks = tasks[order]
+            table = take_rows(table, order)
+            edges = np.searchsorted(tasks, np.arange(node.parallelism + 1)).tolist()
+            for task in range(node.parallelism):
+                if edges[task + 1] > edges[task]:
+                    split = table.slice(edges[task], edges[task + 1] - edges[task])
+                    sections.append((task, _section(writer, split, len(node.inputs))))
+        return DeferredEvents(
+            [Sections.of(sections)], [0], [writer.add(self._order())] if self._arrivals else [], self.count
+        )
+
+    def _order(self) -> pa.Table:
+        """The order of arrival of all events; the partition is null where an event has none."""
+        names = dict.fromkeys(name for batch in self._arrivals for name in batch)
+        columns = {
+            name: np.concatenate(
+                [batch.get(name, np.full(len(batch["time"]), _NOTHING.get(name))) for batch in self._arrivals]
+            )
+            for name in names
+        }
+        if "partition" in columns:
+            codes = columns["partition"]
+            indices = pa.array(codes, pa.int32(), mask=codes < 0)
+            columns["partition"] = pa.DictionaryArray.from_arrays(
+                indices, pa.array(list(self._partitions), pa.string())
+            )
+        return pa.table(columns)
+
+    def _codes(self, by: str | Partition | None, table: pa.Table, own: str | RowPartitions) -> NDArray[np.int32] | None:
+        """The partition code of each row; None where the rows have no partition."""
+        rows = table.num_rows
+        if isinstance(by, Partition) and isinstance(own, RowPartitions):
+            present = np.unique(own.codes).tolist()
+            codes_of = np.full(len(own.names), -1, np.int32)
+            codes_of[present] = [self._code(own.names[code]) if own.names[code] else -1 for code in present]
+            return codes_of[own.codes]
+        if isinstance(by, Partition):
+            assert isinstance(own, str)
+            return np.full(rows, self._code(own), np.int32) if own else None
+        if by is None:
+            return None
+        if by not in table.column_names:
+            return np.full(rows, self._code(NO_PARTITION), np.int32)
+        column = table.column(by).combine_chunks()
+        if not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        # The last code stands for null, whose index is -1.
+        values = [*column.dictionary.to_pylist(), None]
+        codes = [self._code(NO_PARTITION if value is None else str(value)) for value in values]
+        indices = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        row_codes: NDArray[np.int32] = np.array(codes, np.int32)[indices]
+        return row_codes
+
+    def _code(self, name: str) -> int:
+        """The code of a partition; a new one gets the next."""
+        return self._partitions.setdefault(name, len(self._partitions))
+
+
+def _arrival_columns(
+    node: WindowedNode, timed_rows: Timed, inputs: NDArray[np.int8], partitions: NDArray[np.int32] | None
+) -> dict[str, Any]:
+    """The columns from which the watermark is computed, for rows in order of arrival."""
+    settings, seen = node.bolt.settings, timely(timed_rows.codes)
+    advancing = seen if timed_rows.end_edges is None else seen & ~timed_rows.end_edges
+    columns: dict[str, Any] = {"time": timed_rows.times, "input": inputs, "advancing": advancing}
+    if settings.watermark_field is not None:
+        columns["given"] = np.full(len(seen), NONE, np.int64) if timed_rows.given is None else timed_rows.given
+    if partitions is not None:
+        columns["partition"] = partitions
+        columns["heard"] = seen | (timed_rows.codes == Decision.WATERMARK)
+    if (
+        settings.estimate_arrival
+        and timed_rows.arrivals is not None
+        and (partitions is not None or len(node.inputs) > 1)
+    ):
+        columns["arrived"] = timed_rows.arrivals
+    return columns
+
+
+def _section(writer: SegmentWriter, table: pa.Table, streams: int) -> Ref:
+    ref = writer.add(table)
+    codes = table.column(STREAM_COLUMN).to_numpy()
+    times = table.column(TIME_COLUMN).to_numpy()
+    by_stream = tuple(int(count) for count in np.bincount(codes, minlength=streams))
+    return replace(ref, earliest_live=int(times.min()), latest_live=int(times.max()), by_stream=by_stream)
+
+
+def column_bytes(node: WindowedNode, columns: Sequence[pa.Array | pa.ChunkedArray]) -> tuple[int, ...]:
+    """Bytes of events by column of a bolt's windows; empty for a bolt of windbolt's own, which has no use for advice on
+    columns: to count them takes some microseconds a column."""
+    return tuple(column.nbytes for column in columns) if is_users_class(type(node.bolt)) else ()
+
+
+# Routes the rows that one task reads or emits: through plain bolts, to windowed bolts, into sinks.
+
+
+class Router:
+    """Routes the rows that one task reads or emits to the bolts and sinks that read them."""
+
+    def __init__(self, context: Context) -> None:
+        self.context, self.topology = context, context.topology
+        self.ledger = Ledger(context.topology, traced=context.traced, samples=context.samples_turned_away)
+        self.work = WorkNotes()
+        self._staging, self._plain = Staging(context), PlainBolts(context)
+        self._windowed = WindowedInputs(context, self.ledger, self._staging)
+
+    def emit(self, stream: Stream, rows: Rows) -> None:
+        """Route rows of a stream to its sinks and bolts."""
+        if not rows.table.num_rows:
+            return
+        for sink in self.topology.takers.get(stream, ()):
+            self._staging.serve(sink, rows.table)
+        for name, input_index in self.topology.readers.get(stream, ()):
+            if name in self.topology.windowed:
+                self._windowed.arrive(self.topology.windowed[name], input_index, rows, self.emit)
+            else:
+                self._run(self.topology.plain[name], input_index, rows)
+
+    def finish(self, owner: str = INPUT, spouts: Mapping[str, Mapping[str, int]] | None = None) -> Output:
+        """Write all routed rows and all records; return their references. ``owner``: the windowed bolt whose task this
+        is, or the input. ``spouts`` are counts of rows by spout."""
+        with self.context.store.writer(self.context.key) as writer:
+            staged, recorded = self._staging.write(writer), self.ledger.write(writer)
+        for bolt, work in self._staging.work.items():
+            self.work.add(bolt, work)
+        return Output(staged, recorded, spouts or {}, self.work.end(owner))
+
+    def _run(self, node: PlainNode, input_index: int, rows: Rows) -> None:
+        """Run a plain bolt on rows and route its output."""
+        failures: Failures = []
+        for stream, out in self.work.timed(node.name, self._plain.run(node, input_index, rows, failures)):
+            if stream == node.bolt.refused_stream:
+                count_refused(self.topology, node.name, out.table.num_rows, self.ledger)
+            self.emit((node.name, stream), out)
+        if failures:
+            failed = rows.take(np.array([index for index, _ in failures], np.int64))
+            label = rows.file or stream_label(node.inputs[input_index].stream)
+            bad = error_rows(node.name, label, failed.table, failed.positions, [reason for _, reason in failures])
+            refuse_unreadable(self.topology, node.name, bad, rows.clock, self.ledger, self.emit)
+
+
+# Collects the events for queues of windowed bolts and the rows for sinks that one task produces, and writes them as
+# one segment.
+
+
+@dataclass
+class _Queued:
+    """Events for one windowed bolt, batch by batch, in order of arrival."""
+
+    tables: list[pa.Table] = field(default_factory=list)
+    times: list[NDArray[np.int64]] = field(default_factory=list)
+    inputs: list[NDArray[np.int8]] = field(default_factory=list)
+    tasks: list[NDArray[np.int64]] = field(default_factory=list)
+    """Empty for pre-aggregated bolts, whose tasks are derived from the keys of their partial sums."""
+
+
+class Staging:
+    """Collects what one task produces for others, and writes it as one segment with a section per receiving task."""
+
+    def __init__(self, context: Context) -> None:
+        self._context, self._topology = context, context.topology
+        self._queued: dict[str, _Queued] = {}
+        self._arriving: dict[str, Arriving] = {}
+        self._for_sinks: dict[str, list[pa.Table]] = {}
+        self.work: dict[str, BoltWork] = {}
+        """Per windowed bolt, once all is written: the bytes of its events, or the time that it took to add them up."""
+
+    def queue(
+        self,
+        node: WindowedNode,
+        input_index: int,
+        table: pa.Table,
+        times: NDArray[np.int64],
+        tasks: NDArray[np.int64] | None,
+    ) -> None:
+        """Add admitted events of one input, for the tasks of a bolt; ``tasks`` is None for pre-aggregated bolts."""
+        queued = self._queued.setdefault(node.name, _Queued())
+        queued.tables.append(table)
+        queued.times.append(times)
+        queued.inputs.append(np.full(len(times), input_index, np.int8))
+        if tasks is not None:
+            queued.tasks.append(tasks)
+
+    def arriving(self, node: WindowedNode) -> Arriving:
+        """The collector of events that the tasks of a bolt are to admit."""
+        return self._arriving.setdefault(node.name, Arriving(node))
+
+    def serve(self, sink: str, table: pa.Table) -> None:
+        """Add rows for a sink."""
+        self._for_sinks.setdefault(sink, []).append(table)
+
+    def write(self, writer: SegmentWriter) -> Staged:
+        """Write everything; return the references."""
+        queued = dict[str, Sections]()
+        for name, of_bolt in self._queued.items():
+            node = self._topology.windowed[name]
+            streams, parts = len(node.inputs), self._by_task(node, of_bolt)
+            queued[name] = Sections.of([(task, write_events(writer, events, streams)) for task, events in parts])
+        deferred = {name: arriving.write(writer) for name, arriving in self._arriving.items()}
+        self.work |= {name: BoltWork(column_bytes=arriving.column_bytes) for name, arriving in self._arriving.items()}
+        files, for_sinks = list[tuple[str, str]](), list[tuple[str, Ref]]()
+        for name, tables in self._for_sinks.items():
+            match self._topology.sinks[name].sink:
+                case DiscardSink():
+                    pass
+                case FileSink() as sink:
+                    with naming_owner(f"sink {name!r}"):
+                        files.append((name, self._write_file(sink, pa.concat_tables(tables))))
+                case _:
+                    for_sinks.append((name, writer.add(pa.concat_tables(tables))))
+        return Staged(queued, deferred, for_sinks, files)
+
+    def _by_task(self, node: WindowedNode, queued: _Queued) -> Iterator[tuple[int, Events]]:
+        """Yield (task, events) of a bolt, or its partial sums where it is told sums; ordered by (time, arrival)."""
+        events = _in_one(queued, len(node.inputs))
+        slicing = node.summed(self._context.traced)
+        if slicing is None:
+            self.work[node.name] = BoltWork(column_bytes=column_bytes(node, events.payload.columns))
+            yield from _split_by_task(events, queued.tasks, node.parallelism)
+            return
+        began = perf_counter()
+        with bolt_failure(node.name, self._context.batch, "in adding up events"):
+            folded = slicing.fold(events)
+        self.work[node.name] = BoltWork(perf_counter() - began)
+        grouping = node.inputs[0].grouping
+        tasks = np.zeros(len(folded), np.int64)
+        if node.parallelism > 1 and not isinstance(grouping, AllGrouping | GlobalGrouping):
+            tasks = grouping.tasks(slicing.keys_of(folded), None, node.parallelism)
+        yield from _split_by_task(folded, [tasks], node.parallelism)
+
+    def _write_file(self, sink: FileSink, table: pa.Table) -> str:
+        filesystem, folder, _ = locate(sink.path)
+        attempt = f"{epoch_prefix(self._context.epoch)}{uuid.uuid4().hex}"
+        path = f"{folder}/.{self._context.key}-{attempt}.{sink.format.name}"
+        with as_storage_error(path, "written"):
+            write_table(filesystem, path, table, sink.format)
+        return path
+
+
+def _in_one(queued: _Queued, streams: int) -> Events:
+    """All events in order of arrival. Raises DataError where a column exceeds 2 GiB."""
+    times = _joined(queued.times)
+    table = queued.tables[0] if len(queued.tables) == 1 else pa.concat_tables(queued.tables)
+    batches = table.combine_chunks().to_batches()
+    if len(batches) != 1:
+        raise DataError(
+            f"a micro-batch holds {table.nbytes / 2**30:.1f} GiB for one bolt in one task",
+            why="an Arrow column holds at most 2 GiB of text",
+            do="read less in a batch (bytes_per_batch or files_per_batch), or use smaller files",
+        )
+    return Events(times, batches[0], _joined(queued.inputs) if streams > 1 else None)
+
+
+def _split_by_task(events: Events, tasks_of: list[NDArray[np.int64]], parallelism: int) -> Iterator[tuple[int, Events]]:
+    """Yield (task, events) for each task that has some; ordered by (time, arrival)."""
+    if parallelism == 1:
+        yield 0, events.sorted()
+        return
+    tasks, times = _joined(tasks_of), events.timestamps
+    span = int(times.max()) - int(times.min()) + 1
+    if span < (1 << 62) // parallelism:
+        keys = tasks * span + times
+        order = None if is_sorted(keys) else stable_order(keys)
+    else:
+        by_time = stable_order(times)
+        order = by_time[np.argsort(tasks[by_time], kind="stable")]
+    if order is not None:
+        events, tasks = events.take(order), tasks[order]
+    edges = np.searchsorted(tasks, np.arange(parallelism + 1))
+    for task in range(parallelism):
+        start, stop = int(edges[task]), int(edges[task + 1])
+        if stop > start:
+            yield task, events.slice(start, stop)
+
+
+def _joined(parts: list[Any]) -> Any:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

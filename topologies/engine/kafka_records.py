@@ -1,0 +1,334 @@
+"""Reads records of Kafka as events, and turns rows into records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from policies.watermarks import NONE
+from topologies.engine.merging import keys_of
+from topologies.engine.work import SourceBatch
+from topologies.io.file_spout import in_utc, in_zone
+from topologies.io.formats.conform import settle
+from topologies.io.formats.event_files import BAD_SCHEMA, NO_BAD_ROWS, BadRow, BadRows, python_columns, row_as_json
+from topologies.io.formats.json_files import parse_values
+from topologies.io.kafka import ID_HEADER, METADATA, RECORD, KafkaSpout
+from windowing.errors import DataError
+from windowing.schema import DEFAULT_STREAM, parse_schema
+from windowing.timestamps import EARLIEST, LATEST, integers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from topologies.graph.topology import Topology
+    from topologies.io.formats.event_files import Chunk
+
+
+# Records of Kafka in a file that the driver's Java has written for the tasks of a batch (``KafkaRanges.java``).
+
+
+_RECORD_HEADER = RECORD.field("headers").type.value_type
+
+
+@dataclass(frozen=True)
+class RecordFile:
+    """A range of offsets of one partition of a topic: a split of a source."""
+
+    component: str
+    topic: str
+    partition: int
+    path: str
+
+    def __str__(self) -> str:
+        return f"topic {self.topic}, partition {self.partition}"
+
+    def read(self, topology: Topology) -> Iterator[SourceBatch]:
+        """The events, as from Spark; none where the range has no record."""
+        spout = topology.spouts[self.component].spout
+        assert isinstance(spout, KafkaSpout)
+        tables = list(self.tables(spout.record))
+        if tables:
+            yield from Records(self.component, tables).read(topology)
+
+    def tables(self, schema: pa.Schema) -> Iterator[pa.Table]:
+        """These columns of the records, as many records at a time as Java has gathered; the timestamps are Kafka's own
+        numbers of milliseconds."""
+        if not os.path.getsize(self.path):
+            return
+        with pa.memory_map(self.path) as source:
+            reader = _Reader(source.read_buffer())
+        while reader.left:
+            yield self._table(reader, schema)
+
+    def _table(self, reader: _Reader, schema: pa.Schema) -> pa.Table:
+        rows, headers, *sizes = reader.numbers(6, np.int64).tolist()
+        offsets, timestamps = reader.numbers(rows, np.int64), reader.numbers(rows, np.int64)
+        lengths = [reader.numbers(count, np.int32) for count in (rows, rows, rows, headers, headers)]
+        key_lengths, value_lengths, header_counts, *of_headers = lengths
+        keys, values, *in_headers = [reader.bytes(size) for size in sizes]
+        columns: dict[str, Any] = {
+            "topic": pa.repeat(pa.scalar(self.topic, pa.string()), rows),
+            "partition": pa.repeat(pa.scalar(self.partition, pa.int32()), rows),
+            "offset": pa.array(offsets),
+            "timestamp": pa.array(timestamps).cast(MILLISECONDS),
+            "key": _binary(key_lengths, keys),
+            "value": _binary(value_lengths, values),
+        }
+        if "headers" in schema.names:
+            names, texts = [_binary(*each) for each in zip(of_headers, in_headers, strict=True)]
+            pairs = pa.StructArray.from_arrays([names.cast(pa.string()), texts], fields=list(_RECORD_HEADER))
+            # A record without headers has null there, as with Spark.
+            counts = np.where(header_counts == 0, -1, header_counts)
+            edges, mask = _edges(counts), pa.array(counts < 0)
+            columns["headers"] = pa.ListArray.from_arrays(edges, pairs, type=pa.list_(_RECORD_HEADER), mask=mask)
+        return pa.table({field.name: columns[field.name] for field in schema})
+
+
+class _Reader:
+    """Takes arrays from a buffer, one after another; each begins at a multiple of 8 bytes."""
+
+    def __init__(self, buffer: pa.Buffer) -> None:
+        self._buffer, self._position = buffer, 0
+
+    @property
+    def left(self) -> int:
+        return len(self._buffer) - self._position
+
+    def numbers(self, count: int, kind: type[np.int64 | np.int32]) -> NDArray[Any]:
+        return np.frombuffer(self.bytes(count * np.dtype(kind).itemsize), np.dtype(kind).newbyteorder("<"))
+
+    def bytes(self, size: int) -> pa.Buffer:
+        start = self._position
+        self._position += size + -size % 8
+        return self._buffer.slice(start, size)
+
+
+def _binary(lengths: NDArray[np.int32], data: pa.Buffer) -> pa.Array:
+    """Values of these lengths, -1 for null."""
+    nulls = lengths < 0
+    validity = pa.array(~nulls).buffers()[1] if nulls.any() else None
+    return pa.Array.from_buffers(pa.binary(), len(lengths), [validity, _edges(lengths).buffers()[1], data])
+
+
+def _edges(lengths: NDArray[np.int32]) -> pa.Array:
+    """Where each begins, and the last ends."""
+    edges = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(np.maximum(lengths, 0), out=edges[1:])
+    return pa.array(edges)
+
+
+# Reads records of Kafka as events, and turns rows into records.
+
+
+OUTGOING = "topic string, partition int, key binary, value binary, headers array<struct<key: string, value: binary>>"
+_OUTGOING = parse_schema(OUTGOING)
+_HEADER = _OUTGOING.field("headers").type.value_type
+
+MILLISECONDS = pa.timestamp("ms", "UTC")
+"""Kafka's own timestamps: any 64-bit number that a producer gives."""
+_MICROSECONDS = RECORD.field("timestamp").type
+_FURTHEST = 2**63 - 1
+"""The largest timestamp, in microseconds."""
+_NO_TIME = -1_000
+"""Kafka's timestamp of a record that has none, in microseconds."""
+
+
+class Records:
+    """Consecutive records of one partition of a topic: a split of a source.
+
+    Their timestamps are in microseconds, or as Kafka has them, ``MILLISECONDS``.
+    """
+
+    def __init__(self, component: str, parts: Sequence[pa.Table]) -> None:
+        self.component, self.parts = component, parts
+
+    def __str__(self) -> str:
+        topic, partition, _ = self.place
+        return f"topic {topic}, partition {partition}"
+
+    def read(self, topology: Topology) -> Iterator[SourceBatch]:
+        """The events; a record that is not an event is a bad row with its offset."""
+        node = topology.spouts[self.component]
+        spout, schema = node.spout, node.outputs[DEFAULT_STREAM]
+        assert isinstance(spout, KafkaSpout)
+        topic, partition, _ = self.place
+        timed = [_Timed.of(table.combine_chunks()) for table in self.parts]
+        chunks = [_chunk(spout, schema, part) for part in timed]
+        truncated = [bad.truncated for _, _, bad in chunks]
+        times = np.concatenate([part.merge_keys() for part in timed])
+        offsets = np.concatenate([offsets for _, offsets, _ in chunks])
+        bad = pa.concat_tables([bad.rows for _, _, bad in chunks])
+        yield SourceBatch(
+            self.component,
+            DEFAULT_STREAM,
+            pa.concat_tables([table for table, _, _ in chunks]),
+            offsets,
+            bad,
+            str(self),
+            turn=partition,
+            partition=f"{topic}/{partition}",
+            keys=self._at(offsets, times),
+            bad_keys=self._at(bad.column("row").to_numpy(), times),
+            truncated=BadRows(bad, np.concatenate(truncated)).truncated_among(offsets),
+        )
+
+    def _at(self, offsets: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The values of the records at these offsets; ``values`` are those of all records."""
+        known = np.concatenate([part.column("offset").to_numpy() for part in self.parts])
+        return values if len(offsets) == len(values) else values[np.searchsorted(known, offsets)]
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """Topic, partition and offset of the first record, which determine the order of arrival."""
+        first = self.parts[0].slice(0, 1).to_pylist()[0]
+        return first["topic"], first["partition"], first["offset"]
+
+
+class _Timed(NamedTuple):
+    """Records whose timestamps are in microseconds, null where a record has none."""
+
+    table: pa.Table
+    strange: NDArray[np.bool_] | None
+    """Which have a timestamp that does not fit into microseconds; None where none has."""
+    bad: pa.Table
+    """These as bad rows."""
+
+    @classmethod
+    def of(cls, table: pa.Table) -> _Timed:
+        column = table.column("timestamp")
+        values, valid = integers(column)
+        scale = 1000 if column.type == MILLISECONDS else 1
+        strange = (values > _FURTHEST // scale) | (values < -_FURTHEST // scale)
+        absent = strange | (values == _NO_TIME // scale)
+        if valid is not None:
+            absent |= ~valid
+        if scale == 1 and not absent.any():
+            return cls(table, None, NO_BAD_ROWS.rows)
+        micros = pa.array(np.where(absent, 0, values) * scale, mask=absent).cast(_MICROSECONDS)
+        timed = table.set_column(table.column_names.index("timestamp"), "timestamp", micros)
+        if not strange.any():
+            return cls(timed, None, NO_BAD_ROWS.rows)
+        return cls(timed, strange, _untimed(table.filter(pa.array(strange)), values[strange]))
+
+    def merge_keys(self) -> NDArray[np.int64]:
+        """The timestamps, by which partitions are merged. What is outside the years 1 to 9999 is no moment, and would
+        hold back all that comes after it in its partition: such a record stays in its place."""
+        keys = keys_of(self.table.column("timestamp"))
+        return np.where((keys < EARLIEST) | (keys > LATEST), NONE, keys)
+
+
+def _untimed(table: pa.Table, milliseconds: NDArray[np.int64]) -> pa.Table:
+    """Records as bad rows because of these timestamps."""
+    columns = python_columns(table.set_column(table.column_names.index("timestamp"), "timestamp", [milliseconds]))
+    reason = "the record's timestamp, {} milliseconds since 1970, does not fit into microseconds; is it in nanoseconds?"
+    return BadRows.of(
+        BadRow(offset, reason.format(milliseconds[index]), row_as_json(columns, index))
+        for index, offset in enumerate(columns["offset"])
+    ).rows
+
+
+def _chunk(spout: KafkaSpout, schema: pa.Schema, timed: _Timed) -> Chunk:
+    """The good rows, their offsets, and the bad rows."""
+    if timed.strange is None:
+        return _parsed(spout, schema, timed.table)
+    rows, offsets, bad = _parsed(spout, schema, timed.table.filter(pa.array(~timed.strange)))
+    return rows, offsets, BadRows(pa.concat_tables([bad.rows, timed.bad]).sort_by("row"), bad.truncated)
+
+
+def _parsed(spout: KafkaSpout, schema: pa.Schema, table: pa.Table) -> Chunk:
+    """The good rows, their offsets, and the bad rows, of records whose timestamps fit."""
+    offsets = table.column("offset").to_numpy()
+    if spout.declared is None:
+        return settle(table, schema, offsets, spout.on_truncation)
+    declared = parse_schema(spout.declared)
+    values, zoned = _whole(table.column("value")), in_zone(declared, spout.timezone)
+    rows, places, bad = parse_values(values, zoned, spout.on_truncation, spout.times)
+    rows = in_utc(rows, declared)
+    unreadable, truncated = _placed(bad.rows, offsets), offsets[bad.truncated]
+    if not spout.metadata:
+        return rows, offsets[places], BadRows(unreadable, truncated)
+    known = table if len(places) == table.num_rows else table.take(pa.array(places))
+    about, kept, bad = _metadata(spout, known)
+    if len(kept) < len(places):
+        unreadable = pa.concat_tables([unreadable, _placed(bad.rows, offsets[places])]).sort_by("row")
+        rows, places = rows.take(pa.array(kept)), places[kept]
+    table = pa.Table.from_arrays([*rows.columns, *about.columns], schema=schema)
+    return table, offsets[places], BadRows(unreadable, truncated)
+
+
+def _metadata(spout: KafkaSpout, table: pa.Table) -> Chunk:
+    """The metadata columns of rows; a row whose key is not text is bad."""
+    named = {name: table.column(METADATA[name]) for name in spout.metadata}
+    columns = pa.table(named | {"value": table["value"]})
+    return settle(columns, spout.metadata_schema, np.arange(table.num_rows), spout.on_truncation)
+
+
+def _placed(bad: pa.Table, offsets: NDArray[np.int64]) -> pa.Table:
+    """Bad rows numbered by the offsets of their records."""
+    if not len(bad):
+        return bad
+    return bad.set_column(0, BAD_SCHEMA.field("row"), pa.array(offsets[bad.column("row").to_numpy()], pa.int64()))
+
+
+def outgoing(table: pa.Table, topic: str | None, name: str, first: int) -> pa.Table:
+    """Rows as records. The id of each is ``name`` and its number, counted from ``first``.
+
+    ``topic`` is for rows without a topic of their own. Raises DataError for a row that has neither.
+    """
+    rows = table.num_rows
+    topics = table.column("topic") if "topic" in table.column_names else pa.nulls(rows, pa.string())
+    topics = topics if topic is None else topics.fill_null(topic)
+    if topics.null_count:
+        raise DataError(
+            "a row for Kafka has no topic",
+            why="its column 'topic' is null, and the sink names none",
+            do="give every row a topic, or the sink: kafka(servers, 'topic')",
+        )
+    numbers = pa.array(np.arange(first, first + rows)).cast(pa.string())
+    columns = [topics]
+    columns += [
+        table.column(field.name).cast(field.type) if field.name in table.column_names else pa.nulls(rows, field.type)
+        for field in (_OUTGOING.field("partition"), _OUTGOING.field("key"), _OUTGOING.field("value"))
+    ]
+    given = _whole(table.column("headers")) if "headers" in table.column_names else None
+    columns.append(_with_ids(given, pc.binary_join_element_wise(name, numbers, "/")))
+    return pa.Table.from_arrays(columns, schema=_OUTGOING)
+
+
+def _with_ids(given: pa.Array | None, ids: pa.Array) -> pa.Array:
+    """Headers with the id at the end, which replaces an earlier id."""
+    rows = len(ids)
+    if given is None:
+        lengths, keys, values = np.zeros(rows, np.int64), pa.array([], pa.string()), pa.array([], pa.binary())
+    else:
+        if pa.types.is_map(given.type):
+            pair = pa.struct([("key", given.type.key_type), ("value", given.type.item_type)])
+            given = given.cast(pa.list_(pair))
+        lengths = pc.list_value_length(given).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        flat = given.flatten()
+        keys, values = flat.field(0), flat.field(1).cast(pa.binary())
+        ours = pc.equal(keys, ID_HEADER).fill_null(False).to_numpy(zero_copy_only=False)
+        if ours.any():  # a record from another topology: a consumer must find only one id
+            lengths = np.bincount(np.repeat(np.arange(rows), lengths)[~ours], minlength=rows)
+            keys, values = keys.filter(pa.array(~ours)), values.filter(pa.array(~ours))
+    edges = np.concatenate([[0], np.cumsum(lengths + 1)])
+    indices = np.empty(edges[-1], np.int64)
+    own = np.zeros(len(indices), np.bool_)
+    own[edges[1:] - 1] = True
+    indices[~own], indices[own] = np.arange(len(keys)), len(keys) + np.arange(rows)
+    names = pa.concat_arrays([keys, pa.array([ID_HEADER] * rows, pa.string())]).take(pa.array(indices))
+    texts = pa.concat_arrays([values, ids.cast(pa.binary())]).take(pa.array(indices))
+    pairs = pa.StructArray.from_arrays([names, texts], fields=list(_HEADER))
+    return pa.ListArray.from_arrays(pa.array(edges, pa.int32()), pairs, type=pa.list_(_HEADER))
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)

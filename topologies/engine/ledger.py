@@ -1,0 +1,327 @@
+"""Records of a task about the events it handles: counts, latest times, traces, and some messages about bad input."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from manager.slices import Joined, Slicing
+from manager.storage.segments import SegmentWriter
+from topologies.engine.work import InputProgress, Recorded, TurnedAway
+from topologies.graph.graph import ID, WindowedNode, shifted
+from topologies.graph.topology import Topology
+from windowing.aggregates.accumulators import State
+from windowing.errors import DataError
+from windowing.events import Events
+from windowing.settings.panes import Pane, Timing
+from windowing.settings.triggers import CountTrigger, FiredBy, RuleTrigger
+from windowing.timestamps import FOREVER
+from windowing.window import TupleWindow
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# Samples of the trace contexts that the events of fired windows carry, in a column named ``traceparent``.
+
+
+TRACEPARENT = "traceparent"
+"""The column: as W3C's Trace Context names the header, and CloudEvents the field."""
+
+MOST_CONTEXTS, MOST_ENDS = 5, 100
+"""Contexts of one end of windows; and ends that are looked at, in one task and batch."""
+
+
+class TraceContexts:
+    """The samples of one bolt in one task."""
+
+    def __init__(self) -> None:
+        self.of_ends: dict[int, tuple[str, ...]] = {}
+        """By the end of windows, in microseconds."""
+
+    def look_at(self, window: TupleWindow) -> None:
+        """Take samples of a window, if it is the first one with its end; only the rows of the samples are read."""
+        end = window.end_timestamp
+        if end in self.of_ends or len(self.of_ends) >= MOST_ENDS or not len(window):
+            return
+        chosen = np.unique(np.linspace(0, len(window) - 1, MOST_CONTEXTS).astype(np.int64))
+        members = np.asarray(window.members)[chosen]
+        found = window.source.table(members).column(TRACEPARENT).to_pylist()
+        self.of_ends[end] = tuple(dict.fromkeys(filter(None, found)))
+
+
+def carries_contexts(schema: pa.Schema) -> bool:
+    """Whether events of these columns may carry trace contexts."""
+    index = schema.get_field_index(TRACEPARENT)
+    return index >= 0 and bool(pa.types.is_string(schema.field(index).type))
+
+
+def merged(one: Mapping[int, Sequence[str]], other: Mapping[int, Sequence[str]]) -> dict[int, tuple[str, ...]]:
+    """The samples of several tasks."""
+    return {
+        end: tuple(dict.fromkeys([*one.get(end, ()), *other.get(end, ())]))[:MOST_CONTEXTS] for end in {**one, **other}
+    }
+
+
+# Traces of a run: the windows that fired, the decisions about events, and late events, by the ids of the events.
+
+
+_IDS = pa.list_(pa.string())
+TRACES = {
+    "windows": pa.schema(
+        [
+            ("bolt", pa.string()),
+            ("batch", pa.int64()),
+            ("due", pa.int64()),
+            ("by_clock", pa.bool_()),
+            ("task", pa.int64()),
+            ("start", pa.int64()),
+            ("end", pa.int64()),
+            ("events", _IDS),
+            ("new", _IDS),
+            ("expired", _IDS),
+            ("key", pa.string()),
+            ("kind", pa.int64()),
+            ("pane", pa.string()),
+            ("by", pa.string()),
+        ]
+    ),
+    "late": pa.schema([("bolt", pa.string()), ("event", pa.string())]),
+    "invalid": pa.schema([("bolt", pa.string()), ("row", pa.int64()), ("reason", pa.string())]),
+    "refused": pa.schema([("bolt", pa.string()), ("event", pa.string()), ("reason", pa.string())]),
+    "events": pa.schema(
+        [
+            ("bolt", pa.string()),
+            ("seq", pa.int64()),
+            ("event", pa.string()),
+            ("time", pa.int64()),
+            ("decision", pa.string()),
+            ("watermark", pa.int64()),
+            ("mark", pa.int64()),
+        ]
+    ),
+    "decisions": pa.schema(
+        [
+            ("bolt", pa.string()),
+            ("input", pa.string()),
+            ("seq", pa.int64()),
+            ("row", pa.int64()),
+            ("event", pa.string()),
+            ("time", pa.int64()),
+            ("assigned", pa.int64()),
+            ("decision", pa.string()),
+            ("mark", pa.int64()),
+            ("reason", pa.string()),
+        ]
+    ),
+}
+
+
+def event_ids(table: pa.Table) -> list[str | None]:
+    """The id of each event; None for one without, and for all events of a stream that has no column of ids."""
+    if ID not in table.column_names:
+        return [None] * table.num_rows
+    return [_id(name) for name in table.column(ID).to_pylist()]
+
+
+def _id(name: object) -> str | None:
+    return None if name is None else str(name)
+
+
+def due_at(node: WindowedNode, window: TupleWindow) -> int:
+    """The watermark, in processing time the clock, from which a fired window was due, in microseconds; FOREVER if only
+    the end of its batch made it fire, as before its end or with the end of the streams."""
+    settings, pane = node.bolt.settings, window.pane
+    if window.fired_by in (FiredBy.CLOSE, FiredBy.ARRIVAL) or (pane is not None and pane.timing is Timing.EARLY):
+        return FOREVER
+    if window.fired_by is not None and not node.by_policies:
+        trigger = settings.key_trigger
+        after_last = isinstance(trigger, CountTrigger | RuleTrigger) and not trigger.from_first
+        return shifted(window.end_timestamp, int(window.fired_by is FiredBy.TIMEOUT and after_last))
+    waits = node.event_time and (pane is None or pane.last)
+    allowed = settings.allowed_lateness.micros if waits else 0
+    if node.by_policies:
+        return node.due_at(window.end_timestamp)
+    return shifted(window.end_timestamp, allowed + (node.closes_after_end if node.holds_events else node.due_at(0)))
+
+
+def window_row(node: WindowedNode, batch: int, window: TupleWindow) -> dict[str, Any]:
+    """The trace row of a window that has fired in a batch."""
+    pane = window.pane
+    return {
+        "bolt": node.name,
+        "batch": batch,
+        "due": due_at(node, window),
+        "by_clock": not node.event_time,
+        "task": window.task,
+        "start": window.start_timestamp,
+        "end": window.end_timestamp,
+        "events": event_ids(window.table),
+        "new": event_ids(window.new),
+        "expired": event_ids(window.expired) if window.knows_expired else None,
+        "key": None if window.key is None else json.dumps(window.key, default=str),
+        "kind": window.kind,
+        "pane": None if pane is None else _pane(pane),
+        "by": window.fired_by,
+    }
+
+
+def joined_rows(
+    node: WindowedNode, batch: int, windows: Sequence[TupleWindow], joined: Joined
+) -> Iterator[dict[str, Any]]:
+    """The trace rows of windows that are joined from partial sums; ``new`` and ``expired`` are unknown for them.
+
+    Events of equal time and different keys are in order of the key; without ids they are unknown, with their number.
+    """
+    events: dict[int, list[tuple[int, str | None]]] = {index: [] for index in np.unique(joined.windows).tolist()}
+    for index, row_events in zip(joined.windows.tolist(), _traced_events(joined.traced), strict=False):
+        events[index].extend(row_events)
+    for index, row_events in events.items():
+        window = windows[index]
+        yield {
+            "bolt": node.name, "batch": batch, "due": due_at(node, window), "by_clock": not node.event_time,
+            "task": window.task, "start": window.start_timestamp, "end": window.end_timestamp,
+            "events": [name for _, name in sorted(row_events, key=itemgetter(0))] if joined.traced else None,
+            "new": None, "expired": None, "key": None, "kind": None, "pane": None, "by": None,
+        }  # fmt: skip
+
+
+def summed_ids(slicing: Slicing, rows: Events) -> pa.Table:
+    """The ids of the events that folded rows stand for, as a table like that of events."""
+    ids = [name for row_events in _traced_events(slicing.traced_states(rows)) for _, name in row_events]
+    return pa.table({ID: pa.array(ids, pa.string())})
+
+
+def _traced_events(state: State | None) -> Iterator[list[tuple[int, str | None]]]:
+    """Per row: (time, id) of its events, in order."""
+    times, names = state or ([], [])
+    for row_times, row_ids in zip(times, names, strict=True):
+        yield list(zip(row_times.as_py(), map(_id, row_ids.as_py()), strict=True))
+
+
+def _pane(pane: Pane) -> str:
+    return json.dumps({"index": pane.index, "timing": pane.timing.value, "last": pane.last})
+
+
+# What one task records about the events it handles: counts, latest times, traces, and some messages about bad input.
+
+
+_COMPLAINTS = 5
+"""Maximum number of unreadable rows shown in the log, per task and batch; all are on the error streams."""
+SAMPLED = 5
+"""Maximum number of events not admitted that are recorded, per bolt, task and batch: the last ones."""
+
+
+class Ledger:
+    """The records of one task in one batch."""
+
+    def __init__(self, topology: Topology, *, traced: bool, samples: bool = False) -> None:
+        self.traced = traced
+        """Whether tracing is on."""
+        self.samples = samples
+        """Whether events that are not admitted are sampled."""
+        self._turned_away: dict[str, deque[TurnedAway]] = {}
+        self._stop_on_invalid = topology.stop_on_invalid
+        self._counts: dict[str, dict[str, NDArray[np.int64]]] = {}
+        self._inputs: dict[str, dict[str, InputProgress]] = {}
+        self._traces: dict[str, list[dict[str, Any]]] = {}
+        self._window_ends: dict[str, Counter[int]] = {}
+        self._trace_contexts: dict[str, Mapping[int, Sequence[str]]] = {}
+        self._complaints: list[str] = []
+
+    def count(self, node: WindowedNode, input_index: int, account: str, rows: int) -> None:
+        """Add a number of events of an input to an account."""
+        self._counter(node, account)[input_index] += rows
+
+    def count_all(
+        self, node: WindowedNode, account: str, inputs: NDArray[np.int8] | int, rows: int, times: int = 1
+    ) -> None:
+        """Add a number of events to an account, each so many times; ``inputs`` is the input index of each event, or of
+        all."""
+        if not rows:
+            return
+        if isinstance(inputs, int):
+            self.count(node, inputs, account, rows * times)
+        else:
+            self._counter(node, account)[:] += times * np.bincount(inputs, minlength=len(node.inputs))
+
+    def count_chosen(
+        self,
+        node: WindowedNode,
+        account: str,
+        inputs: NDArray[np.int8] | int,
+        chosen: NDArray[np.bool_],
+        times: int = 1,
+    ) -> None:
+        """Add the chosen events to an account, each so many times; ``inputs`` is the input index of each event, or of
+        all."""
+        if chosen.any():
+            of_chosen = inputs if isinstance(inputs, int) else inputs[chosen]
+            self.count_all(node, account, of_chosen, int(np.count_nonzero(chosen)), times)
+
+    def count_by_stream(self, node: WindowedNode, counts: Mapping[str, NDArray[np.int64]]) -> None:
+        """Add counts, by input, to accounts."""
+        for account, by_stream in counts.items():
+            self._counter(node, account)[:] += by_stream
+
+    def see(self, node: WindowedNode, input_index: int, progress: InputProgress) -> None:
+        """Record what events of an input have shown."""
+        inputs, stream = self._inputs.setdefault(node.name, {}), node.streams[input_index]
+        inputs[stream] = progress.merge(inputs.get(stream, InputProgress()))
+
+    def note_window_ends(self, node: WindowedNode, ends: Iterable[int]) -> None:
+        """Record the ends, in microseconds, of windows that have fired."""
+        self._window_ends.setdefault(node.name, Counter()).update(ends)
+
+    def note_trace_contexts(self, node: WindowedNode, of_ends: Mapping[int, Sequence[str]]) -> None:
+        """Record samples of the trace contexts of events, by the end of their windows in microseconds."""
+        self._trace_contexts[node.name] = merged(self._trace_contexts.get(node.name, {}), of_ends)
+
+    def trace(self, kind: str, row: dict[str, Any]) -> None:
+        """Add a trace row, if tracing is on."""
+        if self.traced:
+            self._traces.setdefault(kind, []).append(row)
+
+    def sample(self, event: TurnedAway) -> None:
+        """Record an event that was not admitted; of many only the last few."""
+        self._turned_away.setdefault(event.bolt, deque(maxlen=SAMPLED)).append(event)
+
+    def complain(self, component: str, source: str, reason: str) -> None:
+        """Record a message about bad input. Raises DataError where the topology stops on invalid input."""
+        text = f"{component}: {source}: {reason}"
+        if self._stop_on_invalid:
+            raise DataError(
+                text,
+                why="the topology stops on input that cannot be read (on_invalid='stop')",
+                do="fix the input, or let it go to the error stream (on_invalid='divert')",
+            )
+        if len(self._complaints) < _COMPLAINTS:
+            self._complaints.append(text)
+
+    def write(self, writer: SegmentWriter) -> Recorded:
+        """Write the traces; return all records."""
+        return Recorded(
+            counts={
+                bolt: {account: counts.tolist() for account, counts in accounts.items()}
+                for bolt, accounts in self._counts.items()
+            },
+            inputs=self._inputs,
+            traced=[
+                (name, writer.add(pa.Table.from_pylist(rows, schema=TRACES[name])))
+                for name, rows in self._traces.items()
+            ],
+            window_ends=self._window_ends,
+            trace_contexts=self._trace_contexts,
+            complaints=self._complaints,
+            turned_away=[event for events in self._turned_away.values() for event in events],
+        )
+
+    def _counter(self, node: WindowedNode, account: str) -> NDArray[np.int64]:
+        """The counts of an account, one per input."""
+        return self._counts.setdefault(node.name, {}).setdefault(account, np.zeros(len(node.inputs), np.int64))

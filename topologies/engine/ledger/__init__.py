@@ -1,1 +1,0 @@
-"""What a task records about the events it handles: counts and traces."""

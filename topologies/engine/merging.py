@@ -1,0 +1,314 @@
+"""Merges input that lies in several parts (partitions of a topic, or files) into one order, that of a key of its rows.
+
+Each part is read by a task of its own, which writes its rows with their keys. The driver computes the order of the
+batch from the keys alone and cuts it into runs. A run is a split like any other: a task takes its rows from the parts,
+in order, and routes them. So no other file knows of parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from manager.storage.segments import Ref, SegmentStore, SegmentWriter
+from policies.watermarks import NONE
+from topologies.engine.batch import Context, Executor
+from topologies.engine.work import MergedSplits, RowPartitions, SourceBatch, SourceSplit
+from topologies.graph.graph import MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN, MERGED, TRUNCATED_COLUMN
+from topologies.io.formats.event_files import BAD_SCHEMA
+from windowing.columns import merged_order, take_rows
+from windowing.timestamps import integers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from topologies.graph.topology import Topology
+
+
+_SECTION = 1 << 16
+"""Rows per section of a part; a run opens only the sections that it has rows in."""
+_LEAST = 1 << 13
+"""Minimum number of rows per run."""
+SOURCE_COLUMN = "source"
+"""Column of bad rows that names the part each is from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeInput:
+    """A partition or file, or a portion of one, as a task has written it."""
+
+    component: str
+    stream: str
+    source: str
+    turn: int
+    partition: str
+    rows: tuple[Ref, ...]
+    """The readable rows, in sections, with their positions and keys."""
+    bad: Ref | None
+    """The unreadable rows; None where there are none."""
+    keys: Ref
+    """The keys of all rows, in the order of the part, and which rows are bad."""
+
+
+@dataclass(frozen=True)
+class InputRange:
+    """A range of the good rows of a part, and the range of bad rows among them."""
+
+    part: MergeInput
+    rows: range
+    bad: range
+    floor: int
+    """The greatest key before this part in its source."""
+
+
+@dataclass(frozen=True)
+class MergedRange:
+    """A range of the merged order of a batch: a split of its source."""
+
+    store: SegmentStore
+    slices: tuple[InputRange, ...]
+
+    def read(self, topology: Topology) -> Iterator[SourceBatch]:
+        """Yield the rows of the run in merged order."""
+        first = self.slices[0].part
+        table = pa.concat_tables([table for piece in self.slices for table in _good_rows(self.store, piece)])
+        keys = np.maximum(
+            table.column(MERGE_KEY_COLUMN).to_numpy(),
+            _per_row(self.slices, "rows", [piece.floor for piece in self.slices]),
+        )
+        turns = _per_row(self.slices, "rows", [piece.part.turn for piece in self.slices])
+        names = tuple(dict.fromkeys(piece.part.partition for piece in self.slices))
+        codes = _per_row(self.slices, "rows", [names.index(piece.part.partition) for piece in self.slices])
+        origins = RowPartitions(names, codes.astype(np.int32))
+        order = merged_order([keys])
+        if order is not None:
+            table, turns, origins = take_rows(table, order), turns[order], origins.take(order)
+        yield SourceBatch(
+            first.component,
+            first.stream,
+            table.drop_columns([*MERGED]),
+            table.column(MERGE_PLACE_COLUMN).to_numpy(),
+            self._bad(),
+            truncated=_any(table.column(TRUNCATED_COLUMN)),
+            turn=turns,
+            partition=origins if any(names) else "",
+        )
+
+    def _bad(self) -> pa.Table | None:
+        """The unreadable rows in merged order, each with its source; None where there are none."""
+        slices = [piece for piece in self.slices if piece.bad]
+        if not slices:
+            return None
+        tables = [
+            _section_rows(self.store, piece.part.bad, piece.bad) for piece in slices if piece.part.bad is not None
+        ]
+        table = pa.concat_tables(tables)
+        keys = np.maximum(
+            table.column(MERGE_KEY_COLUMN).to_numpy(), _per_row(slices, "bad", [piece.floor for piece in slices])
+        )
+        sources = [piece.part.source for piece in slices for _ in piece.bad]
+        table = table.drop_columns([MERGE_KEY_COLUMN]).append_column(SOURCE_COLUMN, pa.array(sources, pa.string()))
+        order = merged_order([keys])
+        return table if order is None else take_rows(table, order)
+
+
+def write_parts(split: SourceSplit, context: Context) -> list[MergeInput]:
+    """Read a split and write its rows with their keys; returns a part for each of its sources."""
+    with context.store.writer(context.key) as writer:
+        by_source = groupby(
+            split.read(context.topology), key=lambda batch: (batch.component, batch.stream, batch.source)
+        )
+        return [_part(list(batches), writer) for _, batches in by_source]
+
+
+def replace_merged(
+    splits: Sequence[SourceSplit | MergedSplits], executor: Executor, context: Context, slots: int
+) -> Sequence[SourceSplit]:
+    """The splits, with the runs of a merged order in place of each ``MergedSplits``.
+
+    ``slots`` is the number of runs to aim for.
+    """
+    merged = [split for split in splits if isinstance(split, MergedSplits)]
+    items = [part for split in merged for part in split.splits]
+    written = iter(executor.map(write_parts, items, context) if items else ())
+    pieces: list[SourceSplit] = []
+    for split in splits:
+        if isinstance(split, MergedSplits):
+            parts = [part for _ in split.splits for part in next(written)]
+            pieces.extend(runs(parts, context.store, slots))
+        else:
+            pieces.append(split)
+    return pieces
+
+
+def runs(parts: Sequence[MergeInput], store: SegmentStore, slots: int) -> list[MergedRange]:
+    """Cut the merged order of all rows of some parts into about as many runs as there are slots.
+
+    Rows are ordered by (key, part, position); the parts of one source are adjacent. Within a source the key of a row is
+    the greatest so far, so its rows stay in the order in which they lie there.
+    """
+    keys, bad, floors = _all_keys(parts, store)
+    sizes = [len(part_keys) for part_keys in keys]
+    total = sum(sizes)
+    if not total:
+        return []
+    edges = np.linspace(0, total, max(min(slots, total // _LEAST), 1) + 1).astype(np.int64)
+    order = merged_order(keys)
+    owners = np.repeat(np.arange(len(parts)), sizes)
+    if order is not None:
+        owners = owners[order]
+    # Number of rows of each part before each edge, and how many of these are bad.
+    counts = [np.bincount(owners[low:high], minlength=len(parts)) for low, high in pairwise(edges.tolist())]
+    rows_before = np.concatenate([np.zeros((1, len(parts)), np.int64), np.cumsum(counts, axis=0)])
+    bad_before = np.column_stack([_before(flags, rows_before[:, run]) for run, flags in enumerate(bad)])
+    good_before = rows_before - bad_before
+    return [
+        MergedRange(
+            store,
+            tuple(
+                InputRange(
+                    part,
+                    range(int(good_before[run, part_index]), int(good_before[run + 1, part_index])),
+                    range(int(bad_before[run, part_index]), int(bad_before[run + 1, part_index])),
+                    floors[part_index],
+                )
+                for part_index, part in enumerate(parts)
+                if rows_before[run + 1, part_index] > rows_before[run, part_index]
+            ),
+        )
+        for run in range(len(edges) - 1)
+    ]
+
+
+def keys_of(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """The merge keys in a column of times or whole numbers; NONE for null: such a row stays in its position."""
+    values, valid = integers(column)
+    return values if valid is None else np.where(valid, values, NONE)
+
+
+def _all_keys(
+    parts: Sequence[MergeInput], store: SegmentStore
+) -> tuple[list[NDArray[np.int64]], list[NDArray[np.bool_] | None], list[int]]:
+    """Per part: its keys, which rows are bad (None where none is), and the greatest key before it in its source."""
+    keys: list[NDArray[np.int64]] = []
+    bad: list[NDArray[np.bool_] | None] = []
+    floors: list[int] = []
+    source, floor = "", NONE
+    for part in parts:
+        if part.source != source:
+            source, floor = part.source, NONE
+        table = store.read(part.keys)
+        part_keys = np.maximum(table.column(MERGE_KEY_COLUMN).to_numpy(), floor)
+        keys.append(part_keys)
+        bad.append(table.column("bad").to_numpy() if "bad" in table.column_names else None)
+        floors.append(floor)
+        floor = int(part_keys[-1]) if len(part_keys) else floor
+    return keys, bad, floors
+
+
+def _before(flags: NDArray[np.bool_] | None, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number of flagged rows before each position."""
+    if flags is None:
+        return np.zeros(len(positions), np.int64)
+    return np.concatenate([[0], np.cumsum(flags)])[positions].astype(np.int64)
+
+
+def _part(source_batches: list[SourceBatch], writer: SegmentWriter) -> MergeInput:
+    """Write the rows of one source as a part."""
+    first = source_batches[0]
+    assert isinstance(first.turn, int)
+    assert isinstance(first.partition, str)
+    rows: list[Ref] = []
+    bad: list[pa.Table] = []
+    keys: list[NDArray[np.int64]] = []
+    bad_flags: list[NDArray[np.bool_]] = []
+    reached = NONE
+    for batch in source_batches:
+        batch_keys, wrong = _in_order(batch, reached)
+        count = len(batch.positions)
+        keys.append(batch_keys)
+        bad_flags.append(wrong)
+        reached = int(batch_keys[-1]) if len(batch_keys) else reached
+        columns = {MERGE_KEY_COLUMN: batch_keys[~wrong], MERGE_PLACE_COLUMN: batch.positions}
+        table = batch.table
+        for name, values in columns.items():
+            table = table.append_column(name, pa.array(values, pa.int64()))
+        truncated = np.zeros(count, np.bool_) if batch.truncated is None else batch.truncated
+        table = table.append_column(TRUNCATED_COLUMN, pa.array(truncated))
+        rows.extend(writer.add(table.slice(at, _SECTION)) for at in range(0, count, _SECTION))
+        if wrong.any():
+            assert batch.bad is not None
+            bad.append(
+                batch.bad.select(BAD_SCHEMA.names).append_column(
+                    MERGE_KEY_COLUMN, pa.array(batch_keys[wrong], pa.int64())
+                )
+            )
+    if not rows:  # an empty section, so that the columns are known
+        empty = first.table.slice(0, 0)
+        for name in MERGED:
+            empty = empty.append_column(name, pa.array([], pa.bool_() if name == TRUNCATED_COLUMN else pa.int64()))
+        rows.append(writer.add(empty))
+    columns = {MERGE_KEY_COLUMN: np.concatenate(keys)}
+    if bad:
+        columns["bad"] = np.concatenate(bad_flags)
+    return MergeInput(
+        component=first.component,
+        stream=first.stream,
+        source=first.source,
+        turn=first.turn,
+        partition=first.partition,
+        rows=tuple(rows),
+        bad=writer.add(pa.concat_tables(bad)) if bad else None,
+        keys=writer.add(pa.table(columns)),
+    )
+
+
+def _in_order(source_batch: SourceBatch, reached: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The keys of all rows, good and bad, in the order of the source, and which rows are bad.
+
+    A key is the greatest so far: a row whose own key is less, or that has none, stays with the row before it.
+    """
+    assert source_batch.keys is not None
+    keys, wrong = source_batch.keys, np.zeros(len(source_batch.keys), np.bool_)
+    if source_batch.bad is not None and len(source_batch.bad):
+        bad_positions = source_batch.bad.column("row").fill_null(-1).to_numpy()
+        bad_keys = (
+            np.full(len(bad_positions), NONE, np.int64) if source_batch.bad_keys is None else source_batch.bad_keys
+        )
+        order = np.argsort(np.concatenate([source_batch.positions, bad_positions]), kind="stable")
+        keys = np.concatenate([keys, bad_keys])[order]
+        wrong = order >= len(source_batch.keys)
+    return np.maximum.accumulate(np.maximum(keys, reached)), wrong
+
+
+def _good_rows(store: SegmentStore, piece: InputRange) -> Iterator[pa.Table]:
+    """The good rows of a slice, taken from the sections that hold them."""
+    first, any_rows = 0, False
+    for ref in piece.part.rows:
+        low, high = max(piece.rows.start, first), min(piece.rows.stop, first + ref.rows)
+        if low < high:
+            any_rows = True
+            yield store.read(ref).slice(low - first, high - low)
+        first += ref.rows
+    if not any_rows:
+        yield store.read(piece.part.rows[0]).slice(0, 0)
+
+
+def _section_rows(store: SegmentStore, ref: Ref, wanted: range) -> pa.Table:
+    return store.read(ref).slice(wanted.start, len(wanted))
+
+
+def _any(column: pa.ChunkedArray) -> NDArray[np.bool_] | None:
+    """A mask, or None where it marks nothing."""
+    found: NDArray[np.bool_] = column.to_numpy()
+    return found if found.any() else None
+
+
+def _per_row(slices: Iterable[InputRange], kind: str, values: list[int]) -> NDArray[Any]:
+    """One value per slice, repeated for each of its rows."""
+    return np.repeat(np.array(values, np.int64), [len(getattr(piece, kind)) for piece in slices])

@@ -1,0 +1,296 @@
+"""Plain bolts within the task that reads or emits their rows (decision 6), and rows that cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from manager.keyed.retained_events import Held
+from manager.remote import is_of_events
+from topologies.engine.admission import EmitRows
+from topologies.engine.batch import Context
+from topologies.engine.failures import bolt_failure, cause
+from topologies.engine.ledger import Ledger, event_ids
+from topologies.engine.work import Rows
+from topologies.graph.graph import ERROR_SCHEMA, ERRORS, REASON, PlainNode, WindowedNode, stream_label
+from topologies.graph.topology import Topology
+from topologies.io.formats.event_files import python_columns, row_as_json
+from windowing.bolts.bolt import BatchBolt, Bolt, TaskContext
+from windowing.columns import take_rows
+from windowing.events import Tuple
+from windowing.schema import tables
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# Rows of error streams: the unusable data, its position, and the reason.
+
+
+def error_rows(
+    component: str, label: str, rows: pa.Table, positions: NDArray[np.int64] | None, reasons: list[str]
+) -> pa.Table:
+    """Rows as rows of the error stream.
+
+    ``label`` names the input stream. ``positions`` are the positions of the rows in their source; None where they are
+    no longer known. ``reasons`` has one entry per row.
+    """
+    wrong = python_columns(rows)
+    return pa.table(
+        [
+            pa.array([component] * rows.num_rows, pa.string()),
+            pa.array([label] * rows.num_rows, pa.string()),
+            pa.nulls(rows.num_rows, pa.int64()) if positions is None else pa.array(positions),
+            pa.array(reasons, pa.string()),
+            pa.array([row_as_json(wrong, place) for place in range(rows.num_rows)], pa.string()),
+        ],
+        schema=ERROR_SCHEMA,
+    )
+
+
+def of_component(component: str, rows: pa.Table) -> pa.Table:
+    """The same error rows, under the name of another component."""
+    return rows.set_column(0, ERROR_SCHEMA.field(0), pa.array([component] * len(rows), pa.string()))
+
+
+# Rows that cannot be used: they are counted as invalid, the first is complained about, all go to error streams.
+
+
+@dataclass(frozen=True)
+class Unusable:
+    """Events of one input that cannot be used; at least one."""
+
+    input_index: int
+    rows: pa.Table
+    positions: NDArray[np.int64] | None
+    """Their positions in the source; None where they are no longer known."""
+    reasons: list[str]
+    """Why each cannot be used."""
+    file: str = ""
+    """The file that the positions are in, if they are in one."""
+
+
+def refuse(node: WindowedNode, unusable: Unusable, clock: int, ledger: Ledger, emit: EmitRows, copies: int = 1) -> None:
+    """Count the events as invalid and emit them on the error stream of the bolt, each once for every copy.
+
+    ``clock`` is in microseconds. Raises DataError where the topology stops on invalid input.
+    """
+    rows, positions, reasons = unusable.rows, unusable.positions, unusable.reasons
+    label = unusable.file or node.streams[unusable.input_index]
+    ledger.count(node, unusable.input_index, "invalid", rows.num_rows * copies)
+    ledger.complain(node.name, label, reasons[0] if positions is None else f"row {positions[0]}: {reasons[0]}")
+    bad = error_rows(node.name, label, rows, positions, reasons)
+    for _ in range(copies):
+        emit((node.name, ERRORS), Rows.made(bad, clock))
+
+
+def refuse_by_rule(
+    node: WindowedNode, events: Held, refused: list[tuple[int, str]], clock: int, ledger: Ledger, emit: EmitRows
+) -> None:
+    """Count events on which a trigger's rule failed as invalid, and emit them on the refused or the error stream.
+
+    ``refused`` has (index, reason) of each.
+    """
+    indices = np.array([row for row, _ in refused], np.int64)
+    inputs = np.zeros(len(events), np.int8) if events.streams is None else events.streams
+    reasons, stream = [reason for _, reason in refused], node.bolt.settings.refused_stream
+    _trace(node, take_rows(events.payload, indices), reasons, ledger)
+    if stream is not None:
+        ledger.count_chosen(node, "invalid", inputs, np.isin(np.arange(len(events)), indices))
+        rows = take_rows(events.payload, indices).append_column(REASON, pa.array(reasons, pa.string()))
+        ledger.complain(node.name, stream, reasons[0])
+        emit((node.name, stream), Rows.made(rows, clock, events.times[indices]))
+        return
+    for input_index in np.unique(inputs[indices]).tolist():
+        of_input = inputs[indices] == input_index
+        why = [reason for reason, chosen in zip(reasons, of_input, strict=True) if chosen]
+        unusable = Unusable(input_index, take_rows(events.payload, indices[of_input]), None, why)
+        refuse(node, unusable, clock, ledger, emit)
+
+
+def refuse_end_edges(
+    node: WindowedNode, rows: pa.Table, inputs: NDArray[np.int8], clock: int, ledger: Ledger, emit: EmitRows
+) -> None:
+    """Count end edges that match no start as invalid, and emit them on the error stream."""
+    reason = "the end of an edge, and no start edge with its start and key has come before that end"
+    _trace(node, rows, [reason] * rows.num_rows, ledger)
+    for input_index in np.unique(inputs).tolist():
+        indices = np.flatnonzero(inputs == input_index)
+        unusable = Unusable(input_index, take_rows(rows, indices), indices, [reason] * len(indices))
+        refuse(node, unusable, clock, ledger, emit)
+
+
+def _trace(node: WindowedNode, rows: pa.Table, reasons: list[str], ledger: Ledger) -> None:
+    """Trace events that were taken in, and then found to be invalid, where they have ids."""
+    if ledger.traced:
+        for name, reason in zip(event_ids(rows), reasons, strict=False):
+            ledger.trace("refused", {"bolt": node.name, "event": name, "reason": reason})
+
+
+def refuse_unreadable(
+    topology: Topology, component: str, bad: pa.Table, clock: int, ledger: Ledger, emit: EmitRows
+) -> None:
+    """Count unreadable rows of a spout, or those on which a plain bolt failed, as invalid at every bolt that they would
+    have reached, and emit them on the error streams, its own and those of the bolts. ``bad`` are its error rows."""
+    if not len(bad):
+        return
+    ledger.complain(component, bad.column("_source")[0].as_py(), bad.column("_reason")[0].as_py())
+    emit((component, ERRORS), Rows.made(bad, clock))
+    for name, input_index in sorted(_reached(topology, component)):
+        _count_missing(topology, name, input_index, len(bad), ledger)
+        if ledger.traced and name in topology.windowed:
+            for row in bad.filter(pc.is_valid(bad.column("_row"))).to_pylist():  # the others are whole files
+                ledger.trace("invalid", {"bolt": name, "row": row["_row"], "reason": row["_reason"]})
+        emit((name, ERRORS), Rows.made(of_component(name, bad), clock))
+
+
+def count_refused(topology: Topology, component: str, rows: int, ledger: Ledger) -> None:
+    """Count rows that a plain bolt refused as invalid at every windowed bolt that they would have reached."""
+    for name, input_index in _reached(topology, component):
+        _count_missing(topology, name, input_index, rows, ledger)
+
+
+def _count_missing(topology: Topology, name: str, input_index: int, rows: int, ledger: Ledger) -> None:
+    """Count rows as received and invalid at a bolt that they would have reached, if it is a windowed one."""
+    node = topology.windowed.get(name)
+    if node is not None:
+        ledger.count(node, input_index, "received", rows * node.copies(input_index))
+        ledger.count(node, input_index, "invalid", rows * node.copies(input_index))
+
+
+def _reached(topology: Topology, component: str) -> set[tuple[str, int]]:
+    """The (bolt, input index) that readable rows of a spout or plain bolt reach before any window."""
+    reached: set[tuple[str, int]] = set()
+    waiting = [component]
+    while waiting:
+        source = waiting.pop()
+        plain = topology.plain.get(source)
+        refused = (ERRORS, None if plain is None else plain.bolt.refused_stream)
+        for (name, stream), readers in topology.readers.items():
+            if name != source or stream in refused:
+                continue
+            for reader in readers:
+                if reader not in reached:
+                    reached.add(reader)
+                    waiting.extend([reader[0]] if reader[0] in topology.plain else [])
+    return reached
+
+
+# Runs plain bolts within the task that reads or emits their rows (decision 6).
+
+
+Failures = list[tuple[int, str]]
+"""Rows on which a bolt has failed that sends such rows to its errors: their index, and the reason."""
+
+
+class PlainBolts:
+    """The plain bolts of one task, each prepared when first needed."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._prepared: dict[tuple[str, int], Bolt | BatchBolt] = {}
+
+    def run(self, node: PlainNode, input_index: int, rows: Rows, failures: Failures) -> Iterator[tuple[str, Rows]]:
+        """Yield (stream, rows) that a bolt emits for rows of one of its inputs; add those on which it fails."""
+        for task in range(node.copies(input_index)):
+            bolt = self._bolt(node, task)
+            emitted = (
+                self._tuple_by_tuple(node, bolt, input_index, rows, failures)
+                if isinstance(bolt, Bolt)
+                else self._batch_by_batch(node, bolt, rows, failures)
+            )
+            for stream, out in emitted:
+                yield stream, out.shifted(node.shift) if node.shift else out
+
+    def _tuple_by_tuple(
+        self, node: PlainNode, bolt: Bolt, input_index: int, rows: Rows, failures: Failures
+    ) -> Iterator[tuple[str, Rows]]:
+        label = stream_label(node.inputs[input_index].stream)
+        gathered: dict[str, tuple[list[pa.Table], list[int]]] = {}
+        times = np.full(len(rows.positions), rows.clock) if rows.times is None else rows.times
+        names = rows.table.column_names
+        for index, row in enumerate(rows.table.to_pylist()):
+            where = f"on row {rows.positions[index]} of {label!r}"
+            event = Tuple(row, int(times[index]), label)
+            with bolt_failure(node.name, self._context.batch, where, columns=names):
+                emitted = _emitted(bolt, event, node, index, names, failures)
+            for stream, table in emitted or ():
+                collected = gathered.setdefault(stream, ([], []))
+                collected[0].append(table)
+                collected[1].extend([index] * table.num_rows)
+        for stream, (tables_of_stream, indices) in gathered.items():
+            sources = np.array(indices, np.int64)
+            times_of_rows = (
+                rows.times[sources] if rows.times is not None and (node.carries_time or node.clocked) else None
+            )
+            yield stream, rows.become(pa.concat_tables(tables_of_stream), times_of_rows, sources)
+
+    def _batch_by_batch(
+        self, node: PlainNode, bolt: BatchBolt, rows: Rows, failures: Failures
+    ) -> Iterator[tuple[str, Rows]]:
+        """Call the bolt with all rows, or, where rows have times, with the rows of one time after another, so that its
+        output gets that time.
+
+        The output has no partition, because it is unknown which input row each output row came from.
+        """
+        edges, has_times = [0, rows.table.num_rows], node.carries_time or node.clocked
+        if rows.times is not None and has_times:
+            edges = [0, *(np.flatnonzero(np.diff(rows.times)) + 1).tolist(), rows.table.num_rows]
+        for start, stop in pairwise(edges):
+            names = rows.table.column_names
+            with bolt_failure(node.name, self._context.batch, f"on rows {start} to {stop}", columns=names):
+                emitted = _of_batch(bolt, rows.table, (start, stop), node, failures)
+            for stream, table in emitted:
+                times = None
+                if rows.times is not None and has_times:
+                    times = np.full(table.num_rows, rows.times[start], np.int64)
+                places = rows.positions[start] + np.arange(table.num_rows)
+                yield stream, Rows(table, times, places, rows.clock, placed=False)
+
+    def _bolt(self, node: PlainNode, task: int) -> Bolt | BatchBolt:
+        if (node.name, task) not in self._prepared:
+            bolt = deepcopy(node.bolt)
+            with bolt_failure(node.name, self._context.batch, "in prepare"):
+                bolt.prepare(TaskContext(node.name, task, node.parallelism, self._context.run))
+            self._prepared[node.name, task] = bolt
+        return self._prepared[node.name, task]
+
+
+def _emitted(
+    bolt: Bolt | BatchBolt, given: Any, node: PlainNode, index: int | None, columns: list[str], failures: Failures
+) -> list[tuple[str, pa.Table]] | None:
+    """What a bolt emits for a tuple, or a table; None where it fails, and its errors go to their stream.
+
+    ``index``: of the row, which is then added to the failures; None for several rows.
+    """
+    if bolt.on_error == "stop":
+        return list(tables(bolt.execute(given), node.outputs))
+    try:
+        return list(tables(bolt.execute(given), node.outputs))  # all or nothing, of generators as well
+    except Exception as error:
+        if not is_of_events(error):
+            raise
+        if index is not None:
+            failures.append((index, cause(error, columns)))
+        return None
+
+
+def _of_batch(
+    bolt: BatchBolt, table: pa.Table, rows: tuple[int, int], node: PlainNode, failures: Failures
+) -> list[tuple[str, pa.Table]]:
+    """What a BatchBolt emits for some rows, without those on which it fails: it is called again for each half."""
+    start, stop = rows
+    index = start if stop - start == 1 else None
+    found = _emitted(bolt, table.slice(start, stop - start), node, index, table.column_names, failures)
+    if found is not None or index is not None:
+        return found or []
+    middle = (start + stop) // 2
+    halves = ((start, middle), (middle, stop))
+    return [each for half in halves for each in _of_batch(bolt, table, half, node, failures)]

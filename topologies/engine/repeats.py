@@ -1,0 +1,342 @@
+"""Repeated message ids: arriving events that have the id of an event that is still live (ST-27)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from manager.event_queue import QueueState
+from manager.keyed.assigned_windows import AssignedWindows, Span
+from manager.keyed.retained_events import GONE, SEEN, Held
+from manager.storage.segments import SegmentStore, read_events
+from manager.window_manager import WindowManager
+from policies.admission import between_windows
+from policies.watermarks import NONE
+from topologies.engine.work import FireItem
+from topologies.graph.graph import WindowedNode
+from windowing.events import Events
+from windowing.timestamps import FOREVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# Which events are live (a window may still need them) while the events of a batch arrive one after another.
+#
+# For repeated message ids: an id is free again once the event that brought it is no longer live (ST-27).
+
+
+class AdmittedSoFar:
+    """Which of the events that arrive are admitted, as they come: those accepted, except duplicates found so far.
+
+    ``Repeats`` turns duplicates away; ``IsLive`` asks which events have been admitted.
+    """
+
+    def __init__(self, accepted: NDArray[np.bool_]) -> None:
+        """``accepted`` are the events that are admitted unless they are duplicates."""
+        self._accepted = accepted
+        self.duplicates = np.zeros(len(accepted), np.bool_)
+
+    def __len__(self) -> int:
+        """Number of events that arrive."""
+        return len(self._accepted)
+
+    def turn_away(self, row: int) -> None:
+        """Record that an event is a duplicate."""
+        self.duplicates[row] = True
+
+    def between(self, start: int, stop: int) -> NDArray[np.bool_]:
+        """Which events from ``start`` to before ``stop`` are admitted; none of them may still be examined."""
+        admitted: NDArray[np.bool_] = self._accepted[start:stop] & ~self.duplicates[start:stop]
+        return admitted
+
+
+class IsLive(Protocol):
+    """Tells which events are live while events arrive one after another."""
+
+    def __call__(self, place: int, row: int) -> bool:
+        """Whether the event at index ``place``, counting those of earlier batches first, is live when row ``row`` of
+        this batch arrives. Calls must not go back in ``row``."""
+        ...
+
+
+@dataclass(frozen=True)
+class ByLastEnd:
+    """An event is live until its last possible window has closed, which depends on its time alone."""
+
+    times: NDArray[np.int64]
+    last: NDArray[np.int64]
+    closed_until: NDArray[np.int64]
+    holds_start: bool
+
+    def __call__(self, place: int, row: int) -> bool:
+        last, closed_until = self.last[place], self.closed_until[row]
+        return bool(last > closed_until) and not between_windows(self.times[place], last, self.holds_start)
+
+
+class ByAssigners:
+    """An event is live until no assigner needs it any more, given the events that have arrived."""
+
+    def __init__(
+        self,
+        node: WindowedNode,
+        held: Held,
+        admitted: AdmittedSoFar,
+        closed_until: NDArray[np.int64],
+        *,
+        evaluate_before: Sequence[int],
+        per_key: bool,
+    ) -> None:
+        """``held`` are the live events of earlier batches, then those that arrive. ``closed_until``: windows that end
+        up to this time, in microseconds, were closed when each arrived. ``evaluate_before``: as in ``Decisions``."""
+        self._node, self._held, self._closed_until, self._per_key = node, held, closed_until, per_key
+        self._admitted = admitted
+        self._before = len(held) - len(admitted)
+        self._alive = np.arange(len(held)) < self._before
+        self._seen = np.zeros(len(held), np.bool_) if held.seen is None else held.seen.copy()
+        self._stops = deque(sorted(evaluate_before))
+        self._fed = 0
+        self._next = NONE
+        """No event is finished before this time, in microseconds."""
+
+    def __call__(self, place: int, row: int) -> bool:
+        while self._stops and self._stops[0] <= row:
+            self._let_pass(self._stops.popleft())
+        self._let_pass(row)
+        return bool(self._alive[place])
+
+    def _let_pass(self, row: int) -> None:
+        """Take the events that arrived before a row, and close the windows that are due then."""
+        if row > self._fed:
+            fresh = self._admitted.between(self._fed, row)
+            self._alive[self._before + self._fed : self._before + row] = fresh
+            if fresh.any():
+                times = self._held.times[self._before + self._fed : self._before + row]
+                self._next = min(self._next, int(times[fresh].min()))
+            self._fed = row
+        limit = int(self._closed_until[row])
+        if limit > NONE and limit >= self._next:
+            self._close(row, limit)
+
+    def _close(self, row: int, limit: int) -> None:
+        chosen = self._alive
+        if self._per_key:  # each key has its own watermark
+            assert self._held.keys is not None
+            chosen = chosen & (self._held.keys == self._held.keys[self._before + row])
+        places = np.flatnonzero(chosen)
+        held = replace(self._held.take(places), seen=self._seen[places])
+        windows = AssignedWindows(self._node.assigners, held, self._node.streams, keys=self._node.keys)
+        windows.pass_over(Span(NONE, limit))
+        flags = windows.flags()
+        self._seen[places] = (flags & SEEN) != 0
+        self._alive[places] = (flags & GONE) == 0
+        if not self._per_key:
+            following = windows.next_finished(Span(limit, limit))
+            self._next = FOREVER if following is None else following
+
+
+class ByQueue:
+    """An event is live until a copy of the task's queue no longer needs it."""
+
+    def __init__(
+        self,
+        node: WindowedNode,
+        item: FireItem,
+        parts: Sequence[Events],
+        times: NDArray[np.int64],
+        admitted: AdmittedSoFar,
+        marks: NDArray[np.int64],
+    ) -> None:
+        self._node, self._times, self._marks, self._admitted = node, times, marks, admitted
+        assert isinstance(item.state.windows, QueueState)
+        state = replace(item.state.windows, previous_frontier=item.frontiers.previous)
+        self._manager = WindowManager(node.eviction, node.trigger, node.streams, task=item.task, state=state)
+        self._before = sum(map(len, parts))
+        numbered, first = [], 0
+        for events in parts:
+            numbered.append(_numbered(events.timestamps, np.arange(first, first + len(events))))
+            first += len(events)
+        self._manager.restore(numbered)
+        self._manager.resume()
+        self._fed = 0
+        self._frontier = item.frontiers.previous
+        self._alive = self._needed()
+
+    def __call__(self, place: int, row: int) -> bool:
+        fresh = np.flatnonzero(self._admitted.between(self._fed, row)) + self._fed
+        self._fed = max(row, self._fed)
+        if len(fresh):
+            self._manager.add(_numbered(self._times[fresh], fresh + self._before).sorted())
+        if self._moves(row, fed=bool(len(fresh))):
+            for _ in self._manager.advance(self._frontier):
+                pass
+            self._alive = self._needed()
+        elif len(fresh):
+            self._alive |= set((fresh + self._before).tolist())
+        return place in self._alive
+
+    def _moves(self, row: int, *, fed: bool) -> bool:
+        """Advance the time to that of a row's arrival; returns whether something may have changed."""
+        if self._node.event_time:
+            mark = int(self._marks[row])
+            if mark == NONE or (self._frontier is not None and mark <= self._frontier):
+                return False
+            self._frontier = mark
+            return True
+        clock = int(self._times[row])
+        moved = self._frontier is None or clock > self._frontier
+        self._frontier = clock if moved else self._frontier
+        return moved or fed
+
+    def _needed(self) -> set[int]:
+        return {place for events in self._manager.live_events() for place in events.payload.column(0).to_pylist()}
+
+
+def _numbered(times: NDArray[np.int64], places: NDArray[np.int64]) -> Events:
+    return Events(times, pa.RecordBatch.from_arrays([pa.array(places)], names=["place"]))
+
+
+# Finds repeated message ids: which arriving events have the id of an event that is still live (ST-27).
+
+
+@dataclass(frozen=True)
+class IncomingIds:
+    """The events that arrive at a task in a batch, in order; arrays with one entry per event."""
+
+    ids: pa.ChunkedArray
+    timed: NDArray[np.bool_]
+    """Which of them are events with a time; the ids of others are ignored."""
+    accepted: NDArray[np.bool_]
+    """Which are admitted unless they are duplicates."""
+    held: Held
+    """Their times, inputs, keys and lifetimes, without payload but for the columns of the key."""
+    marks: NDArray[np.int64]
+    """The watermark before each in microseconds; that of its key where each key has its own."""
+    evaluate_before: Sequence[int] = ()
+    """As in ``Decisions``."""
+
+
+@dataclass
+class Repeats:
+    """Finds the duplicates among the events that arrive at one task."""
+
+    node: WindowedNode
+    item: FireItem
+    store: SegmentStore
+    live: Callable[..., Held | None] | None = None
+    """Returns the events that an assigned task holds, with the named columns; None for a task with a queue."""
+
+    def among(self, incoming: IncomingIds) -> NDArray[np.bool_]:
+        """Which events repeat the id of an earlier event that some window may still need.
+
+        The first in order of arrival is kept. Only ids that repeat are examined one by one.
+        """
+        parts, old = self._before
+        field = self.node.bolt.settings.message_id_field
+        assert field is not None
+        ids = list(incoming.ids.chunks) if old is None else [*old.payload.column(field).chunks, *incoming.ids.chunks]
+        before = 0 if old is None else len(old)
+        codes = _codes(pa.chunked_array(ids, incoming.ids.type), incoming, old, per_key=self._per_key)
+        count = len(incoming.timed)
+        if not count:
+            return np.zeros(0, np.bool_)
+        _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+        candidates = (codes[before:] >= 0) & (first[inverse[before:]] < np.arange(count) + before)
+        if not candidates.any():
+            return np.zeros(count, np.bool_)
+        admitted = AdmittedSoFar(incoming.accepted)
+        is_live = self._lives(incoming, old, parts, admitted)
+        repeated = np.unique(codes[before:][candidates])
+        originals: dict[int, list[int]] = {}
+        for index in np.flatnonzero(np.isin(codes, repeated)).tolist():
+            code, row = int(codes[index]), index - before
+            live = originals.setdefault(code, [])
+            if row < 0:
+                live.append(index)
+                continue
+            live[:] = [original for original in live if is_live(original, row)]
+            if live:
+                admitted.turn_away(row)
+            elif incoming.accepted[row]:
+                live.append(index)
+        return admitted.duplicates
+
+    @cached_property
+    def _before(self) -> tuple[list[Events], Held | None]:
+        """The events of earlier batches: as parts of a queue, and with their ids."""
+        if self.live is not None:
+            return [], self.live(self.node.bolt.settings.message_id_field, *key_columns(self.node))
+        parts = [read_events(self.store, ref) for ref in self.item.state.refs if ref.needed]
+        return parts, _as_held(parts, self.node)
+
+    @property
+    def _per_key(self) -> bool:
+        return self.node.bolt.settings.watermark_per_key and self.node.event_time
+
+    def _lives(
+        self, incoming: IncomingIds, old: Held | None, parts: Sequence[Events], admitted: AdmittedSoFar
+    ) -> IsLive:
+        node = self.node
+        new = incoming.held
+        times = new.times if old is None else np.concatenate([old.times, new.times])
+        marks = incoming.marks if node.event_time else new.times
+        closed_until = node.closes_until(marks)
+        if node.event_time:
+            closed_until = np.maximum(closed_until, self.item.admit.closed_until)
+        if node.needed_until is not None:
+            ends = _both(None if old is None else old.ends, new.ends)
+            return ByLastEnd(times, node.needed_until(times, ends), closed_until, node.admission.holds_start)
+        if node.assigners:
+            whole = new if old is None else Held.concat([_bare(old, node), new])
+            return ByAssigners(
+                node, whole, admitted, closed_until, evaluate_before=incoming.evaluate_before, per_key=self._per_key
+            )
+        return ByQueue(node, self.item, parts, new.times, admitted, incoming.marks)
+
+
+def _as_held(parts: Sequence[Events], node: WindowedNode) -> Held | None:
+    """The ids and times of the events of a queue, part by part; None where there are none."""
+    if not parts:
+        return None
+    field = node.bolt.settings.message_id_field
+    tables = [pa.Table.from_batches([events.payload]).select([field]) for events in parts]
+    return Held(times=np.concatenate([events.timestamps for events in parts]), payload=pa.concat_tables(tables))
+
+
+def key_columns(node: WindowedNode) -> list[str]:
+    """The columns of the payload that the assigners of a bolt ask for: those of the key, where nulls are apart."""
+    if not any(each.by_side for each in node.assigners):
+        return []
+    return list(dict.fromkeys(name for names in node.keys for name in names))
+
+
+def _bare(held: Held, node: WindowedNode) -> Held:
+    return replace(held, payload=held.payload.select(key_columns(node)), edges=None, evaluation=None)
+
+
+def _both(old: NDArray[np.int64] | None, new: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+    return new if old is None or new is None else np.concatenate([old, new])
+
+
+def _codes(ids: pa.ChunkedArray, incoming: IncomingIds, old: Held | None, *, per_key: bool) -> NDArray[np.int64]:
+    """A code for each id, -1 where there is none. With ``per_key``, equal ids of different keys have different
+    codes."""
+    if pa.types.is_dictionary(ids.type):
+        ids = ids.cast(ids.type.value_type)  # the parts have different dictionaries
+    encoded = ids.combine_chunks().dictionary_encode()
+    codes: NDArray[np.int64] = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    before = len(codes) - len(incoming.timed)
+    codes[before:][~incoming.timed] = -1
+    if per_key:
+        keys = _both(None if old is None else old.keys, incoming.held.keys)
+        assert keys is not None
+        known = codes >= 0
+        pairs = np.column_stack([codes[known], keys[known]])
+        codes[known] = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
+    return codes

@@ -1,0 +1,372 @@
+"""Report of a micro-batch, for the progress display, the logs and ``--json``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from manager.accounts import SKIPPED
+from manager.event_queue import QueueState
+from manager.storage.manifest import BoltState, PolicyState, TaskState, TriggeredState
+from policies.assigners import AlignedWindows
+from policies.assigners.aligned import GridWindows
+from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy
+from policies.watermarks import NONE
+from topologies.engine.batch import BatchPlan, BatchProgress
+from topologies.engine.event_times import anchored
+from topologies.engine.work import BoltWork
+from topologies.graph.graph import WindowedNode, shifted
+from topologies.graph.html import framed, heading, paragraph, table
+from topologies.graph.topology import Topology
+from windowing.reprs import one_line
+from windowing.settings.rules import Bounds
+from windowing.timestamps import FOREVER, LATEST, show
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+# The delay of a bolt's watermark behind the clock (AZ-23).
+
+
+def watermark_delay(node: WindowedNode, bolt_state: BoltState, clock: int) -> int | None:
+    """The clock minus the greatest watermark, in microseconds; None before the first watermark and in processing time.
+
+    Negative where events are ahead of the clock.
+    """
+    marks = [bolt_state.watermark.current] if node.event_time else []
+    settings = node.bolt.settings
+    if node.event_time and settings.watermark_per_key:
+        # The driver does not know the watermark of each key; the greatest is that of the latest event.
+        latest = max(bolt_state.watermark.latest.values(), default=NONE)
+        marks += [None if latest == NONE else latest - settings.delay, *(task.key_floor for task in bolt_state.tasks)]
+    known = [mark for mark in marks if mark is not None and NONE < mark < FOREVER]
+    return clock - max(known) if known else None
+
+
+# How many windows of a bolt are open at most: known from what the manifest says of its tasks, without their events.
+
+
+def open_windows(node: WindowedNode, state: BoltState) -> int | None:
+    """Upper bound on the number of windows that hold events and would fire if the streams ended now.
+
+    It is exact for the windows of key triggers. Otherwise each stored event may be in as many windows as its kind of
+    window allows, and windows without a key are at most one for each end in time. None where the events would have to
+    be read, as where they last, in windows on a grid; and where a policy of the user's decides.
+    """
+    found = [_of_task(node, state, task) for task in state.tasks]
+    known = [count for count in found if count is not None]
+    return sum(known) if len(known) == len(found) else None
+
+
+def _of_task(node: WindowedNode, state: BoltState, task: TaskState) -> int | None:
+    rows = task.refs.needed
+    match task.windows:
+        case PolicyState():
+            return None
+        case TriggeredState(open_windows=count):
+            return count
+        case QueueState() as queue:
+            return _of_queue(node, state, task, queue, rows) if rows else 0
+    return _assigned(node, state, task, rows) if rows else 0
+
+
+def _of_queue(node: WindowedNode, state: BoltState, task: TaskState, queue: QueueState, rows: int) -> int | None:
+    trigger, reach = node.trigger, node.eviction.reach
+    unsettled = max(rows - queue.settled_count, 0)
+    match trigger:
+        case CountTriggerPolicy():
+            return -(-unsettled // trigger.count.value)
+        case TimeTriggerPolicy():
+            slide = trigger.slide
+            windows = AlignedWindows(slide, slide, trigger.bounds, trigger.offset)
+            past_end = trigger.due_at(0)
+            if reach is None:  # of a count of events: each brings one that was in no window
+                return min(sum(task.pending(len(node.inputs))), _ends(windows, slide.micros, state, task, past_end))
+            ends = _ends(windows, reach.micros, state, task, past_end)
+            return min(-(-reach.micros // slide.micros) * rows, ends)
+    return None
+
+
+def _assigned(node: WindowedNode, state: BoltState, task: TaskState, rows: int) -> int | None:
+    assigners = anchored(node, state.anchor).assigners
+    if node.bolt.settings.lifetime is not None and any(isinstance(each, GridWindows) for each in assigners):
+        return None
+    most = 0
+    for each in assigners:
+        windows = each.windows_per_event * rows
+        if isinstance(each, AlignedWindows) and not any(node.keys):
+            windows = min(windows, _ends(each, each.length.micros, state, task, 0))
+        most += windows
+    return most
+
+
+def _ends(windows: AlignedWindows, length: int, state: BoltState, task: TaskState, past_end: int) -> int:
+    """The number of ends, that have not been passed, of windows of a length that may hold a live event of a task."""
+    low, latest = task.refs.earliest_live, task.refs.latest_live
+    if low is None or latest is None:
+        return 0
+    low -= windows.bounds is Bounds.END  # an event at an end is in the window that ends there
+    if state.frontier is not None:
+        low = max(low, state.frontier - past_end)
+    first, beyond = windows.following(np.array([low, max(latest + length, low)])).tolist()
+    return int((beyond - first) // windows.slide.micros)
+
+
+# Report of a micro-batch, for the progress display, the logs and ``--json``.
+
+
+@dataclass(frozen=True)
+class BoltReport:
+    """The state of a windowed bolt after a batch."""
+
+    watermark: int | None
+    """The watermark in microseconds; None before the first."""
+    new_watermark: int | None
+    """The watermark emitted in this batch, in microseconds; None if none was."""
+    behind: int | None
+    """Lag of the watermark behind the latest event seen, in microseconds; None where either is unknown."""
+    windows: int
+    """Number of windows fired in this batch."""
+    fired: int
+    """Number of windows fired so far."""
+    open: int | None
+    """Upper bound on the number of windows that hold events and would fire if the streams ended now; None where it is
+    not known without reading these events."""
+    accounts: dict[str, int]
+    """Totals so far, ``pending`` among them."""
+    streams: dict[str, dict[str, int]]
+    """The same per input stream, with the metrics and the skipped events."""
+    metrics: dict[str, int] = field(default_factory=dict)
+    """Counts of what the time rules found so far, whatever happened to the events (AZ-24)."""
+    delay: int | None = field(default=None, compare=False)
+    """Lag of the greatest watermark behind the clock, in microseconds (AZ-23); None where there is no watermark.
+
+    Excluded from comparison: it depends on when the run took place.
+    """
+    skipped: int = 0
+    """Number of events so far that were older than the first output of the run needs (AZ-13); they are not counted as
+    received."""
+    suppressed: int = 0
+    """Number of windows so far that ended before the first output and were not emitted."""
+    emitted: dict[str, int] = field(default_factory=dict)
+    """Rows emitted so far by its windows, per output stream."""
+    counters: dict[str, int] = field(default_factory=dict)
+    """Counters of the bolt and of its trigger's rule so far, by name."""
+    inputs: dict[str, int] = field(default_factory=dict)
+    """The watermark, in microseconds, that each input alone would allow, or each partition where these are told apart;
+    without those that have delivered nothing. The least of them holds the bolt's watermark back."""
+    idle: tuple[str, ...] = ()
+    """The inputs or partitions that do not hold the watermark back, since they have been silent longer than allowed."""
+
+    def __repr__(self) -> str:
+        time = "no watermark" if self.watermark is None else f"watermark {show(self.watermark)}"
+        counts = [f"{count} {account}" for account, count in self.accounts.items() if count]
+        return f"<BoltReport: {', '.join([time, f'{self.windows} windows, {self.fired} so far', *counts])}>"
+
+
+@dataclass(frozen=True)
+class BatchReport:
+    """The report of a committed micro-batch."""
+
+    batch: int
+    closing: bool
+    clock: int
+    rows: int
+    """Rows read by all spouts in this batch."""
+    seconds: dict[str, float]
+    """Wall time in seconds by phase; ``total`` for the whole batch, to which they add up."""
+    bolts: dict[str, BoltReport]
+    spouts: dict[str, dict[str, int]]
+    """Totals so far."""
+    complaints: list[str] = field(default_factory=list)
+    first_output: int | None = None
+    """Time of the first output in microseconds, if the run started at one."""
+    read_from: int | None = None
+    """Time in microseconds from which input was read for it; None where all was."""
+    work: Mapping[str, BoltWork] = field(default_factory=dict, compare=False)
+    """Per bolt, and for the reading of input (``""``): what it cost in this batch."""
+
+    def __repr__(self) -> str:
+        bolts = "".join(f", {name} {bolt.windows} windows" for name, bolt in self.bolts.items())
+        return one_line(f"<BatchReport of {self.title}: {self.rows} rows{bolts}>")
+
+    def _repr_html_(self) -> str:
+        seconds = self.seconds.get("total", 0.0)
+        facts = f"{self.rows:,} rows · {seconds:.2f} s · clock {show(self.clock)}"
+        told = [paragraph(complaint, "bad") for complaint in self.complaints]
+        return framed(heading(self.title), paragraph(facts, "dim"), bolts_html(self.bolts), *told)
+
+    @property
+    def title(self) -> str:
+        """Which batch it is of, for people."""
+        return ("the closing after " if self.closing else "") + f"batch {self.batch}"
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each windowed bolt (one row where there is none), with the columns of ``frame_of``."""
+        return frame_of([self])
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as plain JSON; times in ISO 8601."""
+        return {
+            "batch": self.batch,
+            "closing": self.closing,
+            "clock": show(self.clock),
+            "rows": self.rows,
+            "seconds": {phase: round(spent, 4) for phase, spent in self.seconds.items()},
+            "spouts": self.spouts,
+            "bolts": {
+                name: {
+                    "watermark": None if bolt.watermark is None else show(bolt.watermark),
+                    "behind_seconds": None if bolt.behind is None else bolt.behind / 1e6,
+                    "windows": bolt.windows,
+                    "fired": bolt.fired,
+                    "open": bolt.open,
+                    "accounts": bolt.accounts,
+                    "streams": bolt.streams,
+                    "watermark_delay_seconds": None if bolt.delay is None else bolt.delay / 1e6,
+                    "metrics": bolt.metrics,
+                    "skipped": bolt.skipped,
+                    "suppressed": bolt.suppressed,
+                    "emitted": bolt.emitted,
+                    "counters": bolt.counters,
+                }
+                for name, bolt in self.bolts.items()
+            },
+            "complaints": self.complaints,
+            "first_output": None if self.first_output is None else show(self.first_output),
+            "read_from": None if self.read_from is None else show(self.read_from),
+        }
+
+
+def frame_of(reports: Sequence[BatchReport]) -> pd.DataFrame:
+    """A row for each batch and windowed bolt, and one for a batch of a topology without windowed bolts.
+
+    ``batch``, ``closing``, ``clock``, ``rows`` and ``seconds`` are those of the batch; ``bolt``, ``watermark``,
+    ``behind_seconds``, ``windows``, ``fired``, ``open`` and the accounts (``received``, ``late`` and others, so far)
+    those of the bolt. Times are in UTC; a watermark is NaT before the first one, and where it is the end of time.
+    """
+    import pandas as pd
+    import pyarrow as pa
+
+    rows = [
+        {
+            "batch": report.batch,
+            "closing": report.closing,
+            "clock": report.clock,
+            "rows": report.rows,
+            "seconds": report.seconds.get("total", 0.0),
+            **_columns_of(name, bolt),
+        }
+        for report in reports
+        for name, bolt in (report.bolts.items() or [(None, None)])
+    ]
+    frame = pd.DataFrame(rows, columns=list(rows[0]) if rows else ["batch", "closing", "clock", "rows", "seconds"])
+    for name in ("clock", "watermark"):
+        if name in frame:
+            moments = [None if row.get(name) is None else row[name] for row in rows]
+            frame[name] = pa.array(moments, pa.timestamp("us", tz="UTC")).to_pandas()
+    return frame
+
+
+def _columns_of(name: str | None, bolt: BoltReport | None) -> dict[str, Any]:
+    if bolt is None:
+        return {}
+    watermark = bolt.watermark if bolt.watermark is None or bolt.watermark <= LATEST else None
+    return {
+        "bolt": name,
+        "watermark": watermark,
+        "behind_seconds": None if bolt.behind is None else bolt.behind / 1e6,
+        "windows": bolt.windows,
+        "fired": bolt.fired,
+        "open": bolt.open,
+        **bolt.accounts,
+    }
+
+
+def _open(bolt: BoltReport) -> int | str:
+    return "–" if bolt.open is None else bolt.open
+
+
+def bolts_html(bolts: Mapping[str, BoltReport]) -> str:
+    """A table of windowed bolts: how far each has come, and what happened to its events; what none has is left out."""
+    accounts = dict.fromkeys(account for bolt in bolts.values() for account, count in bolt.accounts.items() if count)
+    rows = [
+        (name, show(bolt.watermark), bolt.windows, bolt.fired, _open(bolt), *(bolt.accounts[each] for each in accounts))
+        for name, bolt in bolts.items()
+    ]
+    return table(["bolt", "watermark", "windows", "so far", "open", *accounts], rows) if rows else ""
+
+
+# Makes the report of a batch from its progress.
+
+
+def report(topology: Topology, progress: BatchProgress, plan: BatchPlan, seconds: Mapping[str, float]) -> BatchReport:
+    """The report of a batch that has been committed; ``seconds`` is its wall time by phase."""
+    first = progress.context.first
+    return BatchReport(
+        batch=plan.batch,
+        closing=plan.closing,
+        clock=plan.advance.clock,
+        rows=progress.rows,
+        seconds=dict(seconds),
+        bolts={
+            name: bolt_report(
+                node,
+                progress.state.bolts[name],
+                plan.advance_of(name).clock,
+                new_watermark=progress.new_watermarks.get(name),
+                windows=progress.windows.get(name, 0),
+            )
+            for name, node in topology.windowed.items()
+        },
+        spouts={name: dict(counts) for name, counts in progress.state.spouts.items()},
+        complaints=progress.complaints,
+        first_output=None if first is None else first.time,
+        read_from=None if first is None else first.read_from,
+        work=progress.work,
+    )
+
+
+def bolt_report(
+    node: WindowedNode, bolt_state: BoltState, clock: int, *, new_watermark: int | None = None, windows: int = 0
+) -> BoltReport:
+    """The report of a bolt, from its state after a batch, the clock of the batch in microseconds, and the watermark and
+    the number of windows that are new in it."""
+    watermark = bolt_state.watermark.current if node.event_time else None
+    return BoltReport(
+        watermark=watermark,
+        new_watermark=new_watermark,
+        behind=_behind_the_latest(bolt_state, watermark),
+        windows=windows,
+        fired=bolt_state.fired,
+        open=open_windows(node, bolt_state),
+        accounts=bolt_state.accounts.totals(sum(bolt_state.pending)),
+        streams=bolt_state.accounts.of_streams(bolt_state.pending),
+        metrics=bolt_state.accounts.metrics(),
+        delay=watermark_delay(node, bolt_state, clock),
+        skipped=bolt_state.accounts[SKIPPED],
+        suppressed=bolt_state.suppressed,
+        emitted=bolt_state.emitted,
+        counters=bolt_state.counters,
+        inputs=_by_input(node, bolt_state) if node.event_time else {},
+        idle=tuple(bolt_state.watermark.sources.idle) if node.event_time else (),
+    )
+
+
+def _by_input(node: WindowedNode, bolt_state: BoltState) -> dict[str, int]:
+    """The watermark that each input alone would allow, in microseconds; of each partition where events make marks."""
+    if node.sequenced:
+        return {name: mark.mark for name, mark in bolt_state.watermark.sources.marks.items() if mark.mark > NONE}
+    lag = node.lag.micros
+    return {name: shifted(latest, -lag) for name, latest in bolt_state.watermark.latest.items()}
+
+
+def _behind_the_latest(bolt_state: BoltState, watermark: int | None) -> int | None:
+    """How far the watermark lies behind the latest time seen, in microseconds; None where either is unknown."""
+    seen = [mark.latest for mark in bolt_state.watermark.sources.marks.values() if mark.latest > NONE]
+    latest = max([*bolt_state.watermark.latest.values(), *seen], default=None)
+    return None if watermark is None or latest is None else max(latest - watermark, 0)

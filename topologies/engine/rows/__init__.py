@@ -1,1 +1,0 @@
-"""Rows of a batch: of sources, between components, for sinks."""

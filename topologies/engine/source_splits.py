@@ -1,0 +1,451 @@
+"""Splits of sources, each read by one task of the ingest, without poison input."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from itertools import groupby
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from topologies.engine.batch import Context
+from topologies.engine.event_times import FirstOutput
+from topologies.engine.merging import keys_of
+from topologies.engine.work import MergedSplits, SourceBatch, SourceSplit
+from topologies.graph.graph import SpoutNode
+from topologies.graph.topology import Topology
+from topologies.io.file_spout import FileSpout, chunks_of
+from topologies.io.formats.csv import DELIMITER_LINE
+from topologies.io.formats.event_files import (
+    BAD_SCHEMA,
+    BadRow,
+    BadRows,
+    Chunk,
+    FileFormat,
+    FileSplit,
+    opened,
+    python_columns,
+    reached,
+    row_as_json,
+    without_compression,
+)
+from topologies.io.formats.lines import BOM
+from topologies.io.paths import find, locate_file, passed_over, shown_path
+from topologies.io.spout_columns import FileMetadata
+from topologies.io.spouts import AnySpout
+from windowing.errors import DataError, MissingError, UnreachableError
+from windowing.schema import DEFAULT_STREAM
+
+# Detects files whose names are no text, which logs and checkpoints cannot hold, and listings therefore omit.
+
+
+def refuse_unnameable(topology: Topology) -> None:
+    """Raise DataError if a present input file has a name that is not UTF-8."""
+    for name, node in topology.spouts.items():
+        names = list(unnameable(node.spout))
+        if names:
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            raise DataError(
+                f"spout {name!r}: '{names[0]}'{more} cannot be read",
+                why="its name is not valid UTF-8, so no checkpoint can note it, and its rows would be missing from the "
+                "output",
+                do="rename it",
+            )
+
+
+def unnameable(spout: AnySpout) -> Iterator[str]:
+    """The local files of a spout whose names are not UTF-8, in displayable form."""
+    if not isinstance(spout, FileSpout) or not spout.is_here:
+        return
+    for path in sorted(entry.path for entry in find(spout.paths)):
+        if passed_over(path) or not os.path.isfile(path):
+            continue
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            yield os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+# Deadly input, on which the process that reads it dies: what it is, and how a file is read without it.
+
+
+_HEADERS = {"csv": 1, "jsonl": 0}
+"""Formats in which a row is usually a line, and the number of header lines."""
+_MARK = "windbolt leaves out a line here"
+_CHUNK = 1 << 20
+
+
+class Deadly(StrEnum):
+    """How much of a file is deadly."""
+
+    FILE = "file"
+    LINE = "line"
+    """A line on which the reader dies, so its content is unknown."""
+    ROW = "row"
+    """A readable row on which an extractor or a plain bolt dies."""
+
+
+@dataclass(frozen=True)
+class Death:
+    """A part of a file, or of a split of one, that is not read any more."""
+
+    spout: str
+    path: str
+    part: int
+    parts: int
+    what: Deadly
+    at: int
+    """The number of the line or row, from 0; 0 for a whole file."""
+    reason: str
+
+    def of(self, spout: str, split: FileSplit) -> bool:
+        """Whether it lies in a split."""
+        return (self.spout, self.path, self.part, self.parts) == (spout, split.path, split.part, split.parts)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(values: dict[str, Any]) -> Death:
+        """From what ``to_json`` gives."""
+        return Death(**{**values, "what": Deadly(values["what"])})
+
+
+def has_lines(format: FileFormat) -> bool:
+    """Whether files of a format have lines, which can be told without decoding them."""
+    return format.name in _HEADERS and "\n".encode(getattr(format, "encoding", "utf-8")) == b"\n"
+
+
+def header_lines(format: FileFormat) -> int:
+    """Number of lines before the rows in files of a format."""
+    return _HEADERS.get(format.name, 0) + int(getattr(format, "skip_rows", 0))
+
+
+@contextmanager
+def without_lines(
+    filesystem: pafs.FileSystem,
+    path: str,
+    doomed: Sequence[Death],
+    lines: tuple[int, int] | None,
+    header: int,
+    comment: str | None = None,
+) -> Iterator[tuple[pafs.FileSystem, str]]:
+    """A copy of a text file in which deadly lines are replaced by marks; with ``lines`` (start, stop), of that range
+    only.
+
+    The first ``header`` lines are always included, the last of which is that of the names: lines that begin with
+    ``comment``, blank ones, and one that says which delimiter there is may stand before it, and are included too.
+    """
+    gone = {death.at for death in doomed}
+    before = re.compile(rb"\r?\n" + (rb"|" + re.escape(comment.encode()) if comment else b""))
+    says_delimiter = False
+    with tempfile.TemporaryDirectory(prefix="windbolt-") as folder:
+        copy = os.path.join(folder, without_compression(os.path.basename(path)))
+        with open(copy, "wb") as sink:
+            for number, line in enumerate(_lines(filesystem, path)):
+                if number == header - 1:
+                    bare = line if number else line.removeprefix(BOM)
+                    says = not says_delimiter and DELIMITER_LINE.match(bare) is not None
+                    says_delimiter = says_delimiter or says
+                    header += says or before.match(bare) is not None
+                if lines is None or number < header or lines[0] <= number < lines[1]:
+                    sink.write(f"{_MARK}\n".encode() if number in gone else line)
+        yield pafs.LocalFileSystem(), copy
+
+
+def count_lines(filesystem: pafs.FileSystem, path: str) -> int:
+    """Number of lines of a text file."""
+    return sum(1 for _ in _lines(filesystem, path))
+
+
+def without_marked_lines(chunks: list[Chunk], doomed: Sequence[Death], raw: dict[int, str]) -> list[Chunk] | None:
+    """The chunks of a file with its marked lines as bad rows, with the reasons; None where a mark was read as something
+    else.
+
+    ``raw`` has the text of the deadly lines by number.
+    """
+    left = sorted(doomed, key=lambda death: death.at)
+    result: list[Chunk] = []
+    for table, numbers, bad in chunks:
+        rows = [BadRow(**row) for row in bad.rows.to_pylist()]
+        for index, row in enumerate(rows):
+            if left and row.data.strip() == _MARK:
+                death = left.pop(0)
+                rows[index] = BadRow(row.row, death.reason, raw.get(death.at, ""))
+        result.append((table, numbers, BadRows.of(rows).with_truncated(bad.truncated)))
+    return None if left else result
+
+
+def raw_lines(filesystem: pafs.FileSystem, path: str, doomed: Sequence[Death]) -> dict[int, str]:
+    """The text of the deadly lines, by number."""
+    wanted = {death.at for death in doomed}
+    return {
+        number: line.decode("utf-8", "backslashreplace").rstrip("\r\n")
+        for number, line in enumerate(_lines(filesystem, path))
+        if number in wanted
+    }
+
+
+def without_rows(chunks: list[Chunk], doomed: Sequence[Death]) -> list[Chunk]:
+    """The chunks with deadly rows turned into bad rows."""
+    reasons = {death.at: death.reason for death in doomed}
+    if not reasons:
+        return chunks
+    result: list[Chunk] = []
+    for table, numbers, bad in chunks:
+        dead = np.isin(numbers, list(reasons))
+        gone = np.flatnonzero(dead)
+        if not len(gone):
+            result.append((table, numbers, bad))
+            continue
+        columns = python_columns(table.take(pa.array(gone)))
+        rows = [
+            BadRow(number, reasons[number], row_as_json(columns, index))
+            for index, number in enumerate(numbers[gone].tolist())
+        ]
+        more = pa.concat_tables([bad.rows, BadRows.of(rows).rows])
+        left = BadRows(more.cast(BAD_SCHEMA), bad.truncated)
+        result.append((table.filter(pa.array(~dead)), numbers[~dead], left))
+    return result
+
+
+def some_rows(chunks: list[Chunk], rows: tuple[int, int]) -> list[Chunk]:
+    """The good rows from one index up to, not including, another; without bad rows."""
+    result, before = list[Chunk](), 0
+    for table, numbers, bad in chunks:
+        start, stop = (min(max(edge - before, 0), len(numbers)) for edge in rows)
+        result.append((table.slice(start, stop - start), numbers[start:stop], BadRows(bad.rows.slice(0, 0))))
+        before += len(numbers)
+    return result
+
+
+def _lines(filesystem: pafs.FileSystem, path: str) -> Iterator[bytes]:
+    """The lines of a text file, decompressed, each with its line end."""
+    with opened(filesystem, path, "text", streamed=True) as source:
+        rest = b""
+        while chunk := source.read(_CHUNK):
+            *whole, rest = (rest + bytes(chunk)).split(b"\n")
+            for line in whole:
+                yield line + b"\n"
+        if rest:
+            yield rest
+
+
+# Splits of sources: what one task of the ingest reads.
+
+
+_MOST_SPLITS = 1000
+"""Maximum number of splits per batch."""
+PAUSES = (0.2, 1.0, 3.0)
+"""Seconds to wait before each further attempt to reach a file; after the last the task fails, and with it the batch."""
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """A file of a file spout, or a part of one."""
+
+    component: str
+    split: FileSplit
+    deaths: tuple[Death, ...] = ()
+    """Its deadly parts, which are not read any more."""
+    lines: tuple[int, int] | None = None
+    """Range (start, stop) of lines to read alone, in order to find a deadly one; None for all."""
+    rows: tuple[int, int] | None = None
+    """Range (start, stop) of good rows to read alone, for the same purpose; None for all."""
+
+    def read(self, topology: Topology) -> Iterator[SourceBatch]:
+        """The rows of the file; an unusable file gives one bad row without a number.
+
+        Raises UnreachableError, after several attempts, where the file cannot be read for reasons that do not lie in
+        its content.
+        """
+        node = topology.spouts[self.component]
+        spout = node.spout
+        assert isinstance(spout, FileSpout)
+        try:
+            read = self._tried(node, spout)
+        except (DataError, MissingError) as error:
+            if isinstance(error, MissingError) and spout.on_missing == "stop":
+                raise
+            bad = pa.table([[None], [str(error)], [self._shown]], schema=BAD_SCHEMA)
+            none = np.zeros(0, np.int64)
+            yield SourceBatch(
+                self.component, DEFAULT_STREAM, node.schema.empty_table(), none, bad, self._shown, keys=none
+            )
+            return
+        turn = zlib.crc32(os.path.basename(self.split.path).encode())
+        for table, numbers, bad_rows in read:
+            keys = None if spout.merge_by is None else keys_of(table.column(spout.merge_by))
+            yield SourceBatch(
+                self.component, DEFAULT_STREAM, table, numbers, bad_rows.rows, self._shown, turn=turn, keys=keys,
+                truncated=bad_rows.truncated_among(numbers),
+            )  # fmt: skip
+
+    def _tried(self, node: SpoutNode, spout: FileSpout) -> list[Chunk]:
+        """Read the whole split, retrying what is unreachable, since disks, networks and stores recover."""
+        for pause in PAUSES:
+            try:
+                return self._whole(node, spout)
+            except UnreachableError as error:
+                if isinstance(error, MissingError) and spout.on_missing == "invalid":
+                    raise
+                time.sleep(pause)
+        return self._whole(node, spout)
+
+    def _whole(self, node: SpoutNode, spout: FileSpout) -> list[Chunk]:
+        """Read the whole split before passing any of it on, because a file may turn out to be damaged in the middle."""
+        with reached(self.split.path):
+            filesystem, path = locate_file(self.split.path)
+        schema = spout.row_schema(node.outputs[DEFAULT_STREAM])
+        chunks = self._chunks(node, spout, filesystem, path, schema)
+        with reached(self.split.path):
+            about = FileMetadata(filesystem, path, self._shown, spout.metadata)
+        chunks = [(about.beside(rows, numbers), numbers, bad) for rows, numbers, bad in chunks]
+        if node.needed is None:
+            return chunks
+        names = node.schema.names
+        return [(rows.select(names), numbers, bad) for rows, numbers, bad in chunks]
+
+    def _chunks(
+        self, node: SpoutNode, spout: FileSpout, filesystem: pafs.FileSystem, path: str, schema: pa.Schema
+    ) -> list[Chunk]:
+        """Read the file without its deadly parts."""
+        needed, optional = node.needed, node.defaults.columns.keys()
+        doomed = {what: [death for death in self.deaths if death.what is what] for what in Deadly}
+        for death in doomed[Deadly.FILE]:
+            raise DataError(f"{self._shown!r} is not read", why=death.reason, do="inspect the file with other tools")
+        lines = doomed[Deadly.LINE]
+        if self.lines is not None:
+            lines = [death for death in lines if self.lines[0] <= death.at < self.lines[1]]
+        if not lines and self.lines is None:
+            split = FileSplit(path, self.split.part, self.split.parts)
+            chunks = list(chunks_of(spout, filesystem, split, schema, needed, optional))
+        else:
+            header, comment = header_lines(spout.format), getattr(spout.format, "comment", None)
+            with without_lines(filesystem, path, lines, self.lines, header, comment) as (files, copy):
+                readable = without_marked_lines(
+                    list(chunks_of(spout, files, FileSplit(copy), schema, needed, optional, known_as=path)),
+                    lines,
+                    raw_lines(filesystem, path, lines),
+                )
+            if readable is None:
+                raise DataError(
+                    f"{self._shown!r} is not read", why=lines[0].reason, do="inspect the file with other tools"
+                )
+            chunks = readable
+        chunks = without_rows(chunks, doomed[Deadly.ROW])
+        return chunks if self.rows is None else some_rows(chunks, self.rows)
+
+    @property
+    def _shown(self) -> str:
+        """The path for display."""
+        return shown_path(self.split.path)
+
+
+@dataclass(frozen=True)
+class FileGroup:
+    """Consecutive files that one task reads, because they are many and small."""
+
+    files: tuple[FileSource, ...]
+
+    def read(self, topology: Topology) -> Iterator[SourceBatch]:
+        """The rows of the files."""
+        for file in self.files:
+            yield from file.read(topology)
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """Rows that are already in memory."""
+
+    component: str
+    table: pa.Table
+    first: int = 0
+    """The number of the first row in its source."""
+
+    def read(self, topology: Topology) -> Iterator[SourceBatch]:
+        """The rows."""
+        positions = np.arange(self.first, self.first + self.table.num_rows)
+        yield SourceBatch(self.component, DEFAULT_STREAM, self.table, positions)
+
+
+def row_numbers(source: FileSource, context: Context) -> list[int]:
+    """A task: read a file and return the numbers of its good rows."""
+    return [number for source_batch in source.read(context.topology) for number in source_batch.positions.tolist()]
+
+
+def line_count(source: FileSource, context: Context) -> int:
+    """A task: count the lines of a text file."""
+    filesystem, path = locate_file(source.split.path)
+    return count_lines(filesystem, path)
+
+
+def file_splits(
+    topology: Topology,
+    files: Sequence[tuple[str, str]],
+    wanted: int,
+    deaths: Sequence[Death] = (),
+    first: FirstOutput | None = None,
+) -> list[SourceSplit | MergedSplits]:
+    """The splits of files, given as (spout, path) in order of arrival: about ``wanted`` splits, where files can be
+    divided.
+
+    ``deaths`` are the deadly parts of the files. Very many files share splits, since each split becomes a segment. The
+    files of a spout that merges stay together. Those whose folders say that they are older than the ``first`` output of
+    the run needs are left out.
+    """
+    if first is not None:
+        files = [found for found in files if not _is_skipped(topology, *found, first)]
+    splits_per_file = -(-wanted // len(files)) if files else 1
+    splits: list[FileSource] = []
+    for component, path in files:
+        spout = topology.spouts[component].spout
+        assert isinstance(spout, FileSpout)
+        parts = [FileSplit(path)]
+        if splits_per_file > 1:
+            with suppress(DataError, UnreachableError):  # the task that reads it will report what is wrong with it
+                with reached(path):
+                    filesystem, inside = locate_file(path)
+                parts = [
+                    FileSplit(path, part.part, part.parts)
+                    for part in spout.format.split(filesystem, inside, splits_per_file)
+                ]
+        for split in parts:
+            mine = tuple(death for death in deaths if death.of(component, split))
+            splits.append(FileSource(component, split, mine))
+    together = -(-len(splits) // _MOST_SPLITS)
+    ready: list[SourceSplit | MergedSplits] = []
+    for component, group in groupby(splits, key=lambda split: split.component):
+        ones = _together(list(group), together)
+        merges = cast("FileSpout", topology.spouts[component].spout).merge_by is not None
+        ready.extend([MergedSplits(ones)] if merges else ones)
+    return ready
+
+
+def _is_skipped(topology: Topology, component: str, path: str, first: FirstOutput) -> bool:
+    spout = cast("FileSpout", topology.spouts[component].spout)
+    if not spout.partitions.names:
+        return False
+    try:
+        values = spout.partition_of(path).values
+    except DataError:
+        return False  # the task that reads it will report it
+    shared = pa.table(dict(values))
+    return first.skips(topology, component, shared, first.time)
+
+
+def _together(splits: list[FileSource], most: int) -> Sequence[SourceSplit]:
+    if most <= 1:
+        return splits
+    return [FileGroup(tuple(splits[start : start + most])) for start in range(0, len(splits), most)]

@@ -1,0 +1,469 @@
+"""One tick of a bolt: its watermark, its frontiers, and the tasks that may have windows due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from manager.event_queue import QueueState
+from manager.event_watermarks import EventWatermarks
+from manager.storage.manifest import AssignedState, BoltState, Manifest, PolicyState, TaskState, TriggeredState, is_over
+from manager.storage.segments import Ref, SegmentStore
+from manager.watermarks import ArrivalTimes, MarksAround, WaterMarkEventGenerator
+from policies.eviction import CountEvictionPolicy
+from policies.protocol import EvictionPolicy
+from policies.trigger import ColumnarTriggerPolicy, CountTriggerPolicy, TimeTriggerPolicy
+from policies.watermarks import NONE, MarkState, estimated
+from topologies.engine.batch import BatchProgress, Context, TimeAdvance
+from topologies.engine.event_times import anchored
+from topologies.engine.work import (
+    BatchEnd,
+    DeferredSections,
+    FireItem,
+    Frontiers,
+    InputProgress,
+    Share,
+    ToAdmit,
+    partition_name,
+)
+from topologies.graph.graph import Origin, WindowedNode, shifted
+from topologies.graph.topology import Topology
+from windowing.settings.rules import SOURCE, START, LateBy, OutputTime
+from windowing.timestamps import FOREVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# The latest time that a bolt has seen.
+
+
+def latest_seen(node: WindowedNode, bolt_state: BoltState, arrived: Iterable[DeferredSections], clock: int) -> int:
+    """The latest event time so far in microseconds, whatever task has the event; the clock in processing time.
+
+    NONE where there is no event. Of what came from other windowed bolts only live events count, and those that
+    ``arrived`` in this batch: the others are behind the watermark. Of other inputs no event is later than ``latest``.
+    """
+    if not node.event_time:
+        return clock
+    own = [label for label, origins in zip(node.streams, node.origins, strict=True) if not origins]
+    known = [bolt_state.watermark.latest[label] for label in own if label in bolt_state.watermark.latest]
+    times = [task.refs.latest_live for task in bolt_state.tasks]
+    times += [sections.refs.latest_live for sections in arrived]
+    return max([*known, *(time for time in times if time is not None)], default=NONE)
+
+
+# The order in which the events of a batch arrived at a bolt, for watermarks that follow it.
+
+
+def read_arrivals(store: SegmentStore, order: Sequence[Ref]) -> ArrivalTimes:
+    """The events of a batch, in order of arrival, as the tasks that read them have written it."""
+    store.expect(order)
+    table = pa.concat_tables([store.read(ref) for ref in order], promote_options="default")
+    names = table.column_names
+
+    def column(name: str) -> Any:
+        return table.column(name).to_numpy()
+
+    return ArrivalTimes(
+        column("time"),
+        column("input"),
+        column("advancing"),
+        column("given") if "given" in names else None,
+        *_partitions(table.column("partition") if "partition" in names else None),
+        table.column("heard").fill_null(True).to_numpy() if "heard" in names else None,
+        table.column("arrived").fill_null(NONE).to_numpy() if "arrived" in names else None,
+    )
+
+
+def _partitions(column: pa.ChunkedArray | None) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
+    """The partition code of each event, -1 where it has none, and the partition name of each code."""
+    if column is None:
+        return None, ()
+    whole = column.unify_dictionaries().combine_chunks()
+    codes = whole.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    return codes, tuple(whole.dictionary.to_pylist())
+
+
+# The watermark that an input has from the windowed bolts that its events come from.
+
+
+def inherit_watermarks(topology: Topology, state: Manifest, node: WindowedNode) -> None:
+    """Set the latest time of each input that comes from another windowed bolt, from the watermark of that bolt.
+
+    Such a stream promises that none of its events is from before the open windows of that bolt. Where this bolt gives
+    the events another time, they may lie further behind than the time they came with (the start of a window rather than
+    its end). The promise is then lowered by the largest difference seen, and there is none before the first event.
+    """
+    mark = state.bolts[node.name].watermark
+    for label, origins, brings_time in zip(node.streams, node.origins, node.carries_time, strict=True):
+        if not origins:
+            continue
+        promised = [_promised(topology, state, origin) for origin in origins]
+        behind = 0 if brings_time else mark.skew.get(label)
+        if behind is None or None in promised:
+            mark.latest.pop(label, None)
+        else:
+            latest = min(promise for promise in promised if promise is not None) - max(behind, 0)
+            mark.latest[label] = latest if node.takes_events_at_the_watermark else latest - 1
+
+
+def _promised(topology: Topology, state: Manifest, origin: Origin) -> int | None:
+    """The watermark that a stream inherits from one upstream bolt, shifted on the way (SI-25); None before the
+    first."""
+    promised = promise_of(topology.windowed[origin.bolt], state.bolts[origin.bolt])
+    return None if promised is None else shifted(promised, origin.shift)
+
+
+def promise_of(node: WindowedNode, bolt_state: BoltState) -> int | None:
+    """A time, in microseconds, before which the bolt will emit nothing; None where it is not known yet."""
+    if node.bolt.settings.watermark_per_key:
+        floor = max((task.key_floor for task in bolt_state.tasks), default=NONE)
+        frontier = max(floor, NONE if bolt_state.watermark.forced is None else bolt_state.watermark.forced)
+    else:
+        known = bolt_state.frontier if node.deferred else bolt_state.watermark.current
+        frontier = NONE if known is None else known
+    if frontier == NONE:
+        return None
+    settings = node.bolt.settings
+    if (settings.output_watermark or settings.output_time) is not OutputTime.START:
+        return frontier  # windows that have not fired yet end later, by a microsecond at least
+    return _earliest_start(node, bolt_state, frontier)
+
+
+def _earliest_start(node: WindowedNode, bolt_state: BoltState, frontier: int) -> int:
+    """The start of the earliest window that is open or may yet open (SI-24).
+
+    Unknown for sessions and snapshots that admit events behind the watermark (``LateBy.WINDOW``): a window that starts
+    earlier because of such an event may be late for the next bolt.
+    """
+    known = [task.refs.earliest_live for task in bolt_state.tasks]
+    held = min((time for time in known if time is not None), default=None)
+    if node.assigners:
+        return min(assigner.earliest_start(frontier, held) for assigner in anchored(node, bolt_state.anchor).assigners)
+    reach, trigger = node.eviction.reach, node.trigger
+    if reach is None:
+        return frontier if held is None else min(frontier, held)
+    if isinstance(trigger, TimeTriggerPolicy):
+        return trigger.last_due(frontier) + trigger.slide.micros - reach.micros
+    return frontier - reach.micros
+
+
+# How the watermark of a bolt advances at the end of a batch.
+
+
+def move_watermark(
+    progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, store: SegmentStore
+) -> Ref | None:
+    """Advance the watermark of a bolt. Where it follows the events: the reference to the marks before each event, else
+    None."""
+    bolt_state, before = progress.state.bolts[node.name], progress.state.bolts[node.name].watermark.current
+    inherit_watermarks(progress.context.topology, progress.state, node)
+    marks = None
+    if node.deferred:
+        watermarks = EventWatermarks(
+            node.streams, node.bolt.settings, bolt_state.watermark, [bool(origin) for origin in node.origins]
+        )
+        marks = _follow_events(watermarks, progress, node, advance, store)
+        if node.sequenced:
+            _raise_to_promises(node, bolt_state)
+            open_ends = [end for windows in bolt_state.assigned for end in windows.open_ends]
+            watermarks.move_time(advance.clock, tick=advance.tick, ends=open_ends)
+    if advance.tick and not node.sequenced and not node.bolt.settings.watermark_per_key:
+        _tick(node, bolt_state, advance)
+    watermark = bolt_state.watermark.current
+    if watermark is not None and watermark != before:
+        progress.new_watermarks[node.name] = watermark
+    return marks
+
+
+def first_clock(seen: InputProgress, advance: TimeAdvance) -> int:
+    """The clock in microseconds at the first event of a batch, or at its end where it has none."""
+    return advance.clock if seen.first_clock is None else min(advance.clock, seen.first_clock)
+
+
+def _tick(node: WindowedNode, bolt_state: BoltState, advance: TimeAdvance) -> None:
+    """Compute the watermark from the latest times of the inputs (ST-15)."""
+    interval = node.bolt.settings.watermark_interval
+    WaterMarkEventGenerator(node.streams, node.lag, interval, state=bolt_state.watermark).tick(advance.clock)
+
+
+def _follow_events(
+    watermarks: EventWatermarks, progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, store: SegmentStore
+) -> Ref | None:
+    """Advance the marks of inputs, partitions and keys by the events of the batch. Returns the marks before each event,
+    where the watermark follows their order of arrival."""
+    seen, marks = progress.seen(node.name), None
+    if node.sequenced:
+        watermarks.sources.add_partitions(_known_partitions(progress.context, node), first_clock(seen, advance))
+    order = progress.deferred_of(node.name).order
+    if order:
+        assert seen.last_clock is not None
+        around = watermarks.sequence(read_arrivals(store, order), seen.last_clock)
+        marks = _write(store, progress.context, around)
+    if seen.arrived is not None and seen.last_clock is not None:
+        watermarks.arrived(seen.arrived, seen.last_clock)
+    return marks
+
+
+def _raise_to_promises(node: WindowedNode, bolt_state: BoltState) -> None:
+    """Raise the mark of each input that comes from another windowed bolt to the watermark that it has from there."""
+    for label, origins in zip(node.streams, node.origins, strict=True):
+        promised = bolt_state.watermark.latest.get(label)
+        if origins and promised is not None:
+            mark = bolt_state.watermark.sources.marks.setdefault(label, MarkState())
+            mark.mark = max(mark.mark, promised)
+
+
+def _known_partitions(context: Context, node: WindowedNode) -> dict[str, list[str]]:
+    """Per input of a bolt, the partitions that exist, as far as the source or the user names them."""
+    settings, partitions = node.bolt.settings, dict[str, list[str]]()
+    spouts = context.topology.spouts_before(node)
+    for label, node_input, before, origins in zip(node.streams, node.inputs, spouts, node.origins, strict=True):
+        if origins:
+            continue  # it has the watermark of the bolt that it comes from
+        if settings.watermark_partition is SOURCE:
+            partitions[label] = [
+                str(partition_name(spout, name)) for spout in before for name in context.partitions.get(spout, ())
+            ]
+        elif isinstance(settings.partitions, Mapping):
+            partitions[label] = list(settings.partitions.get(label, ()))
+        elif settings.watermark_partition in context.topology.columns_of(node_input.stream):
+            partitions[label] = list(settings.partitions or ())
+    return partitions
+
+
+def _write(store: SegmentStore, context: Context, marks: MarksAround) -> Ref:
+    """Write the marks before each event; with tracing, those after it too."""
+    columns = {"own": marks.own, "bolt": marks.bolt}
+    if context.traced:
+        columns |= {"own_after": marks.own_after, "bolt_after": marks.bolt_after}
+    with store.writer(context.key) as writer:
+        return writer.add(pa.table(columns))
+
+
+# How far the windows of a bolt may be evaluated.
+
+
+def frontiers_of(
+    node: WindowedNode, bolt_state: BoltState, advance: TimeAdvance, new_watermark: int | None
+) -> Frontiers:
+    """What a bolt evaluated last, and how far it may do so now; ``new_watermark`` is the watermark that this batch
+    has emitted, None if it has emitted none. Nothing is evaluated behind the last evaluation."""
+    previous = bolt_state.frontier
+    if advance.close and node.bolt.settings.close_fires:
+        current: int | None = FOREVER
+    elif not node.event_time:
+        current = _by_clock(node, advance.clock)
+    else:
+        current = _by_watermark(node, bolt_state) if node.deferred else new_watermark
+    if current is not None and previous is not None and current < previous:
+        current = None
+    return Frontiers(previous, current)
+
+
+def _by_clock(node: WindowedNode, clock: int) -> int | None:
+    if node.assigners:
+        return int(node.closes_until(np.array([clock]))[0])
+    return clock
+
+
+def _by_watermark(node: WindowedNode, bolt_state: BoltState) -> int | None:
+    """The frontier in event time, in the terms of the policies: windows that end up to it are closed. None where no
+    window can be due."""
+    settings = node.bolt.settings
+    if settings.watermark_per_key:
+        return None
+    watermark, forced = bolt_state.watermark.current, bolt_state.watermark.forced
+    if watermark is None:
+        return None
+    if node.assigners:
+        closed_until = int(node.closes_until(np.array([watermark]))[0])
+        return closed_until if forced is None else max(closed_until, forced)
+    frontier = watermark - settings.allowed_lateness.micros
+    if forced is not None:
+        frontier = max(frontier, node.due_at(forced))
+    by_window = settings.late_by is LateBy.WINDOW or node.overtakes
+    if by_window and isinstance(node.trigger, TimeTriggerPolicy):
+        # Events that may still come belong to windows that end later: everything up to the last closed end is
+        # settled.
+        return node.due_at(node.trigger.last_due(frontier))
+    return frontier
+
+
+def floor_of(node: WindowedNode, bolt_state: BoltState, clock: int) -> int:
+    """Lower bound on the event times still admitted, for every key: from the arrivals so far (AZ-16), or, behind
+    windowed bolts alone, the time before which these emit nothing; NONE where there is none."""
+    arrival, sources = node.bolt.settings.arrival, bolt_state.watermark.sources
+    if not node.bolt.settings.watermark_per_key:
+        return NONE
+    if all(node.origins):
+        return min(bolt_state.watermark.latest.get(stream, NONE) for stream in node.streams)
+    if arrival is None or arrival.late is None or sources.arrived is None:
+        return NONE
+    assert sources.arrived_at is not None
+    return estimated(sources.arrived, sources.arrived_at, max(clock, sources.arrived_at)) - arrival.late.micros
+
+
+# Which tasks may have a window due at a frontier; the others are not fired.
+
+
+def has_work(node: WindowedNode, task: TaskState, arrived: DeferredSections | None, frontiers: Frontiers) -> bool:
+    """Whether a task may have something to do at the current frontier."""
+    frontier = frontiers.current
+    if frontier is None:
+        return False
+    if is_over(task.bolt.needed_until, frontier):
+        return True
+    match task.windows:
+        case QueueState() as queue:
+            ready = task.refs.needed_up_to(frontier)
+            ready += arrived.refs.needed_up_to(frontier) if arrived is not None else 0
+            return not _queue_is_idle(node, queue, ready, frontiers.previous, frontier)
+        case AssignedState(next_end=due) | TriggeredState(next_due=due):
+            waits = due is not None and due <= frontier
+            if frontier == FOREVER and bool(task.refs):
+                return True
+            if frontier == FOREVER and isinstance(task.windows, PolicyState):
+                return task.windows.keys is not None or arrived is not None  # policies are told of the end
+            listed = isinstance(task.windows, AssignedState) and task.windows.listed != node.list_of_keys
+            return arrived is not None or waits or listed  # of other keys than before some may have windows due
+
+
+def _queue_is_idle(node: WindowedNode, queue: QueueState, ready: int, previous: int | None, frontier: int) -> bool:
+    """Whether a queue certainly has nothing to do: no window is due and no account would change. False when in doubt.
+
+    ``ready``: the rows that are needed in sections with a live row up to the frontier. ``previous`` and ``frontier``
+    are the frontiers of the last evaluation and of this one, in microseconds.
+    """
+    seen = queue.settled_count
+    if not ready:
+        return True
+    eviction, trigger = node.eviction, node.trigger
+    crowded = isinstance(eviction, CountEvictionPolicy) and ready > eviction.length.value
+    if crowded and isinstance(trigger, TimeTriggerPolicy):
+        return False
+    if node.eviction.reach is not None and isinstance(node.trigger, CountTriggerPolicy):
+        return False
+    if ready > seen and isinstance(node.trigger, CountTriggerPolicy) and _leaves_gaps(node.eviction, node.trigger):
+        return False
+    assert isinstance(trigger, ColumnarTriggerPolicy)
+    return trigger.idle(previous, frontier, queue.base + seen, queue.base + ready)
+
+
+def _leaves_gaps(eviction: EvictionPolicy, trigger: CountTriggerPolicy) -> bool:
+    """Whether some events lie between windows, which is known as soon as they have their place in the order."""
+    return isinstance(eviction, CountEvictionPolicy) and trigger.count.value > eviction.length.value
+
+
+# One tick of a bolt: its watermark, its frontiers, and the tasks that may have windows due.
+
+
+def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, store: SegmentStore) -> list[FireItem]:
+    """Advance the time of a bolt at the end of a batch: its watermark and its frontier, and with the first event its
+    anchor, all in the state that ``progress`` holds.
+
+    Returns the work of its tasks that may have something to do.
+    """
+    progress.hand_on(node.name)
+    bolt_state = progress.state.bolts[node.name]
+    if node.deferred and node.bolt.settings.anchor == START and bolt_state.anchor is None:
+        bolt_state.anchor = first_clock(progress.seen(node.name), advance)
+    node = anchored(node, bolt_state.anchor)
+    before, forced = bolt_state.watermark.current, bolt_state.watermark.forced
+    marks = move_watermark(progress, node, advance, store) if node.event_time else None
+    frontiers = frontiers_of(node, bolt_state, advance, progress.new_watermarks.get(node.name))
+    sections, items = progress.deferred_of(node.name).by_task(), list[FireItem]()
+    latest = NONE
+    if frontiers.current == FOREVER and node.bolt.settings.empty_windows_until is not None:
+        latest = latest_seen(node, bolt_state, sections.values(), advance.clock)
+    end = BatchEnd(advance.clock, bolt_state.watermark.current, floor_of(node, bolt_state, advance.clock), latest)
+    for number, state in enumerate(bolt_state.tasks):
+        waiting = ToAdmit(
+            sections.get(number),
+            marks,
+            watermark=NONE if before is None else before,
+            closed_until=NONE if forced is None else forced,
+        )
+        due = has_work(node, state, waiting.sections, frontiers)
+        if due or waiting.sections or _may_fire_otherwise(node, state, frontiers, end):
+            evaluated = frontiers if due else Frontiers(frontiers.previous, None)
+            items.append(
+                FireItem(node.name, number, state, evaluated, admit=waiting, end=end, anchor=bolt_state.anchor)
+            )
+    reached = frontiers.current if frontiers.current != FOREVER else _at_the_end(progress, node, advance)
+    if reached is not None:
+        bolt_state.frontier = reached
+    return items
+
+
+def _at_the_end(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance) -> int | None:
+    """The frontier in event time that the watermark reaches when the streams end. Windows behind it are due for the
+    bolts that read this one, whose own windows the end may not fire."""
+    if not node.event_time:
+        return None
+    bolt_state = progress.state.bolts[node.name]
+    still_open = replace(advance, close=False)
+    return frontiers_of(node, bolt_state, still_open, progress.new_watermarks.get(node.name)).current
+
+
+def _may_fire_otherwise(node: WindowedNode, task: TaskState, frontiers: Frontiers, end: BatchEnd) -> bool:
+    """Whether a task that holds events may fire without reaching a frontier: by the watermarks of its keys, or a window
+    early or once more."""
+    settings = node.bolt.settings
+    if not task.refs:
+        return False
+    if settings.watermark_per_key and end.floor > task.key_floor:
+        return True
+    if settings.panes is None:
+        return False
+    time_is_known = not node.event_time or end.watermark is not None or frontiers.current == FOREVER
+    return settings.panes.uses_clock or time_is_known
+
+
+# Closing: the frontier and the watermark of a bolt after its streams have ended.
+
+
+def close(node: WindowedNode, bolt_state: BoltState) -> None:
+    """Set the frontier of a bolt, after its streams have ended, to the end of its last window, so that a later run
+    continues there."""
+    if node.bolt.settings.key_trigger is not None:
+        return  # its windows fired before their time; the frontier has not moved
+    fired = [task.last_end for task in bolt_state.tasks]
+    due = [node.due_at(reference) for reference in fired if reference is not None]
+    known = [bolt_state.frontier, *bolt_state.watermark.latest.values(), *due]
+    frontier = max((moment for moment in known if moment is not None), default=None)
+    bolt_state.frontier = frontier
+    if node.event_time:
+        before = bolt_state.watermark.current
+        bolt_state.watermark.current = frontier if before is None or frontier is None else max(before, frontier)
+        if node.deferred and frontier is not None:
+            bolt_state.watermark.forced = frontier
+
+
+# Independent windows of one task, shared among the workers that would have nothing to do.
+
+
+_FEW = 1_000
+"""So few events are soon done; each share has to read all that the task holds."""
+
+
+def in_shares(topology: Topology, items: Sequence[FireItem], slots: int) -> list[FireItem]:
+    """The items, those of bolts with independent windows in as many shares as there are slots for each item.
+
+    The shares of a task are one after another, so what they emit is in the order of the windows.
+    """
+    return [share for item in items for share in _shares(topology, item, max(1, slots // len(items)))]
+
+
+def _shares(topology: Topology, item: FireItem, count: int) -> Iterator[FireItem]:
+    shared = item.frontiers.current is not None and topology.windowed[item.bolt].can_share_windows
+    if not shared or item.state.refs.needed < _FEW:
+        yield item
+        return
+    for index in range(count):
+        yield replace(item, share=Share(index, count))

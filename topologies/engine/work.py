@@ -1,0 +1,595 @@
+"""The work of the tasks of a batch: the rows that they are given, and what they hand to the driver."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from manager.storage.manifest import BoltTaskState, TaskState
+from manager.storage.segments import Ref, RefColumns, Refs
+from policies.watermarks import NONE
+from windowing.columns import take_rows
+from windowing.timestamps import FOREVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from topologies.graph.topology import Topology
+
+
+# Events of one split of a source, in columns, and the partitions that they come from.
+
+
+@dataclass(frozen=True)
+class RowPartitions:
+    """The partition of each of several rows."""
+
+    names: tuple[str, ...]
+    codes: NDArray[np.int32]
+    """Per row, the index of its partition in ``names``."""
+
+    def take(self, indices: NDArray[np.int64]) -> RowPartitions:
+        """The partitions of the rows at these indices."""
+        return replace(self, codes=self.codes[indices])
+
+    def of_spout(self, spout: str) -> RowPartitions:
+        """The same partitions under the names that bolts see (see ``partition_name``)."""
+        return replace(self, names=tuple(partition_name(spout, name) for name in self.names))
+
+
+def partition_name(spout: str, partition: str) -> str:
+    """The name of a source's partition as bolts see it: prefixed with its spout; "" for a source that has none."""
+    return f"{spout}\t{partition}" if partition else ""
+
+
+@dataclass(frozen=True)
+class SourceBatch:
+    """Events of one split of a source, in order of arrival."""
+
+    component: str
+    stream: str
+    table: pa.Table
+    positions: NDArray[np.int64]
+    """The position of each row in its source, from 0."""
+    bad: pa.Table | None = None
+    """Unreadable rows, as a table of row, reason and data; None where there are none."""
+    source: str = ""
+    """Where the rows are from, for messages: a path."""
+    clock: int | None = None
+    """The clock at arrival in microseconds; None where it is the batch's."""
+    turn: int | NDArray[np.int64] = 0
+    """Offset of the first row in a shuffle grouping, or one per row where they are from several sources. It keeps the
+    first rows of many small files from all going to one task."""
+    keys: NDArray[np.int64] | None = None
+    """Merge keys, one per row, of a source that is merged with others; ``NONE`` where a row has no key."""
+    bad_keys: NDArray[np.int64] | None = None
+    """Merge keys of the unreadable rows, where they are known."""
+    truncated: NDArray[np.bool_] | None = None
+    """Which rows had a time that was finer than microseconds, and was cut; None where none had."""
+    partition: str | RowPartitions = ""
+    """The partition of the source (``orders/3``): one for all rows, or one per row; "" where the source has none."""
+
+
+# Rows on a stream, while one task routes them.
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows on a stream, with their times in microseconds (None where the stream has none) and their positions in the
+    source."""
+
+    table: pa.Table
+    times: NDArray[np.int64] | None
+    positions: NDArray[np.int64]
+    clock: int
+    """The clock at arrival in microseconds."""
+    placed: bool = True
+    """Whether the positions are those in the source; False where they only count the rows of a BatchBolt."""
+    turns: NDArray[np.int64] | int = 0
+    """Offset of a shuffle grouping for the source of the rows, or one per row."""
+    partition: str | RowPartitions = ""
+    """The partition of the rows with its spout, or one per row; "" where it is unknown."""
+    file: str = ""
+    """The file that their positions are in; "" where they are from no file of a user's."""
+    truncated: NDArray[np.bool_] | None = None
+    """Which rows had a time that was cut to microseconds in reading; None where none had, and behind a BatchBolt."""
+
+    @staticmethod
+    def made(table: pa.Table, clock: int, times: NDArray[np.int64] | None = None) -> Rows:
+        """Rows that windbolt made, which have no position in a source."""
+        return Rows(table, times, np.arange(table.num_rows), clock)
+
+    def take(self, indices: NDArray[np.int64]) -> Rows:
+        """The rows at these indices."""
+        times = None if self.times is None else self.times[indices]
+        return self.become(take_rows(self.table, indices), times, indices)
+
+    def become(self, table: pa.Table, times: NDArray[np.int64] | None, indices: NDArray[np.int64]) -> Rows:
+        """Other rows, each derived from the row at its index here."""
+        turns = self.turns if isinstance(self.turns, int) else self.turns[indices]
+        partition = self.partition if isinstance(self.partition, str) else self.partition.take(indices)
+        truncated = None if self.truncated is None else self.truncated[indices]
+        return Rows(
+            table, times, self.positions[indices], self.clock, self.placed, turns, partition, self.file, truncated
+        )
+
+    def shifted(self, micros: int) -> Rows:
+        """The rows with their times shifted by some microseconds; FOREVER stays (SI-25)."""
+        if self.times is None:
+            return self
+        times = np.where(self.times == FOREVER, FOREVER, self.times + micros)
+        return replace(self, times=times)
+
+
+# Rows for a sink that the driver serves, and the batch that they belong to.
+
+
+@dataclass(frozen=True)
+class SinkRows:
+    """Rows for a sink, and what identifies them among all rows of the batch."""
+
+    ref: Ref
+    origin: str
+    """The bolt and task that emitted them, such as ``revenue.2``; ``input`` for rows that came with the input."""
+    first: int
+    """Number of the first row among those of this origin, in order of arrival."""
+
+
+@dataclass(frozen=True)
+class SinkBatch:
+    """The batch whose rows a sink receives."""
+
+    topology: str
+    origin: str
+    """Id of the checkpoint: serial numbers start again with a new one."""
+    key: str
+    serial: int
+    """The unique number of the batch (see ``BatchPlan.serial``)."""
+
+    def record_name(self, sink: str, sink_rows: SinkRows) -> str:
+        """Prefix of the ids of records, without their number; the same when the batch runs again."""
+        return f"{self.topology}/{self.origin}/{sink}/{sink_rows.origin}/{self.serial}"
+
+
+# Parts of a source, each to be read by one task.
+
+
+class SourceSplit(Protocol):
+    """A part of a source that one task reads."""
+
+    def read(self, topology: Topology) -> Iterable[SourceBatch]: ...
+
+
+@dataclass(frozen=True)
+class MergedSplits:
+    """Splits of one spout whose rows are merged by their keys into one order of arrival."""
+
+    splits: Sequence[SourceSplit]
+
+
+# What was written for the tasks of one bolt: sections, each for one task.
+
+
+@dataclass(frozen=True)
+class Sections:
+    """References to sections, and the task that each is for; in columns, since there is a section for each task and
+    each piece of input."""
+
+    tasks: NDArray[np.int64]
+    refs: RefColumns
+
+    @staticmethod
+    def of(sections: Sequence[tuple[int, Ref]]) -> Sections:
+        """Of (task, reference); at least one."""
+        return Sections(np.array([task for task, _ in sections], np.int64), RefColumns.of([ref for _, ref in sections]))
+
+    @staticmethod
+    def concat(parts: Sequence[Sections]) -> Sections:
+        """All of them, one part after another; at least one."""
+        return Sections(
+            np.concatenate([part.tasks for part in parts]), RefColumns.concat([part.refs for part in parts])
+        )
+
+    def places_by_task(self) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """Per task that has sections, their places, in order."""
+        order = np.argsort(self.tasks, kind="stable")
+        edges = np.flatnonzero(np.diff(self.tasks[order])) + 1
+        for places in np.split(order, edges):
+            yield int(self.tasks[places[0]]), places
+
+
+# What the events of one input tell about how far time is.
+
+
+@dataclass(frozen=True)
+class InputProgress:
+    """What some events of an input of a bolt have shown; times in microseconds, None where no event has shown it."""
+
+    latest: int | None = None
+    """The latest event time."""
+    skew: int | None = None
+    """The largest difference by which an event's time here lies behind the time it came with."""
+    arrived: int | None = None
+    """The latest arrival time."""
+    first_clock: int | None = None
+    """The clock when the first event came."""
+    last_clock: int | None = None
+    """The clock when the last event came."""
+
+    def merge(self, other: InputProgress) -> InputProgress:
+        """What the events of both have shown."""
+        return InputProgress(
+            latest=_chosen(max, self.latest, other.latest),
+            skew=_chosen(max, self.skew, other.skew),
+            arrived=_chosen(max, self.arrived, other.arrived),
+            first_clock=_chosen(min, self.first_clock, other.first_clock),
+            last_clock=_chosen(max, self.last_clock, other.last_clock),
+        )
+
+
+def _chosen(choose: Callable[[Iterable[int]], int], *values: int | None) -> int | None:
+    known = [value for value in values if value is not None]
+    return choose(known) if known else None
+
+
+# Events of a batch that the tasks of a bolt have yet to admit.
+
+
+_DRIVER = -1
+"""In place of a task: the driver reads the order of arrival."""
+
+
+@dataclass(frozen=True)
+class DeferredSections:
+    """The sections with the events that one task has yet to admit, in order of arrival."""
+
+    refs: RefColumns
+    firsts: NDArray[np.int64]
+    """Per section, the number of its first event among those that ``DeferredEvents`` counts."""
+
+    def __len__(self) -> int:
+        return len(self.refs)
+
+    def __iter__(self) -> Iterator[tuple[Ref, int]]:
+        """Yield (section, number of its first event)."""
+        return zip(self.refs, self.firsts.tolist(), strict=True)
+
+
+@dataclass
+class DeferredEvents:
+    """Events that the tasks of one bolt have yet to admit, in order of arrival: what one task has read, or all that
+    the tasks of a batch have."""
+
+    sections: list[Sections] = field(default_factory=list)
+    """Those of one reader after another."""
+    firsts: list[int | NDArray[np.int64]] = field(default_factory=list)
+    """Of each of these, how many events came before those that it numbers from 0: one number for all of a reader, or
+    one for each section."""
+    order: list[Ref] = field(default_factory=list)
+    """Sections with the order of arrival, where the watermark follows it."""
+    count: int = 0
+    """Number of events; one that goes to every task counts once."""
+
+    def add(self, later: DeferredEvents) -> None:
+        """Add the events that a further task has read."""
+        self.sections += later.sections
+        self.firsts += [self.count + first for first in later.firsts]
+        self.order += later.order
+        self.count += later.count
+
+    def as_parts(self) -> list[Sections]:
+        """All sections, and then those with the order of arrival, which are for the driver."""
+        order = [Sections.of([(_DRIVER, ref) for ref in self.order])] if self.order else []
+        return [*([Sections.concat(self.sections)] if self.sections else []), *order]
+
+    def elsewhere(self, parts: Sequence[Sections]) -> DeferredEvents:
+        """The same events where the sections that ``as_parts`` gives lie elsewhere."""
+        whole, order = (parts[:1], parts[1:]) if self.sections else ((), parts)
+        firsts = [self._first_of_each()] if self.sections else []
+        return DeferredEvents([*whole], [*firsts], [ref for part in order for ref in part.refs], self.count)
+
+    def by_task(self) -> dict[int, DeferredSections]:
+        """Per task that has some to admit, their sections."""
+        if not self.sections:
+            return {}
+        whole = Sections.concat(self.sections)
+        firsts = self._first_of_each()
+        return {
+            task: DeferredSections(whole.refs.take(places), firsts[places]) for task, places in whole.places_by_task()
+        }
+
+    def _first_of_each(self) -> NDArray[np.int64]:
+        return np.concatenate(
+            [np.broadcast_to(first, len(part.tasks)) for first, part in zip(self.firsts, self.sections, strict=True)]
+        )
+
+
+# What a bolt costs: the time of its tasks, the columns that it asks for, and the bytes that are kept for it.
+
+
+Item = TypeVar("Item")
+INPUT = ""
+"""Stands for no bolt, but for the reading of input: of it the time of tasks is noted too, without that of bolts."""
+_MOST_NAMES = 64
+"""Of a bolt that asks for more columns by name than this it is told that it asks for all, so that a task's report stays
+small."""
+
+
+@dataclass(frozen=True)
+class BoltWork:
+    """What a bolt has cost, in one task or in several together."""
+
+    seconds: float = 0.0
+    """Wall time of its tasks: of a windowed bolt with admitting, reading and firing, and with the writing of what it
+    emits, without the plain bolts behind it; of aggregates also the adding up of events as they come."""
+    columns: frozenset[str] | None = frozenset()
+    """The columns that a windowed bolt has asked its windows for; None for all."""
+    called: int = 0
+    """Number of windows that it was called with."""
+    column_bytes: tuple[int, ...] = ()
+    """Bytes of the events that were kept for a windowed bolt of a user's class, by column of its windows, in the order
+    of the schema; empty where none were."""
+    large_window: tuple[int, int] | None = None
+    """Bytes of the largest window that a windowed bolt was called with, and of the memory of that process, where the
+    one was more than an eighth of the other; else None."""
+
+    def plus(self, other: BoltWork) -> BoltWork:
+        """Both together."""
+        columns = None if self.columns is None or other.columns is None else self.columns | other.columns
+        if columns is not None and len(columns) > _MOST_NAMES:
+            columns = None
+        return BoltWork(
+            self.seconds + other.seconds,
+            columns,
+            self.called + other.called,
+            _added(self.column_bytes, other.column_bytes),
+            max(filter(None, (self.large_window, other.large_window)), default=None),
+        )
+
+
+class WorkNotes:
+    """The work of the bolts in one task."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, BoltWork] = {}
+        self._began = perf_counter()
+
+    def add(self, bolt: str, work: BoltWork) -> None:
+        """Add to what is noted of a bolt."""
+        self._of[bolt] = self._of.get(bolt, _NOTHING).plus(work)
+
+    def timed(self, bolt: str, items: Iterator[Item]) -> Iterator[Item]:
+        """The items; the time that they take to be made, and not that of whoever takes them, is noted of a bolt."""
+        seconds = 0.0
+        try:
+            while True:
+                began = perf_counter()
+                try:
+                    item = next(items)
+                except StopIteration:
+                    return
+                finally:
+                    seconds += perf_counter() - began
+                yield item
+        finally:
+            self.add(bolt, BoltWork(seconds))
+
+    def end(self, owner: str) -> Mapping[str, BoltWork]:
+        """Called at the end of the task, with the bolt whose it is, or ``INPUT``: the time that no other bolt had is
+        that bolt's."""
+        spent = sum(work.seconds for work in self._of.values())
+        self.add(owner, BoltWork(max(perf_counter() - self._began - spent, 0.0)))
+        return self._of
+
+
+def merge_work(into: dict[str, BoltWork], work: Mapping[str, BoltWork]) -> None:
+    """Add the work of bolts to that which is known."""
+    for bolt, of_bolt in work.items():
+        into[bolt] = into.get(bolt, _NOTHING).plus(of_bolt)
+
+
+@cache
+def memory_of_process() -> int | None:
+    """Bytes of memory that this process can have: those of the machine, or fewer where a container's limit says so;
+    None where that is not known."""
+    try:
+        known = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    except (AttributeError, OSError, ValueError):  # not on every system
+        return None
+    for path in _LIMITS:
+        with suppress(OSError, ValueError):
+            known.append(int(Path(path).read_text(encoding="ascii")))
+    return min(known)
+
+
+def _added(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    if not one or not other:
+        return one or other
+    return tuple(map(int.__add__, one, other))
+
+
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+"""Where a container's limit is: a number, or ``max``."""
+_NOTHING = BoltWork()
+
+
+# What a task hands to the driver: references to what it wrote, and counts.
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What a task wrote for others."""
+
+    queued: Mapping[str, Sections] = field(default_factory=dict)
+    """Per windowed bolt: admitted events for the queues of its tasks."""
+    deferred: Mapping[str, DeferredEvents] = field(default_factory=dict)
+    """Per windowed bolt whose tasks admit events: those events."""
+    for_sinks: Sequence[tuple[str, Ref]] = ()
+    """(sink, rows): rows for sinks that the driver serves."""
+    files: Sequence[tuple[str, str]] = ()
+    """(sink, hidden path): files written by this task; they get their names after the commit."""
+
+
+@dataclass(frozen=True)
+class TurnedAway:
+    """An event that a bolt did not admit; times in microseconds."""
+
+    bolt: str
+    stream: str
+    account: str
+    """``late``, ``dropped`` or ``early``."""
+    time: int
+    watermark: int | None
+    """The watermark that it was compared with; None where there was none."""
+    reason: str
+    content: str
+    """Its columns as text, cut."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a task counted and saw."""
+
+    counts: Mapping[str, Mapping[str, list[int]]] = field(default_factory=dict)
+    """Per windowed bolt and account: counts by input stream."""
+    inputs: Mapping[str, Mapping[str, InputProgress]] = field(default_factory=dict)
+    """Per windowed bolt and input stream: what its events have shown."""
+    traced: Sequence[tuple[str, Ref]] = ()
+    """(kind, rows): traces, by their kind in ``TRACES``."""
+    window_ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """Per windowed bolt, where the batch asks for it: how many windows with each end (microseconds) have fired."""
+    trace_contexts: Mapping[str, Mapping[int, Sequence[str]]] = field(default_factory=dict)
+    """Per windowed bolt and end of windows (microseconds), where the batch asks for it: samples of the trace contexts
+    that their events carry."""
+    complaints: Sequence[str] = ()
+    """Messages about some of the unreadable input, for the log."""
+    turned_away: Sequence[TurnedAway] = ()
+    """Where the batch asks for it: the last few events that were not admitted."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a task wrote and counted; the driver merges it into the progress of the batch."""
+
+    staged: Staged
+    recorded: Recorded
+    spouts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Per spout: counts of rows, invalid rows and unreadable files."""
+    work: Mapping[str, BoltWork] = field(default_factory=dict)
+    """Per bolt, and for ``INPUT``: what it cost."""
+
+
+# The work of one task in a batch: what it is given, and what happens to it.
+
+
+Due = TypeVar("Due")
+
+
+@dataclass(frozen=True)
+class Frontiers:
+    """Which windows of a task are to be evaluated: those that end after one frontier and up to the other."""
+
+    previous: int | None
+    """Frontier of the last evaluation, in microseconds; None before the first."""
+    current: int | None
+    """Frontier of this one; None where no window is to be evaluated."""
+
+
+@dataclass(frozen=True)
+class ToAdmit:
+    """The events that a task has yet to admit, and the watermarks at which it does."""
+
+    sections: DeferredSections | None = None
+    """None where there are none."""
+    marks: Ref | None = None
+    """Segment of the watermarks before each event of the batch; None where ``watermark`` applies to all."""
+    watermark: int = NONE
+    """The watermark in microseconds before all events, where there are no ``marks``."""
+    closed_until: int = NONE
+    """End, in microseconds, of the last window that the idle timeout closed before the batch."""
+
+
+@dataclass(frozen=True)
+class BatchEnd:
+    """How far time is at the end of the batch."""
+
+    clock: int = 0
+    watermark: int | None = None
+    """The watermark of the bolt in microseconds; None before the first."""
+    floor: int = NONE
+    """Lower bound, in microseconds, on the event times still admitted for every key (AZ-16)."""
+    latest: int = NONE
+    """At the end of the streams: the latest time that the bolt has seen, in microseconds."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """Which of the windows that are due in a task a work item fires, where several items share them."""
+
+    index: int = 0
+    count: int = 1
+
+    def of(self, firings: Iterable[Due]) -> Iterable[Due]:
+        """Its part of what is due, in order; the parts of all shares, one after another, are the whole."""
+        if self.count == 1:
+            return firings
+        due = list(firings)
+        first, end = (len(due) * index // self.count for index in (self.index, self.index + 1))
+        return due[first:end]
+
+
+@dataclass(frozen=True)
+class FireItem:
+    """Work item: one task of a windowed bolt that may have windows due, or a share of these."""
+
+    bolt: str
+    task: int
+    state: TaskState
+    frontiers: Frontiers
+    admit: ToAdmit = ToAdmit()
+    end: BatchEnd = BatchEnd()
+    anchor: int | None = None
+    """Time in microseconds from which aligned windows are counted, where that is the first clock of the run."""
+    share: Share = Share()
+
+    def needed_refs(self) -> Iterator[Ref]:
+        """The sections that the task will read: of its state, and of the events that it has yet to admit."""
+        for ref in self.state.all_refs():
+            if ref.needed:
+                flags = ref.to_flags()
+                yield from [ref] if flags is None else [ref, flags]
+        if self.admit.sections is not None:
+            yield from self.admit.sections.refs
+        if self.admit.marks is not None:
+            yield self.admit.marks
+
+
+@dataclass(frozen=True)
+class FireOutcome:
+    """What a task of a windowed bolt wrote and counted, and its new state."""
+
+    output: Output
+    state: TaskState | None
+    """None from all shares of a task but the first."""
+    done: BoltTaskState
+    """What the calls of the bolt add to its state."""
+
+
+@dataclass(frozen=True)
+class CompactItem:
+    """Work item: segments of one task, adjacent in arrival, to be compacted into one."""
+
+    bolt: str
+    task: int
+    refs: Refs
+    previous_frontier: int | None = None
+    """Frontier of the last evaluation in microseconds: the order and positions of events up to it are final."""

@@ -1,0 +1,652 @@
+"""Composing a topology by name, as with Storm's TopologyBuilder; every mistake is found here, and all are reported
+together.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import pyarrow as pa
+
+from topologies.graph.compile_windowed import (
+    SourceRules,
+    checked_source_time,
+    distinct,
+    event_times,
+    windowed_node,
+    with_record_time,
+)
+from topologies.graph.declarations import (
+    BoltDeclarer,
+    DeclaredTopology,
+    KnownStreams,
+    Mistakes,
+    SinkDeclarer,
+    read_twice,
+)
+from topologies.graph.graph import (
+    ERROR_SCHEMA,
+    ERRORS,
+    MERGED,
+    Input,
+    Origin,
+    PlainNode,
+    SinkNode,
+    SpoutNode,
+    Stream,
+    WindowedNode,
+    stream_label,
+)
+from topologies.graph.groupings import FieldsGrouping
+from topologies.graph.html import Arrow, Box, as_svg, framed, heading
+from topologies.graph.topology import Topology
+from topologies.io.kafka import KafkaSink, KafkaSpout
+from topologies.io.pulled import PulledSpout
+from topologies.io.sinks import FileSink
+from topologies.io.spout_columns import Defaults
+from windowing.bolts.bolt import BatchBolt, Bolt, Component, check_types
+from windowing.bolts.joins import Join
+from windowing.bolts.passing import Union
+from windowing.bolts.windowed_bolt import BatchWindowedBolt, StatefulWindowedBolt, WindowedBolt
+from windowing.calls import checked, checked_value
+from windowing.durations import Count, Duration, as_duration
+from windowing.errors import ConfigError, TopologyError, WindboltError, did_you_mean_column, nearest
+from windowing.reprs import one_line
+from windowing.schema import DEFAULT_STREAM
+from windowing.settings import SOURCE_ONLY
+from windowing.settings.rules import WatermarkCombiner
+from windowing.spout import Spout
+
+if TYPE_CHECKING:
+    from topologies.io.sinks import Sink
+    from topologies.io.spouts import AnySpout
+    from windowing.settings.presets import Preset
+
+
+# The names of spouts, bolts and sinks.
+
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_\-]*")
+
+
+def names(given: Sequence[object]) -> Iterator[ConfigError]:
+    """Names that are given twice, or cannot be names."""
+    for name in sorted({name for name in given if given.count(name) > 1}, key=str):
+        yield ConfigError(
+            f"{name!r} is set {given.count(name)} times",
+            why="spouts, bolts and sinks share one set of names",
+            do="rename one",
+        )
+    for name in sorted(set(given), key=str):
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            yield ConfigError(
+                f"{name!r} cannot be a name", why="it becomes part of file names", do="use letters, digits, _ and -"
+            )
+
+
+# Inputs that are grouped by the key that their bolt has anyway: ``fields_grouping(component)`` without fields.
+
+
+def grouped_by_own_key(declarer: BoltDeclarer) -> BoltDeclarer:
+    """The bolt with fields for its inputs that are grouped by none; they stay without where it has no key."""
+    bolt = declarer.bolt
+    if not isinstance(bolt, WindowedBolt):
+        return declarer
+    return replace(declarer, inputs=[_grouped(each, bolt) for each in declarer.inputs])
+
+
+def _grouped(read: Input, bolt: WindowedBolt) -> Input:
+    if read.grouping != FieldsGrouping(()):
+        return read
+    return replace(read, grouping=FieldsGrouping(_own_key(bolt, stream_label(read.stream))))
+
+
+def _own_key(bolt: WindowedBolt, stream: str) -> tuple[str, ...]:
+    """The columns of a stream by which a bolt tells its events apart; none where it does not."""
+    if isinstance(bolt, Join):
+        return bolt.keys_by_stream.get(stream, ())
+    return bolt.settings.key or bolt.groups_by or ()
+
+
+# Idle timeouts in a chain: a bolt that passes events on, and the one that reads it, have one or have none.
+
+
+def idle_chains(bolts: Mapping[str, WindowedNode]) -> Iterator[ConfigError]:
+    """The mistakes in idle timeouts of bolts that read a union or one that passes some of its events on (AT-22).
+
+    Such a bolt releases an event once time is past it, so its last one only by its own timeout. The bolt behind it
+    then has that event, and no watermark past it: its windows close by its own timeout alone.
+    """
+    for reader in bolts.values():
+        if not reader.event_time or reader.bolt.settings.watermark_per_key or not all(reader.origins):
+            continue
+        for name in dict.fromkeys(origin.bolt for origins in reader.origins for origin in origins):
+            passing = bolts[name]
+            if isinstance(passing.bolt, Union):
+                yield from _idle_mistakes(passing, reader)
+
+
+def _idle_mistakes(passing: WindowedNode, reader: WindowedNode) -> Iterator[ConfigError]:
+    before, behind = passing.bolt.settings, reader.bolt.settings
+    first, second = repr(passing.name), repr(reader.name)
+    if before.estimate_arrival or (before.idle_timeout is None) == (behind.idle_timeout is None):
+        return
+    if behind.idle_timeout is None:
+        yield ConfigError(
+            f"bolt {first} has an idle timeout, and {second} behind it has none",
+            why=f"{first} passes its last events on when its source is silent, and then {second} would keep its "
+            "windows open: a timeout closes the windows of its own bolt",
+            do=f'give {second} one as well: with_watermark(idle_timeout="{before.idle_timeout}"), or take that of '
+            f"{first} away",
+        )
+    else:
+        yield ConfigError(
+            f"bolt {second} has an idle timeout, and {first} before it has none",
+            why=f"{first} holds events back until its watermark has passed them, so while its source is silent "
+            f"{second} does not get the last ones",
+            do=f'give {first} one as well: with_watermark(idle_timeout="{behind.idle_timeout}"), or take that of '
+            f"{second} away",
+        )
+
+
+# Whether a bolt has the method that it is called with.
+
+
+class _Called(NamedTuple):
+    """The method that bolts of a kind are called with."""
+
+    kind: type[Component]
+    method: str
+    parameter: str
+    when: str
+
+
+_CALLED = (
+    _Called(BatchWindowedBolt, "execute_all", "windows", "for the windows that are due"),
+    _Called(WindowedBolt, "execute", "window", "for each window that fires"),
+    _Called(BatchBolt, "execute", "batch", "with the events as they come"),
+    _Called(Bolt, "execute", "tuple", "for each event"),
+)
+"""The most special kinds first."""
+
+
+def missing_method(name: str, bolt: Component) -> ConfigError | None:
+    """What is wrong with a bolt that does not define the method that it is called with, as where its name is
+    misspelled."""
+    kind, method, parameter, when = next(called for called in _CALLED if isinstance(bolt, called.kind))
+    if any(_defines(bolt, kind, each) for each in {method, "execute"}):
+        return None
+    own, do = type(bolt).__name__, f"define {method}(self, {parameter})"
+    if kind is WindowedBolt and hasattr(bolt, "execute_all"):
+        return ConfigError(
+            f"bolt {name!r}: {own} has execute_all, and is no BatchWindowedBolt",
+            why=f"windbolt calls execute {when}",
+            do=f"subclass BatchWindowedBolt, or {do}",
+        )
+    added = {each for each in dir(type(bolt)) if not each.startswith("_")} - set(dir(kind))
+    close = nearest(method, sorted(added))
+    what = f"has a method {close[0]!r}; did you mean {method!r}?" if close else f"has no method {method!r}"
+    return ConfigError(f"bolt {name!r}: {own} {what}", why=f"windbolt calls {method} {when}", do=do)
+
+
+def _defines(bolt: Component, kind: type[Component], method: str) -> bool:
+    """Whether a bolt has a method of its own in the place of that of its kind."""
+    return getattr(type(bolt), method, None) is not getattr(kind, method, None) or method in vars(bolt)
+
+
+# Inputs from which no watermark can ever come: their source is to put watermarks in a column that they lack.
+
+
+def missing_marks(bolts: Mapping[str, WindowedNode], schemas: Mapping[Stream, pa.Schema]) -> Iterator[ConfigError]:
+    """The bolts whose windows would stay open until the end of the streams, since all inputs have to bring watermarks
+    and one of them has none. ``schemas``: those of all streams."""
+    for node in bolts.values():
+        settings = node.bolt.settings
+        field, imports = settings.watermark_field, settings.watermark_imports or {}
+        released = settings.partition_idle_timeout or settings.estimate_arrival
+        by_all = settings.watermark_combine is WatermarkCombiner.MIN and not settings.watermark_per_key
+        if field is None or not node.event_time or released or not by_all:
+            continue
+        for label, each, origins in zip(node.streams, node.inputs, node.origins, strict=True):
+            rules = (settings.input_rules or {}).get(label)
+            every = settings.watermark_every if rules is None else rules.watermark_every
+            waits = every == SOURCE_ONLY and not origins and label not in imports
+            if waits and field not in schemas[each.stream].names:
+                yield _missing_marks(node, field, label, schemas)
+
+
+def _missing_marks(node: WindowedNode, field: str, label: str, schemas: Mapping[Stream, pa.Schema]) -> ConfigError:
+    giver = next(stream_label(each.stream) for each in node.inputs if field in schemas[each.stream].names)
+    return ConfigError(
+        f"bolt {node.name!r}: no watermark can come from {label!r}, which has no column {field!r}",
+        why=f"with_watermark(field={field!r}) takes the watermarks that the source puts there, and waits for those of "
+        "all inputs: no window would fire before the end of the streams",
+        do=f"let it take those of another input, with_watermark(field={field!r}, imports={{{label!r}: {giver!r}}}), "
+        f"or have watermarks made of the events too, with_watermark(field={field!r}, every=1)",
+    )
+
+
+# The sinks of a topology: what they take, and where they write.
+
+
+def sink_node(declarer: SinkDeclarer, known: KnownStreams, mistakes: Mistakes) -> SinkNode | None:
+    """A sink with the columns of its rows; None where they are not known."""
+    name = declarer.name
+    if not declarer.streams:
+        mistakes.tell(f"sink {name!r} reads no stream", do="call from_(component) on what set_sink returns")
+    schemas = []
+    for stream in declarer.streams:
+        if stream in known.schemas:
+            schemas.append(known.schemas[stream])
+        elif not known.is_broken(stream):
+            mistakes.append(known.unknown(f"sink {name!r} takes", stream))
+    if any(not schema.equals(schemas[0]) for schema in schemas[1:]):
+        labels = ", ".join(map(stream_label, declarer.streams))
+        mistakes.tell(f"sink {name!r} takes {labels}", "their columns differ", "give each a sink of its own")
+    try:
+        declarer.sink.check()
+        if schemas and isinstance(declarer.sink, KafkaSink):
+            declarer.sink.check_columns(schemas[0])
+    except WindboltError as error:
+        mistakes.tell_of(f"sink {name!r}", error)
+    except (AttributeError, TypeError):
+        mistakes.tell(f"sink {name!r} is {declarer.sink!r:.60}", "that is not a sink", "use one of windbolt.sinks")
+    mistakes.extend(read_twice(f"sink {name!r} takes", declarer.streams))
+    return SinkNode(name, declarer.sink, tuple(declarer.streams), schemas[0]) if schemas else None
+
+
+def shared_folders(sinks: Sequence[SinkDeclarer]) -> Iterator[ConfigError]:
+    """Sinks that write to one folder: their files would bear the same names."""
+    folders: dict[str, list[str]] = {}
+    for declarer in sinks:
+        if isinstance(declarer.sink, FileSink):
+            folders.setdefault(os.path.realpath(declarer.sink.path), []).append(declarer.name)
+    for folder, names in folders.items():
+        if len(names) > 1:
+            listed = ", ".join(map(repr, names))
+            yield ConfigError(
+                f"sinks {listed} write to {folder!r}", why="their files would bear the same names", do="use two"
+            )
+
+
+# From declarations to a topology: every mistake is found here, and all are reported together.
+
+
+def build_topology(declared: DeclaredTopology) -> Topology:
+    """The topology of these parts; TopologyError with all mistakes where there are any."""
+    return _Compilation(declared).topology()
+
+
+class _Compilation:
+    """Goes through the parts of a topology, each after those it reads; what follows a mistake of theirs is not told."""
+
+    def __init__(self, declared: DeclaredTopology) -> None:
+        self.declared = declared
+        self.mistakes = Mistakes()
+        self.known = KnownStreams()
+        self.source_rules = SourceRules()
+
+    def topology(self) -> Topology:
+        declared, mistakes = self.declared, self.mistakes
+        parts = (declared.bolts, declared.sinks)
+        mistakes.extend(
+            names([*(name for name, _ in declared.spouts), *(each.name for part in parts for each in part)])
+        )
+        self.known.source_times = {name: (self._source_time(name),) for name, _ in declared.spouts}
+        spouts = [spout for name, source in declared.spouts if (spout := self._spout(name, source))]
+        bolts = [bolt for declarer in self._in_order() if (bolt := self._bolt(declarer))]
+        if not self.known.broken:
+            mistakes.extend(self.source_rules.without_use())
+        sinks = [sink for each in declared.sinks if (sink := sink_node(each, self.known, mistakes))]
+        mistakes.extend(shared_folders(declared.sinks))
+        by_name = {bolt.name: bolt for bolt in bolts if isinstance(bolt, WindowedNode)}
+        mistakes.extend(idle_chains(by_name))
+        mistakes.extend(missing_marks(by_name, self.known.schemas))
+        if not spouts and not mistakes:
+            mistakes.tell("there is no spout", do="set_spout(name, spout)")
+        if mistakes:
+            raise TopologyError(declared.name, mistakes)
+        plain = [bolt for bolt in bolts if isinstance(bolt, PlainNode)]
+        return Topology(
+            name=declared.name,
+            spouts={spout.name: spout for spout in spouts},
+            plain={bolt.name: bolt for bolt in plain},
+            windowed=by_name,
+            sinks={sink.name: sink for sink in sinks},
+            stop_on_invalid=declared.on_invalid == "stop",
+            readers=_readers([*plain, *by_name.values()]),
+            takers=_takers(sinks),
+        )
+
+    def _source_time(self, name: str) -> Preset | None:
+        try:
+            return checked_source_time(name, self.declared.times.get(name))
+        except ConfigError as error:
+            self.mistakes.append(error)
+            return None
+
+    def _spout(self, name: str, source: object) -> SpoutNode | None:
+        declared = self.declared.bolts
+        readers = [each.bolt for each in declared if any(read.stream[0] == name for read in each.inputs)]
+        if isinstance(source, Spout):
+            self._check_its_own(name, source)
+            source = PulledSpout(source)
+        spout = with_record_time(source, self.known.source_times[name][0], readers)
+        try:
+            outputs = {**spout.outputs(), ERRORS: ERROR_SCHEMA}  # type: ignore[attr-defined]
+            given = getattr(spout, "defaults", None)  # spouts of scenarios have none
+            defaults = Defaults.of(given, outputs[DEFAULT_STREAM]) if given else Defaults()
+        except WindboltError as error:
+            self.mistakes.tell_of(f"spout {name!r}", error)
+            self.known.broken.add(name)
+            return None
+        except (AttributeError, TypeError):
+            its_class = isinstance(source, type) and issubclass(source, Spout)
+            self.mistakes.tell(
+                f"spout {name!r} is {spout!r:.60}",
+                "that is a class" if its_class else "that is not a spout",
+                f"give {source.__name__}()" if its_class else "use one of windbolt.spouts, or a Spout of your own",  # type: ignore[attr-defined]
+            )
+            self.known.broken.add(name)
+            return None
+        taken = [column for schema in outputs.values() for column in schema.names if column in MERGED]
+        if taken:
+            self.mistakes.tell(
+                f"spout {name!r} reads columns {taken}",
+                "windbolt keeps columns of these names beside those of the rows that it merges",
+                "rename them, or leave them out of the schema",
+            )
+        self.known.add(name, outputs)
+        self.known.spouts[name] = spout
+        if isinstance(spout, KafkaSpout):
+            self.known.partitioned.add(name)
+        return SpoutNode(name, spout, outputs, defaults=defaults)  # type: ignore[arg-type]
+
+    def _check_its_own(self, name: str, source: Spout) -> None:
+        """Two spouts of a topology are two objects: each has its own connection, and its own offset."""
+        other = next((each for each, spout in self.declared.spouts if spout is source), name)
+        if other != name:
+            self.mistakes.tell(
+                f"spouts {other!r} and {name!r} are the same {type(source).__name__}",
+                "each spout has its own offset",
+                f"make a {type(source).__name__} for each; or let all bolts read one spout",
+            )
+
+    def _in_order(self) -> list[BoltDeclarer]:
+        """The bolts, each after those it reads from; a circle is a mistake, and its bolts are left out."""
+        declarers = {declarer.name: declarer for declarer in self.declared.bolts}
+        graph = {
+            name: {each.stream[0] for each in declarer.inputs if each.stream[0] in declarers}
+            for name, declarer in declarers.items()
+        }
+        while True:
+            try:
+                return [declarers[name] for name in TopologicalSorter(graph).static_order()]
+            except CycleError as error:
+                circle = error.args[1]
+                self.mistakes.tell(
+                    f"bolts {' -> '.join(reversed(circle))} read from each other in a circle",
+                    "no watermark could ever advance",
+                    "remove one of these streams",
+                )
+                self.known.broken.update(circle)
+                graph = {name: sources - set(circle) for name, sources in graph.items() if name not in circle}
+
+    def _bolt(self, declarer: BoltDeclarer) -> PlainNode | WindowedNode | None:
+        """A bolt as a node of the topology; None after a mistake, which is reported."""
+        before, name, known = len(self.mistakes), declarer.name, self.known
+        declarer = grouped_by_own_key(self._for_inputs(declarer))
+        outputs = self._outputs(declarer)
+        if not isinstance(declarer.parallelism, int) or declarer.parallelism < 1:
+            self.mistakes.tell(
+                f"bolt {name!r} has parallelism {declarer.parallelism!r}", do="give a whole number of 1 or more"
+            )
+        if not declarer.inputs:
+            self.mistakes.tell(f"bolt {name!r} reads nothing", do="call a ..._grouping method on what set_bolt returns")
+        self.mistakes.extend(read_twice(f"bolt {name!r} reads", [each.stream for each in declarer.inputs]))
+        readable = [each for each in declarer.inputs if self._is_readable(name, each)]
+        node: PlainNode | WindowedNode | None = None
+        if outputs and readable and len(readable) == len(declarer.inputs) and len(self.mistakes) == before:
+            if isinstance(declarer.bolt, WindowedBolt):
+                node = windowed_node(declarer, outputs, self.declared, known, self.source_rules, self.mistakes)
+            else:
+                node = self._plain(declarer, outputs)
+        if outputs is not None and (missing := missing_method(name, declarer.bolt)):
+            self.mistakes.append(missing)
+        if node is None:
+            known.broken.add(name)
+        known.add(name, (outputs or {}) if node is None else node.outputs)  # for its readers are checked as well
+        return node
+
+    def _for_inputs(self, declarer: BoltDeclarer) -> BoltDeclarer:
+        """The bolt as it is to read its streams, where all of them are known."""
+        found = {stream_label(each.stream): self.known.schemas.get(each.stream) for each in declarer.inputs}
+        inputs = {label: schema for label, schema in found.items() if schema is not None}
+        if not inputs or len(inputs) < len(declarer.inputs) or not isinstance(declarer.bolt, Component):
+            return declarer
+        try:
+            return replace(declarer, bolt=declarer.bolt.for_inputs(inputs))
+        except ConfigError as error:
+            self.mistakes.tell_of(f"bolt {declarer.name!r}", error)
+            self._check_time(declarer)
+            return declarer
+
+    def _check_time(self, declarer: BoltDeclarer) -> None:
+        """Tell of a timestamp field that is not there, of a bolt that is not looked at further."""
+        settings = declarer.bolt.settings if isinstance(declarer.bolt, WindowedBolt) else None
+        if settings is not None and settings.timestamp_field is not None:
+            streams = [(each, self.known.schemas[each.stream]) for each in declarer.inputs]
+            brings = [bool(self.known.origins(each.stream)) for each in declarer.inputs]
+            event_times(declarer.name, settings, streams, brings, self.mistakes)
+
+    def _outputs(self, declarer: BoltDeclarer) -> dict[str, pa.Schema] | None:
+        """The streams that a bolt declares, and its errors; None after a mistake, which is reported."""
+        name, bolt = declarer.name, declarer.bolt
+        if not isinstance(bolt, (Bolt, BatchBolt, WindowedBolt)):
+            self.mistakes.tell(
+                f"bolt {name!r} is {bolt!r:.60}",
+                "that is not an instance of Bolt, BatchBolt or WindowedBolt",
+                "subclass one of them" if not isinstance(bolt, type) else f"call it: {bolt.__name__}()",
+            )
+            return None
+        try:
+            outputs = bolt.output_schemas()
+            if isinstance(bolt, StatefulWindowedBolt):
+                check_types(bolt.state_types)
+        except ConfigError as error:
+            self.mistakes.tell_of(f"bolt {name!r}", error)
+            return None
+        self._check_on_error(name, bolt)
+        if ERRORS in outputs:
+            self.mistakes.tell(f"bolt {name!r} declares a stream {ERRORS!r}", "every bolt has one already", "rename it")
+        return {**outputs, ERRORS: ERROR_SCHEMA}
+
+    def _check_on_error(self, name: str, bolt: Bolt | BatchBolt | WindowedBolt) -> None:
+        found = getattr(bolt, "on_error", "stop")
+        if isinstance(bolt, WindowedBolt):
+            if found == "errors":
+                self.mistakes.tell(
+                    f"bolt {name!r} has on_error='errors'",
+                    "that is for bolts without windows: a windowed bolt fails on a window, and not on an event",
+                    "leave it out, and catch in execute what may be raised",
+                )
+        elif found not in ("stop", "errors"):
+            self.mistakes.tell(
+                f"bolt {name!r} has on_error={found!r:.60}",
+                "it says what happens to an event on which the bolt fails",
+                "use 'stop', or 'errors' to send it to the stream of that name",
+            )
+
+    def _is_readable(self, name: str, read: Input) -> bool:
+        """Whether the stream of an input is known; a mistake in its grouping is reported."""
+        if self.known.is_broken(read.stream):
+            return False
+        schema = self.known.schemas.get(read.stream)
+        if schema is None:
+            self.mistakes.append(self.known.unknown(f"bolt {name!r} reads", read.stream))
+            return False
+        if isinstance(read.grouping, FieldsGrouping):
+            missing = [field for field in read.grouping.fields if field not in schema.names]
+            if missing or not read.grouping.fields:
+                self.mistakes.tell(
+                    f"bolt {name!r} groups {stream_label(read.stream)!r} by "
+                    f"{', '.join(map(repr, missing)) or 'no fields'}"
+                    + (did_you_mean_column(missing[0], schema.names) if missing else ""),
+                    f"the stream has {', '.join(schema.names)}"
+                    + ("" if missing else ", and the bolt no key (with_key, by=..., on=...) that would be meant"),
+                    "group by fields of the stream",
+                )
+        return True
+
+    def _plain(self, declarer: BoltDeclarer, outputs: dict[str, pa.Schema]) -> PlainNode:
+        """A plain bolt: what is known of its streams follows from what it reads."""
+        assert not isinstance(declarer.bolt, WindowedBolt)
+        name, inputs, known = declarer.name, tuple(declarer.inputs), self.known
+        read = {each.stream[0] for each in inputs}
+        origins, shift = [known.origins(each.stream) for each in inputs], declarer.bolt.time_shift
+        if all(origins):
+            shifted = [Origin(origin.bolt, origin.shift + shift) for each in origins for origin in each]
+            known.add_origins(name, outputs, shifted)
+        clocked = not any(origins) and bool(read & known.clocked)
+        if clocked:
+            known.clocked.add(name)
+        if read & known.partitioned:
+            known.partitioned.add(name)
+        known.set_level(name, known.level_of(inputs))
+        known.source_times[name] = distinct(known.source_times_of(inputs))
+        return PlainNode(
+            name=name,
+            bolt=declarer.bolt,
+            parallelism=declarer.parallelism,
+            inputs=inputs,
+            outputs=outputs,
+            carries_time=all(origins),
+            shift=shift,
+            clocked=clocked,
+        )
+
+
+def _readers(bolts: Iterable[PlainNode | WindowedNode]) -> dict[Stream, tuple[tuple[str, int], ...]]:
+    """Per stream: the bolts that read it, and which of their inputs it is."""
+    readers: dict[Stream, tuple[tuple[str, int], ...]] = {}
+    for bolt in bolts:
+        for index, each in enumerate(bolt.inputs):
+            readers[each.stream] = (*readers.get(each.stream, ()), (bolt.name, index))
+    return readers
+
+
+def _takers(sinks: Iterable[SinkNode]) -> dict[Stream, tuple[str, ...]]:
+    """Per stream: the sinks that take it."""
+    takers: dict[Stream, tuple[str, ...]] = {}
+    for sink in sinks:
+        for stream in sink.streams:
+            takers[stream] = (*takers.get(stream, ()), sink.name)
+    return takers
+
+
+# A topology that is being composed, as a notebook shows it: what has been set so far, unchecked.
+
+
+def declared_html(declared: DeclaredTopology) -> str:
+    """The graph of what has been set, as HTML; arrows from parts that have not been set are not drawn."""
+    boxes = [Box(str(name), "spout", (type(spout).__name__,)) for name, spout in declared.spouts]
+    boxes += [Box(str(bolt.name), "bolt", (type(bolt.bolt).__name__,)) for bolt in declared.bolts]
+    boxes += [Box(str(sink.name), "sink", (type(sink.sink).__name__,)) for sink in declared.sinks]
+    arrows = [
+        Arrow(str(each.stream[0]), str(bolt.name), _label(each.stream[1], str(each.grouping)))
+        for bolt in declared.bolts
+        for each in bolt.inputs
+    ]
+    for sink in declared.sinks:
+        arrows += [Arrow(str(component), str(sink.name), _label(stream)) for component, stream in sink.streams]
+    title = heading(declared.name, " <span class='phase'>not built yet</span>")
+    return framed(title, as_svg(f"topology {declared.name}, not built yet", boxes, arrows))
+
+
+def _label(stream: str, grouping: str = "") -> str:
+    return " ".join(([] if stream == DEFAULT_STREAM else [str(stream)]) + [grouping] * bool(grouping))
+
+
+# Composing a topology: spouts, bolts, groupings and sinks, by name, as with Storm's TopologyBuilder.
+
+
+class TopologyBuilder:
+    """Gathers the parts of a topology; ``build`` checks them all and reports every mistake at once."""
+
+    @checked_value
+    def __init__(
+        self,
+        name: str,
+        *,
+        message_timeout: Duration | timedelta | str | None = None,
+        max_spout_pending: int | None = None,
+        on_invalid: Literal["divert", "stop"] = "divert",
+    ) -> None:
+        """``message_timeout``, ``max_spout_pending``: the longest that a window may hold events, and the most of them,
+        for all bolts; length plus slide must fit (ST-22, ST-23). By default there is no limit: nothing is replayed
+        because a window is long, as Storm does after 30 s.
+
+        ``on_invalid``: what happens to input that cannot be read, or has no usable event time. ``"divert"``: it goes,
+        with its reason, to the ``errors`` stream of the component and is counted; ``"stop"``: the query stops with
+        an error, and the batch is not committed.
+        """
+        if on_invalid not in ("divert", "stop"):
+            raise ConfigError(
+                f"on_invalid={on_invalid!r}",
+                why="unreadable input can be diverted or stop the run",
+                do="use 'divert' or 'stop'",
+            )
+        self._declared = DeclaredTopology(
+            name,
+            on_invalid,
+            None if message_timeout is None else as_duration(message_timeout),
+            None if max_spout_pending is None else Count(max_spout_pending).value,
+        )
+
+    def __repr__(self) -> str:
+        made = self._declared
+        bolts, outs = ([each.name for each in parts] for parts in (made.bolts, made.sinks))
+        kinds = {"spouts": [name for name, _ in made.spouts], "bolts": bolts, "sinks": outs}
+        parts = "; ".join(f"{kind} {', '.join(map(str, names))}" for kind, names in kinds.items() if names)
+        return one_line(f"<TopologyBuilder {made.name!r}: {parts or 'empty'}>")
+
+    def _repr_html_(self) -> str:
+        return declared_html(self._declared)
+
+    @checked
+    def set_spout(self, name: str, spout: AnySpout | Spout, *, time: Preset | None = None) -> None:
+        """Add a source of events: one of ``windbolt.spouts``, or a ``Spout`` of your own.
+
+        ``time``: its time settings, ``presets.streaminsight(10, "5s")``: a default for every bolt that reads it and
+        does not call ``with_time`` itself (SI-17, SI-18). StreamInsight's sources may differ in how they make
+        watermarks and in what happens to late events, also where one bolt reads several; otherwise all sources of a
+        bolt must have the same rules.
+        """
+        self._declared.spouts.append((name, spout))
+        self._declared.times[name] = time
+
+    @checked
+    def set_bolt(self, name: str, bolt: Bolt | BatchBolt | WindowedBolt, parallelism: int = 1) -> BoltDeclarer:
+        """Add a bolt with ``parallelism`` tasks; call a ``..._grouping`` method of the result for each stream it
+        reads."""
+        declarer = BoltDeclarer(name, bolt, parallelism)
+        self._declared.bolts.append(declarer)
+        return declarer
+
+    @checked
+    def set_sink(self, name: str, sink: Sink) -> SinkDeclarer:
+        """Add a sink; call ``from_`` on the result for each stream it takes."""
+        declarer = SinkDeclarer(name, sink)
+        self._declared.sinks.append(declarer)
+        return declarer
+
+    @checked
+    def build(self) -> Topology:
+        """The topology; TopologyError with all its mistakes where there are any."""
+        return build_topology(self._declared)

@@ -1,0 +1,443 @@
+"""Checks of a windowed bolt's settings against its streams; all mistakes of a bolt are found at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from topologies.graph.check_windows import (
+    CheckedBolt,
+    empty_windows,
+    expired,
+    key_trigger,
+    panes,
+    parallel_windows,
+    policies,
+    windows,
+)
+from topologies.graph.effects import idle_settings
+from topologies.graph.graph import Input, stream_label
+from topologies.graph.groupings import FieldsGrouping, GlobalGrouping, Grouping, ShuffleGrouping, hashed_as
+from windowing.durations import Count, Duration
+from windowing.errors import ConfigError
+from windowing.settings.kinds import Session, SlidingLog
+from windowing.settings.panes import RETRACT
+from windowing.settings.rules import NO_COLUMN, LateAction, LateBy
+from windowing.timestamps import is_time
+
+if TYPE_CHECKING:
+    from windowing.settings import WindowSettings
+
+
+# Events that a bolt looks at together come to one task.
+
+
+def key(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """All events of a key come to one task."""
+    columns = bolt.settings.key
+    if bolt.settings.watermark_per_key and not columns:
+        yield bolt.fault(
+            "has a watermark for each key, but no key",
+            "the key says which events share a watermark",
+            "call with_key",
+        )
+    for label, grouping in _apart(bolt, columns) if columns and not bolt.temporal else ():
+        yield bolt.fault(
+            f"has the key {', '.join(columns)}, {bolt.parallelism} tasks, and reads {label!r} by {grouping}",
+            "events of one key would go to several tasks",
+            f"use {grouping_call(label, columns)}",
+        )
+
+
+def fields(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Equal values of the fields by which inputs are grouped come to one task, by whichever input."""
+    grouped = [(each, schema) for each, schema in bolt.inputs if isinstance(each.grouping, FieldsGrouping)]
+    if bolt.parallelism == 1 or bolt.joined is not None or len(grouped) < 2:  # a join compares the types of its keys
+        return
+    (first, wanted), *others = ((each, _types_of(each, schema)) for each, schema in grouped)
+    for each, types in others:
+        if len(types) != len(wanted):
+            continue
+        for (name, kind), (other, other_kind) in zip(wanted, types, strict=True):
+            if hashed_as(kind) != hashed_as(other_kind):
+                yield bolt.fault(
+                    f"has {bolt.parallelism} tasks, and reads {stream_label(first.stream)!r} by {name!r}, "
+                    f"which is {kind}, and {stream_label(each.stream)!r} by {other!r}, which is {other_kind}",
+                    "events with equal values would go to several tasks",
+                    "declare both columns with one type, or cast one in a bolt before it",
+                )
+
+
+def _types_of(each: Input, schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
+    """The fields by which an input is grouped, with their types; none where it lacks one, which is told elsewhere."""
+    assert isinstance(each.grouping, FieldsGrouping)
+    names = each.grouping.fields
+    return [(name, schema.field(name).type) for name in names] if set(names) <= set(schema.names) else []
+
+
+def sums(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """All events that a bolt groups come to one task; those of windows per key do already."""
+    by = bolt.groups_by
+    for label, grouping in () if by is None or bolt.settings.key else _apart(bolt, by):
+        fields = f"groups events by {', '.join(by)}" if by else "looks at all events together"
+        yield bolt.fault(
+            f"{fields}, has {bolt.parallelism} tasks, and reads {label!r} by {grouping}",
+            "each task would have a part of the result",
+            f"use {grouping_call(label, by)}" if by else "use one task",
+        )
+
+
+def joins(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Events that a window join compares come to one task; those of windows per key do already."""
+    keys = bolt.joined
+    if keys is None or (bolt.settings.key and not bolt.temporal) or bolt.parallelism == 1:
+        return
+    groupings = [each.grouping for each, _ in bolt.inputs]
+    if all(isinstance(grouping, GlobalGrouping) for grouping in groupings):
+        return
+    grouped = [_grouped_keys(each.grouping, keys.get(stream_label(each.stream), ())) for each, _ in bolt.inputs]
+    if None not in grouped and len(set(grouped)) == 1:
+        return
+    sides = " = ".join(f"{name}.{'+'.join(columns)}" for name, columns in keys.items())
+    ways = ", ".join(f"{stream_label(each.stream)!r} by {each.grouping}" for each, _ in bolt.inputs)
+    calls = (grouping_call(name, columns) for name, columns in keys.items())
+    yield bolt.fault(
+        f"joins {sides}, has {bolt.parallelism} tasks, and reads {ways}",
+        "events with equal keys would go to several tasks, and not meet",
+        f"use {' and '.join(calls)}",
+    )
+
+
+def _apart(bolt: CheckedBolt, key: tuple[str, ...]) -> Iterator[tuple[str, Grouping]]:
+    """The inputs, and their groupings, by which events with equal keys may go to several tasks."""
+    if bolt.parallelism == 1:
+        return
+    first = bolt.inputs[0][0].grouping
+    for each, _ in bolt.inputs:
+        grouping = each.grouping
+        apart = not isinstance(grouping, FieldsGrouping) or not set(grouping.fields) <= set(key)
+        if grouping != first or (apart and not isinstance(grouping, GlobalGrouping)):
+            yield stream_label(each.stream), grouping
+
+
+def _grouped_keys(grouping: Grouping, keys: tuple[str, ...]) -> tuple[int, ...] | None:
+    """Which of the keys a stream is grouped by; None where it is grouped by something else."""
+    if not isinstance(grouping, FieldsGrouping) or not set(grouping.fields) <= set(keys):
+        return None
+    return tuple(map(keys.index, grouping.fields))
+
+
+def grouping_call(label: str, fields: Sequence[str]) -> str:
+    """The call that groups a stream by fields: a stream of another name is an argument of its own."""
+    component, _, stream = label.partition(".")
+    named = [repr(component), *map(repr, fields), *([f"stream={stream!r}"] if stream else [])]
+    return f"fields_grouping({', '.join(named)})"
+
+
+# Rules of watermarks and of late events that go together, or not.
+
+
+def keys_watermark(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """A watermark for each key leaves no room for other rules that make one (AZ-15)."""
+    settings = bolt.settings
+    if not settings.watermark_per_key or not bolt.event_time:
+        return
+    partition = ("watermark_partition", "with_watermark(partition=...)") in settings.asked
+    others = {
+        "with_watermark(partition=...)": partition,
+        "with_watermark(field=...)": settings.watermark_field is not None,
+        "imports of watermarks": settings.watermark_imports is not None,
+        "with_watermark(idle_timeout=...)": settings.idle_timeout is not None,
+        "with_watermark(partition_idle_timeout=...)": settings.partition_idle_timeout is not None,
+        "with_trigger(Panes(...))": settings.panes is not None,
+    }
+    yield from bolt.exclusions(
+        "a watermark for each key", others, "there is no watermark of the whole bolt to which it could apply"
+    )
+    if settings.watermark_every != Count(1):
+        yield bolt.fault(
+            "has a watermark for each key, and not at every event",
+            "a key's watermark follows each of its events",
+            "use with_watermark(every=1)",
+        )
+
+
+def lateness(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Lateness by window needs windows whose end follows from an event (C-23)."""
+    settings = bolt.settings
+    if not bolt.event_time:
+        return
+    moves = settings.late_action in (LateAction.ADJUST, LateAction.CUT)
+    if moves and settings.idle_timeout is not None and any(isinstance(kind, SlidingLog) for kind in settings.kinds):
+        yield bolt.fault(
+            f"is to {settings.late_action.value} late events, and has with_watermark(idle_timeout=...) and SlidingLog",
+            "such windows end at the very times of events, so the clock may have closed all those of the time to which "
+            "an event would be moved",
+            "leave the timeout out, or divert or drop late events",
+        )
+    if settings.late_by is LateBy.WATERMARK:
+        if settings.allowed_lateness.micros:
+            yield bolt.fault(
+                "allows lateness, but judges lateness by the watermark",
+                "an event behind the watermark is then late even if its window is open",
+                "use with_lateness(by='window', allowed=...), or with_lag for a watermark that stays behind",
+            )
+        return
+    if moves:
+        yield bolt.fault(
+            f"is to {settings.late_action.value} events whose windows have closed",
+            "by window there is no earliest time that is in time, to which an event could be moved",
+            "use with_lateness(by='watermark'), or divert or drop them",
+        )
+    others = [kind for kind in settings.kinds if not kind.edges_known]
+    if others and len(settings.kinds) > 1:
+        yield bolt.fault(
+            f"has {type(others[0]).__name__} besides other windows, and judges lateness by window",
+            "an event can be late for one kind and not for the other",
+            "use with_lateness(by='watermark'), or a bolt for each kind",
+        )
+    lasting = settings.lifetime is not None
+    if lasting and any(kind.between_edges for kind in settings.kinds):
+        yield bolt.fault(
+            "judges lateness by window, but its windows are snapshots of events that last",
+            "a late event would divide windows that have fired",
+            "use with_lateness(by='watermark')",
+        )
+    by_policy = settings.eviction is not None or settings.trigger is not None  # refused for that reason
+    by_count = not (by_policy or settings.kinds) and not (
+        isinstance(settings.length, Duration) and isinstance(settings.slide, Duration)
+    )
+    if by_count or any(kind.counts for kind in settings.kinds):
+        yield bolt.fault(
+            "judges lateness by window, but its windows are counts of events",
+            "the window of a late event would depend on the other events",
+            "use with_lateness(by='watermark')",
+        )
+
+
+def late_stream(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """A late stream that nothing can come to."""
+    settings, arrival = bolt.settings, bolt.settings.arrival
+    if settings.late_stream is None or not bolt.event_time or settings.late_action is LateAction.DIVERT:
+        return
+    early = arrival is not None and arrival.early is not None
+    by_arrival = arrival is not None and arrival.late is not None and arrival.action is LateAction.DIVERT
+    if not early and not by_arrival:
+        yield bolt.fault(
+            f"has a late stream {settings.late_stream!r}, but the action for late events is "
+            f"{settings.late_action.value!r}",
+            "no event would ever go to that stream",
+            "remove it, or use with_lateness(action='divert')",
+        )
+
+
+# The columns and streams that settings name: they are there, and of a type that fits.
+
+
+def columns(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """The columns that settings name are there, and of a type that fits."""
+    settings = bolt.settings
+    for field in () if bolt.temporal else settings.key:
+        yield from bolt.column("with_key", field, everywhere=True)
+    if settings.lifetime is not None:
+        if settings.lifetime.end_field != NO_COLUMN:
+            yield from bolt.column("with_lifetime", settings.lifetime.end_field, is_time, "a time")
+        if settings.lifetime.shape_field is not None:
+            yield from bolt.column("with_lifetime", settings.lifetime.shape_field, _is_text, "a text")
+        for field in settings.lifetime.edge_key:
+            yield from bolt.column("with_lifetime", field)
+    if settings.arrival is not None and settings.arrival.field is not None:
+        yield from bolt.column(
+            "with_lateness(arrival=...)", settings.arrival.field, is_time, "a time",
+            everywhere=True, inputs=bolt.outside,
+        )  # fmt: skip
+    if settings.watermark_field is not None:
+        yield from bolt.column("with_watermark(field=...)", settings.watermark_field, is_time, "a time")
+    if isinstance(settings.watermark_partition, str):
+        yield from bolt.column("with_watermark(partition=...)", settings.watermark_partition)
+    for kind in settings.kinds:
+        if isinstance(kind, Session) and kind.gap_field is not None:
+            yield from bolt.column("with_window(Session(...))", kind.gap_field, _is_span, "a number or a duration")
+
+
+def retractions(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Rows that take others back are not counted as events."""
+    retracting = [stream_label(each.stream) for each, schema in bolt.inputs if RETRACT in schema.names]
+    if retracting and not bolt.takes_retractions:
+        yield bolt.fault(
+            f"reads {', '.join(map(repr, retracting))}, whose rows may take earlier ones back ({RETRACT})",
+            "a ready bolt would count each of them as another event",
+            "have the bolt before it fire each window once, or put a bolt of your own between them that heeds "
+            f"{RETRACT}; an AggregateBolt may have {RETRACT} in its key",
+        )
+
+
+def imports(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Watermarks are imported from another input of the bolt (SI-15)."""
+    imports = bolt.settings.watermark_imports or {}
+    for taker, giver in imports.items():
+        for label in (taker, giver):
+            if label not in bolt.labels:
+                yield bolt.fault(
+                    f"imports the watermarks of {giver!r} for {taker!r}, but has no input {label!r}",
+                    f"it reads {', '.join(bolt.labels)}",
+                    "name one of these",
+                )
+        if giver in imports:
+            yield bolt.fault(
+                f"imports the watermarks of {giver!r}, which imports its own",
+                "watermarks must be made by the input from which they are imported",
+                "import from an input that makes watermarks",
+            )
+    if imports and bolt.event_time and bolt.situation.has_partitions:
+        yield bolt.fault(
+            "imports watermarks, and has one mark for each partition",
+            "an input that takes the watermark of another has that one, and no marks of its own partitions",
+            "call with_watermark(partition=None), so that each input has one mark, or leave imports= out",
+        )
+    if imports and bolt.event_time and bolt.settings.partition_idle_timeout is not None:
+        yield bolt.fault(
+            "imports watermarks, and has with_watermark(partition_idle_timeout=...)",
+            "an input that is left out as silent has no watermark that another could take, and one that takes it holds "
+            "nothing up by its own silence",
+            "leave one of the two out",
+        )
+
+
+def partitions(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Partitions that are said to exist are those of an input that has the column (AT-20)."""
+    settings = bolt.settings
+    for label in settings.partitions if isinstance(settings.partitions, Mapping) else ():
+        if label not in bolt.labels:
+            yield bolt.fault(
+                f"names partitions of {label!r}, but has no such input",
+                f"it reads {', '.join(bolt.labels)}",
+                "name one of these in with_watermark(partitions=...)",
+            )
+
+
+def message_ids(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Equal messages meet, and it is known when a window has no use for one any more (ST-27)."""
+    settings = bolt.settings
+    field = settings.message_id_field
+    if field is None:
+        return
+    call = "with_message_id_field"
+    yield from bolt.column(call, field, _is_id, "a text, bytes, a whole number, a time or a decimal", everywhere=True)
+    if settings.key_trigger is not None or settings.eviction is not None or settings.trigger is not None:
+        what = "a trigger of keys" if settings.key_trigger is not None else "a policy of its own"
+        yield bolt.fault(
+            f"has {call}({field!r}), and {what}",
+            f"windbolt cannot know how long {what} keeps an event, and so how long its id must not repeat",
+            "leave one of the two out, or drop repeated messages in a bolt before it",
+        )
+    length, slide = settings.length, settings.slide
+    of_keys = bool(settings.key) and not settings.kinds
+    if of_keys and isinstance(length, Count) and isinstance(slide, Count) and length.value < slide.value:
+        yield bolt.fault(
+            f"has {call}({field!r}), and windows of {length.value} events at every {slide.value} of a key",
+            "events between two such windows are in none, and are kept for counting alone, so it cannot be said how "
+            "long their ids must not repeat",
+            "give the length at least as many events as the slide, or drop repeated messages in a bolt before it",
+        )
+    if settings.lifetime is not None and settings.lifetime.shape_field is not None:
+        yield bolt.fault(
+            f"has {call}({field!r}), and events whose start and end are messages of their own",
+            "such an event has two ids, and how long each must not repeat depends on the other message",
+            "leave one of the two out, or drop repeated messages in a bolt before it",
+        )
+    groupings = [(stream_label(each.stream), each.grouping) for each, _ in bolt.inputs]
+    for label, grouping in groupings if bolt.parallelism > 1 else ():
+        if isinstance(grouping, ShuffleGrouping) or grouping != groupings[0][1]:
+            yield bolt.fault(
+                f"has {call}({field!r}), {bolt.parallelism} tasks, and reads {label!r} by {grouping}",
+                "a repeated message could go to another task, which does not know the first",
+                f"use fields_grouping({label!r}, ...) by the same fields for every input, or one task",
+            )
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind))
+
+
+def _is_id(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return _is_id(kind.value_type)
+    others = pa.types.is_floating(kind) or pa.types.is_nested(kind) or pa.types.is_null(kind)
+    return not others
+
+
+def _is_span(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_duration(kind))
+
+
+# How long, and how many, events a bolt holds, against what the topology allows (ST-22, ST-23).
+
+
+def limits(
+    name: str, settings: WindowSettings, message_timeout: Duration | None, max_spout_pending: int | None
+) -> Iterator[ConfigError]:
+    """What bolt ``name`` holds for longer, or more of, than the topology allows; None: as it likes.
+
+    Length plus slide, as Storm has it; of other kinds the length, where what is declared bounds it.
+    """
+    lengths = _lengths(settings)
+    time = Duration(sum(length.micros for length in lengths if isinstance(length, Duration)))
+    if message_timeout is not None and time > message_timeout:
+        yield ConfigError(
+            f"bolt {name!r}: window duration (length + sliding interval) {time} is more than the "
+            f"message timeout {message_timeout}",
+            why="its events are kept that long in the checkpoint, and message_timeout "
+            "is the longest that the topology allows",
+            do="shorten the window, or raise message_timeout, or leave it out",
+        )
+    count = sum(length.value for length in lengths if isinstance(length, Count))
+    if max_spout_pending is not None and count > max_spout_pending:
+        yield ConfigError(
+            f"bolt {name!r}: window count (length + sliding interval) {count} is more than max_spout_pending "
+            f"{max_spout_pending}",
+            why="each of its tasks holds as many events before it lets go of them, and the topology allows no more",
+            do="shorten the window, or raise max_spout_pending, or leave it out",
+        )
+
+
+def _lengths(settings: WindowSettings) -> list[Duration | Count]:
+    """What a bolt holds at least: the sum of these."""
+    if settings.key_trigger is not None:
+        return []  # its rules say when its windows end
+    if not settings.kinds:
+        return [each for each in (settings.length, settings.slide) if each is not None]
+    held = [kind.least_held for kind in settings.kinds]
+    spans = [each for each in held if isinstance(each, Duration)]
+    counts = [each for each in held if isinstance(each, Count)]
+    return [max([Duration(0), *spans]), *counts[:1]]
+
+
+# What the settings of a windowed bolt ask of its streams and of each other; all mistakes of a bolt are found at once.
+#
+# A file for each subject. Each of ``CHECKS`` is given the bolt and returns the mistakes that it finds.
+# ``check_streams.py`` and ``builder.py`` are called from elsewhere, since they need something else.
+
+
+CHECKS = (
+    columns, retractions, imports, partitions, key, fields, sums, joins, keys_watermark, lateness, late_stream, windows,
+    panes, empty_windows, expired, message_ids, parallel_windows, policies, key_trigger,
+)  # fmt: skip
+"""In the order in which their mistakes are reported."""
+
+
+def mistakes_of(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """What is wrong with the settings of a bolt; first what was asked for and changes nothing (ST-18, AT-22)."""
+    yield from idle_settings(bolt.name, bolt.situation)
+    for check in CHECKS:
+        yield from check(bolt)
+
+
+def late_by_window_fits(settings: WindowSettings) -> bool:
+    """Whether events of a bolt with event times can be late by their windows (C-23)."""
+    if settings.eviction is not None or settings.trigger is not None:
+        return False
+    bolt = CheckedBolt(name="", settings=settings, event_time=True)
+    return not any((*lateness(bolt), *windows(bolt)))

@@ -1,0 +1,543 @@
+"""Checks of a windowed bolt's windows: their kinds, when they fire, and whether they fire without events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from policies.protocol import EvictionPolicy, Policy, is_own, overrides
+from topologies.graph.declarations import how_to_have
+from topologies.graph.effects import Situation, shortest_slide
+from topologies.graph.graph import RECORDED, RETRACTED, Input, stream_label
+from topologies.graph.groupings import ListedRows
+from windowing.durations import Duration
+from windowing.errors import ConfigError, did_you_mean_column
+from windowing.settings.kinds import Session
+from windowing.settings.panes import RETRACT, PaneMode
+from windowing.settings.rules import Bounds, LateAction, LateBy, OutputTime
+
+if TYPE_CHECKING:
+    from windowing.settings import WindowSettings
+
+
+# A windowed bolt as the checks see it, and how a mistake in it is reported.
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedBolt:
+    """What is known of a windowed bolt when its settings are checked."""
+
+    name: str
+    settings: WindowSettings
+    inputs: Sequence[tuple[Input, pa.Schema]] = ()
+    """The streams that it reads, with their columns."""
+    brings: Sequence[bool] = ()
+    """Per input: whether it has the watermark of a windowed bolt; the others bring events from outside."""
+    outputs: Sequence[pa.Schema] = ()
+    """The columns of what it emits."""
+    parallelism: int = 1
+    event_time: bool
+    groups_by: tuple[str, ...] | None = None
+    """The columns by which it groups its events, if it does."""
+    rows_are_of_events: bool = False
+    """Whether it emits nothing for a window without events."""
+    takes_retractions: bool = True
+    """Whether it heeds that a bolt before it has taken rows back."""
+    asks_for_expired: bool = False
+    """Whether it was told, or its code was seen, to ask its windows what has expired."""
+    partitioned: bool = False
+    """Whether a source behind its inputs has partitions of its own."""
+    parallel_windows: bool = False
+    """Whether several windows of a task may be fired at the same time."""
+    stateful: bool = False
+    """Whether a window gets what the ones before it have left behind."""
+    joined: Mapping[str, tuple[str, ...]] | None = None
+    """Of a join: the key columns of each input, by its name."""
+
+    @property
+    def temporal(self) -> bool:
+        """Whether the bolt is a temporal join, whose key is that of the join."""
+        return self.joined is not None and any(kind.of_temporal_join for kind in self.settings.kinds)
+
+    @property
+    def situation(self) -> Situation:
+        """What decides which of its settings change anything."""
+        from_outside = not self.brings or not all(self.brings)
+        return Situation(self.settings, self.event_time, len(self.inputs), self.partitioned, from_outside)
+
+    @property
+    def outside(self) -> list[tuple[Input, pa.Schema]]:
+        """The streams of ``inputs`` that bring events from outside."""
+        brings = self.brings or [False] * len(self.inputs)
+        return [each for each, inherits in zip(self.inputs, brings, strict=True) if not inherits]
+
+    @property
+    def labels(self) -> list[str]:
+        """The names of the streams that it reads."""
+        return [stream_label(each.stream) for each, _ in self.inputs]
+
+    def fault(self, what: str, why: str, do: str) -> ConfigError:
+        """A mistake of this bolt's."""
+        return ConfigError(f"bolt {self.name!r}: {what}", why=why, do=do)
+
+    def exclusions(self, has: str, others: Mapping[str, bool], why: str) -> Iterator[ConfigError]:
+        """A mistake for each of the other settings that is given, by its call, since the bolt has this one."""
+        for call, given in others.items():
+            if given:
+                yield self.fault(f"has {has}, and {call}", why, "leave one of the two out")
+
+    def column(
+        self,
+        call: str,
+        field: str,
+        fits: Callable[[pa.DataType], bool] = lambda kind: True,
+        wanted: str = "",
+        *,
+        everywhere: bool = False,
+        inputs: Sequence[tuple[Input, pa.Schema]] | None = None,
+    ) -> Iterator[ConfigError]:
+        """The column that a call names is in an input, or ``everywhere``, and its type fits.
+
+        ``inputs``: those that the call is about, if not all.
+        """
+        found = False
+        for each, schema in self.inputs if inputs is None else inputs:
+            label = stream_label(each.stream)
+            if field in schema.names:
+                found = True
+                kind = schema.field(field).type
+                if not fits(kind):
+                    yield self.fault(
+                        f"{call} names {field!r}, which is {kind} in {label!r}",
+                        f"it must be {wanted}",
+                        "name another column",
+                    )
+            elif everywhere:
+                yield self.fault(
+                    f"{call} names {field!r}{did_you_mean_column(field, schema.names)}",
+                    f"{label!r} has {', '.join(schema.names)}",
+                    how_to_have(field, "name columns of every input"),
+                )
+        if not found and not everywhere:
+            columns = "; ".join(f"{stream_label(each.stream)!r} has {', '.join(s.names)}" for each, s in self.inputs)
+            meant = did_you_mean_column(field, [name for _, schema in self.inputs for name in schema.names])
+            yield self.fault(f"{call} names {field!r}{meant}", columns, how_to_have(field, "name a column of an input"))
+
+
+# Kinds of windows, and what of the other settings goes with them.
+
+
+def _leaves_out_its_end(settings: WindowSettings) -> bool:
+    """Whether a window never holds an event of its end."""
+    if settings.key_trigger is not None:
+        return False
+    if settings.kinds:
+        # The times of what ready bolts emit at moments are theirs to choose.
+        return all(kind.bounds(settings.bounds) is Bounds.START and not kind.of_moments for kind in settings.kinds)
+    return settings.bounds is Bounds.START and isinstance(settings.slide, Duration)
+
+
+def windows(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Kinds of windows that do not go with what else is set."""
+    for check in _CHECKS:
+        yield from check(bolt)
+
+
+def _promised_ends(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Rows at the start of windows, and a watermark for the next bolt that is past it."""
+    settings = bolt.settings
+    ends_promised = settings.output_watermark is OutputTime.END
+    if settings.output_time is OutputTime.START and ends_promised and bolt.event_time:
+        yield bolt.fault(
+            "emits rows at the start of windows, and promises the next bolt a watermark that follows their ends",
+            "the rows would be late at the next bolt",
+            "leave out output_watermark, or use with_time(output_time='window end')",
+        )
+
+
+def _last_microsecond(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Rows at the last microsecond of windows that end at it and hold it."""
+    settings = bolt.settings
+    if settings.output_time is OutputTime.LAST and bolt.event_time and not _leaves_out_its_end(settings):
+        yield bolt.fault(
+            "emits rows at the last microsecond before the end of windows that hold their end",
+            "such a window ends with its end, which is the time that its rows have anyway",
+            "use with_alignment(bounds='[start, end)'), or leave output_time='window last' out",
+        )
+
+
+def _starts_that_move(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Rows at the start of windows whose start late events move."""
+    settings = bolt.settings
+    by_start = settings.output_time is OutputTime.START and settings.late_by is LateBy.WINDOW and bolt.event_time
+    if by_start and any(kind.merges or kind.between_edges for kind in settings.kinds):
+        yield bolt.fault(
+            "emits rows at the start of windows that late events can still extend backwards",
+            "the next bolt could get no watermark, or the rows would be late there",
+            "use with_time(output_time='window end'), or with_lateness(by='watermark')",
+        )
+
+
+def _gaps_of_events(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Several kinds of sessions, where each event has a gap of its own."""
+    sessions = [kind for kind in bolt.settings.kinds if isinstance(kind, Session)]
+    if len(sessions) > 1 and any(kind.gap_field is not None for kind in sessions):
+        yield bolt.fault(
+            "has several kinds of sessions with a gap_field",
+            "each event has one gap, which all kinds would use",
+            "give each kind a bolt of its own",
+        )
+
+
+def _adjusted_lifetimes(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Late events that last, and are moved past their end."""
+    settings, arrival = bolt.settings, bolt.settings.arrival
+    by_arrival = arrival is not None and arrival.late is not None and arrival.action is LateAction.ADJUST
+    adjusts = settings.late_action is LateAction.ADJUST or by_arrival
+    if settings.lifetime is not None and adjusts and bolt.event_time:
+        yield bolt.fault(
+            "has events that last, and adjusts late ones",
+            "a lifetime would end before it begins",
+            "use with_lateness(action='cut'), which lets late events begin later, or drop or divert them",
+        )
+
+
+def _too_long(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Windows longer than the system has that the preset stands for (AZ-19)."""
+    settings, most = bolt.settings, bolt.settings.longest_window
+    lengths = [settings.length, *(kind.declared_length for kind in settings.kinds)]
+    for length in dict.fromkeys(each for each in lengths if isinstance(each, Duration)):
+        if most is not None and length > most:
+            yield bolt.fault(
+                f"has windows of {length}",
+                f"the longest window allowed here is {most}",
+                "make them shorter, or lift the limit: with_alignment(longest_window=None)",
+            )
+
+
+def _each_kind(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """What one kind of window asks of its events."""
+    settings = bolt.settings
+    for kind in settings.kinds:
+        if settings.lifetime is not None and kind.of_points:
+            yield bolt.fault(
+                f"has events that last, and {type(kind).__name__} windows",
+                "these windows need points in time",
+                "leave with_lifetime out, or use snapshot, hopping or calendar windows",
+            )
+        if settings.lifetime is not None and kind.between_edges and settings.bounds is Bounds.END:
+            yield bolt.fault(
+                "has snapshots of events that last, with bounds (start, end]",
+                "a lifetime holds its start and not its end",
+                "use with_alignment(bounds='[start, end)')",
+            )
+        if isinstance(kind, Session) and kind.gap_field is not None and kind.max_duration is not None:
+            yield bolt.fault(
+                "has sessions with a gap for each event and a maximum duration",
+                "there is no rule for where such a session would be cut",
+                "leave one of the two out",
+            )
+
+
+def _anchor(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """An anchor of windows that are not counted from one."""
+    kinds = bolt.settings.kinds
+    if bolt.settings.anchor is not None and kinds and not any(kind.takes_offset for kind in kinds):
+        yield bolt.fault(
+            "has an anchor, and no aligned windows", "only aligned windows are counted from an anchor", "remove it"
+        )
+
+
+_CHECKS = (
+    _promised_ends, _last_microsecond, _starts_that_move, _gaps_of_events, _adjusted_lifetimes, _too_long,
+    _each_kind, _anchor,
+)  # fmt: skip
+"""In the order in which their mistakes are reported."""
+
+
+# What else may decide when windows fire: panes, policies of the user's own, triggers of keys.
+
+
+def panes(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Windows that fire more than once."""
+    settings, panes = bolt.settings, bolt.settings.panes
+    if panes is None:
+        return
+    if any(not (kind.edges_known or kind.merges) for kind in settings.kinds):
+        yield bolt.fault(
+            "has panes on windows that change with every event",
+            "snapshots, sliding logs and counts fire when they are complete",
+            "use hopping, calendar or session windows with with_trigger(Panes(...))",
+        )
+    if len(settings.kinds) > 1 and any(kind.merges for kind in settings.kinds):
+        yield bolt.fault(
+            "has panes, and sessions besides other windows",
+            "which events are new to a session would depend on the firings of the others",
+            "give the sessions a bolt of their own",
+        )
+    if settings.lifetime is not None:
+        yield bolt.fault(
+            "has panes, and events that last",
+            "a long event is in many future windows, and all of them would fire early",
+            "leave one of the two out",
+        )
+    if panes.late is not None and bolt.event_time and not settings.allowed_lateness.micros:
+        yield bolt.fault(
+            "has panes for late events, but allows no lateness",
+            "without it a window takes no events after its end",
+            "give with_lateness(by='window', allowed=...)",
+        )
+    if panes.mode is PaneMode.RETRACTING:
+        yield from _retracted(bolt)
+    if panes.closes:
+        yield from _closing(bolt)
+
+
+def _closing(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Windows that their first firing closes: what comes afterwards is late."""
+    settings = bolt.settings
+    if not bolt.event_time:
+        yield bolt.fault(
+            "has panes that close their windows, and no event times",
+            "what comes to a closed window is late, and in processing time no event is",
+            "call with_timestamp_field, or use with_key and with_trigger(CountTrigger(...)) for windows by the clock",
+        )
+    if any(kind.merges for kind in settings.kinds):
+        yield bolt.fault(
+            "has panes that close their windows, and sessions",
+            "a later event would extend a session that has been closed, or merge it with another",
+            "use hopping or calendar windows, or leave closes= out",
+        )
+    if settings.late_action in (LateAction.ADJUST, LateAction.CUT, LateAction.ERROR) and bolt.event_time:
+        yield bolt.fault(
+            f"has panes that close their windows, and is to {settings.late_action.value} late events",
+            "they are late for a window that a trigger has closed, and no time of theirs would be in time",
+            "divert or drop them: with_lateness(action='divert')",
+        )
+
+
+def _retracted(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Rows that may be taken back are kept with their window, and marked."""
+    own = (RETRACT, *RETRACTED)
+    taken = dict.fromkeys(column for schema in bolt.outputs for column in schema.names if column in own)
+    if taken:
+        yield bolt.fault(
+            f"emits columns {list(taken)}",
+            "it may retract its rows, and windbolt adds columns of these names to them",
+            "rename them",
+        )
+    panes = bolt.settings.panes
+    cut = any(isinstance(kind, Session) and kind.max_duration is not None for kind in bolt.settings.kinds)
+    if panes is not None and panes.at_end is not None and panes.on_time and cut:
+        yield bolt.fault(
+            "has panes with at_end= that take rows back, and sessions with a max_duration",
+            "a late event may cut a session that has fired into parts too small to fire, so that nothing would take "
+            "its rows back",
+            "leave at_end= out, or use mode='accumulating', or sessions without max_duration",
+        )
+
+
+def expired(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """What has expired is what was in the window before, so there must be one (ST-21)."""
+    settings = bolt.settings
+    if not bolt.asks_for_expired or settings.follow_each_other:
+        return
+    which = (
+        "Panes, whose windows fire more than once and in turns" if settings.panes is not None
+        else "with_trigger, whose windows are cleared when they have fired" if settings.key_trigger is not None
+        else "several kinds of window, which fire in turns"
+    )  # fmt: skip
+    yield bolt.fault(
+        f"uses window.expired, and has {which}",
+        "expired events were in the previous window, and such windows have none",
+        "do not use window.expired; or call with_policies(expired=False), if `expired` means something else",
+    )
+
+
+def parallel_windows(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Windows that are fired at the same time leave nothing behind for each other."""
+    if not isinstance(bolt.parallel_windows, bool):
+        yield bolt.fault(
+            f"has parallel_windows = {bolt.parallel_windows!r:.60}", "it is a yes or a no", "write True or False"
+        )
+    elif bolt.parallel_windows and bolt.stateful:
+        yield bolt.fault(
+            "has parallel_windows, and a state",
+            "a window would be fired before the one before it has left its state",
+            "leave parallel_windows out, or keep no state",
+        )
+
+
+NOT_WITH_A_POLICY: Final[Mapping[str, tuple[Callable[[CheckedBolt], bool], str]]] = {
+    "with_trigger": (
+        lambda bolt: bolt.settings.panes is not None,
+        "Panes fire a window before and after its end, and where a window of a policy ends is known when it fires",
+    ),
+    "with_lifetime": (
+        lambda bolt: bolt.settings.lifetime is not None,
+        "a policy is told of events at moments, and one that lasts would come and go",
+    ),
+    "with_empty_windows": (
+        lambda bolt: bolt.settings.empty_windows_until is not None,
+        "a window without events has an end that is known before, and a policy decides about the events that come",
+    ),
+    "with_alignment(anchor=...)": (
+        lambda bolt: bolt.settings.anchor is not None,
+        "a policy's windows do not begin at regular times; `every` and `offset` of a trigger say where its moments are",
+    ),
+    "another kind of window": (
+        lambda bolt: bool(bolt.settings.kinds),
+        "a kind of window says itself which events it holds and when it fires",
+    ),
+    "with_lateness(by='window')": (
+        lambda bolt: bolt.settings.late_by is LateBy.WINDOW and bolt.event_time,
+        "which window of a policy can still hold an event is not known before the policy has decided",
+    ),
+    "with_watermark(per_key=True)": (
+        lambda bolt: bolt.settings.watermark_per_key,
+        "the moments of a policy's keys pass together, by the watermark of the bolt",
+    ),
+    "with_watermark(idle_timeout=...)": (
+        lambda bolt: bolt.settings.idle_timeout is not None and bolt.event_time,
+        "it closes windows whose ends are known; let an input that is silent no longer hold the watermark "
+        "(partition_idle_timeout=), or ask for a moment (wake_at)",
+    ),
+}
+"""What a policy of a user's own cannot be combined with: whether a bolt has it, and why not. Message ids have their own
+check; all other settings, joins, aggregates and states of bolts are allowed."""
+
+
+def policies(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """What decides about windows besides a policy of the user's own."""
+    if bolt.settings.eviction is None and bolt.settings.trigger is None:
+        return
+    for other, (has, why) in NOT_WITH_A_POLICY.items():
+        if has(bolt):
+            yield from bolt.exclusions("a policy of its own", {other: True}, why)
+    yield from _of_own_policies(bolt)
+    for policy in (bolt.settings.eviction, bolt.settings.trigger):
+        if isinstance(policy, Policy):
+            try:
+                names = sorted(policy.columns_read or ())
+            except ConfigError as error:
+                yield error
+                continue
+            for name in names:
+                yield from bolt.column(f"{type(policy).__name__}.reads", name, everywhere=True)
+
+
+def _of_own_policies(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """What windbolt could not keep of the keys, or promise the next bolt."""
+    settings, eviction = bolt.settings, bolt.settings.eviction
+    yield from _recorded(bolt, "policies")
+    by_start = settings.output_time is OutputTime.START and bolt.event_time
+    if by_start and isinstance(eviction, EvictionPolicy) and is_own(eviction) and overrides(eviction, "window_start"):
+        yield bolt.fault(
+            f"emits rows at the start of windows, and {type(eviction).__name__} says itself where these begin",
+            "how far back that is is not known before, so the rows could be late for the next bolt",
+            "give the policy a `reach` instead of `window_start`, or use with_time(output_time='window end')",
+        )
+
+
+def _recorded(bolt: CheckedBolt, what: str) -> Iterator[ConfigError]:
+    taken = [column for column in bolt.settings.key if column in RECORDED]
+    if taken:
+        yield bolt.fault(
+            f"has {what}, and a key with the columns {taken}",
+            "windbolt keeps columns of these names beside those of the key",
+            "rename them in a bolt before it",
+        )
+
+
+def key_trigger(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """A trigger of keys leaves nothing for other rules to decide (UH-4)."""
+    settings = bolt.settings
+    if settings.key_trigger is None:
+        return
+    if not settings.key:
+        yield bolt.fault("has a trigger but no key", "a trigger has windows for each key", "call with_key")
+    yield from _recorded(bolt, "a trigger")
+    for field in () if settings.capacity is None else settings.capacity.columns:
+        yield from bolt.column("with_trigger(bytes_of=...)", field, everywhere=True)
+    if bolt.event_time:
+        yield bolt.fault(
+            "has a trigger, and event times",
+            "triggers of keys work in processing time",
+            "call with_time(processing=True)",
+        )
+    others = {
+        "with_trigger(Panes(...))": settings.panes is not None,
+        "with_lifetime": settings.lifetime is not None,
+        "with_alignment(anchor=...)": settings.anchor is not None,
+        "a policy of its own": settings.eviction is not None or settings.trigger is not None,
+        "with_watermark(per_key=True)": settings.watermark_per_key,
+    }
+    yield from bolt.exclusions("a trigger", others, "the trigger alone decides when its windows fire")
+
+
+# Windows without events: of keys that are known, by a time that moves on without them.
+
+
+MOST = 1_000_000
+"""How many windows without events of one key may follow each other."""
+
+
+def empty_windows(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """What does not go with windows that fire without events; for some kinds of windows they have no effect."""
+    settings, until = bolt.settings, bolt.settings.empty_windows_until
+    slide = shortest_slide(settings)
+    if until is None or slide is None:
+        return
+    has = "with_empty_windows"
+    yield from bolt.exclusions(
+        has,
+        {"with_watermark(per_key=True)": settings.watermark_per_key},
+        "a silent key has a watermark that stands still, so none of its windows would ever be over without events",
+    )
+    yield from bolt.exclusions(
+        has, {"with_lifetime": settings.lifetime is not None}, "windows then hold events that came long before them"
+    )
+    yield from bolt.exclusions(
+        has, {"with_trigger(Panes(...))": settings.panes is not None}, "panes fire when something has changed"
+    )
+    yield from _listed(bolt)
+    if until.micros // slide.micros > MOST:
+        yield bolt.fault(
+            f"has {has}(until='{until}'), and a slide of {slide}",
+            f"a key that falls silent would fire {until.micros // slide.micros:,} empty windows; "
+            f"at most {MOST:,} are allowed",
+            "shorten until=, or slide by more",
+        )
+    if bolt.rows_are_of_events:
+        yield bolt.fault(
+            f"has {has}, and rows that are made of events",
+            "for a window without events it would emit nothing",
+            "remove it, or use a bolt that says something about empty windows, such as an AggregateBolt",
+        )
+    elif bolt.groups_by and not set(bolt.groups_by) <= set(settings.key):
+        yield bolt.fault(
+            f"groups events by {', '.join(bolt.groups_by)}, and has {has}",
+            "a window without events has no groups; only a key is known without events",
+            f"call with_key({', '.join(map(repr, bolt.groups_by))}), so that each has windows of its own",
+        )
+
+
+def _listed(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """The keys that a user lists have the columns of the key."""
+    listed, key = bolt.settings.listed_keys, bolt.settings.key
+    if listed is None:
+        return
+    if not key:
+        yield bolt.fault(
+            "lists keys in with_empty_windows, and has no key", "keys are values of its columns", "call with_key"
+        )
+        return
+    for each, schema in bolt.inputs:
+        if set(key) <= set(schema.names):
+            try:
+                ListedRows.of(listed, key, schema)
+            except ConfigError as error:
+                yield bolt.fault(f"reads {stream_label(each.stream)!r}: {error.what}", error.why, error.do)

@@ -1,0 +1,600 @@
+"""From a windowed bolt as it is declared to one of the topology: its time, its windows, its streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+
+from policies.choose_policies import choose_assigners, choose_policies, decided_by_policies, placeholder_lengths
+from topologies.graph.check_streams import late_by_window_fits, limits, mistakes_of
+from topologies.graph.check_windows import CheckedBolt
+from topologies.graph.declarations import Mistakes, declared_columns, how_to_have
+from topologies.graph.effects import Situation, all_idle, idle_setting
+from topologies.graph.graph import (
+    ERRORS,
+    LATE_COLUMNS,
+    REASON,
+    Input,
+    Origin,
+    WindowedNode,
+    reserved_of_inputs,
+    stream_label,
+)
+from topologies.io.kafka import KafkaSpout
+from windowing.bolts.joins import Join
+from windowing.bolts.read_code import asks_for_expired
+from windowing.bolts.windowed_bolt import StatefulWindowedBolt, WindowedBolt
+from windowing.durations import Duration
+from windowing.errors import ConfigError
+from windowing.settings.panes import RETRACT, PaneMode
+from windowing.settings.presets import RULES, Preset
+from windowing.settings.rules import Arrival, DefaultTime, InputRules, LateAction, LateBy
+from windowing.timestamps import is_time
+
+if TYPE_CHECKING:
+    from topologies.graph.declarations import BoltDeclarer, DeclaredTopology, KnownStreams
+    from windowing.settings import WindowSettings
+
+
+# Where the times of a windowed bolt's events come from: a field, an extractor, the bolts before it, or the clock.
+
+
+@dataclass(frozen=True)
+class EventTimes:
+    """What the windows of a bolt go by."""
+
+    event_time: bool
+    """Event time, or processing time."""
+    carried: tuple[bool, ...]
+    """Per input: whether its events bring their time along, from a windowed bolt before this one."""
+
+
+def event_times(
+    name: str,
+    settings: WindowSettings,
+    inputs: Sequence[tuple[Input, pa.Schema]],
+    brings: Sequence[bool],
+    mistakes: Mistakes,
+) -> EventTimes:
+    """The times of bolt ``name``; ``brings``: per input, whether its events have times of a bolt before."""
+    nowhere = (False,) * len(inputs)
+    if settings.processing_time:
+        return EventTimes(False, nowhere)
+    if settings.timestamp_extractor is not None:
+        return EventTimes(True, nowhere)
+    if settings.timestamp_field is not None:
+        return EventTimes(True, _without_field(name, settings.timestamp_field, inputs, brings, mistakes))
+    without = [stream_label(each.stream) for (each, _), has in zip(inputs, brings, strict=True) if not has]
+    if any(brings) and without:
+        mistakes.tell(
+            f"bolt {name!r} reads streams with event times, and {', '.join(without)} without",
+            "a window has one kind of time",
+            "call with_timestamp_field, with_timestamp_extractor or with_time(processing=True)",
+        )
+    return EventTimes(any(brings), tuple(brings))
+
+
+def _without_field(
+    name: str, field: str, inputs: Sequence[tuple[Input, pa.Schema]], brings: Sequence[bool], mistakes: Mistakes
+) -> tuple[bool, ...]:
+    """Per input: whether its events bring their time along, for they have no such field."""
+    for (each, schema), has in zip(inputs, brings, strict=True):
+        label = stream_label(each.stream)
+        if field in schema.names:
+            kind = schema.field(field).type
+            if not is_time(kind):
+                mistakes.tell(
+                    f"bolt {name!r}: timestamp field {field!r} of {label!r} is {kind}",
+                    "event times are timestamps, dates, or whole numbers of milliseconds",
+                    "name another field, or use with_timestamp_extractor",
+                )
+        elif not has:
+            mistakes.tell(
+                f"bolt {name!r}: {label!r} has no timestamp field {field!r}",
+                f"it has {', '.join(schema.names)}",
+                how_to_have(field, "name another field, or use with_timestamp_extractor"),
+            )
+    return tuple(has and field not in schema.names for (_, schema), has in zip(inputs, brings, strict=True))
+
+
+# Rules of time that are declared at the source: defaults for every bolt that reads it (SI-17, SI-18).
+
+
+_PER_INPUT = ("watermark_every", "lag", "ahead", "late_action", "watermark_field", "close_fires")
+"""The rules that may differ between the inputs of a bolt, where all have StreamInsight's."""
+
+
+def checked_source_time(name: str, time: object) -> Preset | None:
+    """The rules that a spout declares. Raises ConfigError for anything else, and for rules that name other inputs."""
+    if time is None:
+        return None
+    if not isinstance(time, Preset):
+        raise ConfigError(
+            f"set_spout({name!r}, time={time!r:.60})", do="give one of windbolt.presets, such as presets.atlas()"
+        )
+    if time.rules.get("watermark_imports"):
+        raise ConfigError(
+            f"spout {name!r} imports watermarks",
+            why="an import names another input of a bolt, which a source does not know",
+            do="call with_time(presets.streaminsight(imports=...)) on the bolt",
+        )
+    return time
+
+
+def distinct(times: Sequence[Preset | None]) -> tuple[Preset | None, ...]:
+    """Each preset once, in their order; presets hold mappings, and cannot be in a set."""
+    return tuple(time for at, time in enumerate(times) if time not in times[:at])
+
+
+def with_source_time(
+    name: str,
+    settings: WindowSettings,
+    inputs: Sequence[tuple[Input, pa.Schema]],
+    carried: Sequence[bool],
+    times: Mapping[str, tuple[Preset | None, ...]],
+) -> WindowSettings:
+    """The settings of bolt ``name``, with the rules of its sources where it names none itself (SI-18).
+
+    ``carried``: which inputs bring the times and the watermark of a windowed bolt along. ``times``: by component, the
+    rules of the spouts that it reads without a window between, None for a spout without any. Raises ConfigError where
+    these do not make one whole.
+    """
+    if set(RULES) <= settings.given:
+        return settings
+    read = [(each, schema) for (each, schema), brings in zip(inputs, carried, strict=True) if not brings]
+    found = {stream_label(each.stream): times.get(each.stream[0], (None,)) for each, _ in read}
+    declared = distinct([preset for presets in found.values() for preset in presets])
+    if declared in ((), (None,)):
+        return settings
+    if None in declared:
+        without = ", ".join(repr(label) for label, presets in found.items() if None in presets)
+        raise ConfigError(
+            f"bolt {name!r} reads sources that declare time rules, and {without}, which declares none",
+            why="its inputs share one watermark",
+            do="declare them there too: set_spout(..., time=...); or for the bolt: with_time(...)",
+        )
+    rules = [preset for preset in declared if preset is not None]
+    if len(rules) == 1:
+        return _taken(settings, rules[0])
+    columns = {stream_label(each.stream): schema for each, schema in read}
+    return _joined(name, settings, columns, found, rules)
+
+
+class SourceRules:
+    """The rules that were asked for at sources, and the bolts that have them from there.
+
+    A rule of a source is a default for all bolts that read it (SI-17): one of them must have use for it.
+    """
+
+    def __init__(self) -> None:
+        self._idle: dict[tuple[str, str], list[ConfigError | None]] = {}
+        """Per setting and call: for each bolt that has it from a source, why it changes nothing there."""
+
+    def note(
+        self,
+        bolt: str,
+        situation: Situation,
+        settings: WindowSettings,
+        inputs: Sequence[Input],
+        carried: Sequence[bool],
+        times: Mapping[str, tuple[Preset | None, ...]],
+    ) -> None:
+        """A bolt that reads sources; ``settings``: its own. The others as for ``with_source_time``."""
+        for rule, call in _asked_at_sources(settings, inputs, carried, times):
+            self._idle.setdefault((rule, call), []).append(idle_setting(bolt, situation, rule, call))
+
+    def without_use(self) -> Iterator[ConfigError]:
+        """The rules for which none of the bolts has use."""
+        for reasons in self._idle.values():
+            if reasons[0] is not None and None not in reasons:
+                yield reasons[0]
+
+
+def _asked_at_sources(
+    settings: WindowSettings,
+    inputs: Sequence[Input],
+    carried: Sequence[bool],
+    times: Mapping[str, tuple[Preset | None, ...]],
+) -> tuple[tuple[str, str], ...]:
+    """The rules of a bolt that were asked for by name at its sources: (setting, argument), as in ``WindowSettings``."""
+    read = [each.stream[0] for each, brings in zip(inputs, carried, strict=True) if not brings]
+    presets = [preset for component in read for preset in times.get(component, ()) if preset is not None]
+    asked = [each for preset in presets for each in preset.asked if each[0] not in settings.given]
+    return tuple(dict.fromkeys(asked))
+
+
+def _joined(
+    name: str,
+    settings: WindowSettings,
+    columns: Mapping[str, pa.Schema],
+    found: Mapping[str, tuple[Preset | None, ...]],
+    rules: Sequence[Preset],
+) -> WindowSettings:
+    """Each input by the rules of its source, where these differ in nothing else."""
+    shared = [{rule: value for rule, value in each.changes().items() if rule not in _PER_INPUT} for each in rules]
+    fields = sorted({each.rules["watermark_field"] for each in rules if each.rules.get("watermark_field")})
+    mixed = [label for label, presets in found.items() if len(presets) > 1]
+    unfit = [
+        label
+        for label, presets in found.items()
+        for preset in presets
+        if preset is not None and not preset.rules.get("watermark_field") and set(fields) & set(columns[label].names)
+    ]
+    alike = all(each.name == "streaminsight" for each in rules) and all(each == shared[0] for each in shared)
+    if not alike or mixed or unfit or len(fields) > 1:
+        names = {label: [each.name for each in presets if each is not None] for label, presets in found.items()}
+        told = "; ".join(f"{label!r} has those of {' and '.join(given)}" for label, given in names.items())
+        raise ConfigError(
+            f"the sources of bolt {name!r} declare different time rules: {told}",
+            why="between inputs only StreamInsight's generation, delay and policy may differ",
+            do="call with_time(...) on the bolt, or declare the same at its sources",
+        )
+    settings = _taken(settings, rules[0])
+    of = {label: _taken(settings, presets[0]) for label, presets in found.items() if presets[0] is not None}
+    return replace(
+        settings,
+        watermark_field=settings.watermark_field if "watermark_field" in settings.given else next(iter(fields), None),
+        # What is released at the end of the streams is up to the least of the inputs.
+        close_fires=all(each.close_fires for each in of.values()),
+        input_rules={
+            label: InputRules(each.watermark_every, each.delay, each.late_action) for label, each in of.items()
+        },
+    )
+
+
+def _taken(settings: WindowSettings, preset: Preset) -> WindowSettings:
+    """The settings with the rules of a preset, except for those that were given by name."""
+    rules = {rule: value for rule, value in preset.changes().items() if rule not in settings.given}
+    return replace(settings, **rules)
+
+
+# Which time a bolt goes by when it names none: each system has its own answer, and some have none.
+
+
+RECORD_TIME = "kafka_timestamp"
+"""The column in which a topic's JSON objects have the time of their records."""
+
+
+def names_no_time(settings: WindowSettings) -> bool:
+    """Whether nothing that the user said tells where the time of events comes from."""
+    return not settings.reads_timestamps and not settings.processing_time
+
+
+def with_record_time(spout: object, declared: Preset | None, readers: Sequence[object]) -> object:
+    """A spout as these bolts read it: a topic's objects have the time of their records, where a bolt goes by that.
+
+    Like Atlas's ``_ts``, it is a column of the stream then (AT-10). ``declared``: the spout's own time settings.
+    """
+    usual = None if declared is None else declared.rules.get("default_time")
+    wanted = any(
+        isinstance(bolt, WindowedBolt)
+        and names_no_time(bolt.settings)
+        and (bolt.settings.default_time if "default_time" in bolt.settings.given else usual) is DefaultTime.RECORD
+        for bolt in readers
+    )
+    if wanted and isinstance(spout, KafkaSpout) and spout.declared is not None and RECORD_TIME not in spout.metadata:
+        return replace(spout, metadata=(*spout.metadata, RECORD_TIME))
+    return spout
+
+
+def without_arrival(settings: WindowSettings) -> WindowSettings:
+    """The settings of a bolt that reads only windowed bolts, without the rules by arrival that a preset brings along.
+
+    Arrival is a matter of what comes from outside. Those that the user asks for by name stay, and are refused.
+    """
+    asked = {rule for rule, _ in settings.asked}
+    rules: dict[str, Any] = {"arrival": None, "estimate_arrival": False}
+    return replace(settings, **{rule: value for rule, value in rules.items() if rule not in asked})
+
+
+def settled_time(
+    name: str,
+    settings: WindowSettings,
+    inputs: Sequence[tuple[Input, pa.Schema]],
+    carried: Sequence[bool],
+    spouts: Mapping[str, object],
+) -> WindowSettings:
+    """The settings of bolt ``name`` with the time that its system goes by where none is named.
+
+    ``carried``: which inputs bring the times of a windowed bolt along, which need no other. Raises ConfigError where
+    the system has no answer for these inputs.
+    """
+    if not names_no_time(settings) or all(carried):
+        return settings
+    match settings.default_time:
+        case DefaultTime.RECORD:
+            return replace(settings, timestamp_field=_record_time(name, inputs, carried, spouts))
+        case DefaultTime.ARRIVAL if settings.arrival_is_time:
+            return _by_arrival(settings)
+        case DefaultTime.NONE:
+            raise ConfigError(
+                f"bolt {name!r} has a preset that needs event times, and names none",
+                why="StreamInsight has no processing time",
+                do="call with_timestamp_field or with_timestamp_extractor",
+            )
+    return settings
+
+
+def _record_time(
+    name: str,
+    inputs: Sequence[tuple[Input, pa.Schema]],
+    carried: Sequence[bool],
+    spouts: Mapping[str, object],
+) -> str:
+    """The column with the time at which the broker took a record (AT-10)."""
+    found: dict[str, str | None] = {}
+    for (each, schema), brings in zip(inputs, carried, strict=True):
+        if not brings:
+            found[stream_label(each.stream)] = _column_of(spouts.get(each.stream[0]), schema)
+    without = [label for label, column in found.items() if column is None]
+    if without:
+        raise ConfigError(
+            f"bolt {name!r} names no time, and {', '.join(map(repr, without))} has no record time",
+            why="this preset goes by event time; without a timestamp it takes the time at which the broker took a "
+            f"record, on topics of Kafka, or in a column {RECORD_TIME!r} that a bolt behind them passes on",
+            do="call with_timestamp_field; or with_time(processing=True) for processing time",
+        )
+    columns = sorted({column for column in found.values() if column is not None})
+    if len(columns) > 1:
+        raise ConfigError(
+            f"bolt {name!r} names no time, and its inputs have the record time in {' and '.join(map(repr, columns))}",
+            why="a bolt reads its time from one column",
+            do="rename it in a bolt before, and name it: with_timestamp_field(...)",
+        )
+    return columns[0]
+
+
+def _column_of(source: object, schema: pa.Schema) -> str | None:
+    if isinstance(source, KafkaSpout) and source.declared is None:
+        return "timestamp"
+    there = RECORD_TIME in schema.names and is_time(schema.field(RECORD_TIME).type)
+    return RECORD_TIME if there else None
+
+
+def _by_arrival(settings: WindowSettings) -> WindowSettings:
+    """The time of an event is that of its arrival, and nothing is early, late or adjusted (AZ-1, AZ-7).
+
+    Arrivals that go back, as several partitions may bring them, keep their time: they are in their windows that are
+    open, and late only where none is.
+    """
+    assert settings.arrival is not None
+    by_arrival = replace(
+        settings,
+        timestamp_field=settings.arrival.field,
+        arrival=Arrival(settings.arrival.field, None, Duration(0), LateAction.DIVERT),
+        lag=None,
+        ahead=Duration(0),
+        # An unlimited tolerance estimates nothing; but here none is asked for, and arrival itself is estimated.
+        estimate_arrival=settings.estimate_arrival or settings.arrival.late is None,
+        late_action=LateAction.DIVERT,
+        late_by=LateBy.WINDOW,
+        allowed_lateness=Duration(0),
+    )
+    return by_arrival if late_by_window_fits(by_arrival) else replace(by_arrival, late_by=LateBy.WATERMARK)
+
+
+# From a windowed bolt as it is declared to one of the topology: its time, its windows, its streams.
+
+
+MAX_INPUTS = 127
+"""The number of an event's input is kept in one byte."""
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """What a windowed bolt reads."""
+
+    bolt: str
+    inputs: tuple[Input, ...]
+    schemas: tuple[pa.Schema, ...]
+    """Per input: its columns."""
+    origins: tuple[tuple[Origin, ...], ...]
+    """Per input: the windowed bolts whose watermark it carries."""
+
+    @classmethod
+    def of(cls, declarer: BoltDeclarer, known: KnownStreams) -> Self:
+        inputs = tuple(declarer.inputs)
+        schemas = tuple(known.schemas[each.stream] for each in inputs)
+        return cls(declarer.name, inputs, schemas, tuple(known.origins(each.stream) for each in inputs))
+
+    @property
+    def streams(self) -> list[tuple[Input, pa.Schema]]:
+        return list(zip(self.inputs, self.schemas, strict=True))
+
+    @property
+    def brings(self) -> list[bool]:
+        """Per input: whether its events bring their times along."""
+        return [bool(origins) for origins in self.origins]
+
+
+def windowed_node(
+    declarer: BoltDeclarer,
+    outputs: Mapping[str, pa.Schema],
+    declared: DeclaredTopology,
+    known: KnownStreams,
+    source_rules: SourceRules,
+    mistakes: Mistakes,
+) -> WindowedNode | None:
+    """The bolt as a node; None after a mistake.
+
+    Three arguments are added to: ``known`` by its streams, ``source_rules`` by what it does with the rules of its
+    sources, and ``mistakes``.
+    """
+    before, name, written, reading = len(mistakes), declarer.name, declarer.bolt, _Reading.of(declarer, known)
+    assert isinstance(written, WindowedBolt)
+    try:
+        bolt = _with_its_time(written, reading, known)
+    except ConfigError as error:
+        mistakes.append(error)
+        return None
+    settings = bolt.settings
+    schema = _schema(bolt, reading, mistakes)
+    times = event_times(name, settings, reading.streams, reading.brings, mistakes)
+    mistakes.extend(limits(name, settings, declared.message_timeout, declared.max_spout_pending))
+    if len(reading.inputs) > MAX_INPUTS:
+        mistakes.tell(
+            f"bolt {name!r} reads {len(reading.inputs)} streams",
+            f"a bolt can read at most {MAX_INPUTS}",
+            "merge some in a plain bolt before it",
+        )
+    checked = _checked(bolt, declarer.parallelism, reading, times, outputs, known)
+    source_rules.note(name, checked.situation, written.settings, reading.inputs, reading.brings, known.source_times)
+    mistakes.extend(mistakes_of(checked))
+    if schema is None or len(mistakes) > before:
+        return None
+    outputs = _all_outputs(name, settings, outputs, schema, mistakes)
+    try:
+        node = _node(bolt, schema, times, outputs, checked, reading, known)
+    except ConfigError as error:
+        mistakes.tell_of(f"bolt {name!r}", error)
+        return None
+    if node.slicing is not None and {"window_bytes", "call_time"} & {rule for rule, _ in settings.asked}:
+        mistakes.tell(
+            f"bolt {name!r}: with_limits on an AggregateBolt whose windows are sums",
+            "it holds no events, and no code of yours is called with its windows",
+            "leave with_limits out",
+        )
+    if len(mistakes) > before:
+        return None
+    _make_known(node, known)
+    return node
+
+
+def _with_its_time(bolt: WindowedBolt, reading: _Reading, known: KnownStreams) -> WindowedBolt:
+    """The bolt with the rules of its sources, and with the time that its system goes by where it names none."""
+    name, streams, brings = reading.bolt, reading.streams, reading.brings
+    settings = with_source_time(name, bolt.settings, streams, brings, known.source_times)
+    if all(brings):
+        settings = without_arrival(settings)
+    return bolt.configured(settled_time(name, settings, streams, brings, known.spouts))
+
+
+def _schema(bolt: WindowedBolt, reading: _Reading, mistakes: Mistakes) -> pa.Schema | None:
+    """The columns of the bolt's windows; None after a mistake, which is reported."""
+    name = reading.bolt
+    try:
+        schema = pa.unify_schemas(reading.schemas)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        mistakes.tell(
+            f"bolt {name!r} reads streams whose columns of one name differ in type",
+            str(error).splitlines()[0],
+            "rename or cast one of them in a bolt before it",
+        )
+        return None
+    reserved = reserved_of_inputs(schema.names)
+    if reserved:
+        mistakes.tell(
+            f"bolt {name!r} reads columns {reserved}",
+            "windbolt keeps columns of these names beside those of the events",
+            "rename them in a bolt before it",
+        )
+    try:
+        return declared_columns(name, bolt, schema, reading.inputs)
+    except ConfigError as error:
+        mistakes.append(error)
+        return None
+
+
+def _checked(
+    bolt: WindowedBolt,
+    parallelism: int,
+    reading: _Reading,
+    times: EventTimes,
+    outputs: Mapping[str, pa.Schema],
+    known: KnownStreams,
+) -> CheckedBolt:
+    settings = bolt.settings
+    return CheckedBolt(
+        name=reading.bolt,
+        settings=settings,
+        inputs=reading.streams,
+        brings=reading.brings,
+        outputs=[schema for stream, schema in outputs.items() if stream != ERRORS],
+        parallelism=parallelism,
+        event_time=times.event_time,
+        groups_by=bolt.groups_by,
+        rows_are_of_events=bolt.rows_are_of_events,
+        takes_retractions=bolt.takes_retractions,
+        asks_for_expired=asks_for_expired(bolt) if settings.expired is None else settings.expired,
+        partitioned=any(each.stream[0] in known.partitioned for each in reading.inputs),
+        parallel_windows=bolt.parallel_windows,
+        stateful=isinstance(bolt, StatefulWindowedBolt),
+        joined=bolt.keys_by_stream if isinstance(bolt, Join) else None,
+    )
+
+
+def _all_outputs(
+    name: str, settings: WindowSettings, outputs: Mapping[str, pa.Schema], schema: pa.Schema, mistakes: Mistakes
+) -> dict[str, pa.Schema]:
+    """What the bolt emits, and the streams that its settings add."""
+    found = dict(outputs)
+    if settings.panes is not None and settings.panes.mode is PaneMode.RETRACTING:
+        retract = pa.field(RETRACT, pa.bool_())
+        found = {stream: each if stream == ERRORS else each.append(retract) for stream, each in found.items()}
+    for stream, columns, which in (
+        (settings.late_stream, LATE_COLUMNS, "late stream"),
+        (settings.refused_stream, [pa.field(REASON, pa.string())], "refused stream"),
+    ):
+        if stream is None:
+            continue
+        if stream in found:
+            mistakes.tell(f"bolt {name!r} has two streams {stream!r}", do=f"rename the {which}")
+        added = [field.name for field in columns]
+        doubled = [column for column in schema.names if column in added]
+        if doubled:
+            mistakes.tell(
+                f"bolt {name!r} reads columns {doubled}, and has a stream {stream!r}",
+                f"the {which} has the event's columns and adds columns of these names",
+                "rename them in a bolt before it, or leave them out of those that the bolt declares (reads)",
+            )
+            continue
+        found[stream] = pa.schema([*schema, *columns])
+    return found
+
+
+def _node(
+    bolt: WindowedBolt,
+    schema: pa.Schema,
+    times: EventTimes,
+    outputs: Mapping[str, pa.Schema],
+    checked: CheckedBolt,
+    reading: _Reading,
+    known: KnownStreams,
+) -> WindowedNode:
+    """ConfigError where there are no policies for its settings."""
+    settings, event_time = bolt.settings, times.event_time
+    assigners = choose_assigners(settings, event_time=event_time)
+    by_trigger = settings.key_trigger is not None
+    queue_settings = placeholder_lengths(settings) if assigners or by_trigger else settings
+    eviction, trigger = choose_policies(queue_settings, event_time=event_time)
+    decided = not assigners and not by_trigger and decided_by_policies(settings, eviction, trigger)
+    return WindowedNode(
+        name=reading.bolt,
+        bolt=bolt,
+        parallelism=checked.parallelism,
+        inputs=reading.inputs,
+        outputs=outputs,
+        schema=schema,
+        event_time=event_time,
+        carries_time=times.carried,
+        origins=reading.origins if event_time else ((),) * len(reading.inputs),
+        eviction=eviction,
+        trigger=trigger,
+        level=known.level_of(reading.inputs) + 1,
+        assigners=assigners,
+        clocked=tuple(by_trigger and each.stream[0] in known.clocked for each in reading.inputs),
+        remembers=decided or (bool(assigners) and checked.asks_for_expired),
+        idle=all_idle(checked.situation),
+    )
+
+
+def _make_known(node: WindowedNode, known: KnownStreams) -> None:
+    settings = node.bolt.settings
+    if node.event_time:
+        known.add_origins(node.name, set(node.outputs) - {settings.late_stream}, [Origin(node.name)])
+    if settings.key_trigger is not None:
+        known.clocked.add(node.name)
+    known.set_level(node.name, node.level)

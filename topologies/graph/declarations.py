@@ -1,0 +1,380 @@
+"""Declarations of a topology before it is checked: what has been set, what is known of its streams, and which
+columns are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from datetime import date, time, timedelta, tzinfo
+from decimal import Decimal
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from policies.protocol import Policy
+from topologies.graph.graph import ERRORS, Input, Origin, SpoutNode, Stream, WindowedNode, stream_label
+from topologies.graph.groupings import AllGrouping, FieldsGrouping, GlobalGrouping, ShuffleGrouping
+from topologies.graph.topology import Topology
+from topologies.io.file_spout import FileSpout
+from topologies.io.kafka import METADATA, KafkaSpout
+from topologies.io.spout_columns import FILE_METADATA
+from windowing.bolts.aggregate_bolt import AggregateBolt
+from windowing.bolts.bolt import Component
+from windowing.bolts.windowed_bolt import WindowedBolt
+from windowing.calls import checked
+from windowing.errors import ConfigError, WindboltError, did_you_mean_column
+from windowing.reprs import of_fields
+from windowing.schema import DEFAULT_STREAM, narrowest
+
+if TYPE_CHECKING:
+    from topologies.io.sinks import Sink
+    from topologies.io.spouts import AnySpout
+    from windowing.bolts.bolt import BatchBolt, Bolt
+    from windowing.durations import Duration
+    from windowing.settings.presets import Preset
+    from windowing.spout import Spout
+
+
+# The mistakes in a topology, in the order in which they are found; all are reported together.
+
+
+class Mistakes(list[ConfigError]):
+    """What is wrong with a topology."""
+
+    def tell(self, what: str, why: str = "", do: str = "") -> None:
+        """Add a mistake: what it is, why it is one, what to do."""
+        self.append(ConfigError(what, why=why, do=do))
+
+    def tell_of(self, owner: str, error: WindboltError) -> None:
+        """Add what another part has found, as a mistake of ``owner``'s."""
+        self.tell(f"{owner}: {error.what}", error.why, error.do)
+
+
+# What to do where a setting names a column that is not there.
+
+
+_SPOUTS = {**dict.fromkeys(METADATA, "kafka"), **dict.fromkeys(FILE_METADATA.names, "files")}
+
+
+def how_to_have(field: str, otherwise: str) -> str:
+    """How to get the column, where it is one that spouts add with ``metadata=``; else ``otherwise``."""
+    if field not in _SPOUTS:
+        return otherwise
+    return f"let the spout add it, spouts.{_SPOUTS[field]}(..., metadata=True), and bolts in between pass it on"
+
+
+# What a topology is made of, before it is checked: what has been set, and the streams that each part is given.
+
+
+@dataclass
+class BoltDeclarer:
+    """A bolt that has been set, and the streams that it is being given."""
+
+    name: str
+    bolt: Bolt | BatchBolt | WindowedBolt
+    parallelism: int
+    inputs: list[Input] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return of_fields(self)
+
+    @checked
+    def fields_grouping(self, component: str, *fields: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
+        """Read a stream; events with equal fields go to the same task.
+
+        Without fields: by the key that the bolt has anyway, that of ``with_key``, of ``by=...``, or of a join.
+        """
+        return self._read(Input((component, stream), FieldsGrouping(fields)))
+
+    @checked
+    def shuffle_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
+        """Read a stream; the tasks take turns, by the place of an event in its source."""
+        return self._read(Input((component, stream), ShuffleGrouping()))
+
+    @checked
+    def global_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
+        """Read a stream; all events go to the first task."""
+        return self._read(Input((component, stream), GlobalGrouping()))
+
+    @checked
+    def all_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
+        """Read a stream; every task gets a copy of every event."""
+        return self._read(Input((component, stream), AllGrouping()))
+
+    def _read(self, new: Input) -> BoltDeclarer:
+        self.inputs.append(new)
+        return self
+
+
+@dataclass
+class SinkDeclarer:
+    """A sink that has been set, and the streams that it is being given."""
+
+    name: str
+    sink: Sink
+    streams: list[Stream] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return of_fields(self)
+
+    @checked
+    def from_(self, component: str, stream: str = DEFAULT_STREAM) -> SinkDeclarer:
+        """Take a stream. Of several streams, all must have the same columns."""
+        self.streams.append((component, stream))
+        return self
+
+
+@dataclass
+class DeclaredTopology:
+    """All parts of a topology, in the order in which they were set."""
+
+    name: str
+    on_invalid: str = "divert"
+    message_timeout: Duration | None = None
+    max_spout_pending: int | None = None
+    spouts: list[tuple[str, AnySpout | Spout]] = field(default_factory=list)
+    times: dict[str, Preset | None] = field(default_factory=dict)
+    """By spout: the time settings that it declares."""
+    bolts: list[BoltDeclarer] = field(default_factory=list)
+    sinks: list[SinkDeclarer] = field(default_factory=list)
+
+
+# What is known of the streams of a topology while it is compiled, from the spouts on, component by component.
+
+
+class KnownStreams:
+    """The streams of all components that have been compiled so far."""
+
+    def __init__(self) -> None:
+        self.schemas: dict[Stream, pa.Schema] = {}
+        self.spouts: dict[str, object] = {}
+        """As they are read, by name."""
+        self.source_times: dict[str, tuple[Preset | None, ...]] = {}
+        """Per spout or plain bolt: the time settings that the spouts before it declare."""
+        self.broken: set[str] = set()
+        """Components whose streams are not known, for a mistake that has been told; of what reads them none is."""
+        self.clocked: set[str] = set()
+        """Components whose outputs come with a moment of the clock: of windows that a trigger fired."""
+        self.partitioned: set[str] = set()
+        """Components whose rows come from partitions of a source's own, with no window between."""
+        self._origins: dict[Stream, tuple[Origin, ...]] = {}
+        self._levels: dict[str, int] = {}
+
+    def add(self, component: str, outputs: Mapping[str, pa.Schema]) -> None:
+        """A component, with the columns of its output streams."""
+        self.schemas.update({(component, stream): schema for stream, schema in outputs.items()})
+
+    def add_origins(self, component: str, streams: Iterable[str], origins: Iterable[Origin]) -> None:
+        """The windowed bolts whose watermark the output streams of a component carry."""
+        carried = tuple(sorted(set(origins)))
+        self._origins.update({(component, stream): carried for stream in streams if stream != ERRORS})
+
+    def origins(self, stream: Stream) -> tuple[Origin, ...]:
+        """The windowed bolts whose watermark a stream carries, with event times; none for late and error streams."""
+        return self._origins.get(stream, ())
+
+    def source_times_of(self, inputs: Iterable[Input]) -> list[Preset | None]:
+        """The rules of time that the spouts before these inputs declare, with no window between."""
+        return [time for each in inputs for time in self.source_times.get(each.stream[0], (None,))]
+
+    def set_level(self, component: str, level: int) -> None:
+        """How many windowed bolts lie on the longest way to a component, less one; itself included."""
+        self._levels[component] = level
+
+    def level_of(self, inputs: Iterable[Input]) -> int:
+        """The level of what these inputs read; -1 where no window comes before them."""
+        return max(self._levels.get(each.stream[0], -1) for each in inputs)
+
+    def is_broken(self, stream: Stream) -> bool:
+        """Whether a stream is unknown for a mistake that has been told."""
+        return stream[0] in self.broken and stream not in self.schemas
+
+    def unknown(self, who: str, stream: Stream) -> ConfigError:
+        """What to say to somebody who reads a stream that is not there; ``who``: ``bolt 'total' reads``."""
+        component, name = stream
+        streams = sorted(label for (owner, label) in self.schemas if owner == component)
+        components = sorted({owner for owner, _ in self.schemas})
+        if streams == [ERRORS] and name == DEFAULT_STREAM:
+            return ConfigError(
+                f"{who} what {component!r} emits, and it emits nothing",
+                why="it declares no outputs",
+                do='declare its columns: outputs = "user string, total double"',
+            )
+        if streams:
+            return ConfigError(
+                f"{who} stream {name!r} of {component!r}",
+                why=f"it has the streams {', '.join(streams)}",
+                do="name one of these, or declare it (a late stream by with_late_tuple_stream)",
+            )
+        return ConfigError(
+            f"{who} {component!r}",
+            why=f"there is no such spout or bolt; there are {', '.join(components) or 'none'}",
+            do=_of_dotted(component, components),
+        )
+
+
+def _of_dotted(name: str, components: list[str]) -> str:
+    """What to do about a component that is not there: ``rev.late`` may mean a stream of one that is."""
+    component, _, stream = name.partition(".")
+    if stream and component in components:
+        return f"name a stream of {component!r} by an argument: ..._grouping({component!r}, ..., stream={stream!r})"
+    return "set it, or correct the name"
+
+
+def read_twice(who: str, streams: Sequence[Stream]) -> Iterator[ConfigError]:
+    """Streams that one bolt or sink reads more than once; ``who``: ``bolt 'total' reads``."""
+    for stream in sorted({stream for stream in streams if streams.count(stream) > 1}):
+        yield ConfigError(
+            f"{who} {stream_label(stream)!r} twice", why="each event would count twice", do="read it once"
+        )
+
+
+# The columns that a component, a sink or a rule asks for: a run reads, carries and stores no others (decision 44).
+#
+# What is built knows all columns. A run takes the topology that ``with_needed_columns`` makes of it.
+
+
+ColumnNames = frozenset[str] | None
+"""Names of columns; None for all, whatever they are."""
+
+
+def with_needed_columns(topology: Topology) -> Topology:
+    """The topology as a run has it, without the columns that nothing asks for.
+
+    The columns of what a checkpoint keeps are left as they are: only bolts whose events are added up as they come are
+    given fewer.
+    """
+    windowed = {name: _windowed(topology, node) for name, node in topology.windowed.items()}
+    narrowed = replace(topology, windowed=windowed)
+    return replace(narrowed, spouts={name: _spout(narrowed, node) for name, node in topology.spouts.items()})
+
+
+def declared_columns(name: str, bolt: WindowedBolt, schema: pa.Schema, inputs: Iterable[Input]) -> pa.Schema:
+    """The columns of a bolt's windows: those that it declares (``reads``), and those that its rules name.
+
+    ConfigError where there are no such columns.
+    """
+    declared = bolt.declared_columns
+    if declared is None:
+        return schema
+    if type(bolt).for_inputs is not Component.for_inputs:
+        raise ConfigError(
+            f"bolt {name!r}: {type(bolt).__name__} has reads",
+            why="what it reads and emits follows from its input",
+            do="leave reads out, or drop columns in a bolt before it",
+        )
+    missing = sorted(declared - frozenset(schema.names))
+    if missing:
+        raise ConfigError(
+            f"bolt {name!r} reads {', '.join(map(repr, missing))}, and there is no such column"
+            + did_you_mean_column(missing[0], schema.names),
+            why=f"its input has {', '.join(schema.names)}",
+            do="correct its attribute reads",
+        )
+    needed = _union([declared, columns_named(bolt.settings), _grouped(inputs)])
+    return schema if needed is None else _narrowed(schema, needed)
+
+
+def enough_columns(topology: Topology, node: WindowedNode, asked: Iterable[str]) -> tuple[str, ...] | None:
+    """The columns that the windows of a bolt would have if it declared these; None where it cannot declare any, where
+    that would leave none out, or where more than its windows would change: what is late or refused has these columns
+    too, and a window may be full by the bytes of all."""
+    settings = node.bolt.settings
+    whole_rows = any(
+        _is_read(topology, (node.name, stream))
+        for stream in (settings.late_stream, settings.refused_stream, ERRORS)
+        if stream is not None
+    )
+    capacity = settings.capacity
+    full_by_bytes = capacity is not None and capacity.bytes is not None and not capacity.columns
+    if whole_rows or full_by_bytes or type(node.bolt).for_inputs is not Component.for_inputs:
+        return None
+    needed = _union([frozenset(asked), columns_named(settings), _grouped(node.inputs)])
+    if needed is None:
+        return None
+    kept = tuple(_narrowed(node.schema, needed).names)
+    return kept if len(kept) < len(node.schema) else None
+
+
+def columns_named(value: Any) -> ColumnNames:  # noqa: PLR0911 - one for each kind
+    """All texts in a value, among which the columns are that it names.
+
+    None where a function, or an object of a user's, may name others.
+    """
+    match value:
+        case str():
+            return frozenset((value,))
+        case None | bool() | int() | float() | bytes() | Enum() | date() | time() | timedelta() | tzinfo() | Decimal():
+            return frozenset()
+        case Policy():
+            return value.columns_read
+        case Mapping():
+            return _union(map(columns_named, [*value.keys(), *value.values()]))
+        case tuple() | list() | set() | frozenset():
+            return _union(map(columns_named, value))
+    module = str(type(value).__module__).partition(".")[0]
+    if is_dataclass(value) and not isinstance(value, type) and module == "windowing":
+        return _union(columns_named(getattr(value, each.name)) for each in fields(value))
+    return None
+
+
+def _union(found: Iterable[ColumnNames]) -> ColumnNames:
+    known: set[str] = set()
+    for names in found:
+        if names is None:
+            return None
+        known |= names
+    return frozenset(known)
+
+
+def _windowed(topology: Topology, node: WindowedNode) -> WindowedNode:
+    settings, bolt = node.bolt.settings, node.bolt
+    if node.slicing is None or not isinstance(bolt, AggregateBolt):
+        return node
+    whole = (settings.late_stream, settings.refused_stream, ERRORS)
+    if any(stream is not None and _is_read(topology, (node.name, stream)) for stream in whole):
+        return node
+    needed = _union([bolt.columns_read, columns_named(settings), _grouped(node.inputs)])
+    return node if needed is None else replace(node, schema=_narrowed(node.schema, needed))
+
+
+def _spout(topology: Topology, node: SpoutNode) -> SpoutNode:
+    if isinstance(node.spout, KafkaSpout):
+        return node  # its messages are parsed as a whole
+    needed = _of_stream(topology, (node.name, DEFAULT_STREAM))
+    if needed is None or _is_read(topology, (node.name, ERRORS)):
+        return node
+    if isinstance(node.spout, FileSpout) and node.spout.merge_by is not None:
+        needed |= {node.spout.merge_by}
+    return replace(node, needed=frozenset(_narrowed(node.outputs[DEFAULT_STREAM], needed).names))
+
+
+def _of_stream(topology: Topology, stream: Stream) -> ColumnNames:
+    """The columns that the readers of a stream ask for."""
+    if topology.takers.get(stream):
+        return None
+    return _union(_of_reader(topology, name) for name, _ in topology.readers.get(stream, ()))
+
+
+def _of_reader(topology: Topology, name: str) -> ColumnNames:
+    """The columns that a bolt needs of what it reads; all for plain bolts, of which nothing is known."""
+    node = topology.windowed.get(name)
+    return None if node is None or _is_read(topology, (name, ERRORS)) else frozenset(node.schema.names)
+
+
+def _grouped(inputs: Iterable[Input]) -> frozenset[str]:
+    """The columns that events are grouped by."""
+    groupings = [each.grouping for each in inputs]
+    return frozenset(field for each in groupings if isinstance(each, FieldsGrouping) for field in each.fields)
+
+
+def _is_read(topology: Topology, stream: Stream) -> bool:
+    return bool(topology.readers.get(stream) or topology.takers.get(stream))
+
+
+def _narrowed(schema: pa.Schema, needed: frozenset[str]) -> pa.Schema:
+    """The columns that are needed, one at least: a table without columns would not know how many rows it has."""
+    kept = [field for field in schema if field.name in needed]
+    return pa.schema(kept or [narrowest(schema)])

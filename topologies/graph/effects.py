@@ -1,0 +1,407 @@
+"""What settings need to change anything: what a user asks for by name and would change nothing is refused.
+
+Which setting needs what stands in its declaration (``WindowSettings``), by the names of the table at the end. What a
+preset brings along without being asked is passed over: a system's rules are a whole, and not every kind of window has
+use for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from policies.choose_policies import choose_assigners, choose_policies, closes_after_end
+from windowing.durations import Count, Duration, Shift
+from windowing.errors import ConfigError
+from windowing.settings import DECLARED, SOURCE_ONLY
+from windowing.settings.rules import Aligned, Bounds, DefaultTime, LateBy, Partition, WatermarkCombiner
+
+if TYPE_CHECKING:
+    from windowing.settings import WindowSettings
+    from windowing.settings.declaration import Declaration
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What decides whether a setting changes anything."""
+
+    settings: WindowSettings
+    event_time: bool
+    inputs: int
+    """How many streams the bolt reads."""
+    partitioned: bool = False
+    """Whether a source of one of them has partitions of its own: Kafka."""
+    from_outside: bool = True
+    """Whether one of them brings events from outside, and not the rows of windowed bolts alone."""
+
+    @property
+    def has_partitions(self) -> bool:
+        """Whether an input has several marks."""
+        partition = self.settings.watermark_partition
+        return self.partitioned if isinstance(partition, Partition) else partition is not None
+
+    @property
+    def several_marks(self) -> bool:
+        """Whether the watermark is over more than one mark."""
+        return self.inputs > 1 or self.has_partitions
+
+    @property
+    def from_source(self) -> bool:
+        """Whether no watermark is made here: the source puts them in, or they are another input's."""
+        rules = (self.settings.input_rules or {}).values()  # where the sources of several inputs differ (SI-17)
+        made = {each.watermark_every for each in rules} or {self.settings.watermark_every}
+        return made == {SOURCE_ONLY}
+
+    @property
+    def has_ctis(self) -> bool:
+        """Whether watermarks are StreamInsight's: the data alone moves time, never the clock (SI-4)."""
+        settings = self.settings
+        given = settings.watermark_field is not None or settings.watermark_imports is not None
+        return given or settings.default_time is DefaultTime.NONE or self.from_source
+
+
+@dataclass(frozen=True)
+class Need:
+    """Something without which a setting changes nothing; and what to say where it is missing."""
+
+    met: Callable[[Situation], bool]
+    without: str
+    """Where the setting stands without effect: ``on a bolt without event times``."""
+    why: str
+    do: str
+
+
+def idle_settings(name: str, situation: Situation) -> Iterator[ConfigError]:
+    """What the user of bolt ``name`` asked for and would change nothing, each call once."""
+    settings, told = situation.settings, set[str]()
+    for call in dict.fromkeys(settings.forgotten):
+        yield ConfigError(
+            f"bolt {name!r}: {call} before with_time(...)",
+            why="the preset sets every time rule, so it has replaced what was set before",
+            do="call with_time first, and then whatever differs from the preset",
+        )
+    for rule, call in settings.asked:
+        error = None if call in told else idle_setting(name, situation, rule, call)
+        if error is not None:
+            told.add(call)
+            yield error
+
+
+def all_idle(situation: Situation) -> frozenset[str]:
+    """The settings that change nothing on a bolt, whoever asked for them."""
+    return frozenset(name for name, declared in DECLARED.items() if _missing(declared, situation) is not None)
+
+
+def idle_setting(bolt: str, situation: Situation, rule: str, call: str) -> ConfigError | None:
+    """Why a setting that was asked for in ``call`` changes nothing on a bolt; None where it does something."""
+    if getattr(situation.settings, rule) is None:
+        return None  # what a preset has set is taken back
+    missing = _missing(DECLARED[rule], situation)
+    if missing is None:
+        return None
+    return ConfigError(f"bolt {bolt!r}: {call} {missing.without}", why=missing.why, do=missing.do)
+
+
+def _missing(declared: Declaration, situation: Situation) -> Need | None:
+    """The first thing that a setting needs and a bolt does not have."""
+    return next((NEEDS[name] for name in declared.needs if not NEEDS[name].met(situation)), None)
+
+
+def _shapes(rule: str, *values: Any) -> Callable[[Situation], bool]:
+    """Whether a bolt's windows are others, or close at another time, for some of these values of a setting."""
+
+    def met(situation: Situation) -> bool:
+        settings = situation.settings
+        tried = [_shape(situation, replace(settings, **{rule: value})) for value in (getattr(settings, rule), *values)]
+        return any(shape is None or shape != tried[0] for shape in tried)
+
+    return met
+
+
+def _shape(situation: Situation, settings: WindowSettings) -> Any:
+    """The policies that form and close a bolt's windows; None where they cannot be, which others report."""
+    if settings.key_trigger is not None:
+        return ()
+    try:
+        assigners = choose_assigners(settings, event_time=situation.event_time)
+        closing = closes_after_end(settings, event_time=situation.event_time)
+        if assigners:
+            return assigners, closing
+        return choose_policies(settings, event_time=situation.event_time)
+    except ConfigError:
+        return None
+
+
+def _has_lengths(situation: Situation) -> bool:
+    settings = situation.settings
+    lengths = [settings.length, *(kind.declared_length for kind in settings.kinds)]
+    return settings.key_trigger is None and any(isinstance(each, Duration) for each in lengths)
+
+
+def _left_open(situation: Situation) -> bool:
+    """Whether the end of the streams can find events in no window yet that only wait for time to advance."""
+    settings = situation.settings
+    if not isinstance(settings.slide, Count) or settings.length is None or settings.kinds:
+        return True
+    if not situation.event_time:
+        return False  # they fire as their events arrive
+    at_once = settings.watermark_every == Count(1) and settings.delay <= 0 and settings.watermark_field is None
+    return not at_once or situation.several_marks or settings.watermark_per_key
+
+
+def _opens_behind(situation: Situation) -> bool:
+    """Whether an open window can start before the end of one that is over and has been told."""
+    settings = situation.settings
+    tumbling = settings.length == settings.slide and isinstance(settings.length, Duration) and not settings.kinds
+    if not tumbling or settings.late_by is not LateBy.WINDOW:
+        return True
+    try:
+        return bool(choose_assigners(settings, event_time=situation.event_time))
+    except ConfigError:
+        return True  # others report it
+
+
+def shortest_slide(settings: WindowSettings) -> Duration | None:
+    """From the end of a window to the end of the next, at least; None where that depends on the events."""
+    if settings.key_trigger is not None:
+        return None
+    match settings.kinds:
+        case ():
+            by_time = isinstance(settings.length, Duration) and isinstance(settings.slide, Duration)
+            return settings.slide if by_time and isinstance(settings.slide, Duration) else None
+        case (only,):
+            return only.period
+    return None
+
+
+def _empty_fits(situation: Situation) -> bool:
+    until, slide = situation.settings.empty_windows_until, shortest_slide(situation.settings)
+    return until is None or slide is None or until >= slide
+
+
+def _instants(settings: WindowSettings) -> bool:
+    """Whether every window is one instant, which is over when the watermark is past it."""
+    points = settings.lifetime is None and not settings.allowed_lateness.micros
+    return points and bool(settings.kinds) and all(kind.between_edges for kind in settings.kinds)
+
+
+EVENT_TIME = Need(
+    lambda s: s.event_time,
+    "on a bolt without event times",
+    "in processing time no event is late, and there is no watermark",
+    "call with_timestamp_field or with_timestamp_extractor, or remove it",
+)
+FROM_OUTSIDE = Need(
+    lambda s: s.from_outside,
+    "on a bolt that reads only other windowed bolts",
+    "what comes from outside has an arrival; rows of windows have the watermark of their bolt, and are not late by it",
+    "give it to the bolts that read the spouts, or remove it",
+)
+WITH_EVENTS = Need(
+    lambda s: s.settings.watermark_every is not None,
+    "where watermarks come at ticks",
+    "only a watermark made at an event can be ahead of it",
+    "remove it, or make one at every event: with_watermark(every=1)",
+)
+LEFT_OPEN = Need(
+    _left_open,
+    "on windows that fire with their last event",
+    "a full window has fired before the streams end, and an incomplete one does not fire in any case",
+    "remove it",
+)
+NO_INSTANTS = Need(
+    lambda s: not _instants(s.settings),
+    "on snapshots of points, without allowed lateness",
+    "such a window is one instant: when the watermark has passed it, all its events are late too",
+    "remove it, or allow some lateness",
+)
+BY_WATERMARK = Need(
+    lambda s: s.settings.late_by is LateBy.WATERMARK,
+    "where events are late by their windows",
+    "windows close by the watermark of the bolt, not by that of an input",
+    "use with_lateness(by='watermark'), or remove it",
+)
+LATE_SESSIONS = Need(
+    lambda s: s.settings.late_by is LateBy.WINDOW and any(kind.merges for kind in s.settings.kinds),
+    "without sessions whose events are late by their windows",
+    "it applies only to such sessions",
+    "use sessions with with_lateness(by='window'), or remove it",
+)
+MAKES_MARKS = Need(
+    lambda s: not s.from_source,
+    "on a bolt whose watermarks come from the source or another input",
+    "these are used unchanged, and the bolt makes none of its own",
+    "remove it, or make watermarks as well: with_watermark(every=1)",
+)
+AT_TICKS = Need(
+    lambda s: s.settings.watermark_every is None and not s.settings.watermark_per_key,
+    "where watermarks come with events",
+    "the interval is between ticks, and these watermarks do not wait for ticks",
+    "remove it, or set how often they are made: with_watermark(every='5s')",
+)
+SEVERAL_MARKS = Need(
+    lambda s: s.several_marks,
+    "on a bolt with one input, and without partitions",
+    "there is one mark, which is the watermark",
+    "remove it, or name the column of partitions: with_watermark(partition=...)",
+)
+PARTITIONED = Need(
+    lambda s: s.has_partitions,
+    "with SOURCE on inputs whose sources have no known partitions",
+    "only topics of Kafka say which partitions they have",
+    "name the column of partitions, or remove it",
+)
+LEAST = Need(
+    lambda s: s.settings.watermark_combine is WatermarkCombiner.MIN,
+    "with with_watermark(combine='max')",
+    "the fastest input decides, so silent inputs do not matter",
+    "leave one of the two out",
+)
+ONE_WATERMARK = Need(
+    lambda s: not s.settings.watermark_per_key,
+    "with a watermark for each key",
+    "there is no watermark of the whole bolt to which it could apply",
+    "leave one of the two out",
+)
+NO_CTIS = Need(
+    lambda s: not s.has_ctis,
+    "with StreamInsight's watermarks",
+    "there only the data moves time, never the clock; a silent source sends a watermark",
+    "remove it, or use another preset",
+)
+IMPORTS = Need(
+    lambda s: bool(s.settings.watermark_imports),
+    "without imports of watermarks",
+    "no input takes another's",
+    "give imports=, or remove it",
+)
+TOLERANCE = Need(
+    lambda s: s.settings.arrival is not None and s.settings.arrival.late is not None,
+    "without a late tolerance",
+    "the watermark stays behind the estimated arrival by that tolerance",
+    "give with_lateness(arrival=Arrival(late=...)), or remove it",
+)
+IDLE_TIMEOUT = Need(
+    lambda s: s.settings.idle_timeout is not None,
+    "without an idle timeout",
+    "it says how the timeout is counted",
+    "give idle_timeout=, or remove it",
+)
+BOUNDED_ARRIVAL = Need(
+    lambda s: (
+        s.settings.default_time is DefaultTime.ARRIVAL
+        or (
+            s.settings.arrival is not None
+            and (s.settings.arrival.early is not None or s.settings.arrival.late is not None)
+        )
+    ),
+    "without early= and late=",
+    "nothing would be early or late by its arrival",
+    "give Arrival(early=..., late=...), one or both",
+)
+LATE_PANES = Need(
+    lambda s: s.event_time or s.settings.panes is None or s.settings.panes.late is None,
+    "on a bolt without event times, to fire again for late events",
+    "in processing time no event is late, so no window fires again",
+    "call with_timestamp_field, or leave late= out",
+)
+NAMES_NO_TIME = Need(
+    lambda s: not {"timestamp_field", "timestamp_extractor", "processing_time"} & s.settings.given,
+    "on a bolt that names its time",
+    "it sets the time for a bolt that names none",
+    "remove it",
+)
+EDGES_MATTER = Need(
+    _shapes("bounds", *Bounds),
+    "on windows without edges to choose from",
+    "they hold the same events either way",
+    "remove it",
+)
+ON_A_GRID = Need(
+    _shapes("offset", Shift(0), Shift(1)),
+    "on windows that are not aligned to a slide",
+    "an offset shifts windows whose ends are multiples of a slide: not sessions, snapshots, counts or calendars",
+    "remove it, or use with_window or with_tumbling_window with durations",
+)
+ALIGNS = Need(
+    _shapes("aligned", *Aligned),
+    "on windows with both edges, or neither, at multiples of the slide",
+    "starts and ends differ only where the length is not a multiple of the slide",
+    "remove it",
+)
+CLOSES_LATER = Need(
+    _shapes("closes_after_end", True, False),
+    "on windows that do not hold their end, or close after it anyway",
+    "they close at the same moment either way",
+    "remove it",
+)
+HAS_LENGTHS = Need(_has_lengths, "on windows without a length in time", "only lengths in time are limited", "remove it")
+HAS_STARTS = Need(
+    lambda s: not isinstance(s.settings.length, Count),
+    "on windows of a number of events",
+    "these have no start in time",
+    "remove it",
+)
+LASTS = Need(
+    lambda s: not (_instants(s.settings) and s.settings.bounds is Bounds.END),
+    "on snapshots of points",
+    "such a window is one instant: its start is its end",
+    "remove it",
+)
+HAS_GRID = Need(
+    lambda s: shortest_slide(s.settings) is not None,
+    "on windows whose ends depend on events, or of several kinds",
+    "only of windows of one length and slide in time, or of the calendar, it is known which of them nothing fell into",
+    "use with_window or with_tumbling_window with durations, or Calendar, or remove it",
+)
+ROOM_FOR_EMPTY = Need(
+    _empty_fits,
+    "with less than a slide",
+    "the next window ends a slide after the last one that held an event",
+    "make until= as long as the silence that you want to see, and a slide at least",
+)
+OPENS_BEHIND = Need(
+    _opens_behind,
+    "on tumbling windows that tell the next bolt their end when they close",
+    "the earliest open window starts where the last one ended, so both are the same time",
+    "remove it",
+)
+
+NEEDS: dict[str, Need] = {
+    "event time": EVENT_TIME,
+    "no time of its own": NAMES_NO_TIME,
+    # -- marks
+    "marks made here": MAKES_MARKS,
+    "watermarks at ticks": AT_TICKS,
+    "watermarks with events": WITH_EVENTS,
+    "partitions": PARTITIONED,
+    "several marks": SEVERAL_MARKS,
+    "the least mark": LEAST,
+    "one watermark": ONE_WATERMARK,
+    "imports": IMPORTS,
+    "no CTIs": NO_CTIS,
+    "idle timeout": IDLE_TIMEOUT,
+    # -- lateness
+    "events from outside": FROM_OUTSIDE,
+    "late tolerance": TOLERANCE,
+    "early or late by arrival": BOUNDED_ARRIVAL,
+    "late by watermark": BY_WATERMARK,
+    "no instants": NO_INSTANTS,
+    "sessions that are late by window": LATE_SESSIONS,
+    "late panes": LATE_PANES,
+    # -- windows
+    "edges": EDGES_MATTER,
+    "edges off the grid": ALIGNS,
+    "a grid": ON_A_GRID,
+    "a held end": CLOSES_LATER,
+    "windows on a grid": HAS_GRID,
+    "room for an empty window": ROOM_FOR_EMPTY,
+    "lengths": HAS_LENGTHS,
+    "starts": HAS_STARTS,
+    "windows that last": LASTS,
+    "open windows behind closed ones": OPENS_BEHIND,
+    "open windows at the end": LEFT_OPEN,
+}
+"""What a setting may need to change anything, by the names that its declaration uses (``WindowSettings``). Settings
+that need nothing change something on every bolt, or are refused for what they contradict (``checks``)."""

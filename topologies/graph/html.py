@@ -1,0 +1,504 @@
+"""HTML and SVG: elements, tables, colours, and graphs of boxes and arrows laid out in layers (Sugiyama's method)."""
+
+from __future__ import annotations
+
+import html
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
+
+from windowing.reprs import cut, printable
+
+# The colours of pages and pictures, on a light ground and on a dark one, and their font.
+
+
+# Okabe and Ito's colours, which people with any colour vision tell apart, darkened or lightened until text in them
+# reads well on its ground; no two fates differ in colour alone.
+LIGHT: Mapping[str, str] = {
+    "surface": "#ffffff",
+    "panel": "#f6f7f9",
+    "text": "#1c2330",
+    "dim": "#5d6675",
+    "grid": "#e6e9ee",
+    "rule": "#d4d9e1",
+    "window": "#5b4bb3",
+    "watermark": "#009e73",
+    "watermark-text": "#00694d",
+    "windowed": "#0072b2",
+    "pending": "#5d6675",
+    "late": "#b84500",
+    "early": "#b07800",
+    "adjusted": "#a8407f",
+}
+DARK: Mapping[str, str] = {
+    "surface": "#14181f",
+    "panel": "#1c222c",
+    "text": "#e8ebf0",
+    "dim": "#9aa4b2",
+    "grid": "#262d38",
+    "rule": "#38414e",
+    "window": "#b3a6ff",
+    "watermark": "#2fc796",
+    "watermark-text": "#4fd9ac",
+    "windowed": "#6bbdf0",
+    "pending": "#a5afbd",
+    "late": "#ff8f52",
+    "early": "#f0b429",
+    "adjusted": "#eb8fc4",
+}
+FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'Liberation Sans','DejaVu Sans',sans-serif"
+
+
+def variables(palette: Mapping[str, str]) -> str:
+    """A palette as the declarations of CSS variables."""
+    return "".join(f"--{name}:{colour};" for name, colour in palette.items())
+
+
+# An element of HTML or SVG as text.
+
+
+def element(name: str, *content: str, **attributes: object) -> str:
+    """An element with its attributes, and what is in it (markup already).
+
+    ``_`` in the name of an attribute is ``-``, one at its end is left out (``class_``); numbers have one decimal; what
+    is None or False is left out, and True stands without a value.
+    """
+    given = "".join(
+        _attribute(key, value) for key, value in attributes.items() if value is not None and value is not False
+    )
+    if name in ("rect", "circle", "path", "input", "meta", "link") and not content:
+        return f"<{name}{given}/>" if name not in ("input", "meta", "link") else f"<{name}{given}>"
+    return f"<{name}{given}>{''.join(content)}</{name}>"
+
+
+def escaped(value: object, most: int = 400) -> str:
+    """A value as text of HTML or SVG: nothing in it is markup, or steers what shows it; what is beyond ``most``
+    characters is cut."""
+    return html.escape(printable(cut(str(value), most)), quote=True)
+
+
+def _attribute(key: str, value: object) -> str:
+    name = key.removesuffix("_").replace("_", "-")
+    if value is True:
+        return f" {name}"
+    shown = f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
+    return f" {name}='{html.escape(printable(shown), quote=True)}'"
+
+
+# Pieces of HTML: text, tables, and the frame around what one cell of a notebook shows.
+
+
+_LONGEST_TEXT = 400
+"""Characters of one text that are shown."""
+
+# Colours follow the page: currentColor is the colour of its text, the --jp- variables are those of JupyterLab's themes,
+# and what is filled is translucent, so it is readable on a light ground and on a dark one.
+_STYLE = """
+.windbolt{--wb-text:var(--jp-content-font-color1,var(--vscode-editor-foreground,currentColor));
+--wb-line:var(--jp-border-color1,rgba(128,128,128,.45));--wb-spout:#2f77c2;--wb-bolt:#b06a10;--wb-sink:#23855c;
+--wb-good:#23855c;--wb-bad:#c9372c;color:var(--wb-text);font:13px/1.45 system-ui,sans-serif;overflow-x:auto}
+@media (prefers-color-scheme:dark){.windbolt{--wb-spout:#5b9bdb;--wb-bolt:#d08b2e;--wb-sink:#3ba878;--wb-good:#3ba878;
+--wb-bad:#e5625a}}
+.windbolt h4{margin:2px 0 6px;font-size:14px;font-weight:600}
+.windbolt p{margin:4px 0;white-space:pre-line}
+.windbolt pre{margin:4px 0;color:inherit;background:none;font:12px/1.25 ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',
+monospace;white-space:pre;overflow-x:auto}
+.windbolt table{border-collapse:collapse;font:inherit;margin:4px 0;color:inherit;font-variant-numeric:tabular-nums}
+.windbolt th,.windbolt td{padding:2px 10px 2px 0;text-align:left;background:none;border:0;
+border-bottom:1px solid var(--wb-line);white-space:nowrap}
+.windbolt details td:last-child{white-space:normal}
+.windbolt .n{text-align:right}
+.windbolt .dim{opacity:.75}
+.windbolt .phase{border:1px solid currentColor;border-radius:9px;padding:0 8px;margin-left:6px;font-weight:400;
+font-size:12px}
+.windbolt .good{color:var(--wb-good)}
+.windbolt .bad{color:var(--wb-bad)}
+.windbolt svg{display:block;max-width:none}
+""".replace("\n", "")
+
+
+def text(value: object) -> str:
+    """A value as text of HTML: nothing in it is markup, or steers what shows it; long ones are cut."""
+    return html.escape(printable(cut(str(value), _LONGEST_TEXT), keep="\n"), quote=True)
+
+
+def framed(*parts: str) -> str:
+    """What a cell shows, with the style that it needs; the parts are HTML."""
+    return f"<style>{_STYLE}</style><div class='windbolt'>{''.join(parts)}</div>"
+
+
+def heading(title: object, note: str = "") -> str:
+    """A title, and HTML behind it."""
+    return f"<h4>{text(title)}{note}</h4>"
+
+
+def paragraph(words: object, kind: str = "") -> str:
+    """A paragraph; ``kind`` is a class of the style: ``dim``, ``good``, ``bad``."""
+    return f"<p class='{kind}'>{text(words)}</p>"
+
+
+def monospaced(picture: str) -> str:
+    """Text whose characters stand below each other, uncut."""
+    return f"<pre>{html.escape(printable(picture, keep=chr(10)))}</pre>"
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
+    """A table; numbers stand to the right, with commas between thousands."""
+    rows = list(rows)
+    numeric = [bool(rows) and all(isinstance(row[place], int | float) for row in rows) for place in range(len(titles))]
+    kinds = [" class='n'" if right else "" for right in numeric]
+    head = "".join(f"<th scope='col'{kind}>{text(title)}</th>" for title, kind in zip(titles, kinds, strict=True))
+    body = "".join(
+        "<tr>" + "".join(f"<td{kind}>{_cell(value)}</td>" for value, kind in zip(row, kinds, strict=True)) + "</tr>"
+        for row in rows
+    )
+    named = f"<caption class='dim' style='text-align:left'>{text(caption)}</caption>" if caption else ""
+    return f"<table>{named}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int | float) and not isinstance(value, bool) else text(value)
+
+
+# Where the boxes of a graph stand: in layers from top to bottom, with few crossings (Sugiyama's method).
+#
+# Our own, since the libraries that do this are a program beside Python (Graphviz) or lack this layout (networkx);
+# graphs have some twenty boxes.
+
+
+_SWEEPS = 8
+"""Times that each layer is put in the order of its neighbours, down and up."""
+
+Edge = tuple[str, str]
+"""From one box to another, by their names."""
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The places of the boxes of a graph."""
+
+    centres: Mapping[str, float]
+    """By box: how far its middle is from the left."""
+    layer: Mapping[str, int]
+    """By box: which layer it is in, from 0 at the top."""
+    ways: Mapping[Edge, tuple[float, ...]]
+    """By edge: where it crosses the layers between its ends, from the left."""
+    width: float
+
+
+def layered(widths: Mapping[str, float], edges: Sequence[Edge], gap: float) -> Layers:
+    """Place boxes of these widths; ``gap`` is the least distance between two of a layer."""
+    back, edges = _circles_broken(edges)
+    layer = _layers_of(list(widths), edges)
+    ways = {
+        edge: [f"{number}:{at}" for at in range(layer[edge[0]] + 1, layer[edge[1]])]
+        for number, edge in enumerate(dict.fromkeys(edges))
+    }
+    all_widths = {**widths, **{name: 0.0 for way in ways.values() for name in way}}
+    rows: list[list[str]] = [[] for _ in range(1 + max(layer.values(), default=-1))]
+    for name in widths:
+        rows[layer[name]].append(name)
+    neighbours: dict[str, list[str]] = defaultdict(list)
+    for (source, target), way in ways.items():
+        chain = [source, *way, target]
+        for at, name in enumerate(way, layer[source] + 1):
+            rows[at].append(name)
+        for before, after in pairwise(chain):
+            neighbours[before].append(after)
+            neighbours[after].append(before)
+    place = {name: (at, number) for at, row in enumerate(rows) for number, name in enumerate(row)}
+    up = {name: [each for each in neighbours[name] if place[each][0] < place[name][0]] for name in place}
+    down = {name: [each for each in neighbours[name] if place[each][0] > place[name][0]] for name in place}
+    rows = _ordered(rows, up, down)
+    centres = _placed(rows, all_widths, up, down, gap)
+    left = min((centres[name] - all_widths[name] / 2 for name in centres), default=0.0)
+    centres = {name: centre - left for name, centre in centres.items()}
+    return Layers(
+        {name: centres[name] for name in widths},
+        layer,
+        {**dict.fromkeys(back, ()), **{edge: tuple(centres[name] for name in way) for edge, way in ways.items()}},
+        max((centres[name] + all_widths[name] / 2 for name in centres), default=0.0),
+    )
+
+
+def _circles_broken(edges: Sequence[Edge]) -> tuple[list[Edge], list[Edge]]:
+    """The edges that close a circle, and the others; only what has not been checked yet has circles."""
+    below: dict[str, set[str]] = defaultdict(set)
+    back, kept = [], []
+    for source, target in dict.fromkeys(edges):
+        if source == target or source in below[target]:
+            back.append((source, target))
+            continue
+        kept.append((source, target))
+        for name in [name for name in list(below) if name == source or source in below[name]] + [source]:
+            below[name] |= {target, *below[target]}
+    return back, kept
+
+
+def _layers_of(names: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
+    """The longest way to each box; what nothing leads to stands right above what it leads to."""
+    layer = dict.fromkeys(names, 0)
+    for _ in names:
+        for source, target in edges:
+            layer[target] = max(layer[target], layer[source] + 1)
+    targets = {target for _, target in edges}
+    for name in names:
+        below = [layer[target] for source, target in edges if source == name]
+        if name not in targets and below:
+            layer[name] = min(below) - 1
+    return layer
+
+
+Neighbours = Mapping[str, Sequence[str]]
+
+
+def _ordered(rows: list[list[str]], up: Neighbours, down: Neighbours) -> list[list[str]]:
+    """The layers in the order with the fewest crossings that some sweeps find."""
+    best, fewest = rows, _crossings(rows, down)
+    for sweep in range(_SWEEPS):
+        rows = [list(row) for row in rows]
+        beside, order = (up, rows) if sweep % 2 == 0 else (down, rows[::-1])
+        for row, reference in zip(order[1:], order, strict=False):
+            number = {name: at for at, name in enumerate(reference)}
+            known = {name: [number[each] for each in beside[name]] for name in row}
+            middle = {
+                name: sum(places) / len(places) if places else float(at)
+                for at, (name, places) in enumerate(known.items())
+            }
+            row.sort(key=middle.__getitem__)
+        if (crossings := _crossings(rows, down)) < fewest:
+            best, fewest = rows, crossings
+    return best
+
+
+def _crossings(rows: Sequence[Sequence[str]], down: Neighbours) -> int:
+    total = 0
+    for row, below in pairwise(rows):
+        number = {name: at for at, name in enumerate(below)}
+        ends = [number[each] for name in row for each in sorted(down[name], key=number.__getitem__)]
+        total += sum(later < end for at, end in enumerate(ends) for later in ends[at + 1 :])
+    return total
+
+
+def _placed(
+    rows: Sequence[Sequence[str]], widths: Mapping[str, float], up: Neighbours, down: Neighbours, gap: float
+) -> dict[str, float]:
+    """The middle of each box: as near to the middle of its neighbours as the order of its layer allows."""
+    centres: dict[str, float] = {}
+    for row in rows:
+        _settle(row, dict.fromkeys(row, 0.0), widths, gap, centres)
+    for sweep in range(_SWEEPS):
+        beside, order = (up, rows) if sweep % 2 == 0 else (down, rows[::-1])
+        for row in order:
+            wanted = {
+                name: sum(centres[each] for each in beside[name]) / len(beside[name]) if beside[name] else centres[name]
+                for name in row
+            }
+            _settle(row, wanted, widths, gap, centres)
+    return centres
+
+
+def _settle(
+    row: Sequence[str], wanted: Mapping[str, float], widths: Mapping[str, float], gap: float, centres: dict[str, float]
+) -> None:
+    """Place a layer: least squares from what is wanted, in order and without overlaps (pool adjacent violators)."""
+    offsets, at = [], 0.0
+    for number, name in enumerate(row):
+        at += 0.0 if number == 0 else (widths[row[number - 1]] + widths[name]) / 2 + gap
+        offsets.append(at)
+    pools: list[tuple[float, int]] = []
+    for name, offset in zip(row, offsets, strict=True):
+        total, count = wanted[name] - offset, 1
+        while pools and pools[-1][0] / pools[-1][1] > total / count:
+            before, several = pools.pop()
+            total, count = total + before, count + several
+        pools.append((total, count))
+    shifts = [total / count for total, count in pools for _ in range(count)]
+    centres.update({name: shift + offset for name, shift, offset in zip(row, shifts, offsets, strict=True)})
+
+
+# A graph of boxes and arrows as SVG.
+
+
+_LETTER, _LINE, _PAD = 6.7, 16, 10
+"""Pixels: the width of a letter of 12 pixels on average, the height of a line, and the room around text."""
+_LONGEST_LABEL = 40
+"""Characters of a line in a box, and of a label; the whole is in the title, which a pointer shows."""
+_GAP, _BETWEEN = 36, 52
+"""Pixels between two boxes of a layer, and between two layers."""
+_STEEP = 24
+"""Pixels to the side, from which on an arrow is not steep."""
+_MARGIN = 3
+"""Pixels around the whole."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """A part of the graph: its lines, the first one its name."""
+
+    name: str
+    kind: str
+    """A class of the style: ``spout``, ``bolt`` or ``sink``."""
+    facts: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """What is written into it."""
+        return [_short(line) for line in (self.name, *self.facts)]
+
+    @property
+    def width(self) -> float:
+        """Pixels."""
+        return max(len(line) for line in self.lines) * _LETTER + 2 * _PAD
+
+    @property
+    def height(self) -> float:
+        """Pixels."""
+        return len(self.lines) * _LINE + _PAD
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """An arrow from a box to another, with a label."""
+
+    source: str
+    target: str
+    label: str = ""
+
+
+def as_svg(title: str, boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
+    """The graph as SVG, from top to bottom; arrows from or to a box that is not there are left out.
+
+    It has a title and a description for who does not see it.
+    """
+    by_name = {box.name: box for box in boxes}
+    arrows = [each for each in arrows if each.source in by_name and each.target in by_name]
+    widths = {name: box.width for name, box in by_name.items()}
+    layers = layered(widths, [(each.source, each.target) for each in arrows], _GAP)
+    tops, height = _tops(by_name, layers)
+    labels = {(each.source, each.target): [] for each in arrows}  # type: dict[tuple[str, str], list[str]]
+    for each in arrows:
+        labels[each.source, each.target].append(each.label)
+    drawn = []
+    left, right = 0.0, layers.width
+    for ends, texts in labels.items():
+        points = _points(by_name, layers, tops, ends)
+        meets_others = sum(target == ends[1] for _, target in labels) > 1
+        label = _Label.beside(points[-2:], ", ".join(filter(None, texts)), below=meets_others)
+        drawn.append(_arrow(ends, points, label))
+        left, right = min(left, label.left), max(right, label.right)
+    drawn += [_box(box, layers.centres[name], tops[layers.layer[name]]) for name, box in by_name.items()]
+    width = right - left + 2 * _MARGIN
+    words = f"{', '.join(f'{box.kind} {box.name}' for box in boxes)}. " + ", ".join(
+        f"{each.source} to {each.target}" for each in arrows
+    )
+    return (
+        f"<svg xmlns='http://www.w3.org/2000/svg' role='img' width='{width:.0f}' height='{height:.0f}' "
+        f"viewBox='{left - _MARGIN:.0f} {-_MARGIN} {width:.0f} {height:.0f}' "
+        f"font-family='system-ui,sans-serif' font-size='12'>"
+        f"<title>{text(title)}</title><desc>{text(words)}</desc>{''.join(drawn)}</svg>"
+    )
+
+
+def _tops(boxes: Mapping[str, Box], layers: Layers) -> tuple[list[float], float]:
+    """Where each layer begins, and the height of all."""
+    tops, at = [], 0.0
+    for number in range(1 + max(layers.layer.values(), default=-1)):
+        tops.append(at)
+        at += max(box.height for name, box in boxes.items() if layers.layer[name] == number) + _BETWEEN
+    return tops, max(at - _BETWEEN, 0.0) + 2 * _MARGIN
+
+
+def _box(box: Box, centre: float, top: float) -> str:
+    left, colour = centre - box.width / 2, f"var(--wb-{box.kind},currentColor)"
+    round_ = 4 if box.kind == "bolt" else box.height / 2
+    look = (" font-weight='600'", " opacity='.8'")
+    lines = "".join(
+        f"<text x='{centre:.1f}' y='{top + _LINE * (number + 1) + 1:.1f}' text-anchor='middle' fill='currentColor'"
+        f"{look[number > 0]}>{text(line)}</text>"
+        for number, line in enumerate(box.lines)
+    )
+    whole = "\n".join([f"{box.kind} {box.name}", *box.facts])
+    return (
+        f"<g><title>{text(whole)}</title><rect x='{left:.1f}' y='{top:.1f}' width='{box.width:.1f}' "
+        f"height='{box.height}' rx='{min(round_, 14)}' style='fill:{colour};stroke:{colour}' fill-opacity='.13' "
+        f"stroke-width='1.5'/>{lines}</g>"
+    )
+
+
+_Point: TypeAlias = tuple[float, float]
+
+
+def _points(boxes: Mapping[str, Box], layers: Layers, tops: Sequence[float], ends: tuple[str, str]) -> list[_Point]:
+    """Where an arrow leaves its box, passes those between, and ends above the other one."""
+    source, target = ends
+    first = layers.layer[source]
+    points = [(layers.centres[source], tops[first] + boxes[source].height)]
+    for number, x in enumerate(layers.ways[ends], first + 1):
+        bottom = tops[number + 1] - _BETWEEN
+        points += [(x, tops[number]), (x, bottom)]
+    return [*points, (layers.centres[target], tops[layers.layer[target]] - 5)]
+
+
+@dataclass(frozen=True)
+class _Label:
+    """The words beside the last bend of an arrow."""
+
+    whole: str
+    x: float
+    y: float
+    side: int
+    """1 if it begins at ``x``, -1 if it ends there."""
+
+    @staticmethod
+    def beside(bend: Sequence[_Point], whole: str, *, below: bool) -> _Label:
+        """Above the line, on the side where it falls away; or below it, on the other side, where other arrows come
+        from the side above."""
+        (a, b), (c, d) = bend
+        side, drop = (1, -3) if c > a + _STEEP else (-1, -3) if c < a - _STEEP else (1, 4)
+        if below and drop < 0:
+            side, drop = -side, 11
+        return _Label(whole, (a + c) / 2 + 5 * side, (b + d) / 2 + drop, side)
+
+    @property
+    def left(self) -> float:
+        """Where it begins."""
+        return self.x if self.side > 0 else self.x - self._width
+
+    @property
+    def right(self) -> float:
+        """Where it ends."""
+        return self.x + self._width if self.side > 0 else self.x
+
+    @property
+    def _width(self) -> float:
+        return len(_short(self.whole)) * _LETTER
+
+    def svg(self) -> str:
+        """The words; empty where there are none."""
+        anchor = "start" if self.side > 0 else "end"
+        return self.whole and (
+            f"<text x='{self.x:.1f}' y='{self.y:.1f}' fill='currentColor' opacity='.8' font-size='11' "
+            f"text-anchor='{anchor}'>{text(_short(self.whole))}</text>"
+        )
+
+
+def _arrow(ends: tuple[str, str], points: Sequence[_Point], label: _Label) -> str:
+    """A line with its point, bent to leave and reach boxes from above."""
+    way = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
+    for (x, y), (to_x, to_y) in pairwise(points):
+        middle = (y + to_y) / 2
+        way += f"C{x:.1f} {middle:.1f} {to_x:.1f} {middle:.1f} {to_x:.1f} {to_y:.1f}"
+    x, y = points[-1]
+    point = f"M{x - 4:.1f} {y - 2:.1f}L{x + 4:.1f} {y - 2:.1f}L{x:.1f} {y + 4.5:.1f}Z"
+    words = " to ".join(ends) + (f": {label.whole}" if label.whole else "")
+    return (
+        f"<g fill='none' stroke='currentColor' stroke-opacity='.6' stroke-width='1.3'><title>{text(words)}</title>"
+        f"<path d='{way}'/></g><path d='{point}' fill='currentColor' opacity='.7'/>{label.svg()}"
+    )
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= _LONGEST_LABEL else f"{line[: _LONGEST_LABEL - 1]}…"

@@ -1,0 +1,132 @@
+"""A topology as users hold it: its graph, and the calls that run it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from topologies.graph.graph import Graph
+from windowing.calls import checked
+from windowing.durations import Duration
+from windowing.reprs import one_line
+
+if TYPE_CHECKING:
+    from topologies.background import Run
+    from topologies.engine.report import BatchReport
+    from topologies.run.options import EngineName, Restart
+    from topologies.run.summary import Summary
+    from topologies.spark.time_metrics import TimeMetrics
+
+
+@dataclass(frozen=True, repr=False)
+class Topology(Graph):
+    """A topology that ``TopologyBuilder.build`` found no fault with."""
+
+    @checked
+    def start(
+        self,
+        checkpoint: str | os.PathLike[str] | None = None,
+        *,
+        engine: EngineName = "spark",
+        spark: Any = None,
+        every: Duration | timedelta | str | None = None,
+        keep_open: bool = False,
+        first_output: datetime | str | None = None,
+        keep_batches: int | None = None,
+        allow_rescale: bool = False,
+        restart: Restart | None = None,
+        master: str | None = None,
+        conf: Mapping[str, str] | None = None,
+        metrics: TimeMetrics | None = None,
+        on_report: Callable[[BatchReport], None] | None = None,
+        serve_metrics: int | str | None = None,
+        otel: bool = False,
+        serve_page: int | str | None = None,
+        show: bool = True,
+    ) -> Run:
+        """Start it in the background, and return at once; in a notebook the run shows itself, unless ``show`` is False.
+
+        ``engine``: ``"spark"``, or ``"local"`` for this process, without Java. ``spark``: a session of your own;
+        without one the active session, or else a new one (``master``, ``conf``) that is stopped with the last run that
+        uses it. The other arguments are those of ``RunOptions``, and ``metrics`` that of ``run_on_spark``.
+
+        Raises ConfigError where the arguments cannot be used together. Every other error is raised by ``run.wait()``.
+        """
+        from topologies.background import options_of, start
+
+        options = options_of(
+            checkpoint=checkpoint,
+            every=every,
+            keep_open=keep_open,
+            first_output=first_output,
+            keep_batches=keep_batches,
+            allow_rescale=allow_rescale,
+            restart=restart,
+            on_report=on_report,
+            serve_metrics=serve_metrics,
+            otel=otel,
+            serve_page=serve_page,
+        )
+        return start(self, options, engine=engine, spark=spark, master=master, conf=conf, metrics=metrics, show=show)
+
+    @checked
+    def run(
+        self,
+        checkpoint: str | os.PathLike[str] | None = None,
+        *,
+        engine: EngineName = "spark",
+        spark: Any = None,
+        every: Duration | timedelta | str | None = None,
+        keep_open: bool = False,
+        first_output: datetime | str | None = None,
+        keep_batches: int | None = None,
+        allow_rescale: bool = False,
+        restart: Restart | None = None,
+        master: str | None = None,
+        conf: Mapping[str, str] | None = None,
+        metrics: TimeMetrics | None = None,
+        on_report: Callable[[BatchReport], None] | None = None,
+        serve_metrics: int | str | None = None,
+        otel: bool = False,
+        serve_page: int | str | None = None,
+    ) -> Summary:
+        """Run it to the end of its input, or until it is interrupted; ``start`` and ``wait`` in one.
+
+        The arguments are those of ``start``. An interrupt (Ctrl-C) stops it after the current batch.
+        """
+        from topologies.background import run_to_the_end
+
+        run = self.start(
+            checkpoint,
+            engine=engine,
+            spark=spark,
+            every=every,
+            keep_open=keep_open,
+            first_output=first_output,
+            keep_batches=keep_batches,
+            allow_rescale=allow_rescale,
+            restart=restart,
+            master=master,
+            conf=conf,
+            metrics=metrics,
+            on_report=on_report,
+            serve_metrics=serve_metrics,
+            otel=otel,
+            serve_page=serve_page,
+            show=False,
+        )
+        return run_to_the_end(run)
+
+    def __repr__(self) -> str:
+        kinds = {"spouts": self.spouts, "bolts": {**self.plain, **self.windowed}, "sinks": self.sinks}
+        parts = "; ".join(f"{kind} {', '.join(names)}" for kind, names in kinds.items() if names)
+        return one_line(f"<Topology {self.name!r}: {parts}>")
+
+    def _repr_html_(self) -> str:
+        """Called by notebooks: its graph."""
+        from topologies.graph.describing import topology_html
+
+        return topology_html(self)

@@ -1,0 +1,441 @@
+"""Columnar formats: Arrow IPC, ORC and Parquet, a chunk at a time, the declared columns only."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+from pyarrow import ipc
+
+from topologies.io.formats.conform import (
+    as_bytes,
+    is_text,
+    only_present,
+    refuse_impossible,
+    settle,
+    with_absent,
+    without_unneeded,
+)
+from topologies.io.formats.declared_times import Times, checked_times
+from topologies.io.formats.event_files import (
+    Chunk,
+    FileSplit,
+    OnTruncation,
+    check_truncation,
+    declared_once,
+    opened,
+    reading,
+    refuse_absent,
+    refuse_empty,
+    refuse_invalid,
+)
+from topologies.io.formats.text_values import Flags, Mask, flagged
+from windowing.errors import ConfigError, DataError
+
+# Arrow IPC: the file format (Feather 2) and the stream format, a chunk per record batch.
+
+
+_MAGIC = b"ARROW1"
+_END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+_Reader: TypeAlias = "ipc.RecordBatchFileReader | ipc.RecordBatchStreamReader"
+
+
+@dataclass(frozen=True)
+class ArrowFormat:
+    """Reads Arrow IPC files, and complete streams saved as files.
+
+    A saved stream without its end mark is refused: it cannot be distinguished from one cut off between two batches.
+    """
+
+    on_truncation: OnTruncation = "cut"
+    times: Times = ()
+    name: ClassVar[str] = "arrow"
+
+    def __post_init__(self) -> None:
+        check_truncation(self.on_truncation)
+        object.__setattr__(self, "times", checked_times(self.times))
+
+    def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
+        """One split."""
+        return [FileSplit(path)]
+
+    def read(
+        self,
+        fs: pafs.FileSystem,
+        split: FileSplit,
+        schema: pa.Schema,
+        needed: Collection[str] | None = None,
+        optional: Collection[str] = (),
+    ) -> Iterator[Chunk]:
+        """A chunk per record batch."""
+        declared_once(schema)
+        row = 0
+        with self._opened(fs, split.path) as reader:
+            with reading(split.path, "Arrow IPC"):
+                present = reader.schema
+                refuse_absent(split.path, present.names, schema, optional)
+                declared, schema = schema, only_present(schema, present.names)
+                refuse_impossible(split.path, present, schema, self.times)
+                schema = without_unneeded(schema, present, needed)
+            for batch in self._batches(reader, split.path):
+                raw = pa.Table.from_batches([batch]).select(schema.names)
+                with reading(split.path, "Arrow IPC"):
+                    _validate(raw)
+                    numbers = np.arange(row, row + raw.num_rows, dtype=np.int64)
+                    chunk = settle(raw, schema, numbers, self.on_truncation, times=self.times)
+                yield with_absent(chunk, declared, present.names)
+                row += raw.num_rows
+
+    def schema(self, fs: pafs.FileSystem, path: str) -> pa.Schema:
+        """The columns as the file has them."""
+        with self._opened(fs, path) as reader, reading(path, "Arrow IPC"):
+            str(reader.schema)  # names may not be valid text
+            return reader.schema.remove_metadata()
+
+    def _batches(self, reader: _Reader, path: str) -> Iterator[pa.RecordBatch]:
+        if isinstance(reader, ipc.RecordBatchFileReader):
+            for index in range(reader.num_record_batches):
+                with reading(path, "Arrow IPC"):
+                    batch = reader.get_batch(index)
+                yield batch
+            return
+        while True:
+            with reading(path, "Arrow IPC"):
+                try:
+                    batch = reader.read_next_batch()
+                except StopIteration:
+                    return
+            yield batch
+
+    @contextmanager
+    def _opened(self, fs: pafs.FileSystem, path: str) -> Iterator[_Reader]:
+        with opened(fs, path, "Arrow IPC") as source:
+            with reading(path, "Arrow IPC"):
+                refuse_empty(source, path, "Arrow IPC")
+                reader = _reader(source, path)
+            yield reader
+
+
+def _reader(source: pa.NativeFile, path: str) -> _Reader:
+    if source.read(len(_MAGIC)) == _MAGIC:
+        return ipc.open_file(source)
+    size = source.size()
+    source.seek(max(0, size - len(_END)))
+    ended = source.read(len(_END)) == _END
+    source.seek(0)
+    if not ended:
+        raise DataError(
+            f"{path!r} has no end mark",
+            why="it is not Arrow IPC, or it was cut off or is still being written",
+            do="close the writer before the file is read",
+        )
+    return ipc.open_stream(source)
+
+
+def _validate(table: pa.Table) -> None:
+    for column in table.columns:
+        for chunk in column.chunks:
+            chunk.validate()
+            _bare(chunk).validate(full=True)
+
+
+def _bare(chunk: pa.Array) -> pa.Array:
+    """Text as bytes, without validating it: invalid text then costs only its row."""
+    if pa.types.is_string_view(chunk.type):
+        return pa.Array.from_buffers(pa.binary_view(), len(chunk), chunk.buffers(), offset=chunk.offset)
+    return as_bytes(chunk) if is_text(chunk.type) else chunk
+
+
+# ORC: a chunk per stripe, the declared columns only.
+#
+# Arrow reads times of ORC in nanoseconds, which hold the years 1677 to 2262. A file with others is refused.
+
+
+_BEYOND = "out of range for nanosecond"
+"""How Arrow says that a time does not fit."""
+
+
+@dataclass(frozen=True)
+class OrcFormat:
+    """Reads ORC. A timestamp without a zone is of the spout's ``timezone=``."""
+
+    name: ClassVar[str] = "orc"
+
+    on_truncation: OnTruncation = "cut"
+    times: Times = ()
+
+    def __post_init__(self) -> None:
+        check_truncation(self.on_truncation)
+        object.__setattr__(self, "times", checked_times(self.times))
+        _orc()
+
+    def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
+        """One split: how many rows the stripes before another have is not told."""
+        return [FileSplit(path)]
+
+    def read(
+        self,
+        fs: pafs.FileSystem,
+        split: FileSplit,
+        schema: pa.Schema,
+        needed: Collection[str] | None = None,
+        optional: Collection[str] = (),
+    ) -> Iterator[Chunk]:
+        """A chunk per stripe."""
+        declared_once(schema)
+        row = 0
+        with self._opened(fs, split.path) as file:
+            with reading(split.path, "ORC"):
+                present = file.schema
+                refuse_absent(split.path, present.names, schema, optional)
+                declared, schema = schema, only_present(schema, present.names)
+                refuse_impossible(split.path, present, schema, self.times)
+                schema = without_unneeded(schema, present, needed)
+                _refuse_wrapping(split.path, present, schema)
+            for stripe in range(file.nstripes):
+                with reading(split.path, "ORC"):
+                    raw = _stripe(file, split.path, stripe, schema)
+                    refuse_invalid(split.path, raw, raw.num_rows)
+                    numbers = np.arange(row, row + raw.num_rows, dtype=np.int64)
+                    chunk = settle(raw, schema, numbers, self.on_truncation, times=self.times)
+                yield with_absent(chunk, declared, present.names)
+                row += raw.num_rows
+            if row != file.nrows:
+                raise DataError(
+                    f"{split.path!r} holds {row} rows, but its footer says {file.nrows}",
+                    why="the file is damaged, or was changed while it was read",
+                    do="write it again",
+                )
+
+    def schema(self, fs: pafs.FileSystem, path: str) -> pa.Schema:
+        """The columns as the file has them."""
+        with self._opened(fs, path) as file, reading(path, "ORC"):
+            str(file.schema)  # names may be no text
+            return file.schema.remove_metadata()
+
+    @contextmanager
+    def _opened(self, fs: pafs.FileSystem, path: str) -> Iterator[Any]:
+        with opened(fs, path, "ORC") as source:
+            with reading(path, "ORC"):
+                refuse_empty(source, path, "ORC")
+                file = _orc().ORCFile(source)
+            yield file
+
+
+def _orc() -> Any:
+    """The module of pyarrow, which not all builds have, and which is loaded where it is needed."""
+    try:
+        from pyarrow import orc
+    except ImportError as error:
+        raise ConfigError(
+            "the format 'orc' needs Arrow's reader of ORC",
+            why=f"this build of pyarrow has none: {error}",
+            do="install pyarrow with pip, or read Parquet",
+        ) from error
+    return orc
+
+
+def _stripe(file: Any, path: str, stripe: int, schema: pa.Schema) -> pa.Table:
+    try:
+        dotted = any("." in name for name in schema.names)  # which Arrow takes for a field within a struct
+        batch = file.read_stripe(stripe, columns=None if dotted else schema.names)
+    except pa.ArrowInvalid as error:
+        if _BEYOND not in str(error):
+            raise
+        raise DataError(
+            f"{path!r} holds a time before 1677 or after 2262",
+            why=f"Arrow reads times of ORC in nanoseconds: {error}",
+            do="write the file again without that time, or as Parquet",
+        ) from error
+    return pa.Table.from_batches([batch]).select(schema.names)
+
+
+def _refuse_wrapping(path: str, present: pa.Schema, schema: pa.Schema) -> None:
+    """Raise DataError for columns with times, where Arrow would wrap those that do not fit."""
+    names = [field.name for field in schema if "timestamp" in str(present.field(field.name).type)]
+    if names and _wraps():
+        raise DataError(
+            f"{path!r} has times in column {names[0]!r}",
+            why=f"the reader of pyarrow {pa.__version__} would change those of some years without a word",
+            do="install a later pyarrow, leave the column out, or write the file as Parquet",
+        )
+
+
+@cache
+def _wraps() -> bool:
+    """True if this version of Arrow reads times that do not fit as others."""
+    written = io.BytesIO()
+    _orc().write_table(pa.table({"t": pa.array([253_402_300_799], pa.timestamp("s"))}), written)
+    try:
+        _orc().ORCFile(pa.BufferReader(written.getvalue())).read()
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+# Parquet: a chunk per row group, the declared columns only.
+
+
+@dataclass(frozen=True)
+class ParquetFormat:
+    """Reads Parquet. Page checksums are verified where the writer stored them. ``use_threads`` lets pyarrow decode
+    columns in parallel, for a reader that has the machine to itself."""
+
+    use_threads: bool = False
+    on_truncation: OnTruncation = "cut"
+    times: Times = ()
+    name: ClassVar[str] = "parquet"
+
+    def __post_init__(self) -> None:
+        check_truncation(self.on_truncation)
+        object.__setattr__(self, "times", checked_times(self.times))
+
+    def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
+        """Splits of whole row groups, in order and evenly."""
+        with self._opened(fs, path) as (file, _):
+            parts = max(1, min(wanted, file.num_row_groups))
+        return [FileSplit(path, part, parts) for part in range(parts)]
+
+    def read(
+        self,
+        fs: pafs.FileSystem,
+        split: FileSplit,
+        schema: pa.Schema,
+        needed: Collection[str] | None = None,
+        optional: Collection[str] = (),
+    ) -> Iterator[Chunk]:
+        """A chunk per row group."""
+        declared_once(schema)
+        with self._opened(fs, split.path) as (file, int96):
+            with reading(split.path, "Parquet"):
+                present = file.schema_arrow
+                refuse_absent(split.path, present.names, schema, optional)
+                declared, schema = schema, only_present(schema, present.names)
+                refuse_impossible(split.path, present, schema, self.times)
+                schema = without_unneeded(schema, present, needed)
+            groups = split.share(file.num_row_groups)
+            row = sum(file.metadata.row_group(group).num_rows for group in range(groups.start))
+            for group in groups:
+                raw, cut = self._group(file, int96, split.path, group, schema)
+                with reading(split.path, "Parquet"):
+                    numbers = np.arange(row, row + raw.num_rows, dtype=np.int64)
+                    chunk = settle(raw, schema, numbers, self.on_truncation, cut, self.times)
+                yield with_absent(chunk, declared, present.names)
+                row += raw.num_rows
+
+    def schema(self, fs: pafs.FileSystem, path: str) -> pa.Schema:
+        """The columns as the file has them."""
+        with self._opened(fs, path) as (file, _), reading(path, "Parquet"):
+            str(file.schema_arrow)  # names may be no text
+            return file.schema_arrow.remove_metadata()
+
+    def _group(
+        self, file: pq.ParquetFile, int96: _Int96 | None, path: str, group: int, schema: pa.Schema
+    ) -> tuple[pa.Table, dict[str, Flags]]:
+        """A row group as the file has it, and which of its INT96 times were cut in that."""
+        cut: dict[str, Flags] = {}
+        with reading(path, "Parquet"):
+            raw = file.read_row_group(group, columns=schema.names, use_threads=self.use_threads).select(schema.names)
+            for name in _int96(file, schema.names) if int96 is not None else ():
+                column, flags = int96.column(path, group, name, raw[name])  # type: ignore[union-attr]
+                raw = raw.set_column(raw.column_names.index(name), name, column)
+                if flags is not None:
+                    cut[name] = flags
+        expected = file.metadata.row_group(group).num_rows
+        refuse_invalid(path, raw, expected)
+        return raw, cut
+
+    @contextmanager
+    def _opened(self, fs: pafs.FileSystem, path: str) -> Iterator[tuple[pq.ParquetFile, _Int96 | None]]:
+        """The file, and what reads its times in INT96, if it has some."""
+        with opened(fs, path, "Parquet") as source:
+            with reading(path, "Parquet"):
+                refuse_empty(source, path, "Parquet")
+                file = _file(source, "us")
+                has_int96 = _int96(file, file.schema_arrow.names)
+                int96 = _Int96(_file(source, "ns"), _file(source, "ms")) if has_int96 else None
+            yield file, int96
+
+
+@dataclass(frozen=True)
+class _Int96:
+    """Times in INT96, which are nanoseconds of any year: in 64 bits Arrow wraps them, in other years in each unit."""
+
+    nanos: pq.ParquetFile
+    millis: pq.ParquetFile
+
+    def column(self, path: str, group: int, name: str, micros: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Flags | None]:
+        """The times of a row group: in nanoseconds where these hold them all, else in microseconds, and which of them
+        were cut in that."""
+        fine, coarse = (each.read_row_group(group, columns=[name])[name] for each in (self.nanos, self.millis))
+        if not _wrapped(fine, coarse, 1_000_000).any():
+            return fine, None
+        column = _unwrapped(path, micros, coarse)
+        if pa.types.is_nested(column.type):
+            return column, None  # of lists with times beyond 2262 it is not told that they were cut
+        ticks, given = (each.combine_chunks().cast(pa.int64()).fill_null(0).to_numpy() for each in (fine, micros))
+        with np.errstate(over="ignore"):
+            rest = ticks - given * 1000  # both have wrapped alike
+        return column, flagged(rest != 0)
+
+
+def _wrapped(fine: pa.ChunkedArray, millis: pa.ChunkedArray, factor: int) -> Mask:
+    """Which times of a finer unit have wrapped; of nested ones, those of the first timestamps among which some have."""
+    wrapped: Mask = np.zeros(0, np.bool_)
+    for some, coarse in zip(_times_in(fine.combine_chunks()), _times_in(millis.combine_chunks()), strict=True):
+        ticks, thousands = (each.cast(pa.int64()).fill_null(0).to_numpy() for each in (some, coarse))
+        wrapped = ticks // factor != thousands
+        if wrapped.any():
+            break
+    return wrapped
+
+
+def _times_in(values: pa.Array) -> list[pa.Array]:
+    """The timestamps in a column, at any depth."""
+    kinds = pa.types
+    if kinds.is_timestamp(values.type):
+        return [values]
+    if kinds.is_struct(values.type):
+        return [each for child in values.flatten() for each in _times_in(child)]
+    if kinds.is_map(values.type):
+        return [*_times_in(values.keys), *_times_in(values.items)]
+    return _times_in(values.flatten()) if kinds.is_nested(values.type) else []
+
+
+def _file(source: pa.NativeFile, unit: str) -> pq.ParquetFile:
+    return pq.ParquetFile(source, page_checksum_verification=True, coerce_int96_timestamp_unit=unit)
+
+
+def _int96(file: pq.ParquetFile, names: list[str]) -> list[str]:
+    """Those of the columns that hold times as Spark (before 4), Impala and Hive write them."""
+    columns = [file.schema.column(index) for index in range(len(file.schema))]
+    owners = [each.path.split(".")[0] if each.path not in names else each.path for each in columns]
+    found = [owner for each, owner in zip(columns, owners, strict=True) if each.physical_type == "INT96"]
+    return [name for name in dict.fromkeys(found) if name in names]
+
+
+def _unwrapped(path: str, micros: pa.ChunkedArray, millis: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The times, where microseconds have wrapped a time that no calendar has, so that it is a bad row.
+
+    Raises DataError where one within a list, a map or a struct has.
+    """
+    given, wrapped = micros.combine_chunks(), _wrapped(micros, millis, 1000)
+    if not wrapped.any():
+        return micros
+    if pa.types.is_nested(given.type):
+        raise DataError(
+            f"{path!r} holds a time beyond the year 294,000",
+            why="it does not fit into 64 bits of microseconds",
+            do="write it again without that time",
+        )
+    never = pa.array([np.iinfo(np.int64).max]).cast(given.type)[0]
+    return pa.chunked_array([pc.if_else(pa.array(wrapped), never, given)])

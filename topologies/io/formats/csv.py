@@ -1,0 +1,541 @@
+"""CSV, plain or compressed: rows are found, read as bytes by Arrow, then typed column by column."""
+
+from __future__ import annotations
+
+import codecs
+import csv as stdlib_csv
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.fs as pafs
+
+from topologies.io.formats.conform import only_present, parted, with_absent
+from topologies.io.formats.declared_times import Times, checked_times, form_of, is_unit
+from topologies.io.formats.event_files import (
+    UTF_8,
+    BadRow,
+    Chunk,
+    FileSplit,
+    OnTruncation,
+    check_truncation,
+    declared_once,
+    opened,
+    reading,
+    refuse_absent,
+    shown_bytes,
+)
+from topologies.io.formats.json_rows import parse_cells
+from topologies.io.formats.lines import BOM, LONGEST_ROW, check_encoding
+from topologies.io.formats.text_values import (
+    Converted,
+    Flags,
+    concatenated,
+    either,
+    empty_is_null,
+    isolate,
+    parse_base64,
+    parse_text,
+    with_full_stop,
+)
+from windowing.errors import ConfigError, DataError
+
+# Where the rows of a CSV file are, and which of them are not CSV (RFC 4180): before any value is looked at.
+#
+# A quote is special at the beginning of a value only; within an unquoted value it is a character like others. A quoted
+# value ends at the next quote that is not doubled (or escaped), after which only a delimiter or a line end may follow.
+# A row in which something else follows is bad, and ends with its line.
+
+
+_Places = npt.NDArray[np.int64]
+_LF, _CR = ord("\n"), ord("\r")
+AFTER_QUOTE = "text follows the quote that ends a value: a quote within a value is doubled"
+UNCLOSED = "the file ends inside a quoted value: a quote was opened and never closed"
+ENDS_ESCAPED = "the file ends with an escape that has nothing to escape"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows in a block of bytes.
+
+    Where each begins and stops, where the next begins, and how many values it has; and the reasons why some are not
+    CSV, by their indices.
+    """
+
+    data: bytes
+    starts: _Places
+    stops: _Places
+    nexts: _Places
+    widths: _Places
+    faults: dict[int, str]
+    end: int
+    """Where the first row begins that is not whole."""
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def bytes_of(self, row: int) -> bytes:
+        return self.data[self.starts[row] : self.stops[row]]
+
+    def since(self, first: int) -> Rows:
+        """The rows from the one with this index on."""
+        faults = {row - first: reason for row, reason in self.faults.items() if row >= first}
+        some = slice(first, None)
+        return Rows(
+            self.data, self.starts[some], self.stops[some], self.nexts[some], self.widths[some], faults, self.end
+        )
+
+    def joined(self, places: _Places) -> bytes | memoryview:
+        """The bytes of some of the rows."""
+        if not len(places):
+            return b""
+        starts, nexts = self.starts[places], self.nexts[places]
+        breaks = np.flatnonzero(nexts[:-1] != starts[1:])
+        firsts, lasts = starts[np.concatenate([[0], breaks + 1])], nexts[np.concatenate([breaks, [len(places) - 1]])]
+        data = self._without_lone_returns(nexts)
+        parts = [memoryview(data)[first:last] for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)]
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _without_lone_returns(self, nexts: _Places) -> bytes:
+        """The bytes with LF where a row ends in CR, which might be joined to an LF behind what is left out."""
+        found = np.frombuffer(self.data, np.uint8)
+        lone = nexts[found[nexts - 1] == _CR] - 1
+        if not len(lone):
+            return self.data
+        changed = found.copy()
+        changed[lone] = _LF
+        return changed.tobytes()
+
+
+class RowFinder:
+    """Finds the rows in bytes of one dialect of CSV."""
+
+    def __init__(self, delimiter: str, quote: str | None, escape: str | None, comment: str | None) -> None:
+        self.delimiter, self.quote = delimiter.encode(), quote.encode() if quote else None
+        self.escape, self.comment = escape.encode() if escape else None, comment.encode() if comment else None
+        self._patterns()
+        self._beside_quotes = np.zeros(256, np.bool_)
+        """What may stand before a quote that begins a value and after one that ends it; or it is doubled."""
+        self._beside_quotes[list(self.delimiter + b"\r\n" + (self.quote or b""))] = True
+
+    def find(self, data: bytes, last: bool) -> Rows:
+        """The whole rows of ``data``, which begins with a row; ``last``: nothing follows it."""
+        if self.escape is not None and self.escape in data:
+            return self._by_patterns(data, last)
+        if self.comment is not None and any(begin + self.comment in b"\n" + data for begin in (b"\n", b"\r")):
+            return self._by_patterns(data, last)
+        rows = self._by_counting(data, last)
+        return self._by_patterns(data, last) if rows is None else rows
+
+    def _by_counting(self, data: bytes, last: bool) -> Rows | None:
+        """Rows between whose line ends the number of quotes is even; None where a quote is not where that would do."""
+        found = np.frombuffer(data, np.uint8)
+        ending = found == _LF
+        if b"\r" in data:
+            returns = found == _CR
+            returns[:-1] &= ~ending[1:]  # of CR LF the LF is the end
+            returns[-1:] &= last
+            ending |= returns
+        separating = found == self.delimiter[0]
+        quotes = np.flatnonzero(found == self.quote[0]) if self.quote is not None else np.empty(0, np.int64)
+        if len(quotes):
+            outside = (np.cumsum(found == self.quote[0], dtype=np.uint8) & 1) == 0  # type: ignore[index]
+            ending &= outside
+            separating &= outside
+        ends = np.flatnonzero(ending)
+        if last and len(quotes) % 2:
+            return None
+        nexts = ends + 1
+        starts = np.concatenate([[0], nexts[:-1]]) if len(nexts) else nexts
+        if len(quotes) and not self._regular(found, quotes):
+            return None
+        stops = ends - ((ends > starts) & (found[ends] == _LF) & (found[ends - 1] == _CR))
+        before = np.searchsorted(np.flatnonzero(separating), nexts)
+        return Rows(data, starts, stops, nexts, np.diff(before, prepend=0) + 1, {}, int(nexts[-1]) if len(nexts) else 0)
+
+    def _regular(self, found: npt.NDArray[np.uint8], quotes: _Places) -> bool:
+        """Whether the first quote, the third ... begin a value or are the second of two, and the others end a value or
+        are the first of two."""
+        opening, closing = quotes[::2], quotes[1::2]
+        begins = (opening == 0) | self._beside_quotes[found[opening - 1]]
+        followed = closing[closing + 1 < len(found)]
+        return bool(begins.all() and self._beside_quotes[found[followed + 1]].all())
+
+    def _by_patterns(self, data: bytes, last: bool) -> Rows:
+        spans: list[tuple[int, int, int, int]] = []
+        faults: dict[int, str] = {}
+        place = 0
+        while place < len(data):
+            row = self._comment.match(data, place) if self._comment is not None else None
+            if row is not None:
+                place = row.end()
+                continue
+            row = self._row.match(data, place)
+            if row is None and (row := self._loose.match(data, place)) is not None:
+                faults[len(spans)] = AFTER_QUOTE
+            if row is None and not last:
+                break
+            end = len(data) if row is None else row.end()
+            if not last and end == len(data) and data.endswith(b"\r"):
+                break
+            if row is None:
+                faults[len(spans)] = ENDS_ESCAPED if self._open.fullmatch(data, place) is None else UNCLOSED
+                stop = end - (2 if data[place:end].endswith(b"\r\n") else 1)
+            else:
+                stop = row.start("end")  # a carriage return before it may be escaped, and so belong to the value
+            width = 0 if len(spans) in faults else sum(1 for _ in self._value.finditer(data, place, end))
+            spans.append((place, stop, end, width))
+            place = end
+        starts, stops, nexts, widths = np.array(spans, np.int64).reshape(-1, 4).T
+        return Rows(data, starts, stops, nexts, widths, faults, place)
+
+    def _patterns(self) -> None:
+        delimiter, end = re.escape(self.delimiter), rb"(?:\r\n|\r|\n)"
+        quote = re.escape(self.quote) if self.quote else b""
+        escape = re.escape(self.escape) if self.escape else b""
+        escaped = rb"|" + escape + rb"." if escape else b""
+        quoted = quote + rb"(?:[^" + quote + escape + rb"]|" + quote + quote + escaped + rb")*+"
+        rest = rb"(?:[^" + delimiter + escape + rb"\r\n]" + escaped + rb")*+"
+        bare = rb"(?:[^" + delimiter + quote + escape + rb"\r\n]" + escaped + rb")" + rest
+        value = rb"(?:" + (quoted + quote + rb"|" if quote else b"") + bare + rb"|)"
+        loose = rb"(?:" + (quoted + quote + rest + rb"|" if quote else b"") + bare + rb"|)"
+        named = rb"(?P<end>" + end + rb")"
+        self._row = re.compile(value + rb"(?:" + delimiter + value + rb")*+" + named, re.DOTALL)
+        self._loose = re.compile(loose + rb"(?:" + delimiter + loose + rb")*+" + named, re.DOTALL)
+        self._value = re.compile(value + rb"(?:" + delimiter + rb"|" + end + rb")", re.DOTALL)
+        self._open = re.compile(rb"(?:" + loose + delimiter + rb")*+" + (quoted if quote else rb"(?!)"), re.DOTALL)
+        self._comment = re.compile(re.escape(self.comment) + rb"[^\r\n]*+" + end) if self.comment else None
+
+
+# CSV, plain or compressed: rows are found (``topologies/io/formats/csv.py``), read as bytes by Arrow, then typed
+# column by column.
+#
+# A header is required. Excel's line ``sep=;`` may stand before it, and behind comments, and is the delimiter then. An
+# unquoted empty value is null in every column; a quoted one (``""``) is empty text in a string or binary column and
+# null in any other. Binary values are base64, lists, maps and structs are JSON. Blank lines are skipped, except in a
+# file of one column, where they are nulls. Quoted values may contain line ends. A byte order mark is skipped. Row
+# numbers count rows, not lines: neither the header nor blank lines count.
+#
+# An unclosed quote swallows the lines after it. If it runs to the end of the file, that row is bad.
+
+
+_BLOCK = 4 << 20
+_SIGN = re.compile(r"[^\x00\r\n+.A-Za-z0-9\x80-\U0010ffff-]")
+DELIMITER_LINE = re.compile(rb'(?P<quote>"?)(?i:sep)=(?P<sign>[^\r\n])(?P=quote)(\r\n|\n|\r|\Z)')
+"""What Excel takes for the delimiter of a file, where it stands in the first line."""
+_LONGEST_DELIMITER_LINE = 10
+_PROBE = 'a,"1"\r\n'
+
+
+@dataclass(frozen=True)
+class CsvFormat:
+    """Reads and writes CSV (RFC 4180).
+
+    ``quote``: what quotes a value; within it, it is doubled. None: nothing does. ``escape``: for files in which
+    a quote within a value is escaped (``"\\\\"``, a backslash, in those of Spark). ``comment``: lines that begin with
+    this character are no rows. ``skip_rows``: lines before the header. ``encoding``: any that Python knows.
+    ``null_values``: additional unquoted spellings of null. ``decimal_point``: ``","`` reads numbers like ``1,5``, and
+    ``1.5`` is bad then. ``block_size``: bytes read at a time. ``longest_row``: the longest row in bytes (16 MiB); a
+    longer one, which mostly is a quote that is not closed, is an error of the file. ``escape_formulas``,
+    for sinks: text that a spreadsheet would take for a formula is prefixed with an apostrophe, which remains when the
+    file is read.
+    """
+
+    delimiter: str = ","
+    quote: str | None = '"'
+    escape: str | None = None
+    comment: str | None = None
+    skip_rows: int = 0
+    encoding: str = "utf-8"
+    null_values: tuple[str, ...] = ()
+    block_size: int = _BLOCK
+    longest_row: int = LONGEST_ROW
+    escape_formulas: bool = False
+    decimal_point: str = "."
+    on_truncation: OnTruncation = "cut"
+    times: Times = ()
+    name: ClassVar[str] = "csv"
+
+    def __post_init__(self) -> None:
+        self._check_characters()
+        check_truncation(self.on_truncation)
+        object.__setattr__(self, "times", checked_times(self.times))
+        if isinstance(self.null_values, str):
+            raise ConfigError(
+                f"null_values {self.null_values!r} is one text",
+                why="it is a list of them",
+                do=f"use null_values=[{self.null_values!r}]",
+            )
+        object.__setattr__(self, "null_values", tuple(self.null_values))
+        if self.escape is not None and any(self.escape in text for text in self.null_values):
+            raise ConfigError(
+                f"null_values {list(self.null_values)} hold the escape {self.escape!r}",
+                why="values are compared without it",
+                do="write them as they are without the escape",
+            )
+        if self.decimal_point not in (".", ","):
+            raise ConfigError(f"decimal_point {self.decimal_point!r} is not known", do="use '.' or ','")
+        if self.block_size < 1 or self.longest_row < 1:
+            name = "block_size" if self.block_size < 1 else "longest_row"
+            raise ConfigError(
+                f"{name} {getattr(self, name)} is too small", why="rows are longer", do="use 1 MB or more"
+            )
+        if not isinstance(self.skip_rows, int) or self.skip_rows < 0:
+            raise ConfigError(f"skip_rows {self.skip_rows!r} is not a number of lines", do="use 0 or more")
+        check_encoding(self.encoding, _PROBE)
+
+    def _check_characters(self) -> None:
+        given = {"delimiter": self.delimiter, "quote": self.quote, "escape": self.escape, "comment": self.comment}
+        for name, value in given.items():
+            if value is None and name != "delimiter":
+                continue
+            if not isinstance(value, str) or not _SIGN.fullmatch(value):
+                raise ConfigError(
+                    f"{name} {value!r} is not allowed",
+                    why="it is one ASCII character, not a line end, and none that numbers and names are made of",
+                    do="use ',', ';' or '\\t'" if name == "delimiter" else "use one character, or leave it out",
+                )
+        used = [value for value in given.values() if value is not None]
+        twice = next((value for value in used if used.count(value) > 1), None)
+        if twice is not None:
+            names = [name for name, value in given.items() if value == twice]
+            raise ConfigError(
+                f"{' and '.join(names)} are both {twice!r}",
+                why="a character has one meaning; a doubled quote needs no escape",
+                do=f"leave {names[-1]} out, or use another character",
+            )
+
+    def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
+        """A single split: since quoted values may hold line ends, reading cannot start in the middle of a file."""
+        return [FileSplit(path)]
+
+    def read(
+        self,
+        fs: pafs.FileSystem,
+        split: FileSplit,
+        schema: pa.Schema,
+        needed: Collection[str] | None = None,
+        optional: Collection[str] = (),
+    ) -> Iterator[Chunk]:
+        """A chunk per block of the file."""
+        declared_once(schema)
+        header: list[str] | None = None
+        row = 0
+        with opened(fs, split.path, "CSV", streamed=True) as source:
+            comment = self.comment.encode() if self.comment else None
+            text, delimiter = _without_delimiter_line(self._text(source, split.path), comment)
+            if delimiter is not None:
+                self = self._delimited(delimiter, split.path)  # noqa: PLW0642 - as this file says
+            for rows in self._rows(text, split.path):
+                if header is None:
+                    first = np.flatnonzero(rows.stops > rows.starts)
+                    if not len(first):
+                        continue
+                    header = self._header(rows, int(first[0]), split.path)
+                    refuse_absent(split.path, header, schema, optional)
+                    rows = rows.since(int(first[0]) + 1)  # noqa: PLW2901
+                with reading(split.path, "CSV"):
+                    chunk, count = self._chunk(rows, header, only_present(schema, header), row)
+                row += count
+                if count:
+                    yield with_absent(chunk, schema, header)
+
+    def _delimited(self, delimiter: str, path: str) -> CsvFormat:
+        try:
+            return replace(self, delimiter=delimiter)
+        except ConfigError as error:
+            raise DataError(
+                f"{path!r} cannot be read as CSV",
+                why=f"its first line says that values stand between {delimiter!r}: {error.what}",
+                do="correct the file, or leave out that line with skip_rows=1",
+            ) from error
+
+    def _rows(self, text: Iterable[bytes], path: str) -> Iterator[Rows]:
+        """The rows of a file in UTF-8, in blocks."""
+        finder = RowFinder(self.delimiter, self.quote, self.escape, self.comment)
+        rest = b""
+        for data in text:
+            found = finder.find(rest + data, last=False)
+            yield self._short_enough(found, path)
+            rest = found.data[found.end :]
+            if len(rest) > self.longest_row + 1:  # a carriage return at its end does not count
+                raise self._too_long(rest, path)
+        if rest:
+            ended = rest.endswith((b"\n", b"\r"))
+            found = finder.find(rest if ended else rest + b"\n", last=True)
+            if ended and ENDS_ESCAPED in found.faults.values():  # the line end is escaped, and so belongs to the value
+                found = finder.find(rest + b"\n", last=True)
+            yield self._short_enough(found, path)
+
+    def _short_enough(self, rows: Rows, path: str) -> Rows:
+        long = np.flatnonzero(rows.stops - rows.starts > self.longest_row)
+        if len(long):
+            raise self._too_long(rows.data[rows.starts[long[0]] :], path)
+        return rows
+
+    def _too_long(self, row: bytes, path: str) -> DataError:
+        return DataError(
+            f"{path!r} cannot be read as CSV",
+            why=f"a row takes more than {self.longest_row:,} bytes, or a quote is not closed: it begins with "
+            f"{shown_bytes(row[:100], self._codec)!r}",
+            do="correct the file, or give its spout a larger longest_row",
+        )
+
+    def _text(self, source: pa.NativeFile, path: str) -> Iterator[bytes]:
+        """The file in UTF-8, without its byte order mark and the lines to skip."""
+        plain = self._codec == UTF_8
+        decoder = codecs.getincrementaldecoder(self.encoding)("surrogateescape")
+        before = re.compile(rb"(?:%s)?+(?:[^\r\n]*+(?:\r\n|\n|\r(?!\n|\Z))){%d}" % (BOM, self.skip_rows))
+        head, begun, ended = b"", False, False
+        while not ended:
+            with reading(path, "CSV"):
+                data: bytes = source.read(self.block_size)
+                ended = not data
+                if not plain:
+                    data = decoder.decode(data, ended).encode("utf-8", "surrogatepass")
+            if not begun:
+                head += data
+                if len(head) < len(BOM) and not ended:
+                    continue
+                found = before.match(head + b"\n" if ended and self.skip_rows else head)
+                begun = found is not None
+                data = head[found.end() :] if found is not None else b""
+            if data:
+                yield data
+
+    def _header(self, rows: Rows, index: int, path: str) -> list[str]:
+        if index in rows.faults:
+            raise DataError(
+                f"{path!r} cannot be read as CSV",
+                why=f"its header is wrong: {rows.faults[index]}",
+                do="correct the file, or give its spout the quote and escape that it has",
+            )
+        text = rows.bytes_of(index).decode("utf-8", "replace")
+        dialect: dict[str, Any] = (
+            {"quoting": stdlib_csv.QUOTE_NONE} if self.quote is None else {"quotechar": self.quote}
+        )
+        try:
+            return next(stdlib_csv.reader([text], delimiter=self.delimiter, escapechar=self.escape, **dialect))
+        except stdlib_csv.Error as error:
+            raise DataError(
+                f"{path!r} cannot be read as CSV",
+                why=f"its header is wrong: {error}; it begins with {text[:100]!r}",
+                do="check that the file is CSV, with the names of its columns in the first row",
+            ) from error
+
+    def _chunk(self, rows: Rows, header: list[str], schema: pa.Schema, row: int) -> tuple[Chunk, int]:
+        """The rows as a chunk, the first of which has the number ``row``; and how many there are."""
+        kept = np.arange(len(rows)) if len(header) == 1 else np.flatnonzero(rows.stops > rows.starts)
+        wrong = rows.widths[kept] != len(header)
+        numbers = row + np.arange(len(kept), dtype=np.int64)
+        away = [
+            BadRow(
+                int(numbers[at]),
+                rows.faults.get(
+                    place := int(kept[at]), f"{rows.widths[place]} values where the header has {len(header)}"
+                ),
+                shown_bytes(rows.bytes_of(place), self._codec),
+            )
+            for at in np.flatnonzero(wrong).tolist()
+        ]
+        raw = self._cells(rows.joined(kept[~wrong]), len(header), [header.index(name) for name in schema.names])
+        if raw.num_rows != len(kept) - wrong.sum():
+            raise pa.ArrowInvalid(f"{raw.num_rows} rows were read in place of {len(kept) - wrong.sum()}")
+        table, places, bad = self._typed(raw.rename_columns(schema.names), schema, numbers[~wrong])
+        return (table, places, bad.with_others(away)), len(kept)
+
+    def _cells(self, data: bytes | memoryview, width: int, wanted: list[int]) -> pa.Table:
+        """Some columns of rows that are known to be whole, as bytes."""
+        names = [str(index) for index in wanted]
+        if not len(data):
+            return pa.table({name: pa.array([], pa.binary()) for name in names})
+        if data[: len(BOM)] == BOM:
+            data = BOM + data  # Arrow takes one for the mark of a file
+        owned = pa.allocate_buffer(len(data))  # Arrow's thread that reads ahead could not wait for Python's lock
+        memoryview(owned).cast("B")[:] = data
+        return pacsv.read_csv(
+            pa.BufferReader(owned),
+            read_options=pacsv.ReadOptions(
+                use_threads=False, block_size=len(data) + 1, column_names=[str(index) for index in range(width)]
+            ),
+            parse_options=pacsv.ParseOptions(
+                delimiter=self.delimiter,
+                quote_char=self.quote or False,
+                escape_char=self.escape or False,
+                newlines_in_values=True,
+                ignore_empty_lines=width > 1,
+            ),
+            convert_options=pacsv.ConvertOptions(
+                include_columns=names,
+                column_types={name: pa.binary() for name in names},
+                null_values=["", *self.null_values],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+
+    def _typed(self, raw: pa.Table, schema: pa.Schema, numbers: npt.NDArray[np.int64]) -> Chunk:
+        columns: list[pa.ChunkedArray] = []
+        flags: dict[str, Flags] = {}
+        forms = dict(self.times)
+        for declared in schema:
+            form = forms.get(declared.name)
+            parts = [self._column(chunk, declared.type, form) for chunk in raw.column(declared.name).chunks]
+            columns.append(pa.chunked_array([part for part, _ in parts], declared.type))
+            found: list[Flags] = [np.zeros(len(part), dtype=np.bool_) if each is None else each for part, each in parts]
+            if any(each.any() for each in found):
+                flags[declared.name] = concatenated(found)
+        table = pa.Table.from_arrays(columns, schema=schema)
+        return parted(table, raw, flags, numbers, self.on_truncation, self._codec, self.times)
+
+    @property
+    def _codec(self) -> str:
+        """The encoding, by its name in Python."""
+        return codecs.lookup(self.encoding).name
+
+    def _column(self, cells: pa.Array, target: pa.DataType, form: str | None) -> Converted:
+        texts, broken = isolate(cells, pa.string(), lambda some: some.cast(pa.string()))
+        comma = self.decimal_point == ","
+        if form is None:
+            values, bad = typed_cells(with_full_stop(texts, target) if comma else texts, target)
+        else:
+            texts = empty_is_null(texts)
+            numbers = comma and is_unit(form)
+            values, bad = form_of(form).parse(with_full_stop(texts, pa.float64()) if numbers else texts, target)
+        return values, either(broken, bad)
+
+
+def _without_delimiter_line(text: Iterator[bytes], comment: bytes | None) -> tuple[Iterator[bytes], str | None]:
+    """A file without the line ``sep=;`` that Excel takes, and may write, before the header, and without the comments
+    and blank lines before that; and what it says."""
+    commented = rb"(?:%s[^\r\n]*+)?" % re.escape(comment) if comment else b""
+    before = re.compile(rb"(?:%s(?:\r\n|\n|\r(?!\n|\Z)))*+" % commented)
+    head, place = b"", 0
+    for data in text:
+        head += data
+        found = before.match(head)
+        place = 0 if found is None else found.end()
+        if len(head) - place > _LONGEST_DELIMITER_LINE and not (comment and head.startswith(comment, place)):
+            break
+    found = DELIMITER_LINE.match(head, place)
+    rest = head if found is None else head[found.end() :]
+    return chain([rest] if rest else [], text), None if found is None else found["sign"].decode("utf-8", "replace")
+
+
+def typed_cells(texts: pa.Array, target: pa.DataType) -> Converted:
+    """Text cells converted to the declared type."""
+    if target == pa.string():
+        return texts, None
+    if pa.types.is_large_string(target) or pa.types.is_string_view(target):
+        return texts.cast(target), None
+    if pa.types.is_binary(target) or pa.types.is_large_binary(target):
+        return parse_base64(texts, target)
+    if pa.types.is_nested(target):
+        return parse_cells(empty_is_null(texts), target)
+    return parse_text(empty_is_null(texts), target)

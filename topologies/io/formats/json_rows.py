@@ -1,0 +1,628 @@
+"""Reads rows of JSON, an object each, as the declared columns."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from topologies.io.formats.conform import convert, misfit, refused, too_fine
+from topologies.io.formats.declared_times import Times, form_of
+from topologies.io.formats.event_files import BadRow, BadRows, Chunk, OnTruncation
+from topologies.io.formats.text_values import (
+    CUT,
+    Converted,
+    Flags,
+    Mask,
+    bad_of,
+    blank,
+    cut_of,
+    either,
+    from_milliseconds,
+    of_lists,
+    parse_base64,
+    parse_text,
+    within_calendar,
+)
+
+# JSON values to typed columns, where msgspec (``json_rows.py``) has refused a row, or does not know the type.
+#
+# Numbers keep their text until the declared type is known, so that nothing is rounded on the way. A name that is given
+# twice in an object is bad where it is declared. Text is not a number and a number no text, but numbers may be spelled
+# as strings ("NaN", "Infinity" and exact decimals need it). A map is an object, or a list of [key, value].
+
+
+_kinds = pa.types
+
+
+class Number(str):
+    """A number as it was written."""
+
+
+class Object(dict[str, Any]):
+    """An object, and its repeated names."""
+
+    twice: frozenset[str] = frozenset()
+
+
+class _Wrong:
+    """Placeholder for a value that cannot have the declared type."""
+
+
+_WRONG = _Wrong()
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text, with numbers as ``Number``. Raises ValueError, with the position."""
+    try:
+        return _exact_decoder.decode(text)
+    except json.JSONDecodeError as error:
+        what = error.msg.removesuffix(" starting at")  # of a text without an end Python says where it starts
+        hint = _over_lines(text, error.pos)
+        raise ValueError(f"not valid JSON: {what} at character {error.pos + 1}{hint}") from error
+    except RecursionError as error:
+        raise ValueError("not valid JSON: nested too deeply") from error
+
+
+def _over_lines(text: str, position: int) -> str:
+    """What to do about a text that is a part of a value."""
+    begins = text.lstrip()[:1] in ("{", "[") and position >= len(text.rstrip())
+    if not begins and text.strip().rstrip(",") not in ("}", "]"):
+        return ""
+    return ". Each object stands on one line, or the file is one array of objects (format='json')"
+
+
+def _object_of_pairs(pairs: list[tuple[str, Any]]) -> Object:
+    made = Object(pairs)
+    if len(made) < len(pairs):
+        made.twice = frozenset(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
+    return made
+
+
+_exact_decoder = json.JSONDecoder(
+    object_pairs_hook=_object_of_pairs, parse_float=Number, parse_int=Number, parse_constant=Number
+)
+
+
+def column_of(values: list[Any], target: pa.DataType) -> Converted:
+    """Parsed values as a typed array, null where a value is absent or bad."""
+    if _kinds.is_struct(target):
+        return _structs(values, target)
+    if _kinds.is_map(target):
+        return _maps(values, target)
+    if _kinds.is_list(target) or _kinds.is_large_list(target):
+        return _lists(values, target)
+    if _kinds.is_boolean(target):
+        return _simple([value if value is None or isinstance(value, bool) else _WRONG for value in values], target)
+    texts, wrong = _simple([_text_for(value, target) for value in values], pa.string())
+    if _kinds.is_string(target) or _kinds.is_large_string(target) or _kinds.is_string_view(target):
+        return texts.cast(target), wrong
+    parse = parse_base64 if _kinds.is_binary(target) or _kinds.is_large_binary(target) else parse_text
+    parsed, unreadable = parse(texts, target)
+    return parsed, wrong if unreadable is None else unreadable if wrong is None else wrong | unreadable
+
+
+def timed_column(values: list[Any], target: pa.DataType, form: str) -> Converted:
+    """Parsed values as times that are written in a declared form."""
+    texts, wrong = _simple([_text_for(value, _AS_TIME) for value in values], pa.string())
+    moments, flags = form_of(form).parse(texts, target)
+    return moments, either(wrong, flags)
+
+
+_AS_TIME = pa.timestamp("us")
+"""A type for which numbers are texts too."""
+
+
+def parse_cells(texts: pa.Array, target: pa.DataType) -> Converted:
+    """Texts that each hold a JSON value, as a typed array."""
+    return column_of([None if text is None else cell(text) for text in texts.to_pylist()], target)
+
+
+def declared_value(made: Object, name: str) -> Any:
+    return _WRONG if name in made.twice else made.get(name)
+
+
+def jsonable(value: Any) -> Any:
+    """A parsed value for display: what was written, as far as JSON preserves it."""
+    return "(given twice)" if isinstance(value, _Wrong) else value
+
+
+def cell(text: str) -> Any:
+    """The value of a JSON text, for ``column_of``, which finds it bad where it is no JSON."""
+    try:
+        return parse_json(text)
+    except ValueError:
+        return _WRONG
+
+
+def _text_for(value: Any, target: pa.DataType) -> Any:
+    """The text to parse as ``target``: from a string or a number, whichever the type is written as."""
+    if value is None:
+        return None
+    if isinstance(value, Number):
+        numeric = _kinds.is_integer(target) or _kinds.is_floating(target) or _kinds.is_decimal(target)
+        return str(value) if numeric or _kinds.is_timestamp(target) else _WRONG
+    if not isinstance(value, str):
+        return _WRONG
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return _WRONG
+    return value
+
+
+def _simple(values: list[Any], target: pa.DataType) -> Converted:
+    bad = _wrong(values)
+    kept = values if bad is None else [None if isinstance(value, _Wrong) else value for value in values]
+    return pa.array(kept, target), bad
+
+
+def _wrong(values: list[Any]) -> Mask | None:
+    bad = _is_wrong(values)
+    return bad if bad.any() else None
+
+
+def _is_wrong(values: list[Any]) -> Mask:
+    return np.fromiter((isinstance(value, _Wrong) for value in values), np.bool_, len(values))
+
+
+def _shaped(values: list[Any], shape: type) -> list[Any]:
+    return [value if value is None or isinstance(value, shape) else _WRONG for value in values]
+
+
+def _structs(values: list[Any], target: pa.DataType) -> Converted:
+    shaped = _shaped(values, Object)
+    if not target.num_fields:
+        return _simple([{} if isinstance(value, Object) else value for value in shaped], target)
+    children = [
+        column_of(
+            [declared_value(value, field.name) if isinstance(value, Object) else None for value in shaped],
+            field.type,
+        )
+        for field in target
+    ]
+    return struct_array(shaped, children, target)
+
+
+def struct_array(values: list[Any], children: list[Converted], target: pa.DataType) -> Converted:
+    """Structs of these children; null where ``values`` is, bad where it is wrong or a child is bad."""
+    flags: Flags = _is_wrong(values)
+    for _, spoiled in children:
+        flags = flags if spoiled is None else flags | spoiled
+    absent = bad_of(flags) | np.fromiter((value is None for value in values), np.bool_, len(values))
+    arrays = [child for child, _ in children]
+    built = pa.StructArray.from_arrays(arrays, fields=list(target), mask=pa.array(absent))
+    return built, flags if flags.any() else None
+
+
+def _lists(values: list[Any], target: pa.DataType) -> Converted:
+    shaped = _shaped(values, list)
+    inside, inner = column_of([one for value in shaped if isinstance(value, list) for one in value], target.value_type)
+    return list_array(shaped, inside, inner, target)
+
+
+def list_array(values: list[Any], inside: pa.Array, inner: Flags | None, target: pa.DataType) -> Converted:
+    """Lists of what is ``inside``, cut as the ``values`` are; null where these are, bad where they are wrong or an
+    element is bad."""
+    offsets = _offsets(values)
+    bad = _bad_lists(values, inner, offsets)
+    absent = pa.array([value is None for value in values], pa.bool_())
+    small = pa.list_(target.value_field)
+    built = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), inside, type=small, mask=absent).cast(target)
+    return _blanked(built, bad)
+
+
+def _maps(values: list[Any], target: pa.DataType) -> Converted:
+    shaped = [_pairs(value) for value in values]
+    flat = [pair for value in shaped if isinstance(value, list) for pair in value]
+    keys, bad_keys = column_of([key for key, _ in flat], target.key_type)
+    items, bad_items = column_of([item for _, item in flat], target.item_type)
+    inner: Flags = np.zeros(len(flat), dtype=np.bool_)
+    for some in (bad_keys, bad_items, keys.is_null().to_numpy(zero_copy_only=False)):
+        inner = inner if some is None else inner | some
+    keys = keys.fill_null(_filler(keys)) if keys.null_count else keys
+    offsets = _offsets(shaped)
+    bad = _bad_lists(shaped, inner, offsets)
+    absent = pa.array([value is None for value in shaped], pa.bool_())
+    built = pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, type=target, mask=absent)
+    return _blanked(built, bad)
+
+
+def _filler(keys: pa.Array) -> pa.Scalar:
+    """Placeholder for the keys of bad maps, since a map's key cannot be null."""
+    present = keys.drop_null()
+    return present[0] if len(present) else pa.array([b"\0" * 16]).view(pa.binary()).cast(pa.binary(16))[0]
+
+
+def _pairs(value: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, Object):
+        return _WRONG if value.twice else list(value.items())
+    if isinstance(value, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in value):
+        return [(key, item) for key, item in value]
+    return _WRONG
+
+
+def _offsets(shaped: list[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    lengths = [len(value) if isinstance(value, list) else 0 for value in shaped]
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+
+
+def _bad_lists(shaped: list[Any], inner: Flags | None, offsets: np.ndarray[Any, np.dtype[np.int64]]) -> Flags:
+    """Flags of the values, bad where they are not a list, or a list with a bad element."""
+    bad = _is_wrong(shaped)
+    return bad if inner is None else bad | of_lists(inner, offsets)
+
+
+def _blanked(built: pa.Array, bad: Flags) -> Converted:
+    return (blank(built, bad), bad) if bad.any() else (built, None)
+
+
+# Reads rows of JSON, an object each, as the declared columns.
+#
+# msgspec decodes the rows that are plainly of the declared types: it is strict, and raises for the row at fault. Each
+# row that it refuses, or of which a value then does not convert, is read by Python's ``json`` (``json_rows.py``),
+# which decides and gives the reason. What msgspec does not see is looked for here: bytes that are not UTF-8 in what is
+# not declared, a name that is given twice, and the sign of -0 as a double.
+
+
+_REFUSED = (msgspec.MsgspecError, ValueError, RecursionError)
+_ESCAPE_IN_NAME = re.compile(rb'\\[^"\\]*"\s*:')
+_MINUS_ZERO = re.compile(rb"-0[\s,}\]]")
+
+
+class JsonRows:
+    """Some rows, and what has been read of them."""
+
+    def __init__(
+        self,
+        rows: list[bytes],
+        schema: pa.Schema,
+        numbers: npt.NDArray[np.int64],
+        on_truncation: OnTruncation = "cut",
+        times: Times = (),
+    ) -> None:
+        """``numbers``: those of the rows in their file. ``times``: how times are declared to be written, by column."""
+        self.forms = dict(times)
+        self.rows, self.schema, self.numbers, self.on_truncation = rows, schema, numbers, on_truncation
+        self.whole = b"\n".join(rows)
+        self.parts: list[tuple[npt.NDArray[np.int64], pa.Table]] = []
+        self.bad: list[BadRow] = []
+        self.truncated: list[npt.NDArray[np.int64]] = []
+        """The places of good rows in which a time was cut."""
+
+    def chunk(self) -> Chunk:
+        """All rows, good and bad; called once."""
+        self._one_by_one(self._decode())
+        if not self.parts:
+            return self.schema.empty_table(), np.empty(0, np.int64), BadRows.of(self.bad)
+        bad = BadRows.of(self.bad)
+        if self.truncated:
+            bad = bad.with_truncated(self.numbers[np.concatenate(self.truncated)])
+        places = np.concatenate([some for some, _ in self.parts])
+        table = pa.concat_tables([table for _, table in self.parts])
+        if (np.diff(places) < 0).any():
+            order = np.argsort(places, kind="stable")
+            places, table = places[order], table.take(pa.array(order))
+        return table, self.numbers[places], bad
+
+    def _decode(self) -> list[int]:
+        """Read what msgspec can; the places of the other rows."""
+        made, places, aside = self._decoded()
+        if not made:
+            return aside
+        columns = _Columns(self.forms)
+        table, flags = columns.table(made, self.schema)
+        doubtful = None if flags is None else refused(flags, self.on_truncation)
+        rows, whole = self.rows, self.whole
+        if aside:
+            rows = [rows[place] for place in places]
+            whole = b"\n".join(rows)
+        for more in (
+            _named_twice(rows, whole, columns.given),
+            np.array([_MINUS_ZERO.search(row) is not None for row in rows])
+            if _MINUS_ZERO.search(whole) and _holds(self.schema, _kinds.is_float64)
+            else None,
+        ):
+            doubtful = more if doubtful is None else doubtful if more is None else doubtful | more
+        found = np.array(places, np.int64)
+        cut = None if flags is None else cut_of(flags)
+        if cut is not None:
+            self.truncated.append(found[cut if doubtful is None else cut & ~doubtful])
+        if doubtful is None or not doubtful.any():
+            self.parts.append((found, table))
+            return aside
+        self.parts.append((found[~doubtful], table.filter(pa.array(~doubtful))))
+        return sorted([*aside, *found[doubtful].tolist()])
+
+    def _decoded(self) -> tuple[list[Any], Sequence[int], list[int]]:
+        """The rows that msgspec decodes, their places, and the places of the others."""
+        decode = _decoder(self.schema, frozenset(self.forms))
+        if decode is None:
+            return [], [], list(range(len(self.rows)))
+        if _is_utf8(self.whole):
+            try:
+                return list(map(decode, self.rows)), range(len(self.rows)), []
+            except _REFUSED:
+                pass
+        made: list[Any] = []
+        places: list[int] = []
+        aside: list[int] = []
+        for place, row in enumerate(self.rows):
+            try:
+                row.decode()
+                made.append(decode(row))
+                places.append(place)
+            except _REFUSED:
+                aside.append(place)
+        return made, places, aside
+
+    def _one_by_one(self, places: list[int]) -> None:
+        """Read rows with Python, row by row, then convert them column by column."""
+        kept: list[int] = []
+        objects: list[Object] = []
+        for place in places:
+            try:
+                objects.append(_object(self.rows[place]))
+                kept.append(place)
+            except ValueError as error:
+                self._turn_away(place, str(error))
+        if objects:
+            self._objects(np.array(kept, dtype=np.int64), objects)
+
+    def _objects(self, places: npt.NDArray[np.int64], objects: list[Object]) -> None:
+        columns: list[pa.Array] = []
+        reasons: dict[int, list[str]] = {}
+        cut = np.zeros(len(objects), np.bool_)
+        for field in self.schema:
+            given = [declared_value(made, field.name) for made in objects]
+            form = self.forms.get(field.name)
+            values, flags = column_of(given, field.type) if form is None else timed_column(given, field.type, form)
+            columns.append(values)
+            if flags is None:
+                continue
+            for index in np.flatnonzero(refused(flags, self.on_truncation)).tolist():
+                reasons.setdefault(index, []).append(_reason(objects[index], field, flags[index], form))
+            cut = cut | (flags & CUT).astype(np.bool_)
+        for index, row_reasons in reasons.items():
+            self._turn_away(int(places[index]), "; ".join(row_reasons))
+        good = np.array([index not in reasons for index in range(len(objects))], dtype=np.bool_)
+        table = pa.Table.from_arrays(columns, schema=self.schema)
+        self.parts.append((places[good], table.filter(pa.array(good)) if reasons else table))
+        if cut.any():
+            self.truncated.append(places[cut & good])
+
+    def _turn_away(self, place: int, reason: str) -> None:
+        self.bad.append(BadRow(int(self.numbers[place]), reason, self.rows[place].decode("utf-8", "backslashreplace")))
+
+
+class _Columns:
+    """Decoded values as columns, and how many values were given under each name, at any depth."""
+
+    def __init__(self, forms: dict[str, str]) -> None:
+        self.given: dict[str, int] = {}
+        self.forms = forms
+
+    def table(self, made: list[Any], schema: pa.Schema) -> tuple[pa.Table, Flags | None]:
+        """The rows, and their flags."""
+        flags: Flags | None = None
+        columns: list[pa.Array] = []
+        for index, field in enumerate(schema):
+            values, of_column = self._named(list(map(_attribute(index), made)), field, self.forms.get(field.name))
+            columns.append(values)
+            flags = either(flags, of_column)
+        return pa.Table.from_arrays(columns, schema=schema), flags
+
+    def _named(self, values: list[Any], field: pa.Field, form: str | None = None) -> Converted:
+        absent = values.count(msgspec.UNSET)
+        self.given[field.name] = self.given.get(field.name, 0) + len(values) - absent
+        if absent:
+            values = [None if value is msgspec.UNSET else value for value in values]
+        return self._array(values, field.type) if form is None else _timed(values, field.type, form)
+
+    def _array(self, values: list[Any], kind: pa.DataType) -> Converted:
+        if _kinds.is_list(kind):
+            if _form(kind.value_type)[1] is _plainly:
+                return _plainly(values, kind)
+            inside, inner = self._array(
+                [one for value in values if value is not None for one in value], kind.value_type
+            )
+            return list_array(values, inside, inner, kind)
+        if _is_struct(kind):
+            return struct_array(values, [self._child(values, index, field) for index, field in enumerate(kind)], kind)
+        return _form(kind)[1](values, kind)
+
+    def _child(self, values: list[Any], index: int, field: pa.Field) -> Converted:
+        child = _attribute(index)
+        return self._named([msgspec.UNSET if value is None else child(value) for value in values], field)
+
+
+def _named_twice(rows: list[bytes], whole: bytes, given: dict[str, int]) -> Mask | None:
+    """Mask of the rows that may give a declared name more than once, of whose values msgspec takes the last.
+
+    A name stands in the rows as often as it was read, unless it is given twice or stands elsewhere too; if it is
+    written with escapes, that shows.
+    """
+    keys = {f'"{name}"'.encode(): count for name, count in given.items()}
+    escaped = b"\\" in whole and bool(_ESCAPE_IN_NAME.search(whole))
+    odd = [key for key, count in keys.items() if escaped or whole.count(key) != count]
+    if not odd:
+        return None
+    return np.fromiter(
+        ((escaped and b"\\" in row) or any(row.count(key) > 1 for key in odd) for row in rows), np.bool_, len(rows)
+    )
+
+
+def _holds(kind: pa.Schema | pa.DataType, is_kind: Callable[[pa.DataType], bool]) -> bool:
+    """Whether a field at any depth is of some kind."""
+    return any(
+        _holds(field.type, is_kind) if _kinds.is_nested(field.type) else is_kind(field.type)
+        for field in (kind if isinstance(kind, pa.Schema) else [kind.field(at) for at in range(kind.num_fields)])
+    )
+
+
+def _is_utf8(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=128)
+def _decoder(schema: pa.Schema, raw: frozenset[str]) -> Callable[[bytes], Any] | None:
+    """None where msgspec does not know the names, for their quotes or control characters. ``raw``: the columns that
+    stay JSON."""
+    try:
+        return msgspec.json.Decoder(_struct(schema, raw)).decode
+    except ValueError:
+        return None
+
+
+def _struct(fields: pa.Schema | pa.StructType, raw: frozenset[str] = frozenset()) -> type[msgspec.Struct]:
+    """A class with an attribute f0, f1 ... for each field, UNSET where it is absent."""
+    names = {f"f{index}": field.name for index, field in enumerate(fields)}
+    shapes = [
+        (f"f{index}", msgspec.Raw if field.name in raw else _shape(field.type), msgspec.UNSET)
+        for index, field in enumerate(fields)
+    ]
+    return msgspec.defstruct("Row", shapes, rename=names, gc=False)
+
+
+def _shape(kind: pa.DataType) -> Any:
+    """What msgspec shall accept for a type."""
+    if _kinds.is_list(kind):
+        return list[_shape(kind.value_type)] | None  # type: ignore[misc]
+    return _struct(kind) | None if _is_struct(kind) else _form(kind)[0]
+
+
+def _is_struct(kind: pa.DataType) -> bool:
+    return bool(_kinds.is_struct(kind)) and kind.num_fields > 0
+
+
+def _plainly(values: list[Any], kind: pa.DataType) -> Converted:
+    return pa.array(values, kind), None
+
+
+def _whole(values: list[Any], kind: pa.DataType) -> Converted:
+    try:
+        numbers, beyond = pa.array(values, pa.int64()), None
+    except OverflowError:
+        fits = [value is None or -(2**63) <= value < 2**63 for value in values]
+        numbers = pa.array([value if fit else None for value, fit in zip(values, fits, strict=True)], pa.int64())
+        beyond = ~np.array(fits)
+    converted, bad = convert(numbers, kind)
+    return converted, either(beyond, bad)
+
+
+def _moments(values: list[Any], kind: pa.DataType) -> Converted:
+    if all(type(value) is int for value in values):
+        numbers, beyond = _whole(values, pa.int64())
+        moments, bad = within_calendar(*from_milliseconds(numbers, kind))
+        return moments, either(beyond, bad)
+    return parse_text(pa.array([str(value) if type(value) is int else value for value in values], pa.string()), kind)
+
+
+def _from_text(values: list[Any], kind: pa.DataType) -> Converted:
+    return (parse_base64 if _kinds.is_binary(kind) else parse_text)(pa.array(values, pa.string()), kind)
+
+
+def _timed(values: list[Any], kind: pa.DataType, form: str) -> Converted:
+    texts = [None if value is None else _plain_text(bytes(value)) for value in values]
+    if _ODD in texts:
+        given = [None if value is None else cell(bytes(value).decode()) for value in values]
+        return timed_column(given, kind, form)
+    return form_of(form).parse(pa.array(texts, pa.binary()).cast(pa.string()), kind)
+
+
+_ODD = b"\0"
+
+
+def _plain_text(value: bytes) -> bytes | None:
+    """A text without its quotes, or a number; None for null, and ``_ODD`` for another value or one with escapes."""
+    if value[:1] == b'"' and b"\\" not in value:
+        return value[1:-1]
+    if value[:1].isdigit() or value[:1] == b"-":
+        return value
+    return None if value == b"null" else _ODD
+
+
+def _numbers(values: list[Any], kind: pa.DataType) -> Converted:
+    texts = [_bare(bytes(value)) for value in values if value is not None]
+    if len(texts) < len(values) or None in texts:
+        return _from_json(values, kind)
+    return parse_text(pa.array(texts, pa.binary()).cast(pa.string()), kind)
+
+
+def _bare(text: bytes) -> bytes | None:
+    """A number without the quotes that it may have; None for another value, and where escapes may hide one."""
+    bare = text[1:-1] if text[0] == ord('"') and b"\\" not in text else text
+    return bare if bare[:1].isdigit() or bare[:1] in (b"-", b"+", b".") else None
+
+
+def _from_json(values: list[Any], kind: pa.DataType) -> Converted:
+    return column_of([None if value is None else cell(bytes(value).decode()) for value in values], kind)
+
+
+_SIMPLE: tuple[tuple[Callable[[pa.DataType], bool], Any, Callable[[list[Any], pa.DataType], Converted]], ...] = (
+    (_kinds.is_string, str | None, _plainly),
+    (_kinds.is_boolean, bool | None, _plainly),
+    (_kinds.is_float64, float | None, _plainly),
+    (_kinds.is_signed_integer, int | None, _whole),
+    (_kinds.is_timestamp, str | int | None, _moments),
+    (_kinds.is_date, str | None, _from_text),
+    (_kinds.is_binary, str | None, _from_text),
+    (_kinds.is_decimal, msgspec.Raw, _numbers),
+    (_kinds.is_float32, msgspec.Raw, _numbers),
+)
+
+
+def _form(kind: pa.DataType) -> tuple[Any, Callable[[list[Any], pa.DataType], Converted]]:
+    """What msgspec shall accept for a simple type, and how that becomes a column; what it does not know stays JSON."""
+    return next(((shape, read) for is_kind, shape, read in _SIMPLE if is_kind(kind)), (msgspec.Raw, _from_json))
+
+
+def _attribute(index: int) -> Callable[[Any], Any]:
+    return attrgetter(f"f{index}")
+
+
+def _object(row: bytes) -> Object:
+    try:
+        text = row.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not valid UTF-8 at byte {error.start + 1}") from error
+    value = parse_json(text)
+    if not isinstance(value, Object):
+        raise ValueError(f"not a JSON object: {text.strip()[:50]}")
+    return value
+
+
+def _reason(made: Object, field: pa.Field, flag: np.bool_ | np.uint8, form: str | None) -> str:
+    if flag == CUT:
+        return too_fine(field.name, jsonable(made.get(field.name)))
+    if field.name in made.twice:
+        return f"column {field.name!r}: the name is given more than once"
+    return misfit(field.name, _python(jsonable(made.get(field.name))), field.type, form)
+
+
+def _python(value: Any) -> Any:
+    return _Verbatim(value) if isinstance(value, Number) else value
+
+
+class _Verbatim(str):
+    """A number whose ``repr`` is its original text."""
+
+    def __repr__(self) -> str:
+        return str(self)

@@ -1,1 +1,0 @@
-"""Formats of text: CSV and JSON, a row on each line."""

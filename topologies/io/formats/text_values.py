@@ -1,0 +1,507 @@
+"""Text and times as typed columns; the only module that defines how numbers and times may be spelled."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from windowing.conversion import in_scale, to_decimal
+from windowing.timestamps import offsets_of_wall_times
+
+# Finds the values on which a whole-column conversion fails, without a loop over all values.
+
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Flags: TypeAlias = "Mask | npt.NDArray[np.uint8]"
+"""Per value: whether it is bad; or, where times are finer than their type, BAD and CUT as bits."""
+Converted: TypeAlias = tuple[pa.Array, "Flags | None"]
+"""Values with null where they are bad, and their flags, or None where none has any."""
+BAD, CUT = np.uint8(1), np.uint8(2)
+Kernel: TypeAlias = Callable[[pa.Array], pa.Array]
+
+_FAILURES = (pa.ArrowInvalid, ValueError, OverflowError)
+_PARTS = 8
+_PROBE = 8
+
+
+def isolate(values: pa.Array, target: pa.DataType, *kernels: Kernel) -> Converted:
+    """Convert each value by the first kernel that accepts it; a value that no kernel accepts is bad, and null.
+
+    The result for a value depends on the value alone. Whole columns are tried first, then distinct values in ever
+    smaller parts.
+    """
+    whole = attempt(values, kernels)
+    if whole is not None:
+        return whole, None
+    if len(values) < 2 * _PARTS or pa.types.is_nested(values.type):
+        return _by_parts(values, target, kernels)
+    encoded = values.dictionary_encode()
+    distinct, bad = _by_parts(encoded.dictionary, target, kernels)
+    converted = distinct.take(encoded.indices)
+    if bad is None:
+        return converted, None
+    chosen = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    return converted, where(bad[chosen], valid(values))
+
+
+def bad_of(flags: Flags) -> Mask:
+    """Which values are bad."""
+    return flags if flags.dtype == np.bool_ else (flags & BAD).astype(np.bool_)  # type: ignore[return-value]
+
+
+def cut_of(flags: Flags) -> Mask | None:
+    """Which values are times that were cut to the unit of their type; None where none is."""
+    if flags.dtype == np.bool_:
+        return None
+    cut: Mask = (flags & CUT).astype(np.bool_)
+    return cut if cut.any() else None
+
+
+def flagged(cut: Mask) -> Flags | None:
+    """The flags of values of which some were cut, and none is bad."""
+    return cut * CUT if cut.any() else None
+
+
+def where(flags: Flags, chosen: Mask) -> Flags:
+    """The flags of chosen values; others have none."""
+    return flags & chosen if flags.dtype == np.bool_ else np.where(chosen, flags, np.uint8(0))
+
+
+def of_lists(flags: Flags, offsets: npt.NDArray[np.int64]) -> Flags:
+    """The flags of lists: what any element of them has."""
+    found = None
+    for bit, chosen in ((BAD, bad_of(flags)), (CUT, cut_of(flags))):
+        if chosen is not None:
+            before = np.concatenate([[0], np.cumsum(chosen)])
+            any_of: Flags = before[offsets[1:]] > before[offsets[:-1]]
+            found = either(found, any_of if bit == BAD else any_of * CUT)
+    assert found is not None
+    return found
+
+
+def concatenated(parts: list[Flags]) -> Flags:
+    """The flags of one part after another."""
+    return np.concatenate(parts)  # type: ignore[return-value]
+
+
+def blank(values: pa.Array, bad: Flags) -> pa.Array:
+    """The values, with null where they are bad."""
+    return pc.if_else(pa.array(bad_of(bad)), pa.scalar(None, values.type), values)
+
+
+def valid(values: pa.Array) -> Mask:
+    mask: Mask = values.is_valid().to_numpy(zero_copy_only=False)
+    return mask
+
+
+def either(left: Flags | None, right: Flags | None) -> Flags | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return left | right
+
+
+def whole_numbers(values: pa.Array, target: pa.DataType) -> Converted:
+    """Numbers as an integer type: those that are whole and within its range."""
+    kept = attempt(values, (lambda some: some.cast(target),))
+    if kept is not None:
+        return kept, None
+    given = values.fill_null(0).to_numpy(zero_copy_only=False)
+    bounds = np.iinfo(target.to_pandas_dtype())
+    if given.dtype.kind == "f":
+        fits = (np.floor(given) == given) & (given >= float(bounds.min)) & (given < float(int(bounds.max) + 1))
+    else:
+        own = np.iinfo(given.dtype)
+        fits = (given >= max(bounds.min, own.min)) & (given <= min(bounds.max, own.max))
+    bad: Mask = ~fits & valid(values)
+    return blank(values, bad).cast(target), bad
+
+
+def joined(arrays: list[pa.Array], target: pa.DataType) -> pa.Array:
+    return pa.concat_arrays(arrays) if arrays else pa.array([], target)
+
+
+def attempt(values: pa.Array, kernels: tuple[Kernel, ...]) -> pa.Array | None:
+    """All values converted by the first kernel that accepts them all; None where none does."""
+    for kernel in kernels:
+        try:
+            kernel(values.slice(0, _PROBE))  # a cast that fails on every value costs far more than one that succeeds
+            return kernel(values)
+        except _FAILURES:
+            continue
+    return None
+
+
+def _by_parts(values: pa.Array, target: pa.DataType, kernels: tuple[Kernel, ...]) -> Converted:
+    if len(values) == 1:
+        return pa.nulls(1, target), np.ones(1, dtype=np.bool_)
+    size = max(1, -(-len(values) // _PARTS))
+    good: list[pa.Array] = []
+    masks: list[Flags] = []
+    for start in range(0, len(values), size):
+        part = values.slice(start, size)
+        whole = attempt(part, kernels)
+        converted, bad = (whole, None) if whole is not None else _by_parts(part, target, kernels)
+        good.append(converted)
+        masks.append(np.zeros(len(part), dtype=np.bool_) if bad is None else bad)
+    return joined(good, target), concatenated(masks) if masks else None
+
+
+# Converts Arrow times to the declared timestamp: any unit, any zone, dates, and whole milliseconds.
+
+
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_SECONDS_PER_DAY = 86_400
+_FIRST_DAY, _AFTER_DAY = -719_162, 2_932_897
+"""The days since 1970-01-01 of 0001-01-01 and of 10000-01-01."""
+
+
+def from_timestamps(values: pa.Array, target: pa.DataType) -> Converted:
+    """A timestamp column in another unit or zone; one without a zone is of the zone of ``target``.
+
+    A coarser unit truncates towards minus infinity (1.5 us -> 1 us, -0.5 us -> -1 us), and the time is flagged as cut.
+    A time that the finer unit cannot represent is bad.
+    """
+    if values.type.tz is None and target.tz not in (None, "UTC"):
+        moments, bad = from_timestamps(values, pa.timestamp(target.unit))
+        return from_wall_times(moments, target), bad
+    have, want = _PER_SECOND[values.type.unit], _PER_SECOND[target.unit]
+    ticks = values.view(pa.int64())
+    if have == want:
+        return ticks.view(target), None
+    if have > want:
+        raw, factor = _numpy(ticks), have // want
+        coarse = raw // factor
+        return _typed(coarse, ticks, target), flagged(coarse * factor != raw)
+    return _multiplied(ticks, want // have, target)
+
+
+def from_wall_times(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Timestamps without a zone as those of the zone of ``target``, which are UTC if that has none.
+
+    Of a time that is there twice the first is taken; one that is skipped counts from before the clocks were changed.
+    """
+    if target.tz in (None, "UTC"):
+        return values.view(pa.int64()).view(target)
+    wall = _numpy(values.view(pa.int64()))
+    scale = _PER_SECOND[target.unit]
+    offsets = offsets_of_wall_times(wall // scale, target.tz)
+    return _typed(wall - offsets * scale, values.view(pa.int64()), target)
+
+
+def from_milliseconds(values: pa.Array, target: pa.DataType) -> Converted:
+    """Whole numbers, milliseconds since the epoch, as timestamps."""
+    return from_timestamps(values.cast(pa.int64()).view(pa.timestamp("ms", "UTC")), target)
+
+
+def from_dates(values: pa.Array, target: pa.DataType) -> Converted:
+    """Dates as their midnight, in the zone of ``target``."""
+    if pa.types.is_date64(values.type):
+        return from_timestamps(values.view(pa.int64()).view(pa.timestamp("ms")), target)
+    days = values.view(pa.int32()).cast(pa.int64())
+    midnights, bad = _multiplied(days, _SECONDS_PER_DAY * _PER_SECOND[target.unit], pa.timestamp(target.unit))
+    return from_wall_times(midnights, target), bad
+
+
+def within_calendar(values: pa.Array, bad: Flags | None = None) -> Converted:
+    """The values and a mask in which dates and timestamps outside the years 1 to 9999 are bad, because Python, SQL and
+    ISO 8601 cannot represent them."""
+    kind = values.type
+    if pa.types.is_date32(kind):
+        low, high, ticks = _FIRST_DAY, _AFTER_DAY, values.view(pa.int32())
+    elif pa.types.is_timestamp(kind) or pa.types.is_date64(kind):
+        scale = _SECONDS_PER_DAY * _PER_SECOND["ms" if pa.types.is_date64(kind) else kind.unit]
+        low, high, ticks = _FIRST_DAY * scale, _AFTER_DAY * scale, values.view(pa.int64())
+    else:
+        return values, bad
+    bounds = pc.min_max(ticks)
+    if not bounds["min"].is_valid or (low <= bounds["min"].as_py() and bounds["max"].as_py() < high):
+        return values, bad
+    raw = _numpy(ticks)
+    beyond: Mask = ((raw < low) | (raw > high - 1)) & valid(values)
+    return blank(values, beyond), either(bad, beyond)
+
+
+def _multiplied(ticks: pa.Array, factor: int, target: pa.DataType) -> Converted:
+    with suppress(pa.ArrowInvalid):
+        return pc.multiply_checked(ticks, pa.scalar(factor, pa.int64())).view(target), None
+    raw = _numpy(ticks)
+    most = np.iinfo(np.int64).max // factor
+    beyond: Mask = (raw > most) | (raw < -most)
+    beyond &= valid(ticks)
+    return _typed(np.where(beyond, 0, raw) * factor, ticks, target, beyond), beyond
+
+
+def _numpy(ticks: pa.Array) -> npt.NDArray[np.int64]:
+    filled = ticks.fill_null(0) if ticks.null_count else ticks
+    raw: npt.NDArray[np.int64] = filled.to_numpy(zero_copy_only=False)
+    return raw
+
+
+def _typed(raw: npt.NDArray[np.int64], ticks: pa.Array, target: pa.DataType, beyond: Mask | None = None) -> pa.Array:
+    absent = ~valid(ticks) if ticks.null_count else None
+    if beyond is not None:
+        absent = beyond if absent is None else absent | beyond
+    return pa.array(raw, pa.int64(), mask=absent).view(target)
+
+
+# Converts text to typed columns; the only module that defines how numbers and times may be spelled.
+#
+# - Whole numbers: ``3``, and other spellings of whole numbers: ``3.0``, ``1e2`` (and ``0x1F``). ``3.7`` is
+#   bad.
+# - Doubles: the nearest double; ``nan``, ``inf``, ``Infinity``. A number too large for the type is bad, not infinite.
+# - Decimals: exact, or bad. Booleans: true, false, 1, 0. Dates: ``2024-05-01``, of the years 1 to 9999.
+# - Timestamps: ISO 8601 and RFC 3339, a date and a time with a ``T`` or a space between them
+#   (``2024-05-01T06:00:00.5``,
+#   ``20240501T060000``), with or without a zone (``Z``, ``+02``, ``+0200``, ``+02:00``; none = that of the type, UTC).
+#   Digits beyond the microsecond are truncated, towards minus infinity. A whole number is milliseconds since the epoch.
+# - White space around any of these is ignored.
+
+
+_DIGITS_OF_WHOLE = 38
+_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+_NUMBER = r"^\s*[+-]?\d+(\.\d*)?([eE][+-]?\d+)?\s*$"
+_ZONED = r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)\s*$"
+_SHAPES: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+    (pa.types.is_integer, r"^(-?0x[0-9a-f]+|[+-]?(\d+\.?0*|\.0+|[\d.]+e[+-]?\d+))$"),
+    (pa.types.is_floating, r"^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?|nan.*)$"),
+    (pa.types.is_decimal, r"^[+-]?[\d.]+(e[+-]?\d+)?$"),
+    (pa.types.is_boolean, r"^(true|false|0|1)$"),
+    (
+        pa.types.is_temporal,
+        r"^-?\d{4}-((0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|(0[469]|11)-(0[1-9]|[12]\d|30)|02-(0[1-9]|[12]\d))",
+    ),
+)  # whatever can be converted matches one of these, but not vice versa
+_OTHER_SPELLINGS = (
+    (r"^(\d{4})(\d\d)(\d\d)([Tt ])", r"\1-\2-\3\4"),
+    (r"^(\d{4}-\d\d-\d\d)t", r"\1T"),
+    (r"^(\d{4}-\d\d-\d\d[T ]\d\d)(\d\d)", r"\1:\2"),
+    (r"^(\d{4}-\d\d-\d\d[T ]\d\d:\d\d)(\d\d)", r"\1:\2"),
+    (r"^(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d),(\d)", r"\1.\2"),
+    (r"^(\d{4}-\d\d-\d\d[T ].*)z$", r"\1Z"),
+)
+_HEX = r"^\s*-?0x[0-9a-f]+\s*$"
+_INFINITE = r"^\s*[+-]?inf(inity)?\s*$"
+
+
+def parse_text(values: pa.Array, target: pa.DataType) -> Converted:
+    """A string column as ``target``; ``convertible_text`` says which targets there are."""
+    if pa.types.is_timestamp(target):
+        return within_calendar(*_timestamps(values, target))
+    if pa.types.is_floating(target):
+        return _floats(values, target)
+    if pa.types.is_decimal(target):
+        return decimals(values, target)
+    if pa.types.is_integer(target):
+        return _integers(values, target)
+    return within_calendar(*_shaped(values, target, *_casts(target)))
+
+
+def _casts(target: pa.DataType) -> tuple[Kernel, Kernel]:
+    return lambda some: some.cast(target), lambda some: _trimmed(some).cast(target)
+
+
+def decimals(values: pa.Array, target: pa.DataType) -> Converted:
+    """A string column as decimals: exactly, or bad."""
+    whole = attempt(values, (partial(to_decimal, target=target),))
+    if whole is not None:
+        return whole, None
+    before = target.precision - target.scale
+    plain = rf"^[+-]?{rf'[0-9]{{1,{before}}}' if before > 0 else '0'}"
+    plain += rf"(\.[0-9]{{0,{target.scale}}})?$" if target.scale > 0 else r"\.?$"
+    spell = partial(in_scale, precision=target.precision, scale=target.scale)
+    texts, bad = _numbers(values, target, plain if target.scale >= 0 else "^$", spell)
+    return to_decimal(texts, target), bad
+
+
+def _integers(values: pa.Array, target: pa.DataType) -> Converted:
+    wide = target if pa.types.is_uint64(target) else pa.int64()
+    whole = attempt(values, _casts(wide))
+    if whole is not None:
+        return whole_numbers(whole, target)
+    spell = partial(_whole, bounds=np.iinfo(wide.to_pandas_dtype()))
+    texts, bad = _numbers(_without_hex(values), wide, r"^[0-9]{1,18}$", spell)
+    narrow, beyond = whole_numbers(texts.cast(wide), target)
+    return narrow, either(bad, beyond)
+
+
+def _whole(text: str, bounds: np.iinfo[Any]) -> str:
+    number = int(in_scale(text, _DIGITS_OF_WHOLE, 0))
+    if not bounds.min <= number <= bounds.max:
+        raise pa.ArrowInvalid(f"{text[:50]!r} is out of range")
+    return str(number)
+
+
+def _numbers(values: pa.Array, target: pa.DataType, plain: str, spell: Callable[[str], str]) -> Converted:
+    """Numbers in a spelling that a cast accepts: as they are where they are ``plain``, else as ``spell`` has them; bad
+    are those for which it raises ArrowInvalid.
+
+    Nothing is then left to fail in the cast: to find each of many bad numbers by casts costs a hundred times as much.
+    """
+    texts = _trimmed(values)
+    settled = pc.match_substring_regex(texts, plain).fill_null(True)
+    hopeless = pc.invert(_has_shape(texts, target)).to_numpy(zero_copy_only=False)
+    odd = np.flatnonzero(~settled.to_numpy(zero_copy_only=False) & ~hopeless)
+    bad: Mask = hopeless.copy()
+    spelled: list[str | None] = []
+    for at, text in zip(odd.tolist(), texts.take(pa.array(odd)).to_pylist(), strict=True):
+        try:
+            spelled.append(spell(text))
+        except pa.ArrowInvalid:
+            spelled.append(None)
+            bad[at] = True
+    if hopeless.any():
+        texts = blank(texts, hopeless)
+    if len(odd):
+        replaced = np.zeros(len(texts), np.bool_)
+        replaced[odd] = True
+        texts = pc.replace_with_mask(texts, pa.array(replaced), pa.array(spelled, pa.string()))
+    return texts, bad if bad.any() else None
+
+
+def _has_shape(texts: pa.Array, target: pa.DataType) -> pa.Array:
+    shape = next(shape for is_kind, shape in _SHAPES if is_kind(target))
+    return pc.match_substring_regex(texts, shape, ignore_case=True).fill_null(True)
+
+
+def _without_hex(values: pa.Array) -> pa.Array:
+    """Hexadecimal numbers as decimal ones: Arrow takes ``0xFF`` for -1 of 8 bits."""
+    found = pc.match_substring_regex(values, _HEX, ignore_case=True).fill_null(False)
+    if not pc.any(found).as_py():
+        return values
+    texts = values.to_pylist()
+    for at in np.flatnonzero(found.to_numpy(zero_copy_only=False)).tolist():
+        texts[at] = str(int(texts[at], 16))
+    return pa.array(texts, values.type)
+
+
+def parse_base64(values: pa.Array, target: pa.DataType) -> Converted:
+    """A string column of base64 as binary; it must be strict base64, with its padding."""
+    return isolate(values, target, partial(_decoded, target=target))
+
+
+def convertible_text(target: pa.DataType) -> bool:
+    """Whether text may be a value of the type."""
+    kinds = pa.types
+    written = (
+        kinds.is_timestamp,
+        kinds.is_date,
+        kinds.is_boolean,
+        kinds.is_integer,
+        kinds.is_floating,
+        kinds.is_decimal,
+    )
+    return any(is_kind(target) for is_kind in written)
+
+
+def _decoded(values: pa.Array, target: pa.DataType) -> pa.Array:
+    texts = values.to_pylist()
+    return pa.array([None if text is None else base64.b64decode(text, validate=True) for text in texts], target)
+
+
+def _trimmed(values: pa.Array) -> pa.Array:
+    return pc.ascii_trim_whitespace(values)
+
+
+def _shaped(values: pa.Array, target: pa.DataType, *kernels: Kernel) -> Converted:
+    """Convert by the kernels, after removing at once the values that do not even have the shape of the type."""
+    whole = attempt(values, kernels)
+    if whole is not None:
+        return whole, None
+    hopeless = pc.invert(_has_shape(_trimmed(values), target)).to_numpy(zero_copy_only=False)
+    if not hopeless.any():
+        return isolate(values, target, *kernels)
+    converted, bad = isolate(blank(values, hopeless), target, *kernels)
+    return converted, either(hopeless, bad)
+
+
+def _floats(values: pa.Array, target: pa.DataType) -> Converted:
+    numbers, bad = _shaped(values, target, lambda some: some.cast(target), lambda some: _trimmed(some).cast(target))
+    infinite = pc.is_inf(numbers).fill_null(False)
+    if not pc.any(infinite).as_py():
+        return numbers, bad
+    named = pc.match_substring_regex(values, _INFINITE, ignore_case=True).fill_null(False)
+    beyond = pc.and_not(infinite, named).to_numpy(zero_copy_only=False)
+    return (blank(numbers, beyond), either(bad, beyond)) if beyond.any() else (numbers, bad)
+
+
+def _timestamps(values: pa.Array, target: pa.DataType) -> Converted:
+    naive, zoned = pa.timestamp(target.unit), pa.timestamp(target.unit, "UTC")
+    whole = attempt(
+        values, (partial(_cast_by, kind=naive, target=target), partial(_cast_by, kind=zoned, target=target))
+    )
+    if whole is not None:
+        return whole, None
+    values = _extended(_trimmed(values))
+    numeric = pc.match_substring_regex(values, _NUMBER).fill_null(False)
+    with_zone = pc.match_substring_regex(values, _ZONED).fill_null(False)
+    neither = pc.invert(pc.or_(numeric, with_zone))
+    digits = _DIGITS[target.unit]
+    finer = pc.match_substring_regex(values, rf"\.[0-9]{{{digits}}}[0-9]*[1-9]").fill_null(False)
+    cut = _cut_fractions(values, digits)
+    spelled = [
+        _milliseconds(_only(values, numeric), target),
+        _spelled(_only(cut, with_zone), zoned, target),
+        _spelled(_only(cut, neither), naive, target),
+    ]
+    moments = pc.coalesce(*[some for some, _ in spelled])
+    bad = either(either(spelled[0][1], spelled[1][1]), spelled[2][1])
+    flags = either(bad, flagged(pc.and_not(finer, numeric).to_numpy(zero_copy_only=False)))
+    return moments, None if flags is None else where(flags, valid(values))
+
+
+def _extended(values: pa.Array) -> pa.Array:
+    """Times in other spellings of ISO 8601 and RFC 3339 as Arrow reads them: ``20240501T060000Z``, ``t`` and ``z``, and
+    a comma before the fraction."""
+    for pattern, extended in _OTHER_SPELLINGS:
+        values = pc.replace_substring_regex(values, pattern, extended)
+    return values
+
+
+def _only(values: pa.Array, chosen: pa.Array) -> pa.Array:
+    return pc.if_else(chosen, values, pa.scalar(None, values.type))
+
+
+def _spelled(values: pa.Array, kind: pa.DataType, target: pa.DataType) -> Converted:
+    return _shaped(values, target, partial(_cast_by, kind=kind, target=target))
+
+
+def _cast_by(values: pa.Array, kind: pa.DataType, target: pa.DataType) -> pa.Array:
+    moments = values.cast(kind)
+    return from_wall_times(moments, target) if kind.tz is None else moments.view(pa.int64()).view(target)
+
+
+def _milliseconds(values: pa.Array, target: pa.DataType) -> Converted:
+    numbers, unreadable = parse_text(values, pa.int64())
+    moments, beyond = from_milliseconds(numbers, target)
+    return moments, either(unreadable, beyond)
+
+
+def _cut_fractions(values: pa.Array, digits: int) -> pa.Array:
+    if not digits:
+        return pc.replace_substring_regex(values, r"\.\d+", "")
+    return pc.replace_substring_regex(values, rf"(\.\d{{{digits}}})\d+(Z|[+-]|$)", r"\1\2")
+
+
+def with_full_stop(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Numbers that are written with a decimal comma, as ``parse_text`` reads them; others as they are.
+
+    Full stops become what no number has: ``1.234`` may be one thousand or one and a bit.
+    """
+    kinds = pa.types
+    if not (kinds.is_floating(target) or kinds.is_decimal(target) or kinds.is_integer(target)):
+        return values
+    return pc.replace_substring(pc.replace_substring(values, ".", "?"), ",", ".")
+
+
+def empty_is_null(values: pa.Array) -> pa.Array:
+    """Empty text as null, for columns in which it can mean nothing else."""
+    empty = pc.equal(values, "").fill_null(False)
+    return blank(values, np.asarray(empty.to_numpy(zero_copy_only=False))) if pc.any(empty).as_py() else values

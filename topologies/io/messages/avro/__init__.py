@@ -1,1 +1,0 @@
-"""Avro messages: schemas, checking bytes and objects against them, reading and writing."""

@@ -1,1 +1,0 @@
-"""CSV messages: one row each."""

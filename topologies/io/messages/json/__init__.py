@@ -1,1 +1,0 @@
-"""JSON messages: one value each."""

@@ -1,1 +1,0 @@
-"""XML messages: one document each."""

@@ -1,1 +1,0 @@
-"""What OpenTelemetry is told of a run, through its API: the metrics, and spans of batches, phases and windows."""

@@ -1,1 +1,0 @@
-"""Stored events with other values, or without some of them: a savepoint that is repaired."""

@@ -1,0 +1,380 @@
+"""The metrics of one run: its health, how far it is behind its sources, and values that others read at any time."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from topologies.engine.micro_batch import PHASES, MicroBatch
+from topologies.engine.report import BatchReport, BoltReport, bolt_report
+from topologies.graph.topology import Topology
+from topologies.io.file_spout import FileSpout
+from topologies.run import instruments as of
+from topologies.run.attempts import LagNow, RunObserver, SourceLag
+from topologies.run.clock import Clock
+from topologies.run.instruments import Distribution, Distributions, Instrument, Sample, of_bolt
+from topologies.run.options import ComingRestart
+from windowing.errors import TakenOver
+from windowing.reprs import error_text
+from windowing.timestamps import show
+
+# Logs what goes wrong again and again: once for each kind.
+
+
+class LoggedOnce:
+    """For what is asked again each second, by a scrape or a page, and fails each time for the same reason."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log, self._lock = log, threading.Lock()
+        self._known: set[tuple[str, type[BaseException]]] = set()
+
+    def tell(self, what: str, error: BaseException, level: int = logging.WARNING) -> None:
+        """Log an error with its traceback, unless this has failed with an error of its kind before."""
+        with self._lock:
+            known = (what, type(error)) in self._known
+            self._known.add((what, type(error)))
+        if not known:
+            self._log.log(level, "%s; this is logged once", what, exc_info=error)
+
+
+# How far the reading of sources is behind what is there: files by their folders, records by Spark's reports.
+
+
+_KAFKA = "KafkaV2["
+
+
+class SourceProgress(Protocol):
+    """What Spark reports of a source; offsets are JSON: ``{"topic": {"0": 5}}``."""
+
+    @property
+    def description(self) -> str: ...
+    @property
+    def endOffset(self) -> str: ...  # noqa: N802 - Spark's names
+    @property
+    def latestOffset(self) -> str: ...  # noqa: N802
+
+
+def files_behind(topology: Topology, read: Mapping[str, Container[str]]) -> list[SourceLag]:
+    """Per spout of files on this machine, how many of them belong to no batch yet; their folders are listed.
+
+    ``read``: by spout, the files that belong to a batch, by their absolute paths.
+    """
+    return [
+        SourceLag(name, "files", len(node.spout.listed(read.get(name, frozenset()))))
+        for name, node in topology.spouts.items()
+        if isinstance(node.spout, FileSpout) and node.spout.is_here
+    ]
+
+
+def records_behind(sources: Iterable[SourceProgress], spouts: Sequence[str]) -> list[SourceLag]:
+    """Per spout of Kafka and partition, how many records belong to no batch yet, as of the last trigger.
+
+    ``spouts`` in the order of the query's sources of Kafka. Empty before Spark has reported all of them.
+    """
+    of_kafka = [source for source in sources if source.description.startswith(_KAFKA)]
+    if len(of_kafka) != len(spouts):
+        return []
+    return [lag for spout, source in zip(spouts, of_kafka, strict=True) for lag in _of(spout, source)]
+
+
+def _of(spout: str, source: SourceProgress) -> Iterator[SourceLag]:
+    ends, latest = (_offsets(text) for text in (source.endOffset, source.latestOffset))
+    for partition, end in latest.items():
+        yield SourceLag(spout, "records", max(end - ends.get(partition, 0), 0), partition)
+
+
+def _offsets(text: str) -> dict[str, int]:
+    """By partition, ``topic/0``."""
+    known = json.loads(text) if text and text != "null" else {}
+    return {f"{topic}/{number}": end for topic, ends in known.items() for number, end in ends.items()}
+
+
+# Whether a run is well: it has not failed, and its batches get done.
+
+
+STALL_SECONDS, STALL_FACTOR = 300.0, 10
+"""A run stalls while a batch takes longer than this, and than so many times the longest batch before it."""
+
+
+class RunState(StrEnum):
+    """What a run is doing, for those who watch it from outside."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    RESTARTING = "restarting"
+    STALLED = "stalled"
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    TAKEN_OVER = "taken over"
+    """Another run has its checkpoint by now, and continues with it."""
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Health:
+    """How a run was when it was asked."""
+
+    state: RunState
+    batch: int | None
+    """The last batch that was committed; None before the first of the checkpoint."""
+    committed: int | None
+    """When that was, in microseconds."""
+    phase: str | None
+    """The phase of the batch in hand; None between batches."""
+    phase_seconds: float | None
+    """How long the batch in hand has taken so far."""
+    error: str | None
+    """What a failed run ended with, or one that is to be started again failed with; of one that was taken over by whom,
+    and when."""
+    restarts: int = 0
+    """How often it was started again."""
+
+    @property
+    def live(self) -> bool:
+        """Whether there is nothing that only a restart can help; started again, a run that was taken over would take
+        the checkpoint back."""
+        return self.well
+
+    @property
+    def well(self) -> bool:
+        """Whether the run has not failed, and does not stall."""
+        return self.state not in (RunState.FAILED, RunState.STALLED)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the run takes input: its state is restored, and it has not ended."""
+        return self.state is RunState.RUNNING
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values; times in ISO 8601."""
+        return {
+            "state": str(self.state),
+            "live": self.live,
+            "ready": self.ready,
+            "last_commit": None if self.committed is None else {"batch": self.batch, "at": show(self.committed)},
+            "batch_in_hand": None
+            if self.phase is None or self.phase_seconds is None
+            else {"phase": self.phase, "seconds": round(self.phase_seconds, 3)},
+            "error": self.error,
+            "restarts": self.restarts,
+        }
+
+
+class RunHealth:
+    """Follows a run."""
+
+    def __init__(self) -> None:
+        self._state = RunState.STARTING
+        self._batch: int | None = None
+        self._phase: str | None = None
+        self._began = 0.0
+        self._longest = 0.0
+        self._error: str | None = None
+        self._restarts = 0
+
+    def begin(self, batch: int) -> None:
+        """Called when the state is restored. ``batch``: the last one that is committed, negative for none."""
+        self._state, self._error = RunState.RUNNING, None
+        self._batch = batch if batch >= 0 else None
+
+    def phase(self, name: str) -> None:
+        """Called as a phase begins."""
+        if self._phase is None:
+            self._began = time.monotonic()
+        self._phase = name
+
+    def commit(self, batch: int) -> None:
+        """Called when a batch is done."""
+        if self._phase is not None:
+            self._longest = max(self._longest, time.monotonic() - self._began)
+        self._batch, self._phase = batch, None
+
+    def restarting(self, error: BaseException) -> None:
+        """Called when it has failed, and is to be started again."""
+        self._phase, self._state, self._error = None, RunState.RESTARTING, error_text(error)
+        self._restarts += 1
+
+    def end(self, *, stopped: bool, error: BaseException | None) -> None:
+        """Called at the end of the run."""
+        self._phase, self._error = None, None if error is None else error_text(error)
+        if error is None:
+            self._state = RunState.STOPPED if stopped else RunState.FINISHED
+        else:
+            self._state = RunState.TAKEN_OVER if isinstance(error, TakenOver) else RunState.FAILED
+
+    def now(self, committed: int | None = None) -> Health:
+        """How it is now. ``committed``: when the last batch was, in microseconds."""
+        seconds = None if self._phase is None else time.monotonic() - self._began
+        state = self._state
+        if seconds is not None and seconds > max(STALL_SECONDS, STALL_FACTOR * self._longest):
+            state = RunState.STALLED
+        return Health(state, self._batch, committed, self._phase, seconds, self._error, self._restarts)
+
+
+# The metrics of one run: what it tells is kept as values that others read at any time.
+
+
+LAG_SECONDS = 5.0
+"""Seconds for which the lag of sources is not looked up again: that may list folders, or ask Spark."""
+_LAG_REST = 200
+"""The lag is not looked up again for this many times as long as the last look-up took, which costs at most half a
+percent of one processor."""
+_LOG = logging.getLogger("windbolt.metrics")
+Recorder = Callable[[Instrument, tuple[str, ...], Sequence[tuple[float, int]]], None]
+"""Called in the thread of the run with a histogram, its labels, and values of it, each with how often it occurred."""
+
+
+class RunMetrics(RunObserver):
+    """Keeps what a run tells; the values may be read from any thread.
+
+    Counts of events, windows and rows are the totals of the checkpoint, so they continue where the run before stopped,
+    and count each event once whatever failed; durations and batches are those of this process.
+    """
+
+    def __init__(self, topology: Topology, clock: Clock) -> None:
+        self.topology = topology
+        self.recorders: list[Recorder] = []
+        """Who keeps the values of histograms beside this."""
+        self.version = 0
+        """A number that is greater after each batch, and at the begin and the end."""
+        self._clock, self._name = clock, topology.name
+        self._lock = threading.Lock()
+        self._health = RunHealth()
+        self._bolts: dict[str, BoltReport] = {}
+        self._spouts: dict[str, dict[str, int]] = {}
+        self._changed_files = {
+            name: set[str]() for name, node in topology.spouts.items() if isinstance(node.spout, FileSpout)
+        }
+        self._batches = 0
+        self._committed: int | None = None
+        self._delays, self._phases = Distributions(of.EMIT_DELAY), Distributions(of.PHASE)
+        self._lag: LagNow = tuple
+        self._lag_known: Sequence[SourceLag] = ()
+        self._lag_due = -math.inf
+        self._lag_lock = threading.Lock()
+        self._logged = LoggedOnce(_LOG)
+
+    def begin(self, micro_batch: MicroBatch, lag: LagNow) -> None:
+        """The totals of earlier runs are there from the start, and zeros for what has not been counted yet."""
+        manifest = micro_batch.manifest
+        clock = self._clock() if manifest.clock is None else manifest.clock
+        bolts = {
+            name: bolt_report(node, manifest.bolts[name], clock) for name, node in micro_batch.topology.windowed.items()
+        }
+        with self._lock:
+            self._bolts, self._lag = bolts, lag
+            self._spouts = {name: dict(counts) for name, counts in manifest.spouts.items()}
+            self._committed = manifest.clock
+            self._lag_due = -math.inf  # of what was asked while it started nothing was known
+            for bolt in bolts:
+                self._delays.begin((self._name, bolt))
+            for phase in PHASES[:-1]:
+                self._phases.begin((self._name, phase))
+            self._health.begin(manifest.batch)
+            self.version += 1
+
+    def phase(self, name: str) -> None:
+        """Batches that take too long are told by when they began."""
+        with self._lock:
+            self._health.phase(name)
+
+    def window_ends(self, ends: Mapping[str, Mapping[int, int]]) -> None:
+        """The delay of each window is that of its commit, which has just been."""
+        now = self._clock()
+        for bolt, windows in ends.items():
+            delays = [(max(now - end, 0) / 1e6, count) for end, count in windows.items()]
+            self._observe(self._delays, (self._name, bolt), delays)
+
+    def report(self, report: BatchReport) -> None:
+        """The values of the last batch replace those of the one before it."""
+        now = self._clock()
+        with self._lock:
+            self._bolts, self._spouts = report.bolts, report.spouts
+            self._batches += 1
+            self._committed = now
+            self._health.commit(report.batch)
+            self.version += 1
+        for phase, seconds in report.seconds.items():
+            if phase != "total":
+                self._observe(self._phases, (self._name, phase), [(seconds, 1)])
+
+    def changed_files(self, spout: str, paths: Sequence[str]) -> None:
+        """A file counts once, whatever restarts there were."""
+        with self._lock:
+            self._changed_files[spout].update(paths)
+
+    def restarting(self, coming: ComingRestart) -> None:
+        """It is well while it is being started again, and not ready."""
+        with self._lock:
+            self._health.restarting(coming.error)
+            self.version += 1
+
+    def end(self, *, stopped: bool, error: BaseException | None) -> None:
+        """The last values stay."""
+        with self._lock:
+            self._health.end(stopped=stopped, error=error)
+            self.version += 1
+
+    def samples(self) -> list[Sample]:
+        """The present values of counters and gauges."""
+        lags = self.lags()
+        with self._lock:
+            bolts, spouts = self._bolts, self._spouts
+            changed = {spout: len(paths) for spout, paths in self._changed_files.items()}
+            batches, committed, health = self._batches, self._committed, self._health.now()
+        name, nodes = self._name, self.topology.windowed
+        found = [sample for bolt, report in bolts.items() for sample in of_bolt(name, nodes[bolt], report)]
+        found += [
+            Sample(of.SPOUT, (name, spout, what), count)
+            for spout, counts in spouts.items()
+            for what, count in counts.items()
+        ]
+        found += [Sample(of.CHANGED_FILES, (name, spout), count) for spout, count in changed.items()]
+        found += [Sample(of.LAG, (name, lag.spout, lag.unit, lag.partition), lag.behind) for lag in lags]
+        found.append(Sample(of.BATCHES, (name,), batches))
+        if committed is not None:
+            found.append(Sample(of.COMMITTED, (name,), committed / 1e6))
+        found.append(Sample(of.HEALTHY, (name,), int(health.well)))
+        found.append(Sample(of.RESTARTS, (name,), health.restarts))
+        return found
+
+    def distributions(self) -> list[tuple[Instrument, tuple[str, ...], Distribution]]:
+        """The present values of histograms."""
+        with self._lock:
+            return [
+                (histogram.instrument, labels, distribution)
+                for histogram in (self._delays, self._phases)
+                for labels, distribution in histogram.copied()
+            ]
+
+    def health(self) -> Health:
+        """How the run is."""
+        with self._lock:
+            return self._health.now(self._committed)
+
+    def _observe(self, histogram: Distributions, labels: tuple[str, ...], values: Sequence[tuple[float, int]]) -> None:
+        with self._lock:
+            for value, times in values:
+                histogram.observe(labels, value, times)
+        for record in self.recorders:
+            record(histogram.instrument, labels, values)
+
+    def lags(self) -> Sequence[SourceLag]:
+        """How far the sources are behind; where that cannot be found out, what was known before."""
+        with self._lag_lock:
+            began = time.monotonic()
+            if began >= self._lag_due:
+                try:
+                    self._lag_known = self._lag()
+                except Exception as error:
+                    self._logged.tell(f"the lag of the sources of {self._name!r} is not known", error)
+                ended = time.monotonic()
+                self._lag_due = ended + max(LAG_SECONDS, _LAG_REST * (ended - began))
+            return self._lag_known

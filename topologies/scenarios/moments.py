@@ -1,0 +1,416 @@
+"""The moments of a run as one bolt sees it, in order of processing time, and what happened to each event."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, TypeAlias
+
+from policies.watermarks import NONE
+from topologies.scenarios.scenario_answer import AnswerWindow, BoltTrace, Decided, Replayed
+from topologies.scenarios.scenario_bolt import moment_of
+from topologies.scenarios.scenario_model import Scenario
+from topologies.scenarios.scenario_values import (
+    ClockStep,
+    CloseStep,
+    CrashStep,
+    EventStep,
+    ExpectStep,
+    ScenarioStep,
+    TickStep,
+)
+from topologies.scenarios.script import script
+from windowing.errors import ScenarioError
+from windowing.timestamps import FOREVER
+
+# What happened to an event, as pictures tell it: each fate has a shape, a colour, a word and a sentence.
+
+
+class Fate(Enum):
+    """What happened to an event; the value is its class in the style sheet."""
+
+    WINDOWED = "windowed"
+    ADJUSTED = "adjusted"
+    PENDING = "pending"
+    LATE = "late"
+    DROPPED = "dropped"
+    EARLY = "early"
+    DUPLICATE = "duplicate"
+    INVALID = "invalid"
+    NOWHERE = "nowhere"
+    WATERMARK = "punctuation"
+    ELSEWHERE = "elsewhere"
+
+    @property
+    def is_unusual(self) -> bool:
+        """Whether people want to be told why."""
+        return self in (Fate.LATE, Fate.DROPPED, Fate.EARLY, Fate.INVALID, Fate.ADJUSTED)
+
+    @property
+    def word(self) -> str:
+        """As the legend names it."""
+        return _WORDS[self][0]
+
+    @property
+    def meaning(self) -> str:
+        """As the legend explains it."""
+        return _WORDS[self][1]
+
+
+_WORDS = {
+    Fate.WINDOWED: ("windowed", "it is in at least one window that fired"),
+    Fate.ADJUSTED: ("adjusted", "it was given another time; the line begins at the time it came with"),
+    Fate.PENDING: ("pending", "it waits for a window that has not fired yet"),
+    Fate.LATE: ("late", "its time was over when it came; the line shows by how much"),
+    Fate.DROPPED: ("dropped", "it was late, and the bolt is told to drop such events"),
+    Fate.EARLY: ("early", "its time is too far ahead of its arrival"),
+    Fate.DUPLICATE: ("duplicate", "a message with its id has been taken in already"),
+    Fate.INVALID: ("invalid", "the bolt cannot use it, for example since it has no time"),
+    Fate.NOWHERE: ("in no window", "it was taken in, and no window that fired holds it"),
+    Fate.WATERMARK: ("a watermark", "no event: the source says how far time is"),
+    Fate.ELSEWHERE: ("not for this bolt", "it does not come to this bolt"),
+}
+
+_BY_DECISION = {
+    "late": Fate.LATE,
+    "dropped_late": Fate.DROPPED,
+    "dropped_out_of_order": Fate.DROPPED,
+    "early": Fate.EARLY,
+    "duplicate": Fate.DUPLICATE,
+    "invalid": Fate.INVALID,
+    "watermark": Fate.WATERMARK,
+}
+
+
+def fate_of(decided: Decided, *, windowed: bool, pending: bool, ids: bool) -> Fate:
+    """What happened to an event that came to a bolt. ``ids``: whether windows say which events they hold."""
+    decision = decided["decision"]
+    if decision in _BY_DECISION:
+        return _BY_DECISION[decision]
+    if decision.startswith("adjusted") and (windowed or pending or not ids):
+        return Fate.ADJUSTED
+    if pending and not windowed:
+        return Fate.PENDING
+    return Fate.WINDOWED if windowed or not ids else Fate.NOWHERE
+
+
+# The moments of a run as one bolt sees it, in order of processing time: its arrivals, ticks and firings.
+
+
+@dataclass(kw_only=True)
+class RunMoment:
+    """A row of the picture; times in microseconds."""
+
+    number: int = 0
+    """From 0, the earliest."""
+    kind: str
+    """``event``, ``tick``, ``clock``, ``crash``, ``close``, ``window`` or ``end``."""
+    batch: int
+    clock: int | None = None
+    watermark: int | None = None
+    """The bolt's watermark after it; None before the first, FOREVER once the streams have ended."""
+    event: str = ""
+    """The id of the event."""
+    arrival: int | None = None
+    """The how-manieth event of the scenario it is, from 1; None of one that another bolt made."""
+    at: int | None = None
+    """Where an event stands on the axis."""
+    own: int | None = None
+    """The time an event came with."""
+    fate: Fate | None = None
+    mark: int | None = None
+    """The watermark that an event was compared with."""
+    source: str | None = None
+    """The input that an event came on, or the partition of it."""
+    reason: str | None = None
+    """Why it was turned away, or cannot be used."""
+    window: int | None = None
+    """The number of the window that fires."""
+    step: Any = None
+    """The step of the scenario."""
+
+    @property
+    def late_by(self) -> int | None:
+        """How far its time lies behind the watermark, where it came too late."""
+        if self.fate not in (Fate.LATE, Fate.DROPPED) or self.mark is None or self.own is None or self.own > self.mark:
+            return None
+        return self.mark - self.own
+
+
+Taken: TypeAlias = "dict[str | None, deque[int | None]]"
+"""By the id of events: the watermark after each of them, in order of arrival."""
+
+
+class RunMoments:
+    """Builds the moments of one bolt."""
+
+    def __init__(self, scenario: Scenario, answer: Replayed, trace: BoltTrace) -> None:
+        self.scenario, self.trace = scenario, trace
+        self.answer = replace(
+            answer,
+            windows=list(trace.windows.values()),
+            watermarks=trace.watermarks,
+            clocks=trace.clocks,
+            events=trace.events,
+        )
+        self.numbers = list(trace.windows)
+        self.decided = _Decided(trace)
+        self.windowed = {name for window in trace.windows.values() for name in known_ids(window["events"])}
+        self.pending = set(known_ids(trace.pending))
+        self.ids = any(decided["event"] is not None for decided in trace.decisions)
+        self.after = {batch.batch: batch for batch in trace.batches}
+        self.by_arrival = goes_by_arrival(scenario, trace)
+        self.arrived = 0
+        self.clock: int | None = None
+        self.watermark: int | None = None
+
+    def all(self) -> list[RunMoment]:
+        """All moments in order, numbered."""
+        found = list(self._moments())
+        for number, moment in enumerate(found):
+            moment.number = number
+        return found
+
+    def _moments(self) -> Iterator[RunMoment]:
+        ends, batch = deque(planned.end for planned in script(self.scenario)), 0
+        watermarks, clocks = iter(self.trace.watermarks), iter(self.trace.clocks)
+        taken: Taken = defaultdict(deque)
+        for event in self.trace.events:
+            taken[event["id"]].append(event["watermark"])
+        for done, (step, before, after) in enumerate(placed(self.scenario, self.answer), 1):
+            if isinstance(step, EventStep | ClockStep) and step.moved is not None:
+                self.clock = step.moved
+            yield from (self._window(number, batch) for number in before)
+            match step:
+                case EventStep():
+                    yield self._event(step, batch, taken)
+                case TickStep():
+                    yield self._moment("tick", batch, step, next(watermarks, None))
+                case ClockStep():
+                    yield self._moment("clock", batch, step, next(clocks, None))
+                case CloseStep():
+                    yield self._moment("close", batch, step, FOREVER)
+                case CrashStep():
+                    yield self._moment("crash", batch, step)
+                case None:
+                    yield self._moment("end", batch, step)
+                case ExpectStep():
+                    pass
+            while ends and ends[0] <= done:
+                ends.popleft()
+                yield from self._derived(batch)
+                known = self.after.get(batch)
+                self._reach(None if known is None else known.watermark)
+                batch += 1
+            yield from (self._window(number, self.answer.windows[number]["batch"]) for number in after)
+
+    def _moment(self, kind: str, batch: int, step: Any, watermark: int | None = None) -> RunMoment:
+        self._reach(watermark if self.trace.event_time else None)
+        return RunMoment(kind=kind, batch=batch, clock=self.clock, watermark=self.watermark, step=step)
+
+    def _reach(self, watermark: int | None) -> None:
+        if watermark is not None:
+            self.watermark = watermark if self.watermark is None else max(watermark, self.watermark)
+
+    def _window(self, place: int, batch: int) -> RunMoment:
+        moment = self._moment("window", batch, None)
+        moment.window = self.numbers[place]
+        return moment
+
+    def _event(self, step: EventStep, batch: int, taken: Taken) -> RunMoment:
+        self.arrived += 1
+        decided = self.decided.of(step, self.arrived - 1, batch)
+        marks = taken[step.id] or taken[None]
+        if marks and decided is not None:
+            self._reach(marks.popleft())
+        moment = self._moment("event", batch, step)
+        moment.event, moment.arrival = step.id, self.arrived
+        moment.clock = self._arrival_time(step) or moment.clock
+        reason = self.trace.invalid.get(self.arrived - 1)
+        if reason is not None and decided is None:
+            moment.fate, moment.reason = Fate.INVALID, reason
+        elif decided is None:
+            moment.fate = Fate.ELSEWHERE
+        else:
+            self._tell(moment, decided)
+            moment.source = self._source(step, decided)
+            field = self.scenario.rules.watermark_field
+            if field is not None and self.scenario.is_watermark(step):
+                moment.at = moment.own = moment_of(step.event[field])
+        if self.by_arrival:
+            moment.at = self.arrived
+        return moment
+
+    def _arrival_time(self, step: EventStep) -> int | None:
+        """The clock at which an event says that it arrived."""
+        arrival = self.scenario.rules.arrival
+        value = None if arrival is None or arrival.field is None else step.event.get(arrival.field)
+        try:
+            return None if value is None else moment_of(value)
+        except ScenarioError:
+            return None
+
+    def _tell(self, moment: RunMoment, decided: Decided) -> None:
+        name = decided["event"]
+        windowed, pending = name in self.windowed, name in self.pending
+        moment.fate = fate_of(decided, windowed=windowed, pending=pending, ids=self.ids)
+        moment.own, moment.mark, moment.reason = decided["time"], decided["mark"], decided["reason"]
+        moment.at = decided["time"] if decided["assigned"] is None else decided["assigned"]
+        if moment.fate is Fate.ADJUSTED and self.scenario.bolt is not None:
+            moment.own = self.scenario.event_time(moment.step) or moment.own
+        if name is not None and name in self.trace.refused:
+            moment.fate, moment.reason = Fate.INVALID, self.trace.refused[name]
+        elif moment.fate is Fate.INVALID:
+            moment.reason = self.trace.invalid.get(self.arrived - 1)
+
+    def _source(self, step: EventStep, decided: Decided) -> str:
+        """The name of the source of marks that an event came from, as reports of batches name it."""
+        column = self.trace.settings.watermark_partition
+        value = step.event.get(column) if isinstance(column, str) else None
+        return decided["input"] if value is None else f"{decided['input']}\t{value}"
+
+    def _derived(self, batch: int) -> Iterator[RunMoment]:
+        """The events of a batch that no step brings: rows of other bolts."""
+        for decided in self.decided.rest(batch):
+            moment = self._moment("event", batch, None)
+            moment.event = decided["event"] or f"{decided['input']} {decided['seq']}"
+            self._tell(moment, decided)
+            if self.by_arrival:
+                self.arrived += 1
+                moment.at = self.arrived
+            yield moment
+
+
+def known_ids(ids: Sequence[str | None] | None) -> list[str]:
+    """The ids of events that have one."""
+    return [name for name in ids or () if name is not None]
+
+
+def goes_by_arrival(scenario: Scenario, trace: BoltTrace) -> bool:
+    """Whether only the order of arrival can place events: where no time is known of windows, or of the run."""
+    no_ends = any(window["end"] is None for window in trace.windows.values())
+    return no_ends or not (trace.event_time or scenario.has_clock)
+
+
+class _Decided:
+    """The decisions of a bolt, to be found by the events of a scenario."""
+
+    def __init__(self, trace: BoltTrace) -> None:
+        self._from_bolts = trace.from_bolts
+        self._by_row: dict[int, Decided] = {}
+        self._by_id: dict[str, deque[Decided]] = defaultdict(deque)
+        self._of_batch: dict[int, list[Decided]] = defaultdict(list)
+        """Those of each batch that have no number in the scenario."""
+        seen = set()
+        for decided in trace.decisions:
+            batch = int(decided["batch"].split("-", 1)[0])
+            identity = batch, decided["input"], decided["seq"], decided["event"]
+            if identity in seen:
+                continue  # it went to several tasks
+            seen.add(identity)
+            if decided["row"] is not None:
+                self._by_row[decided["row"]] = decided
+                continue
+            self._of_batch[batch].append(decided)
+            if decided["event"] is not None and decided["input"] not in trace.from_bolts:
+                self._by_id[decided["event"]].append(decided)
+        self._taken: set[int] = set()
+
+    def of(self, step: EventStep, number: int, batch: int) -> Decided | None:
+        """The decision about an event of the scenario; None where it did not come to the bolt."""
+        found = self._by_row.pop(number, None)
+        if found is None and self._by_id[step.id]:
+            found = self._by_id[step.id].popleft()
+        if found is None:  # without ids the order of arrival says which it is, on the stream itself
+            found = next((each for each in self.rest(batch) if self._nameless(each, step)), None)
+        if found is not None:
+            self._taken.add(id(found))
+        return found
+
+    def rest(self, batch: int) -> Iterator[Decided]:
+        """The decisions of a batch that belong to no event of the scenario so far."""
+        return (each for each in self._of_batch[batch] if id(each) not in self._taken)
+
+    def _nameless(self, decided: Decided, step: EventStep) -> bool:
+        component = decided["input"].split(".", 1)[0]
+        return (
+            decided["event"] is None and decided["input"] not in self._from_bolts and step.stream in (None, component)
+        )
+
+
+# Where the windows of a run stand among its steps: at the one that made each fire.
+
+
+@dataclass
+class _Progress:
+    """How far a run has come."""
+
+    clock: int
+    watermark: int = NONE
+    arrived: set[str] = field(default_factory=set)
+    """The ids of the events so far."""
+
+    def reach(self, watermark: int | None) -> None:
+        """Note a watermark, where there is one."""
+        if watermark is not None:
+            self.watermark = max(watermark, self.watermark)
+
+    def allows(self, window: AnswerWindow) -> bool:
+        """Whether a window is due before its batch ends, with all its events."""
+        time = self.clock if window["by_clock"] else self.watermark
+        known = {name for name in window["events"] or () if name is not None}
+        return window["due"] <= time and self.arrived.issuperset(known)
+
+
+class _Waiting:
+    """The windows that have yet to be placed, in the order in which they fired."""
+
+    def __init__(self, windows: Iterable[AnswerWindow]) -> None:
+        self._windows = deque(enumerate(windows))
+
+    def allowed(self, batch: int, progress: _Progress) -> Iterator[int]:
+        """Take the next windows, as long as they are due within the batch under way."""
+        while self._windows and self._windows[0][1]["batch"] == batch and progress.allows(self._windows[0][1]):
+            yield self._windows.popleft()[0]
+
+    def up_to(self, batch: float) -> Iterator[int]:
+        """Take all windows of a batch, and of those before it."""
+        while self._windows and self._windows[0][1]["batch"] <= batch:
+            yield self._windows.popleft()[0]
+
+
+def placed(scenario: Scenario, answer: Replayed) -> Iterator[tuple[ScenarioStep | None, list[int], list[int]]]:
+    """Each step with the windows that fired just before it (its clock moved first), and after it.
+
+    The trace says in which batch a window fired, and from which watermark or clock it was due. Within a batch of
+    several steps a window stands where it was first due with all its events, else after the last step.
+    """
+    waiting, progress = _Waiting(answer.windows), _Progress(scenario.first_clock)
+    watermarks, clocks = iter(answer.watermarks), iter(answer.clocks)
+    by_event = {event["id"]: event["watermark"] for event in answer.events}
+    ends, batch = deque(planned.end for planned in script(scenario)), 0
+    for done, step in enumerate(scenario.steps, 1):
+        before: list[int] = []
+        if isinstance(step, EventStep | ClockStep) and step.moved is not None:
+            progress.clock = step.moved
+            before = list(waiting.allowed(batch, progress)) if isinstance(step, EventStep) else []
+        match step:
+            case EventStep():
+                progress.arrived.add(step.id)
+                progress.reach(by_event.get(step.id))
+            case TickStep():
+                progress.reach(next(watermarks, None))
+            case ClockStep():
+                progress.reach(next(clocks, None))
+        after = list(waiting.allowed(batch, progress))
+        while ends and ends[0] <= done:
+            ends.popleft()
+            after += waiting.up_to(batch)
+            batch += 1
+        yield step, before, after
+    left = list(waiting.up_to(math.inf))
+    if left:
+        yield None, [], left

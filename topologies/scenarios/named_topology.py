@@ -1,0 +1,151 @@
+"""Finding a user's topology: ``my_topology.py:topology``, ``package.module:topology``, or ``step.conf``."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from types import ModuleType
+
+from topologies.engine.failures import line_of
+from topologies.graph.builder import TopologyBuilder
+from topologies.graph.topology import Topology
+from topologies.step.config_files import is_step, load_step
+from windowing.errors import ConfigError, WindboltError
+
+
+def load_topology(reference: str) -> Topology:
+    """The topology that a reference names: a Topology, a TopologyBuilder, or a function that returns either.
+
+    The file of a step (``.conf``, ``.hocon``, ``.yaml``, ``.yml``, ``.json``) is a topology by itself.
+    """
+    if is_step(reference):
+        from topologies.step.compile_step import step_problems, step_topology
+
+        problems = partial(step_problems, load=True, complete=True)
+        return step_topology(load_step(reference, further=problems))
+    place, _, name = reference.rpartition(":")
+    if not place or not name:
+        file = reference.strip(":")
+        like = f"{file}:topology" if file.endswith(".py") else "my_topology.py:topology"
+        raise ConfigError(
+            f"{reference!r} does not name a topology",
+            why="it takes a file or module, and the name of a variable in it",
+            do=f"write it like {like}, or name the file of a step, such as step.conf",
+        )
+    module = load_module(place) if place.endswith(".py") else _import(place)
+    found = getattr(module, name, None)
+    if callable(found) and not isinstance(found, (Topology, TopologyBuilder)):
+        found = found()
+    if isinstance(found, TopologyBuilder):
+        found = found.build()
+    if not isinstance(found, Topology):
+        known = [key for key, value in vars(module).items() if isinstance(value, (Topology, TopologyBuilder))]
+        raise ConfigError(
+            f"{reference!r} is not a topology" if found is not None else f"{place} has no {name!r}",
+            why=f"topologies in it: {', '.join(known) or 'none'}",
+            do="name what TopologyBuilder.build() returned",
+        )
+    return found
+
+
+def load_module(path: str) -> ModuleType:
+    """The module of a user's file, loaded anew; its folder is searched first from then on. Raises ConfigError."""
+    full = os.path.abspath(path)
+    if not os.path.isfile(full):
+        raise ConfigError(f"there is no file {path!r}", do="correct the path")
+    name = os.path.splitext(os.path.basename(full))[0]
+    folder = os.path.dirname(full)
+    _refuse_hiding(folder)
+    _refuse_taken(name, path)
+    _load_hidden(folder)
+    spec = importlib.util.spec_from_file_location(name, full)
+    assert spec is not None
+    loader = spec.loader
+    assert loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, folder)
+    _run(lambda: loader.exec_module(module), path, folder)
+    return module
+
+
+def _import(name: str) -> ModuleType:
+    folder = os.getcwd()
+    _refuse_hiding(folder)
+    _refuse_taken(name.partition(".")[0], name, folder)
+    _load_hidden(folder)
+    sys.path.insert(0, folder)
+    _run(lambda: importlib.import_module(name), name, folder)
+    return sys.modules[name]
+
+
+_PACKAGES = ("windbolt", "windowing", "policies", "manager", "topologies")
+
+
+def _refuse_hiding(folder: str) -> None:
+    """Refuse a topology's file, or modules beside it, that go by the names of windbolt's own packages."""
+    home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    if os.path.realpath(folder) == os.path.realpath(home):
+        return
+    found = [f"{each}.py" for each in _PACKAGES if os.path.isfile(os.path.join(folder, f"{each}.py"))]
+    found += [f"{each}/" for each in _PACKAGES if os.path.isfile(os.path.join(folder, each, "__init__.py"))]
+    if found:
+        raise ConfigError(
+            f"{', '.join(found)} in {folder} cannot be used",
+            why="windbolt's own packages have these names, and Python loads only one module of a name",
+            do="rename it, for example to my_" + found[0],
+        )
+
+
+_NEEDED = frozenset({"numpy", "pandas", "py4j", "pyarrow", "pydantic", "pyspark", "rich", "typer", "yaml"})
+"""Modules that windbolt and Spark load, some of them only when they need them."""
+_WITH_EFFECTS = frozenset({"antigravity", "this"})
+"""Modules of Python's own that open a browser, or print, when they are loaded."""
+
+
+def _refuse_taken(name: str, place: str, folder: str | None = None) -> None:
+    """Refuse a topology's module with the name of one of Python's own, or of one that windbolt needs: whoever imports
+    that would get the topology. Of a module that is found by its name, only one in ``folder`` is meant."""
+    if folder is not None and not os.path.exists(os.path.join(folder, f"{name}.py")):
+        return
+    if name in sys.stdlib_module_names or name in _NEEDED:
+        owner = "Python's own library" if name in sys.stdlib_module_names else "a package that windbolt uses"
+        raise ConfigError(
+            f"{place} cannot be used",
+            why=f"{owner} has a module {name!r}, and Python loads only one module of a name",
+            do=f"rename it, for example to my_{name}.py",
+        )
+
+
+def _load_hidden(folder: str) -> None:
+    """Load the modules that files in a folder would hide once the folder is searched first: Python's own, and those
+    that windbolt needs. Later imports of them, by whomever, then find these."""
+    for name in _hidden_by(folder):
+        with suppress(ImportError):
+            importlib.import_module(name)
+
+
+def _hidden_by(folder: str) -> list[str]:
+    """The names of these modules."""
+    names = sorted((sys.stdlib_module_names | _NEEDED) - _WITH_EFFECTS)
+    return [name for name in names if os.path.isfile(os.path.join(folder, f"{name}.py"))]
+
+
+def _run(load: Callable[[], object], place: str, folder: str) -> None:
+    try:
+        load()
+    except WindboltError:
+        raise
+    except Exception as error:
+        do = "fix it, then try again"
+        hidden = _hidden_by(folder) if isinstance(error, (ImportError, AttributeError)) else []
+        if hidden:
+            files = ", ".join(f"{name}.py" for name in hidden)
+            do += f"; rename {files} beside it: Python or windbolt has a module of that name, which is imported instead"
+        line = "" if isinstance(error, SyntaxError) else line_of(error)  # which says its line itself
+        raise ConfigError(f"{place} cannot be loaded", why=f"{type(error).__name__}: {error}{line}", do=do) from error

@@ -1,0 +1,620 @@
+"""Replaying scenarios through the micro-batches of the real engine: what is recorded, answered and compared."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from manager.storage.manifest import BoltState, Manifest
+from manager.storage.segments import SegmentStore
+from topologies.engine.batch import BatchPlan
+from topologies.engine.ledger import event_ids
+from topologies.engine.micro_batch import MicroBatch, Rehearsal
+from topologies.engine.report import BatchReport
+from topologies.engine.tasks import pending_events
+from topologies.graph.describing import time_in_words, window_in_words
+from topologies.graph.graph import ID, WindowedNode
+from topologies.graph.topology import Topology
+from topologies.io.sinks import MemorySink
+from topologies.io.times import parse_end, readable_time
+from topologies.scenarios.scenario_answer import (
+    AnswerEvent,
+    AnswerWindow,
+    BoltBatch,
+    BoltTrace,
+    Decided,
+    Replayed,
+    answer_window,
+    event_json,
+    plain,
+    window_json,
+)
+from topologies.scenarios.scenario_model import Scenario
+from topologies.scenarios.scenario_values import Expect, ExpectedEvent, ExpectedPane, ExpectedWindow, Includes
+from topologies.scenarios.script import (
+    ScriptBatch,
+    ScriptSplit,
+    fed_by,
+    messages_of,
+    names_of,
+    script,
+    watched_topology,
+)
+from windowing.errors import ScenarioError
+from windowing.settings import WindowSettings
+from windowing.timestamps import from_datetime
+
+# What is seen of a scenario's run, on either engine, and the answer made of it.
+
+
+@dataclass
+class Recording:
+    """What is seen of a run, whichever engine it is on; a batch that runs again replaces what was seen of it."""
+
+    windows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    late: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    events: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    invalid: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    refused: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    decisions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    batches: dict[str, list[BoltBatch]] = field(default_factory=dict)
+    watermarks: dict[str, list[int | None]] = field(default_factory=dict)
+    clocks: dict[str, list[int | None]] = field(default_factory=dict)
+    reached: dict[str, tuple[int, int | None]] = field(default_factory=dict)
+    """The clock and the watermark of each bolt, before the streams ended."""
+
+    def watch(self, micro_batch: MicroBatch) -> MicroBatch:
+        """Have a run tell what happens in it."""
+        micro_batch.tracer = self._trace
+        return micro_batch
+
+    def note(self, batch: ScriptBatch, report: BatchReport, prefix: str = "") -> None:
+        """Note the watermarks of a batch that was committed."""
+        for name, bolt in report.bolts.items():
+            if not name.startswith(prefix):
+                continue
+            known = BoltBatch(report.batch, batch.advance.clock, bolt.watermark, bolt.inputs)
+            self.batches.setdefault(name, []).append(known)
+            if batch.advance.tick and not batch.advance.close:
+                self.watermarks.setdefault(name, []).append(bolt.new_watermark)
+            if batch.clock:
+                self.clocks.setdefault(name, []).append(bolt.watermark)
+            if not batch.advance.close:
+                self.reached[name] = batch.advance.clock, bolt.watermark
+
+    def answer(
+        self, scenario: Scenario, topology: Topology, manifest: Manifest, store: SegmentStore, prefix: str = ""
+    ) -> Replayed:
+        """The answer, from what was seen and what the state is in the end. ``prefix``: that of the scenario's own
+        components where several scenarios share a run."""
+        mine = {name: node for name, node in topology.windowed.items() if name.startswith(prefix)}
+        windows = _rows_of_bolts(self.windows, mine)
+        watched = {name for name, node in mine.items() if _watched(node.bolt.settings)}
+        arrived = {key: sorted(rows, key=lambda row: row["seq"]) for key, rows in self.events.items()}
+        bolts = {name: manifest.bolts[name] for name in mine}
+        pending = {name: list(_pending(node, bolts[name], store)) for name, node in mine.items()}
+        counts = {name: bolt.accounts.totals(sum(bolt.pending)) for name, bolt in bolts.items()}
+        outputs, steps = _outputs(scenario, topology, prefix)
+        answered = [answer_window(topology, row, steps, list(mine), prefix) for row in windows]
+        first = next(iter(mine), "")
+        return Replayed(
+            scenario.name,
+            windows=answered,
+            late=[row["event"] for row in _rows_of_bolts(self.late, mine)],
+            watermarks=list(self.watermarks.get(first, [])),
+            pending=[event for events in pending.values() for event in events],
+            counts=_added_up(counts.values()),
+            outputs=outputs,
+            events=[_answer_event(row) for row in _rows_of_bolts(arrived, watched)],
+            clocks=list(self.clocks.get(first, [])),
+            metrics=self._metrics(scenario, bolts.values(), first),
+            steps=tuple(steps.values()),
+            invalid={scenario.event_steps[row["row"]].id: row["reason"] for row in _rows_of_bolts(self.invalid, mine)},
+            without_ids={
+                name.removeprefix(prefix): not all(node.origins)
+                for name, node in mine.items()
+                if ID not in node.schema.names
+            },
+            traces=[
+                self._of_bolt(
+                    node,
+                    steps.get(name, name.removeprefix(prefix)),
+                    {at: window for at, window in enumerate(answered) if windows[at]["bolt"] == name},
+                    counts[name],
+                    pending[name],
+                    prefix,
+                )
+                for name, node in mine.items()
+            ],
+        )
+
+    def _metrics(self, scenario: Scenario, bolts: Iterable[BoltState], first: str) -> dict[str, int | float]:
+        """The counts of the time rules, and how far the watermark of the first bolt is behind the clock."""
+        metrics: dict[str, int | float] = {**_added_up(bolt.accounts.metrics() for bolt in bolts)}
+        clock, watermark = self.reached.get(first, (0, None))
+        if watermark is not None and scenario.has_clock:
+            metrics["watermark_delay"] = _milliseconds(clock - watermark)
+        return metrics
+
+    def _of_bolt(
+        self,
+        node: WindowedNode,
+        name: str,
+        windows: dict[int, AnswerWindow],
+        counts: dict[str, int],
+        pending: list[str | None],
+        prefix: str,
+    ) -> BoltTrace:
+        """What happened at one bolt. ``prefix``: before the names of its inputs where scenarios share a run."""
+
+        def of(seen: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+            rows = ({**row, "batch": key} for key in sorted(seen) for row in seen[key] if row["bolt"] == node.name)
+            return sorted(rows, key=lambda row: (row["batch"], row.get("seq", 0)))
+
+        return BoltTrace(
+            bolt=name,
+            event_time=node.event_time,
+            settings=node.bolt.settings,
+            rules=f"Windows: {window_in_words(node)}. Time: {time_in_words(node)}.",
+            from_bolts=tuple(
+                label.removeprefix(prefix) for label, origins in zip(node.streams, node.origins, strict=True) if origins
+            ),
+            windows=windows,
+            counts=counts,
+            pending=pending,
+            invalid={row["row"]: row["reason"] for row in of(self.invalid)},
+            refused={row["event"]: row["reason"] for row in of(self.refused)},
+            watermarks=list(self.watermarks.get(node.name, [])),
+            clocks=list(self.clocks.get(node.name, [])),
+            events=[_answer_event(row) for row in of(self.events)] if _watched(node.bolt.settings) else [],
+            decisions=[_decided(row, prefix) for row in of(self.decisions)],
+            batches=[
+                replace(batch, inputs={label.removeprefix(prefix): mark for label, mark in batch.inputs.items()})
+                for batch in self.batches.get(node.name, [])
+            ],
+        )
+
+    def _trace(self, key: str, kind: str, rows: list[dict[str, Any]]) -> None:
+        seen = {
+            "windows": self.windows,
+            "late": self.late,
+            "events": self.events,
+            "invalid": self.invalid,
+            "decisions": self.decisions,
+            "refused": self.refused,
+        }
+        seen[kind][key] = rows
+
+
+def _rows_of_bolts(seen: Mapping[str, list[dict[str, Any]]], bolts: Container[str]) -> list[dict[str, Any]]:
+    """The rows of these bolts, batch by batch."""
+    return [row for key in sorted(seen) for row in seen[key] if row["bolt"] in bolts]
+
+
+def _outputs(
+    scenario: Scenario, topology: Topology, prefix: str
+) -> tuple[dict[str, list[dict[str, Any]]], dict[str, str]]:
+    """The rows of each sink, and of an aggregation step its messages, and the names of the steps by their bolts."""
+    outputs = {
+        name.removeprefix(prefix): node.sink.rows
+        for name, node in topology.sinks.items()
+        if isinstance(node.sink, MemorySink) and name.startswith(prefix)
+    }
+    if scenario.step is None:
+        return outputs, {}
+    return messages_of(topology, outputs, prefix), names_of(topology, prefix)
+
+
+def _added_up(numbers: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """The sums of several bolts' numbers, by name."""
+    sums: dict[str, int] = {}
+    for of_bolt in numbers:
+        for name, number in of_bolt.items():
+            sums[name] = sums.get(name, 0) + number
+    return sums
+
+
+def _pending(node: WindowedNode, bolt: BoltState, store: SegmentStore) -> Iterator[str | None]:
+    """The ids of the events that a window of the bolt may still need; None for each without an id."""
+    if ID not in node.schema.names:
+        yield from [None] * sum(bolt.pending)
+        return
+    for task, state in enumerate(bolt.tasks):
+        for events in pending_events(store, node, task, state):
+            yield from event_ids(events)
+
+
+def _watched(rules: WindowSettings) -> bool:
+    """Whether an answer tells how the events of a bolt were taken in: where more than ticks decides about them."""
+    marks = rules.watermark_every or rules.watermark_field or rules.watermark_partition or rules.watermark_imports
+    return bool(marks) or rules.watermark_per_key or rules.arrival is not None or rules.message_id_field is not None
+
+
+def _answer_event(row: dict[str, Any]) -> AnswerEvent:
+    return AnswerEvent(
+        id=row["event"], time=row["time"], action=row["decision"], watermark=row["watermark"], mark=row["mark"]
+    )
+
+
+def _decided(row: dict[str, Any], prefix: str) -> Decided:
+    return Decided(
+        batch=row["batch"],
+        input=row["input"].removeprefix(prefix),
+        seq=row["seq"],
+        row=row["row"],
+        event=row["event"],
+        time=row["time"],
+        assigned=row["assigned"],
+        decision=row["decision"],
+        mark=row["mark"],
+        reason=row["reason"],
+    )
+
+
+def _milliseconds(micros: int) -> int | float:
+    return micros / 1000 if micros % 1000 else micros // 1000
+
+
+# An answer held against what its scenario expects.
+
+
+ExpectedRows = Sequence[dict[str, Any]]
+_PART = "to expect a part of what comes out: expect.includes"
+_UNNAMED = " (of a sink that expect.outputs does not name, nothing is expected: name it, or use expect.includes)"
+
+
+def judge(scenario: Scenario, answer: Replayed) -> Replayed:
+    """The answer with its verdict: ``ok`` is None where the scenario expects nothing."""
+    if scenario.expect is None or scenario.expect.is_empty:
+        return replace(answer, ok=None, differences=[])
+    differences = compare(scenario, answer)
+    return replace(answer, ok=not differences, differences=differences)
+
+
+def judge_midway(answer: Replayed, midway: Mapping[str, Replayed]) -> Replayed:
+    """The answer with the verdicts on what was expected in between, by the place of each in the file."""
+    judged = [answer, *midway.values()]
+    if all(each.ok is None for each in judged):
+        return answer
+    differences = [f"{place}.expect: {text}" for place, each in midway.items() for text in each.differences]
+    return replace(
+        answer, ok=all(each.ok is not False for each in judged), differences=[*differences, *answer.differences]
+    )
+
+
+def compare(scenario: Scenario, answer: Replayed) -> list[str]:
+    """Where the answer is not what was expected, a text for each; times are ISO 8601, those near 1970 milliseconds.
+
+    Each key that ``expect`` names is compared whole: windows and events in order and each on the fields that it
+    gives, late events, watermarks and clocks in order, pending events in any. A sink that is missing on one side is
+    empty; of the counts and the metrics those are compared that are named. Fractions may differ in the last
+    digits. The messages that a step sends are compared on the fields that are given.
+    """
+    expect = scenario.expect
+    return [] if expect is None else list(_differences(expect, answer, whole=scenario.step is None))
+
+
+def _differences(expect: Expect, answer: Replayed, *, whole: bool) -> Iterator[str]:
+    lost = _lost_ids(answer)
+    if expect.windows is not None:
+        for name, wanted_windows, fired in _by_step(expect.windows, answer):
+            yield from _explained(
+                _window_differences(name, wanted_windows, fired), lost if _ask_ids(wanted_windows) else ""
+            )
+    if expect.includes is not None:
+        asks_ids = expect.includes.late or _ask_ids(expect.includes.windows or [])
+        yield from _explained(_missing(expect.includes, answer), lost if asks_ids else "")
+    if expect.late is not None:
+        yield from _explained(_list_difference("late", expect.late, answer.late), lost)
+    if expect.watermarks is not None:
+        yield from _list_difference("watermarks", _times(expect.watermarks), _times(answer.watermarks))
+    if expect.pending is not None:
+        pending = sorted(answer.pending, key=lambda name: (name is None, name or ""))
+        yield from _explained(_list_difference("pending", sorted(expect.pending), pending), lost)
+    if expect.events is not None:
+        yield from _explained(_event_differences(expect.events, answer.events), lost)
+    if expect.clocks is not None:
+        yield from _list_difference("clocks", _times(expect.clocks), _times(answer.clocks))
+    yield from _metric_differences(expect.metrics or {}, answer.metrics)
+    for account, wanted_count in (expect.counts or {}).items():
+        found_count = answer.counts.get(account, 0)
+        if wanted_count != found_count:
+            yield f"counts.{account}: expected {wanted_count}, found {found_count}"
+    for sink in _names(expect.outputs, answer.outputs):
+        wanted, found = (expect.outputs or {}).get(sink, []), answer.outputs.get(sink, [])
+        shown, named = found if whole else list(_on_fields(wanted, found)), sink in (expect.outputs or {})
+        yield from _explained(_row_differences(sink, wanted, shown, named=named), "" if named else _UNNAMED)
+
+
+def _lost_ids(answer: Replayed) -> str:
+    """Why some ids are null; empty where the ids of all events are known."""
+    if not answer.without_ids:
+        return ""
+    return (
+        f" (null: an event whose id is not known, as no column 'id' reaches {', '.join(map(repr, answer.without_ids))})"
+    )
+
+
+def _ask_ids(expected: Sequence[ExpectedWindow]) -> bool:
+    return any(name in each.given for each in expected for name in ("events", "new", "expired"))
+
+
+def _explained(differences: Iterator[str], reason: str) -> Iterator[str]:
+    """The differences, the first of them with a reason."""
+    for number, text in enumerate(differences):
+        yield text if number else text + reason
+
+
+def _metric_differences(expected: Mapping[str, int | float], found: Mapping[str, int | float]) -> Iterator[str]:
+    for name, wanted in expected.items():
+        value = found.get(name)
+        if value is None or not _same_number(wanted, value):
+            yield f"metrics.{name}: expected {_flow(wanted)}, found {_flow(value)}"
+
+
+def _missing(includes: Includes, answer: Replayed) -> Iterator[str]:
+    """What is not among the answer: windows of each bolt or step, late events, and rows of each sink, in order."""
+    windows, late = includes.windows or [], includes.late or []
+    first = _first_step(answer)
+    for step, bolt in dict.fromkeys((each.step or first, each.bolt) for each in windows):
+        wanted = [each for each in windows if (each.step or first, each.bolt) == (step, bolt)]
+        fired = [
+            each
+            for each in answer.windows
+            if each.get("step", first) == step and (bolt is None or each.get("bolt", bolt) == bolt)
+        ]
+        for at in _not_among(wanted, fired, _fits):
+            yield f"includes.windows: expected {_show_expected(wanted[at])}, not fired{_before(at)}"
+    for at in _not_among(late, answer.late, lambda wanted, found: wanted == found):
+        yield f"includes.late: expected {_flow(late[at])}, found {_flow(answer.late)}"
+    for sink, rows in (includes.outputs or {}).items():
+        found = answer.outputs.get(sink, [])
+        for at in _not_among(rows, found, _fits_row):
+            yield f"includes.outputs.{sink}: expected {_row(rows[at])}, not among {_row_count(len(found))}{_before(at)}"
+
+
+def _before(at: int) -> str:
+    """What the order says, where there is one."""
+    return f" after the {at} before it" if at else ""
+
+
+def _not_among(wanted: Sequence[Any], found: Sequence[Any], fits: Callable[[Any, Any], bool]) -> list[int]:
+    """The place of the first that is wanted and not found after those before it; empty where all are."""
+    rest = iter(found)
+    for at, each in enumerate(wanted):
+        if not any(fits(each, one) for one in rest):
+            return [at]
+    return []
+
+
+def _fits_row(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+    return all(name in found and _same(value, found[name]) for name, value in wanted.items())
+
+
+def _on_fields(expected: ExpectedRows, found: ExpectedRows) -> Iterator[dict[str, Any]]:
+    """What was found, on the fields that are expected at its place; whole where nothing is."""
+    for at, row in enumerate(found):
+        names = expected[at] if at < len(expected) else row
+        yield {name: value for name, value in row.items() if name in names}
+
+
+def _names(expected: dict[str, Any] | None, found: dict[str, Any]) -> list[str]:
+    return [] if expected is None else list(dict.fromkeys([*expected, *found]))
+
+
+def _by_step(
+    expected: Sequence[ExpectedWindow], answer: Replayed
+) -> Iterator[tuple[str, Sequence[ExpectedWindow], Sequence[AnswerWindow]]]:
+    """The windows of each step, and what they are called; those of the first are also those that name no step.
+
+    A window is one of its step, and in order among these: which of two steps fires first in a batch says nothing.
+    """
+    first = _first_step(answer)
+    for step in dict.fromkeys([*(answer.steps or (None,)), *(each.step or first for each in expected)]):
+        wanted = [each for each in expected if (each.step or first) == step]
+        found = [each for each in answer.windows if each.get("step", first) == step]
+        yield "windows" if len(answer.steps) < 2 and step == first else f"windows of {step}", wanted, found
+
+
+def _first_step(answer: Replayed) -> str | None:
+    """The step of windows that name none; None where there are no steps."""
+    return answer.steps[0] if answer.steps else None
+
+
+def _window_differences(name: str, expected: Sequence[ExpectedWindow], found: Sequence[AnswerWindow]) -> Iterator[str]:
+    """The first window that differs, shown whole, and how many windows there are where the numbers differ."""
+    at = next((i for i, pair in enumerate(zip(expected, found, strict=False)) if not _fits(*pair)), None)
+    if at is None and len(expected) == len(found):
+        return
+    if at is None:
+        at = min(len(expected), len(found))
+    part = "" if _not_among(expected, found, _fits) else f" (all that is expected has fired; {_PART})"
+    if _fit_at(expected, at + 1, found, at) or at >= len(found):
+        yield f"{name}[{at}]: expected {_show_expected(expected[at])}, not fired{_instead(found, at)}"
+    elif _fit_at(expected, at, found, at + 1) or at >= len(expected):
+        yield f"{name}[{at}]: fired, but not expected: {_flow(_window(found[at]))}{_due(expected, at)}{part}"
+    else:
+        fields = ", ".join(name for name in expected[at].given if not _fits_in(name, expected[at], found[at]))
+        here = {name: value for name, value in _window(found[at]).items() if name in expected[at].given}
+        yield f"{name}[{at}]: {fields}: expected {_show_expected(expected[at])}, found {_flow(here)}{part}"
+    if len(expected) != len(found):
+        yield f"{name}: expected {len(expected)}, found {len(found)}"
+
+
+def _instead(found: Sequence[AnswerWindow], at: int) -> str:
+    return f"; the next that did is {_flow(_window(found[at]))}" if at < len(found) else ""
+
+
+def _due(expected: Sequence[ExpectedWindow], at: int) -> str:
+    return f"; the next expected is {_show_expected(expected[at])}" if at < len(expected) else ""
+
+
+def _fit_at(expected: Sequence[ExpectedWindow], i: int, found: Sequence[AnswerWindow], j: int) -> bool:
+    return i < len(expected) and j < len(found) and _fits(expected[i], found[j])
+
+
+def _fits(expected: ExpectedWindow, found: AnswerWindow) -> bool:
+    return all(_fits_in(name, expected, found) for name in expected.given)
+
+
+def _fits_in(name: str, expected: ExpectedWindow, found: AnswerWindow) -> bool:
+    if name == "step" or (name == "bolt" and "bolt" not in found):
+        return True  # they are compared step by step; a single bolt has all windows, and its name was checked
+    wanted, value = expected.given[name], found.get(name)
+    if isinstance(wanted, ExpectedPane):
+        return isinstance(value, dict) and all(value[field] == wish for field, wish in wanted.given.items())
+    return _same(wanted, value)
+
+
+def _event_differences(expected: Sequence[ExpectedEvent], found: Sequence[AnswerEvent]) -> Iterator[str]:
+    """The first event that differs, on the fields that are given, and how many there are where the numbers differ."""
+    for at, (wanted, event) in enumerate(zip(expected, found, strict=False)):
+        if any(getattr(wanted, name) != event.get(name) for name in wanted.given):
+            here = {name: value for name, value in _shown_event(event).items() if name in wanted.given}
+            yield f"events[{at}]: expected {_show_expected(wanted)}, found {_flow(here)}"
+            break
+    if len(expected) != len(found):
+        yield f"events: expected {len(expected)}, found {len(found)}"
+
+
+def _list_difference(name: str, expected: Sequence[object], found: Sequence[object]) -> Iterator[str]:
+    if list(expected) != list(found):
+        yield f"{name}: expected {_flow(list(expected))}, found {_flow(list(found))}"
+
+
+def _row_differences(sink: str, expected: ExpectedRows, found: ExpectedRows, *, named: bool) -> Iterator[str]:
+    """The first row that differs, and how many rows there are where the numbers differ."""
+    part = _as_part(expected, found, named=named)
+    at = next((i for i, pair in enumerate(zip(expected, found, strict=False)) if not _same(*pair)), None)
+    if at is not None:
+        yield f"outputs.{sink}[{at}]: expected {_row(expected[at])}, found {_row(found[at])}{part}"
+    elif len(expected) > len(found):
+        yield f"outputs.{sink}[{len(found)}]: expected {_row(expected[len(found)])}, found nothing"
+    elif len(found) > len(expected):
+        yield f"outputs.{sink}[{len(expected)}]: expected nothing, found {_row(found[len(expected)])}{part}"
+    if len(expected) != len(found):
+        yield f"outputs.{sink}: expected {_row_count(len(expected))}, found {len(found)}"
+
+
+def _as_part(expected: ExpectedRows, found: ExpectedRows, *, named: bool) -> str:
+    """What helps where all that is expected has come out: only among other rows or columns, or in another order."""
+    if not expected:
+        return f" ({_PART})" if named else ""
+    if not _not_among(expected, found, _fits_row):
+        beside = "rows" if len(found) > len(expected) else "columns"
+        return f" (all that is expected came out, beside other {beside}; {_PART})"
+    rest = list(found)
+    for row in expected:
+        at = next((i for i, one in enumerate(rest) if _fits_row(row, one)), None)
+        if at is None:
+            return ""
+        del rest[at]
+    return " (all that is expected came out, in another order)"
+
+
+def _window(window: AnswerWindow) -> dict[str, Any]:
+    return {**window_json(window), **_with_times({"start": window["start"], "end": window["end"]})}
+
+
+def _shown_event(event: AnswerEvent) -> dict[str, Any]:
+    times = {"time": event["time"], "watermark": event["watermark"], "mark": event["mark"]}
+    return {**event_json(event), **_with_times(times)}
+
+
+def _with_times(values: dict[str, Any]) -> dict[str, Any]:
+    """The values, with those that are times as they are told."""
+    times = [name for name in ("start", "end", "time", "watermark", "mark") if values.get(name) is not None]
+    return {**values, **{name: readable_time(values[name]) for name in times}}
+
+
+def _times(times: Sequence[int | None]) -> list[int | float | str | None]:
+    return [None if time is None else readable_time(time) for time in times]
+
+
+def _row(row: dict[str, Any]) -> str:
+    return _flow(plain({name: _cell(value) for name, value in row.items()}))
+
+
+def _cell(value: Any) -> Any:
+    return readable_time(from_datetime(value)) if isinstance(value, datetime) else value
+
+
+def _row_count(number: int) -> str:
+    return f"{number} row{'' if number == 1 else 's'}"
+
+
+def _same(expected: Any, found: Any) -> bool:
+    """Whether a value read from a file is the value that came out, whose types may be richer."""
+    match expected, found:
+        case (bool(), _) | (_, bool()):
+            return expected is found
+        case (int() | float() | str(), datetime()):
+            return _is_time(expected, found)
+        case (int() | float() | Decimal(), int() | float() | Decimal()):
+            return _same_number(expected, found)
+        case (dict(), dict()):
+            return expected.keys() == found.keys() and all(_same(expected[key], found[key]) for key in found)
+        case (list() | tuple(), list() | tuple()):
+            return len(expected) == len(found) and all(map(_same, expected, found))
+    return bool(expected == found or expected == plain(found))
+
+
+def _same_number(expected: float | Decimal, found: float | Decimal) -> bool:
+    if isinstance(expected, int) and isinstance(found, int):
+        return expected == found
+    both_nan = math.isnan(expected) and math.isnan(found)
+    return both_nan or math.isclose(expected, found, rel_tol=1e-12)
+
+
+def _is_time(expected: object, found: datetime) -> bool:
+    try:
+        return parse_end(expected) == from_datetime(found)
+    except ScenarioError:
+        return False
+
+
+def _show_expected(wanted: ExpectedWindow | ExpectedEvent) -> str:
+    shown: dict[str, Any] = {
+        name: value.given if isinstance(value, ExpectedPane) else value for name, value in wanted.given.items()
+    }
+    return _flow(_with_times(shown))
+
+
+def _flow(value: Any) -> str:
+    """A value on one line, as YAML would take it."""
+    match value:
+        case dict():
+            return "{" + ", ".join(f"{key}: {_flow(item)}" for key, item in value.items()) + "}"
+        case list():
+            return "[" + ", ".join(map(_flow, value)) + "]"
+        case str() if value.isidentifier():
+            return value
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+# Replaying scenarios: through the micro-batches of the real engine, in this process or on Spark.
+
+
+def replay_locally(scenario: Scenario, topology: Topology | None = None) -> Replayed:
+    """The answer to a scenario, in this process; what it expects in between is asked of one that ends there."""
+    answer = _replayed(scenario, topology)
+    return judge_midway(answer, {place: _replayed(prefix, topology) for place, prefix in scenario.midway.items()})
+
+
+def _replayed(scenario: Scenario, topology: Topology | None) -> Replayed:
+    built = watched_topology(scenario, topology)
+    scenario = fed_by(scenario, built)
+    recording = Recording()
+    run = Rehearsal(built, recording.watch)
+    for number, batch in enumerate(script(scenario)):
+        split = ScriptSplit(tuple(arrival.to_json() for arrival in batch.arrivals))
+        plan = BatchPlan(number, batch.advance, [split] if batch.arrivals else [], run=run.micro_batch.run_id)
+        report = run.run(plan, crash_at="commit" if batch.crash else None)
+        assert report is not None
+        recording.note(batch, report)
+    return judge(scenario, recording.answer(scenario, built, run.micro_batch.manifest, run.checkpoint.segments))

@@ -1,0 +1,375 @@
+"""The answer to a scenario, and its form on paper."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, NotRequired, TypedDict
+
+from topologies.graph.html import framed, heading, monospaced, table
+from topologies.graph.topology import Topology
+from topologies.io.times import written
+from topologies.scenarios.scenario_values import DecisionLabel
+from windowing.calls import checked
+from windowing.durations import Count
+from windowing.errors import ScenarioError
+from windowing.reprs import one_line
+from windowing.settings import WindowSettings
+from windowing.timestamps import from_datetime
+
+# The answer to a scenario, and its form on paper.
+
+
+class AnswerPane(TypedDict):
+    """Which firing of its window it was."""
+
+    index: int
+    timing: str
+    last: bool
+
+
+class AnswerWindow(TypedDict):
+    """A fired window; ``start``, ``end`` and ``due`` in microseconds, the rest where there are several or any."""
+
+    batch: int
+    """The number of the batch in which it fired."""
+    due: int
+    """The watermark or clock from which it was due; FOREVER if only the end of its batch made it fire."""
+    by_clock: bool
+    """Whether ``due`` is of the clock, and not of the watermark."""
+    brackets: tuple[str, str]
+    """How its edges are written: ``[`` and ``)`` where it holds events at its start, and none at its end."""
+    step: NotRequired[str]
+    """The aggregation step whose window it is, where there are several."""
+    bolt: NotRequired[str]
+    """The bolt of a topology whose window it is, where several have windows."""
+    start: int | None
+    end: int | None
+    events: Sequence[str | None] | None
+    """The ids of its events; None for each whose id is not known. None in all where their number is not known either:
+    sums of events without ids."""
+    new: Sequence[str | None] | None
+    """None of windows that are joined from sums: what is new in them is not known."""
+    expired: Sequence[str | None] | None
+    """None where windows do not follow each other, or the bolt does not ask for it."""
+    task: NotRequired[int]
+    key: NotRequired[Any]
+    """The values of its key in order; of one column the value itself."""
+    kind: NotRequired[int]
+    """The place of its kind among those of the bolt."""
+    pane: NotRequired[AnswerPane]
+    by: NotRequired[str]
+    """What made it fire, where the bolt has a trigger."""
+
+
+class AnswerEvent(TypedDict):
+    """How an event was taken in, where watermarks come with events; times in microseconds."""
+
+    id: str | None
+    """None where no column ``id`` reaches the bolt."""
+    time: int | None
+    """The time it was assigned, which an adjustment may have moved; None where it got none."""
+    action: DecisionLabel
+    watermark: int | None
+    """The watermark of the bolt after it."""
+    mark: int | None
+    """The mark of its own input, partition or key after it."""
+
+
+class Decided(TypedDict):
+    """What a bolt decided about an event that came to it; times in microseconds."""
+
+    batch: str
+    """The key of the batch in which it was decided."""
+    input: str
+    """The input stream."""
+    seq: int
+    row: int | None
+    """The number of the event in the scenario, from 0; None where only its id tells, or another bolt made it."""
+    event: str | None
+    """Its id; None where its stream has no ids."""
+    time: int | None
+    """The time it came with."""
+    assigned: int | None
+    """The time it got; None where it was turned away."""
+    decision: DecisionLabel
+    mark: int | None
+    """The watermark it was compared with; None before the first."""
+    reason: str | None
+    """Why it was turned away."""
+
+
+@dataclass(frozen=True)
+class BoltBatch:
+    """A windowed bolt after a batch; times in microseconds."""
+
+    batch: int
+    clock: int
+    watermark: int | None
+    inputs: dict[str, int]
+    """The watermark that each input, or partition of an input, alone would allow."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoltTrace:
+    """What happened at one windowed bolt."""
+
+    bolt: str
+    """Its name, as users gave it; of an aggregation step the name of the step."""
+    event_time: bool
+    settings: WindowSettings
+    rules: str
+    """Its windows and its time, in two sentences."""
+    from_bolts: tuple[str, ...]
+    """The inputs that come from another windowed bolt."""
+    windows: dict[int, AnswerWindow]
+    """Its windows by their places among the windows of the answer."""
+    counts: dict[str, int]
+    """Its accounts."""
+    pending: list[str | None]
+    """None for each whose id is not known."""
+    invalid: dict[int, str]
+    """By the number of an event in the scenario: why the bolt could not use it."""
+    refused: dict[str | None, str]
+    """By the id of an event that was taken in, and then found to be invalid: why."""
+    watermarks: list[int | None]
+    """One for each tick."""
+    clocks: list[int | None]
+    """The watermark after each step of the clock."""
+    events: list[AnswerEvent]
+    """In order of arrival; none where watermarks come with ticks."""
+    decisions: list[Decided]
+    """In order of arrival."""
+    batches: list[BoltBatch]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What came out of a scenario, with the values that ``replay --json`` prints.
+
+    Times are milliseconds since the epoch, fractions where they are not whole, "+inf" at the end of the streams. ``ok``
+    is None where nothing was expected. The rows of ``outputs`` have the values that the sinks got. Events are listed by
+    their column ``id``; one whose id does not reach the bolt is None in these lists.
+    """
+
+    name: str
+    ok: bool | None
+    windows: list[dict[str, Any]]
+    """``start``, ``end``, ``events``, ``new``, ``expired``, ``step``, ``bolt``, ``task``, ``key``, ``kind``, ``pane``,
+    ``by``."""
+    late: list[str | None]
+    watermarks: list[int | float | str | None]
+    """One for each tick; None where none was emitted."""
+    pending: list[str | None]
+    counts: dict[str, int]
+    outputs: dict[str, list[dict[str, Any]]]
+    events: list[dict[str, Any]]
+    clocks: list[int | float | str | None]
+    """The watermark after each step of the clock."""
+    metrics: dict[str, int | float]
+    differences: list[str]
+    """From what was expected, in words."""
+    draw: Callable[[], str] = field(default=lambda: "", repr=False, compare=False)
+    """The picture of the run in plain text, with the differences."""
+
+    def __repr__(self) -> str:
+        ok = {True: "as expected", False: "not as expected", None: "nothing expected"}[self.ok]
+        rows = sum(map(len, self.outputs.values()))
+        counts = f"{len(self.windows)} windows, {rows} rows, {len(self.late)} late"
+        return one_line(f"<Answer to {self.name!r}: {ok}; {counts}>")
+
+    def _repr_html_(self) -> str:
+        """Called by notebooks: the picture of the run, which ends with the differences."""
+        accounts = [(account, count) for account, count in self.counts.items() if count]
+        drawn = self.draw()
+        return framed(monospaced(drawn) if drawn else heading(self.name) + table(["account", "events"], accounts))
+
+    @checked
+    def check(self) -> None:
+        """Raise AssertionError, with the picture and the differences, unless all is as expected.
+
+        ScenarioError where the scenario expects nothing: there is nothing to check.
+        """
+        if self.ok is None:
+            raise ScenarioError(
+                f"scenario {self.name!r} expects nothing",
+                why="such a check could not fail",
+                do="give it expect: {...}, or compare the answer's windows and outputs yourself",
+            )
+        if not self.ok:
+            text = self.draw() or "\n".join(self.differences)
+            raise AssertionError(f"{self.name} is not as expected\n\n{text}")
+
+    @checked
+    def to_json(self) -> dict[str, Any]:
+        """The answer as ``replay --json`` prints it: all of it plain JSON."""
+        hidden = ("differences", "draw")
+        shown = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in hidden}
+        return shown | {"outputs": {sink: [plain(row) for row in rows] for sink, rows in self.outputs.items()}}
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What came out of a scenario, as it is compared and drawn. Times are microseconds; ``ok`` as of ``Answer``."""
+
+    name: str
+    ok: bool | None = None
+    windows: list[AnswerWindow] = field(default_factory=list)
+    late: list[str | None] = field(default_factory=list)
+    watermarks: list[int | None] = field(default_factory=list)
+    pending: list[str | None] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    outputs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    events: list[AnswerEvent] = field(default_factory=list)
+    """In order of arrival; none where watermarks come with ticks."""
+    clocks: list[int | None] = field(default_factory=list)
+    """The watermark after each step of the clock."""
+    metrics: dict[str, int | float] = field(default_factory=dict)
+    """Counters beside the accounts, and ``watermark_delay`` in milliseconds."""
+    differences: list[str] = field(default_factory=list)
+    steps: tuple[str, ...] = ()
+    """The names of the aggregation steps, the first one first."""
+    invalid: dict[str, str] = field(default_factory=dict)
+    """The events that a bolt could not use, by their ids, and why."""
+    without_ids: dict[str, bool] = field(default_factory=dict)
+    """The windowed bolts that no column ``id`` reaches; and whether they are given events of spouts, and not only rows
+    of other windowed bolts."""
+    traces: list[BoltTrace] = field(default_factory=list)
+    """What happened at each windowed bolt, for pictures."""
+
+    def answer(self) -> Answer:
+        """As it is given to users."""
+        return Answer(
+            name=self.name,
+            ok=self.ok,
+            windows=[window_json(window) for window in self.windows],
+            late=self.late,
+            watermarks=times_json(self.watermarks),
+            pending=self.pending,
+            counts=self.counts,
+            outputs=self.outputs,
+            events=[event_json(event) for event in self.events],
+            clocks=times_json(self.clocks),
+            metrics=self.metrics,
+            differences=self.differences,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``replay --json`` prints it: times in milliseconds, all of it plain JSON."""
+        return self.answer().to_json()
+
+
+def times_json(times: Iterable[int | None]) -> list[int | float | str | None]:
+    """Times as answers give them; those that there are not are null."""
+    return [None if at is None else written(at) for at in times]
+
+
+def event_json(event: AnswerEvent) -> dict[str, Any]:
+    """An event of an answer with its times in milliseconds."""
+    time, watermark, mark = times_json((event["time"], event["watermark"], event["mark"]))
+    return {"id": event["id"], "time": time, "action": event["action"], "watermark": watermark, "mark": mark}
+
+
+def window_json(window: AnswerWindow) -> dict[str, Any]:
+    """A window of an answer with its times in milliseconds."""
+    start, end = window["start"], window["end"]
+    shown: dict[str, Any] = {
+        "start": None if start is None else written(start),
+        "end": None if end is None else written(end),
+        "events": window["events"],
+        "new": window["new"],
+        "expired": window["expired"],
+    }
+    if "step" in window:
+        shown = {"step": window["step"], **shown}
+    if "bolt" in window:
+        shown = {"bolt": window["bolt"], **shown}
+    if "task" in window:
+        shown["task"] = window["task"]
+    if "key" in window:
+        shown["key"] = plain(window["key"])
+    if "kind" in window:
+        shown["kind"] = window["kind"]
+    if "pane" in window:
+        shown["pane"] = dict(window["pane"])
+    if "by" in window:
+        shown["by"] = window["by"]
+    return shown
+
+
+def plain(value: Any) -> Any:  # noqa: PLR0911
+    """A value as JSON has it: times in milliseconds, other rich types as their text."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else {math.inf: "+inf", -math.inf: "-inf"}.get(value)
+        case datetime():
+            return written(from_datetime(value))
+        case date():
+            return value.isoformat()
+        case Decimal():
+            return str(value)
+        case bytes():
+            return value.hex()
+        case dict():
+            return {str(key): plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+    return plain(value.item()) if hasattr(value, "item") else str(value)
+
+
+# The windows of a scenario's answer, from what was traced of them.
+
+
+def answer_window(
+    topology: Topology, row: dict[str, Any], steps: Mapping[str, str], bolts: Sequence[str], prefix: str
+) -> AnswerWindow:
+    """A window of an answer.
+
+    ``steps``: the names of aggregation steps by those of their bolts. ``bolts``: those that have windows, with the
+    prefix that their names have here.
+    """
+    node = topology.windowed[row["bolt"]]
+    settings = node.bolt.settings
+    counts = isinstance(settings.length, Count) and isinstance(settings.slide, Count)
+    window = AnswerWindow(
+        batch=row["batch"],
+        due=row["due"],
+        by_clock=row["by_clock"],
+        brackets=_brackets(settings, row),
+        start=row["start"],
+        end=None if counts and not node.event_time else row["end"],
+        events=row["events"],
+        new=row["new"],
+        expired=row["expired"],
+    )
+    if len(steps) > 1:
+        window["step"] = steps[row["bolt"]]
+    if not steps and len(bolts) > 1:
+        window["bolt"] = row["bolt"].removeprefix(prefix)
+    if node.parallelism > 1:
+        window["task"] = row["task"]
+    key, pane = row.get("key"), row.get("pane")
+    if key is not None:
+        window["key"] = json.loads(key)
+    if len(settings.kinds) > 1:
+        window["kind"] = row["kind"]
+    if settings.panes is not None and pane is not None:
+        shown = json.loads(pane)
+        window["pane"] = AnswerPane(index=shown["index"], timing=shown["timing"], last=shown["last"])
+    if row.get("by") is not None:
+        window["by"] = row["by"]
+    return window
+
+
+def _brackets(settings: WindowSettings, row: Mapping[str, Any]) -> tuple[str, str]:
+    if row.get("by") is not None and settings.trigger is None:
+        return "[", "]"  # from its first event to what fired it
+    declared = settings.bounds
+    bounds = settings.kinds[row["kind"] or 0].bounds(declared) if settings.kinds else declared
+    return bounds.value[0], bounds.value[-1]

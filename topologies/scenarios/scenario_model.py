@@ -1,0 +1,612 @@
+"""A scenario as files hold it: a bolt or a topology, steps in order, and what they must lead to."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal, NoReturn
+
+from pydantic import Field, PrivateAttr, ValidationError, model_validator
+
+import windowing
+from policies.protocol import EvictionPolicy, Policy, TriggerPolicy
+from topologies.engine.failures import line_of
+from topologies.io import documents
+from topologies.io.documents import brief, explain
+from topologies.io.times import parse_time
+from topologies.scenarios.named_topology import load_module
+from topologies.scenarios.scenario_bolt import (
+    BoltSettings,
+    Column,
+    bare_bolt,
+    cell,
+    columns_in,
+    columns_of,
+    imports_of,
+    moment_of,
+)
+from topologies.scenarios.scenario_values import (
+    ClockStep,
+    CloseStep,
+    EventStep,
+    Expect,
+    ExpectStep,
+    PartitionNames,
+    ScenarioStep,
+    Strict,
+    TextValue,
+)
+from windowing.errors import ConfigError, ScenarioError, WindboltError, did_you_mean
+from windowing.settings import WindowSettings
+from windowing.timestamps import to_datetime
+
+# The messages of a scenario of an aggregation step: how an event becomes one, and how results are shown.
+
+
+SPOUT = "source"
+"""The name of the spout of a step."""
+
+FIELDS = ("id", "topic", "partition", "offset", "timestamp", "key", "value", "value_base64", "headers")
+
+
+def problems(event: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with an event as a message: a text for each, with its place in the event."""
+    for name in event:
+        if name not in FIELDS:
+            yield f".{name}: expected some of {', '.join(FIELDS)}, found {name!r}"
+    if event.get("value") is not None and event.get("value_base64") is not None:
+        yield ": expected value or value_base64, found both"
+    headers = event.get("headers") or {}
+    if not isinstance(headers, Mapping) or not all(isinstance(value, str) for value in headers.values()):
+        yield f".headers: expected texts by name, found {headers!r}"
+    for name in ("key", "topic"):
+        if event.get(name) is not None and not isinstance(event[name], str):
+            yield f".{name}: expected a text, found {event[name]!r}"
+    try:
+        if event.get("timestamp") is not None:
+            parse_time(event["timestamp"])
+        base64.b64decode(event.get("value_base64") or "", validate=True)
+    except (ScenarioError, ValueError) as error:
+        yield f": {error}"
+
+
+def message(event: Mapping[str, Any], name: str, number: int) -> dict[str, Any]:
+    """An event as a line of JSON with the columns of a message; ``value`` is a text, or any other value as JSON."""
+    value, key, stamp = event.get("value"), event.get("key"), event.get("timestamp")
+    body = event.get("value_base64")
+    if value is not None:
+        body = _base64(value if isinstance(value, str) else json.dumps(value))
+    return {
+        "id": name,
+        "topic": event.get("topic", "input"),
+        "partition": event.get("partition", 0),
+        "offset": event.get("offset", number),
+        "timestamp": None if stamp is None else to_datetime(parse_time(stamp)).isoformat(),
+        "key": None if key is None else _base64(key),
+        "value": body,
+        "headers": [{"key": name, "value": _base64(text)} for name, text in (event.get("headers") or {}).items()],
+    }
+
+
+def sent_message(row: Mapping[str, Any], read: Any) -> dict[str, Any]:
+    """A message that was sent, as scenarios expect it; ``read`` makes a value of its bytes, or raises."""
+    headers = {each["key"]: each["value"] for each in row.get("headers") or []}
+    try:
+        value = read(row["value"], headers)
+    except Exception:
+        value = _text(row["value"])
+    found = {"value": value, "key": _text(row.get("key")), "topic": row.get("topic")}
+    found["headers"] = {name: _text(text) for name, text in headers.items()}
+    return {name: each for name, each in found.items() if each is not None and each != {}}
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def _text(value: bytes | str | None) -> str | None:
+    """Bytes as text, if they are UTF-8; else in base64."""
+    if value is None or isinstance(value, str):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return base64.b64encode(value).decode()
+
+
+# The policies of a user's own that a scenario's bolt names: ``my_policies.py:Near(0.1)``.
+
+
+Part = Literal["eviction", "trigger"]
+
+_KINDS: dict[Part, type[Policy]] = {"eviction": EvictionPolicy, "trigger": TriggerPolicy}
+_DURATIONS = ("millis", "seconds", "minutes", "hours", "days")
+_LIKE = "write it like my_policies.py:Near(0.1), with a path from the folder of the scenario"
+
+
+def load_policy(part: Part, text: str, folder: Path) -> Any:
+    """The policy that a text names. Raises ScenarioError where there is none, and where its file cannot be loaded.
+
+    Behind the file comes a variable of it, or a call of a class or function of it; the arguments are values as Python
+    writes them, and durations such as ``minutes(30)``.
+    """
+    place, sign, expression = text.partition(".py:")
+    if not sign or not expression.strip():
+        raise ScenarioError(f"bolt.{part}: {text!r} names no policy", do=_LIKE)
+    try:
+        tree = ast.parse(expression.strip(), mode="eval").body
+    except SyntaxError as error:
+        raise ScenarioError(f"bolt.{part}: {expression!r} cannot be read: {error.msg}", do=_LIKE) from None
+    path = folder / f"{place}.py"
+    try:
+        module = _module(path.absolute(), path.stat().st_mtime_ns if path.is_file() else 0)
+    except WindboltError as error:
+        raise ScenarioError(f"bolt.{part}: {error.what}", why=error.why, do=error.do) from error
+    return _Reader(part, text, module).policy(tree)
+
+
+@lru_cache(maxsize=64)
+def _module(path: Path, changed: int) -> ModuleType:
+    """A file that is loaded once, and again where it has ``changed``."""
+    return load_module(str(path))
+
+
+class _Reader:
+    """Evaluates the few expressions that may name a policy."""
+
+    def __init__(self, part: Part, text: str, module: ModuleType) -> None:
+        self._part, self._text, self._module = part, text, module
+
+    def policy(self, tree: ast.expr) -> Policy:
+        """The policy."""
+        found = self._value(tree)
+        kind = _KINDS[self._part]
+        if isinstance(found, type) and issubclass(found, Policy):
+            self._refuse("that is a class", f"write {self._text}()")
+        if not isinstance(found, kind):
+            self._refuse(f"that is {found!r:.60}, which is no {kind.__name__}", _LIKE)
+        return found
+
+    def _value(self, tree: ast.expr) -> Any:
+        match tree:
+            case ast.Constant(value):
+                return value
+            case ast.Name(name):
+                return self._named(name)
+            case ast.UnaryOp(ast.USub(), ast.Constant(int() | float() as number)):
+                return -number
+            case ast.List(items) | ast.Tuple(items):
+                return (list if isinstance(tree, ast.List) else tuple)(self._value(each) for each in items)
+            case ast.Dict(keys, values) if None not in keys:
+                return {
+                    self._value(key): self._value(value)
+                    for key, value in zip(keys, values, strict=True)
+                    if key is not None
+                }
+            case ast.Call(ast.Name(name), arguments, named):
+                return self._called(name, arguments, named)
+        self._refuse(
+            f"{ast.unparse(tree)!r:.60} cannot stand here",
+            "give a variable of the file, or a call with plain values; put what is more into the file",
+        )
+
+    def _called(self, name: str, arguments: list[ast.expr], named: list[ast.keyword]) -> Any:
+        called = self._named(name)
+        given = [self._value(each) for each in arguments]
+        if any(each.arg is None for each in named):
+            self._refuse("** cannot stand here", "give the arguments by their names")
+        by_name = {str(each.arg): self._value(each.value) for each in named}
+        try:
+            return called(*given, **by_name)
+        except WindboltError as error:
+            raise ScenarioError(f"bolt.{self._part}: {error.what}", why=error.why, do=error.do) from error
+        except Exception as error:
+            own = error.__traceback__ is not None and error.__traceback__.tb_next is not None  # else it never began
+            self._refuse(
+                f"{type(error).__name__}: {error}{line_of(error) if own else ''}", "correct the arguments, or the file"
+            )
+
+    def _named(self, name: str) -> Any:
+        if name in vars(self._module):
+            return vars(self._module)[name]
+        if name in _DURATIONS:
+            return getattr(windowing, name)
+        kind = _KINDS[self._part]
+        known = [
+            each
+            for each, value in vars(self._module).items()
+            if isinstance(value, type) and issubclass(value, kind) and value is not kind
+        ]
+        self._refuse(
+            f"the file has no {name!r}{did_you_mean(name, known)}",
+            f"name one of its policies: {', '.join(known) or 'it has none'}",
+        )
+
+    def _refuse(self, why: str, do: str) -> NoReturn:
+        raise ScenarioError(f"bolt.{self._part}: {self._text!r} cannot be used", why=why, do=do)
+
+
+# A scenario as files hold it: a bolt or a topology, steps in order, and what they must lead to.
+
+
+class Scenario(Strict):
+    """Steps for a bolt or a topology, and what they must lead to (unknown keys are errors, ``meta`` is free).
+
+    Building one fills what files may leave out: the stream of each event where there is one stream, and the
+    id of each event. Everything that is wrong with the steps is reported together, with its place (from 0).
+    """
+
+    name: TextValue
+    meta: dict[str, Any] = Field(default_factory=dict)
+    bolt: BoltSettings | None = None
+    topology: TextValue | None = None
+    step: dict[str, Any] | TextValue | None = None
+    """An aggregation step: what its file says, or the path of the file, from the folder of the scenario."""
+    streams: list[TextValue] = Field(default_factory=list)
+    partitions: PartitionNames | None = None
+    """The values of the bolt's partition column that exist, on every stream or per stream."""
+    steps: list[ScenarioStep]
+    expect: Expect | None = None
+
+    _folder: Path = PrivateAttr(default_factory=Path)
+    _begins: int = PrivateAttr(default=0)
+
+    @model_validator(mode="after")
+    def _complete(self) -> Scenario:
+        given = [name for name in ("bolt", "topology", "step") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ScenarioError(
+                f"expected one of bolt, topology and step, found {' and '.join(given) or 'none'}",
+                do="give bolt: {...} for a bolt alone, topology: file.py:name for your own, step: file.conf for a step",
+            )
+        if self.step is not None and not self.streams:
+            self.__dict__["streams"] = [SPOUT]
+        if self.bolt is not None and not self.streams:
+            self.__dict__["streams"] = ["s1"]
+        if len(set(self.streams)) != len(self.streams):
+            raise ScenarioError(f"streams: a stream is named twice in {self.streams}")
+        self._check_rules()
+        self.__dict__["steps"] = list(self._filled())
+        found = [*self._stream_problems(), *self._clock_problems(), *self._event_problems(), *self._ends()]
+        if found:
+            raise ScenarioError("\n".join(f"steps[{at}]{text}" for at, text in sorted(found)))
+        return self
+
+    @property
+    def midway(self) -> dict[str, Scenario]:
+        """The scenarios that end at each ``expect`` among the steps, with what it expects, by its place in the file."""
+        found = {}
+        for at, step in enumerate(self.steps):
+            if isinstance(step, ExpectStep):
+                found[f"steps[{at}]"] = prefix = self.model_copy(
+                    update={"steps": _happens(self.steps[:at]), "expect": step.expect}
+                )
+                prefix._begins = self.first_clock
+        return found
+
+    @property
+    def first_clock(self) -> int:
+        """What the clock is at first: what it will be when it first moves, since no time has passed before."""
+        clocks = (step.moved for step in self.steps if isinstance(step, EventStep | ClockStep))
+        return next((clock for clock in clocks if clock is not None), self._begins)
+
+    @property
+    def folder(self) -> Path:
+        """Where the scenario lies; paths that it names begin there."""
+        return self._folder
+
+    def at(self, folder: Path) -> Scenario:
+        """The scenario as one that lies in a folder."""
+        self._folder = folder
+        return self
+
+    def with_stream(self, stream: str) -> Scenario:
+        """The scenario with this as the stream of each event that names none."""
+        steps = [
+            step.model_copy(update={"stream": step.stream or stream}) if isinstance(step, EventStep) else step
+            for step in self.steps
+        ]
+        return self.model_copy(update={"steps": steps})
+
+    @cached_property
+    def rules(self) -> WindowSettings:
+        """What the bolt's settings come to, those of its preset among them; the defaults for a topology."""
+        return WindowSettings() if self.bolt is None else bare_bolt(self.bolt, partitions=self.partitions).settings
+
+    @property
+    def names_policies(self) -> bool:
+        """Whether the bolt has policies of the user's own."""
+        return self.bolt is not None and (self.bolt.eviction is not None or self.bolt.trigger is not None)
+
+    @cached_property
+    def policies(self) -> dict[str, Policy]:
+        """The policies that the bolt names, by ``eviction`` and ``trigger``. ScenarioError where they cannot be used.
+
+        Ask for them once the folder of the scenario is known.
+        """
+        if self.bolt is None:
+            return {}
+        named = {"eviction": self.bolt.eviction, "trigger": self.bolt.trigger}
+        parts: list[Part] = ["eviction", "trigger"]
+        return {part: load_policy(part, text, self._folder) for part in parts if (text := named[part]) is not None}
+
+    @cached_property
+    def columns(self) -> dict[str, Column]:
+        """The columns of a bare bolt's events, beside ``id``: with policies all fields that they have."""
+        by_rules = columns_of(self.rules)
+        if not self.names_policies:
+            return by_rules
+        return {**columns_in(step.event for step in self.event_steps), **by_rules}
+
+    @property
+    def event_steps(self) -> list[EventStep]:
+        """The events in the order of their arrival."""
+        return [step for step in self.steps if isinstance(step, EventStep)]
+
+    @property
+    def is_event_time(self) -> bool:
+        """Whether the bolt reads its time from a field (false for a topology, whose bolts may differ)."""
+        return self.time_field is not None
+
+    @property
+    def time_field(self) -> str | None:
+        """The field from which the bolt reads its time: its timestamp, or in Azure its arrival (AZ-1)."""
+        if self.bolt is None or self.bolt.timestamp_field is not None:
+            return None if self.bolt is None else self.bolt.timestamp_field
+        arrival = self.rules.arrival
+        return arrival.field if arrival is not None and self.rules.arrival_is_time else None
+
+    @property
+    def has_clock(self) -> bool:
+        """Whether some step says what the clock is."""
+        return any(isinstance(step, EventStep | ClockStep) and step.moved is not None for step in self.steps)
+
+    def event_time(self, step: EventStep) -> int | None:
+        """An event's own time in microseconds; None where it has none, or one outside the years 1 to 9999."""
+        field = self.time_field
+        value = step.event.get(field) if field else None
+        if value is None:
+            return None
+        return moment_of(value)
+
+    def is_watermark(self, step: EventStep) -> bool:
+        """Whether a step is not an event, but a watermark that the source puts in."""
+        field = self.rules.watermark_field
+        return field is not None and step.event.get(field) is not None
+
+    def _check_rules(self) -> None:
+        if self.bolt is None or "watermark_partition" not in self.bolt.single:
+            if self.partitions is not None:
+                raise ScenarioError(
+                    "partitions without bolt.watermark_partition",
+                    why="they are the values of that column that exist",
+                    do="name the column: bolt: {watermark_partition: p}",
+                )
+        elif isinstance(self.partitions, dict):
+            strange = [name for name in self.partitions if name not in self.streams]
+            if strange:
+                found = ", ".join(map(repr, strange))
+                raise ScenarioError(f"partitions: expected streams among {', '.join(self.streams)}, found {found}")
+        if self.bolt is None:
+            return
+        try:
+            _ = self.rules
+        except ConfigError as error:
+            raise ScenarioError(f"bolt: {error}") from None
+        imports = imports_of(self.bolt) or {}
+        unknown = [name for pair in imports.items() for name in pair if name not in self.streams]
+        if unknown:
+            raise ScenarioError(
+                f"bolt.imports: expected streams among {', '.join(self.streams)}, found {', '.join(map(repr, unknown))}"
+            )
+
+    def _filled(self) -> Iterator[ScenarioStep]:
+        only = self.streams[0] if len(self.streams) == 1 else None
+        number = 0
+        for step in self.steps:
+            if not isinstance(step, EventStep):
+                yield step
+                continue
+            number += 1
+            yield step.filled(number, only, with_id=self.topology is None)
+
+    def _stream_problems(self) -> Iterator[tuple[int, str]]:
+        if not self.streams:
+            return
+        for at, step in enumerate(self.steps):
+            if not isinstance(step, EventStep) or step.stream in self.streams:
+                continue
+            found = "nothing" if step.stream is None else repr(step.stream)
+            yield at, f".stream: expected one of {', '.join(self.streams)}, found {found}"
+
+    def _clock_problems(self) -> Iterator[tuple[int, str]]:
+        clock: int | None = None
+        for at, step in enumerate(self.steps):
+            moved = step.moved if isinstance(step, EventStep | ClockStep) else None
+            arrives = isinstance(step, EventStep) and step.arrival is not None
+            if isinstance(step, EventStep) and arrives and step.clock is not None:
+                yield at, ": expected clock (the clock moves first) or arrival (the event is in its batch), found both"
+            if moved is not None and clock is not None and moved < clock:
+                key = "arrival" if arrives else "clock"
+                yield at, f".{key}: the clock goes back, from {clock / 1000:.15g} to {moved / 1000:.15g}"
+            clock = clock if moved is None else max(moved, clock if clock is not None else moved)
+            if clock is None and isinstance(step, EventStep) and self.topology is None and not self.is_event_time:
+                yield (
+                    at,
+                    ".clock: expected a time, found none yet; a bolt without timestamp_field reads the clock",
+                )
+
+    def _event_problems(self) -> Iterator[tuple[int, str]]:
+        if self.topology is not None:
+            return
+        seen: dict[str, int] = {}
+        for at, step in enumerate(self.steps):
+            if not isinstance(step, EventStep):
+                continue
+            if step.event.get("id") != step.id:
+                yield at, f".event.id: expected a text, found {step.event.get('id')!r}"
+            elif step.id in seen and self.rules.message_id_field != "id":  # where they may come again
+                yield at, f".event.id: {step.id!r} is the id of steps[{seen[step.id]}] already"
+            seen.setdefault(step.id, at)
+            yield from self._cell_problems(at, step)
+
+    def _cell_problems(self, at: int, step: EventStep) -> Iterator[tuple[int, str]]:
+        if self.step is not None:
+            yield from ((at, f".event{text}") for text in problems(step.event))
+            return
+        for name, kind in columns_of(self.rules).items():
+            try:
+                cell(kind, step.event.get(name))
+            except WindboltError as error:
+                yield at, f".event.{name}: {error}"
+        if self.names_policies:
+            try:
+                columns_in([step.event])
+            except ScenarioError as error:
+                yield at, f".event.{error}"
+
+    def _ends(self) -> Iterator[tuple[int, str]]:
+        closings = (at for at, step in enumerate(self.steps) if isinstance(step, CloseStep))
+        closed = next(closings, len(self.steps))
+        for at, step in enumerate(self.steps[closed + 1 :], closed + 1):
+            if not isinstance(step, ExpectStep):
+                yield at, f": nothing can follow the close of steps[{closed}]"
+                return
+
+
+def _happens(steps: list[ScenarioStep]) -> list[ScenarioStep]:
+    """Steps without what is expected between them."""
+    return [step for step in steps if not isinstance(step, ExpectStep)]
+
+
+# Scenario files: YAML, JSON and JSON lines, read one scenario at a time, each with its place.
+
+
+_ENDINGS = (".yaml", ".yml", ".json", ".jsonl")
+NAMED = tuple(f".scenario{ending}" for ending in _ENDINGS)
+"""The ends of names by which files are scenarios, whatever they hold."""
+_FOREIGN = ("node_modules", "__pycache__")
+
+
+@dataclass(frozen=True)
+class ScenarioPlace:
+    """Where a scenario stands: a file, and in it a line (from 1) or an index of a list (from 0)."""
+
+    path: Path
+    line: int | None = None
+    index: int | None = None
+
+    def __str__(self) -> str:
+        index = "" if self.index is None else f"[{self.index}]"
+        line = "" if self.line is None else f":{self.line}"
+        return f"{self.path}{line}{index}"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A scenario that was read, and its place."""
+
+    place: ScenarioPlace
+    scenario: Scenario
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong at a place: one text for each thing that was expected and not found."""
+
+    place: ScenarioPlace
+    texts: tuple[str, ...]
+    name: str | None = None
+    """The scenario's name, where it could be read."""
+
+    def __str__(self) -> str:
+        who = f"{self.place} ({self.name})" if self.name else str(self.place)
+        if len(self.texts) == 1:
+            return f"{who}: {self.texts[0]}"
+        return "\n  ".join([f"{who}:", *self.texts])
+
+
+def scenario_files(folder: Path) -> list[Path]:
+    """The scenario files in a folder and below it, sorted.
+
+    Those whose names end in ``.scenario.yaml`` (.yml, .json, .jsonl), and those of these kinds that speak of scenarios.
+    Hidden folders, virtual environments and node_modules are passed over.
+    """
+    found = []
+    for top, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not passed_over(Path(top, name))]
+        paths = [Path(top, name) for name in names if name.endswith(_ENDINGS) and not name.startswith(".")]
+        found += [path for path in paths if path.name.endswith(NAMED) or speaks_of_scenarios(path)]
+    return sorted(found)
+
+
+def passed_over(folder: Path) -> bool:
+    """Whether a folder holds no files of a project's own."""
+    return folder.name.startswith(".") or folder.name in _FOREIGN or (folder / "pyvenv.cfg").is_file()
+
+
+def speaks_of_scenarios(path: Path) -> bool:
+    """Whether a file has what every scenario has: ``steps``, and a ``bolt``, a ``topology`` or a ``step``."""
+    try:
+        text = path.read_bytes()
+    except OSError:
+        return False
+    keys = (b"steps", b"bolt|topology|step")
+    return all(re.search(rb"\b(?:%s)[\"']?[ \t]*:" % key, text) is not None for key in keys)
+
+
+def load(path: str | Path) -> Iterator[Loaded | Problem]:
+    """The scenarios of a file in order; each that cannot be read is a problem, and the others still come.
+
+    ``.yaml`` and ``.yml`` hold one scenario, several documents, or a list; ``.json`` one or a list;
+    ``.jsonl`` one a line. Nothing is raised for what a file holds, nor for one that is not there.
+    """
+    path, empty = Path(path), True
+    for document in documents.load(path, _ENDINGS, lists=True):
+        empty = False
+        place = ScenarioPlace(path, document.line, document.index)
+        yield Problem(place, (document.mistake,)) if document.mistake else _checked(place, document.content)
+    if empty:
+        yield Problem(ScenarioPlace(path), ("expected a scenario, found an empty file",))
+
+
+def located(scenario: Scenario, file: Path, *roots: Path) -> Scenario:
+    """The scenario with its ``topology`` found: beside its file, under one of the roots, or in the current folder."""
+    if scenario.topology is None:
+        return scenario
+    place, sign, name = scenario.topology.rpartition(":")
+    if not sign or not place.endswith(".py") or os.path.isabs(place):
+        return scenario
+    for folder in (file.absolute().parent, *roots, Path.cwd()):
+        if (folder / place).is_file():
+            return scenario.model_copy(update={"topology": f"{folder / place}:{name}"})
+    return scenario
+
+
+def read_scenario(given: object) -> Scenario:
+    """The scenario that a mapping describes; raises ScenarioError with everything that is wrong with it."""
+    if not isinstance(given, dict):
+        raise ScenarioError(f"expected a scenario (a mapping with name, bolt, steps), found {brief(given)}")
+    try:
+        return Scenario.model_validate(given)
+    except ValidationError as error:
+        raise ScenarioError("\n".join(map(str, explain(error, Scenario)))) from None
+
+
+def _checked(place: ScenarioPlace, given: object) -> Loaded | Problem:
+    try:
+        scenario = read_scenario(given).at(place.path.parent)
+        _ = scenario.policies
+        return Loaded(place, scenario)
+    except ScenarioError as error:
+        name = given.get("name") if isinstance(given, dict) else None
+        texts = tuple(line.rstrip(".") for line in str(error).split("\n"))
+        return Problem(place, texts, name if isinstance(name, str) else None)

@@ -1,1 +1,0 @@
-"""What may stand in a scenario file."""

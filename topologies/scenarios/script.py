@@ -1,0 +1,448 @@
+"""A scenario as a topology and as micro-batches: the events of each, and what time does at its end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+
+from topologies.engine.batch import TimeAdvance
+from topologies.engine.work import SourceBatch
+from topologies.graph.builder import TopologyBuilder
+from topologies.graph.graph import Input, Origin, Stream, stream_label
+from topologies.graph.topology import Topology
+from topologies.io.formats import BadRows, FileSplit, JsonlFormat
+from topologies.io.formats.event_files import OnTruncation
+from topologies.io.kafka import RECORD
+from topologies.io.sinks import MemorySink
+from topologies.io.spouts import on_truncation_of
+from topologies.scenarios.named_topology import load_topology
+from topologies.scenarios.scenario_bolt import bare_bolt, cell, imports_of, schema_of
+from topologies.scenarios.scenario_model import Scenario, message, sent_message
+from topologies.scenarios.scenario_values import (
+    ClockStep,
+    CloseStep,
+    CrashStep,
+    EventStep,
+    Expect,
+    ExpectStep,
+    TickStep,
+)
+from topologies.step.compile_step import AGGREGATE, failed_at, step_topology
+from topologies.step.config_files import load_step, step_from
+from windowing.errors import ScenarioError, did_you_mean
+from windowing.schema import DEFAULT_STREAM
+from windowing.settings import WindowSettings
+
+# Several topologies as one, so that their scenarios can share a query.
+
+
+def joined(topologies: Iterable[Topology]) -> Topology:
+    """One topology with all parts of several, whose names must differ."""
+    first, *others = topologies
+    for other in others:
+        first = replace(
+            first,
+            spouts={**first.spouts, **other.spouts},
+            plain={**first.plain, **other.plain},
+            windowed={**first.windowed, **other.windowed},
+            sinks={**first.sinks, **other.sinks},
+            readers={**first.readers, **other.readers},
+            takers={**first.takers, **other.takers},
+        )
+    return first
+
+
+def prefixed(topology: Topology, prefix: str) -> Topology:
+    """The topology with a prefix before the name of each of its parts."""
+
+    def stream(given: Stream) -> Stream:
+        return f"{prefix}{given[0]}", given[1]
+
+    def inputs(given: tuple[Input, ...]) -> tuple[Input, ...]:
+        return tuple(replace(each, stream=stream(each.stream)) for each in given)
+
+    def origins(given: tuple[Origin, ...]) -> tuple[Origin, ...]:
+        return tuple(replace(each, bolt=f"{prefix}{each.bolt}") for each in given)
+
+    spouts = [replace(node, name=f"{prefix}{node.name}") for node in topology.spouts.values()]
+    plain = [replace(node, name=f"{prefix}{node.name}", inputs=inputs(node.inputs)) for node in topology.plain.values()]
+    windowed = [
+        replace(
+            node,
+            name=f"{prefix}{node.name}",
+            inputs=inputs(node.inputs),
+            origins=tuple(map(origins, node.origins)),
+        )
+        for node in topology.windowed.values()
+    ]
+    sinks = [
+        replace(node, name=f"{prefix}{node.name}", streams=tuple(map(stream, node.streams)))
+        for node in topology.sinks.values()
+    ]
+    return replace(
+        topology,
+        spouts={node.name: node for node in spouts},
+        plain={node.name: node for node in plain},
+        windowed={node.name: node for node in windowed},
+        sinks={node.name: node for node in sinks},
+        readers={
+            stream(of): tuple((f"{prefix}{name}", at) for name, at in readers)
+            for of, readers in topology.readers.items()
+        },
+        takers={stream(of): tuple(f"{prefix}{name}" for name in names) for of, names in topology.takers.items()},
+    )
+
+
+# The topology of a scenario that tries out an aggregation step: fed by the scenario, with sinks in memory.
+
+
+MessageRows = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class MessageSpout:
+    """The messages of a scenario: as they come from Kafka, and an id."""
+
+    def outputs(self) -> dict[str, pa.Schema]:
+        """The columns of messages, and ``id``."""
+        return {DEFAULT_STREAM: pa.schema([("id", pa.string()), *RECORD])}
+
+
+def step_of(scenario: Scenario) -> Topology:
+    """The topology of a scenario's step; StepConfigError where its file is wrong."""
+    step: Any = scenario.step
+    config = load_step(scenario.folder / step) if isinstance(step, str) else step_from(step, scenario.folder)
+    feed: Any = MessageSpout()
+    return step_topology(config, feed=feed)
+
+
+def messages_of(
+    topology: Topology, outputs: Mapping[str, MessageRows], prefix: str = ""
+) -> dict[str, list[dict[str, Any]]]:
+    """What steps have sent, as scenarios expect it; ``prefix``: before the names of their parts."""
+
+    def read_by(sink: str) -> Any:
+        component, _ = topology.sinks[f"{prefix}{sink}"].streams[0]  # those that share a sink write one format
+        bolt: Any = topology.windowed[failed_at(component)].bolt
+        return bolt.sender.messages.read
+
+    return {sink: [sent_message(row, read_by(sink)) for row in rows] for sink, rows in outputs.items()}
+
+
+def names_of(topology: Topology, prefix: str = "") -> dict[str, str]:
+    """The names of the steps, the first one first, by those of the bolts that have their windows."""
+    found: dict[str, Any] = {name: node.bolt for name, node in topology.windowed.items() if name.startswith(prefix)}
+    first = f"{prefix}{AGGREGATE}"
+    return {name: found[name].step for name in (first, *sorted(set(found) - {first}))}
+
+
+# The topology of a scenario: a bolt of its own, a step, or the user's topology, with sinks that keep their rows.
+
+
+_BARE = "bolt"
+"""The name of the bolt that a scenario describes."""
+
+
+def watched_topology(scenario: Scenario, topology: Topology | None = None, prefix: str = "") -> Topology:
+    """The topology of a scenario: a bolt of its own, or the user's, with sinks that keep the rows."""
+    if scenario.bolt is not None:
+        builder = TopologyBuilder("scenario")
+        add_bare_bolt(builder, scenario, prefix)
+        return builder.build()
+    if scenario.step is not None and topology is None:
+        stepped = step_of(scenario)
+        _check_names(scenario, stepped)
+        return stepped
+    chosen = topology or load_topology(scenario.topology or "")
+    sinks = {name: replace(node, sink=MemorySink()) for name, node in chosen.sinks.items()}
+    streams = {step.stream for step in fed_by(scenario, chosen).event_steps}
+    unknown = sorted(name for name in streams if name is not None and name not in chosen.spouts)
+    if unknown or None in streams:
+        what = f"sends events to {', '.join(unknown)}" if unknown else "does not say to which spout its events go"
+        raise ScenarioError(
+            f"scenario {scenario.name!r} {what}",
+            why=f"the spouts of the topology are {', '.join(chosen.spouts)}",
+            do="name a spout as the stream of each event",
+        )
+    _check_names(scenario, chosen)
+    return replace(chosen, sinks=sinks)
+
+
+def fed_by(scenario: Scenario, topology: Topology) -> Scenario:
+    """The scenario with the spout of a topology as the stream of its events, where there is one and they name none."""
+    if scenario.topology is None or len(topology.spouts) != 1:
+        return scenario
+    (only,) = topology.spouts
+    return scenario.with_stream(only)
+
+
+def _check_names(scenario: Scenario, topology: Topology) -> None:
+    """Raise ScenarioError for a sink, a column, a bolt or a step that is not there: that it gets nothing would always
+    hold."""
+    steps = [] if scenario.step is None else names_of(topology).values()
+    for place, expect in _expectations(scenario):
+        for name in expect.outputs or {}:
+            _known(scenario, f"{place}.outputs", "sink", name, topology.sinks)
+        for name, rows in ((expect.includes and expect.includes.outputs) or {}).items():
+            _known(scenario, f"{place}.includes.outputs", "sink", name, topology.sinks)
+            if scenario.step is None:
+                columns = topology.sinks[name].schema.names
+                for column in (column for row in rows for column in row):
+                    _known(scenario, f"{place}.includes.outputs.{name}", "column", column, columns)
+        _check_windows(scenario, place, expect, [] if steps else topology.windowed, steps)
+
+
+def _expectations(scenario: Scenario) -> Iterator[tuple[str, Expect]]:
+    """What a scenario expects, at its end and in between, with its place."""
+    if scenario.expect is not None:
+        yield "expect", scenario.expect
+    for at, prefix in scenario.midway.items():
+        if prefix.expect is not None:
+            yield f"{at}.expect", prefix.expect
+
+
+def _check_windows(scenario: Scenario, place: str, expect: Expect, bolts: Iterable[str], steps: Iterable[str]) -> None:
+    """Raise ScenarioError for a window of a bolt or a step that is not among these."""
+    included = (expect.includes and expect.includes.windows) or []
+    for where, windows in ((f"{place}.windows", expect.windows or []), (f"{place}.includes.windows", included)):
+        for window in windows:
+            if window.bolt is not None and steps:
+                raise ScenarioError(
+                    f"scenario {scenario.name!r} expects a window of a bolt {window.bolt!r}, but has steps",
+                    why=f"their windows are told apart by step; the steps are {', '.join(steps)}",
+                    do=f"write step: NAME in {where}",
+                )
+            if window.bolt is not None:
+                _known(scenario, where, "windowed bolt", window.bolt, bolts)
+            if window.step is not None:
+                _known(scenario, where, "step", window.step, steps)
+
+
+def _known(scenario: Scenario, place: str, what: str, name: str, known: Iterable[str]) -> None:
+    names = list(known)
+    if name not in names:
+        raise ScenarioError(
+            f"scenario {scenario.name!r} expects something of a {what} {name!r}, which does not exist",
+            why=f"the {what}s are {', '.join(names) or 'none'}{did_you_mean(name, names)}",
+            do=f"correct the name in {place}",
+        )
+
+
+@dataclass(frozen=True)
+class ScenarioSpout:
+    """The events of a bare scenario; its streams share one order of arrival."""
+
+    streams: tuple[str, ...]
+    columns: pa.Schema
+
+    def outputs(self) -> dict[str, pa.Schema]:
+        """Every stream has the same columns."""
+        return dict.fromkeys(self.streams, self.columns)
+
+
+def add_bare_bolt(builder: TopologyBuilder, scenario: Scenario, prefix: str = "") -> None:
+    """Add the bolt that a scenario describes, and a spout for its events."""
+    settings = scenario.bolt
+    assert settings is not None
+    for place, expect in _expectations(scenario):
+        included = expect.includes and expect.includes.outputs
+        for where, rows in ((f"{place}.outputs", expect.outputs), (f"{place}.includes.outputs", included)):
+            if rows:
+                raise ScenarioError(
+                    f"scenario {scenario.name!r} has {where} of {', '.join(rows)}, but no sinks",
+                    why="the bolt that a scenario describes emits nothing",
+                    do="expect windows; or name your own topology: topology: file.py:name",
+                )
+        _check_windows(scenario, place, expect, [_BARE], [])
+    spout: Any = ScenarioSpout(tuple(scenario.streams), schema_of(scenario.rules, scenario.columns))
+    builder.set_spout(f"{prefix}events", spout)
+    imports = {
+        stream_label((f"{prefix}events", to)): stream_label((f"{prefix}events", of))
+        for to, of in (imports_of(settings) or {}).items()
+    }
+    partitions = scenario.partitions
+    if isinstance(partitions, dict):
+        partitions = {stream_label((f"{prefix}events", stream)): names for stream, names in partitions.items()}
+    declarer = builder.set_bolt(f"{prefix}{_BARE}", bare_bolt(settings, imports, partitions, scenario.policies))
+    for stream in scenario.streams:
+        declarer.global_grouping(f"{prefix}events", stream=stream)
+
+
+# A scenario as micro-batches: the events of each, and what time does at its end.
+
+
+@dataclass
+class ScriptedEvents:
+    """Events that arrive one after the other on one stream, at one clock; ``rows`` are JSON objects."""
+
+    component: str
+    stream: str
+    clock: int
+    rows: list[dict[str, Any]]
+    first: int
+    """The number of the first of them in the scenario."""
+
+    def to_json(self) -> str:
+        """As one line."""
+        return json.dumps([self.component, self.stream, self.clock, self.first, self.rows])
+
+
+@dataclass
+class ScriptBatch:
+    """A micro-batch of a scenario."""
+
+    arrivals: list[ScriptedEvents] = field(default_factory=list)
+    advance: TimeAdvance = field(default_factory=lambda: TimeAdvance(0, tick=False))
+    crash: bool = False
+    """Whether it crashes before its commit; it then runs again, as it was."""
+    clock: bool = False
+    """Whether a step of the clock alone ends it."""
+    end: int = 0
+    """Number of steps of the scenario that are over when it ends."""
+
+
+def script(scenario: Scenario, prefix: str = "") -> list[ScriptBatch]:
+    """The micro-batches of a scenario: one ends at each tick, clock step, crash and close, and at the end.
+
+    Where the bolt minds when its clock moved, one also ends whenever it does; what is due when an event moves it fires
+    in a batch without events. Not where the event gives its ``arrival``: it is in the batch of that clock. ``prefix``
+    goes before the names of components, so that scenarios can run side by side in one topology.
+    """
+    batches: list[ScriptBatch] = []
+    batch, clock, number = ScriptBatch(), scenario.first_clock, 0
+    for index, step in enumerate(scenario.steps):
+        ends: dict[str, bool] = {}
+        match step:
+            case EventStep():
+                if step.arrival is not None and step.arrival > clock:
+                    batches.extend(_moved(batch, index, clock, clock))
+                    batch = ScriptBatch()
+                elif step.clock is not None and step.clock > clock and clock_matters(scenario.rules):
+                    batches.extend(_moved(batch, index, clock, _just_before(scenario, step.clock)))
+                    batch = ScriptBatch()
+                clock = clock if step.moved is None else step.moved
+                _arrive(batch, scenario, prefix, step, clock, number)
+                number += 1
+                continue
+            case TickStep():
+                ends = {"tick": True}
+            case ClockStep():
+                if batch.arrivals and step.clock > clock and clock_matters(scenario.rules):
+                    batches.extend(_moved(batch, index, clock, clock))
+                    batch = ScriptBatch()
+                clock, ends, batch.clock = step.clock, {"tick": False}, True
+            case CloseStep():
+                ends = {"close": True}  # as at the end of a run: what the watermark has reached by then has been passed
+            case CrashStep():
+                ends, batch.crash = {"tick": False}, True
+            case ExpectStep():
+                continue  # it is asked of a run that ends here
+        batch.advance, batch.end = TimeAdvance(clock, **ends), index + 1
+        batches.append(batch)
+        batch = ScriptBatch()
+    if batch.arrivals:
+        batch.advance, batch.end = TimeAdvance(clock, tick=False), len(scenario.steps)
+        batches.append(batch)
+    return batches
+
+
+def clock_matters(rules: WindowSettings) -> bool:
+    """Whether it makes a difference to a bolt when, between two events, its clock moved."""
+    by_events = rules.reads_timestamps or rules.arrival_is_time
+    early = rules.panes is not None and rules.panes.uses_clock
+    idle = rules.idle_timeout is not None or rules.partition_idle_timeout is not None
+    estimated = rules.estimate_arrival or rules.arrival_is_time
+    return idle or estimated or early or (not by_events and bool(rules.kinds or rules.key))
+
+
+def _moved(batch: ScriptBatch, end: int, before: int, after: int) -> Iterator[ScriptBatch]:
+    """The batch that was under way, with the clock of its last event, and one in which the clock alone moves.
+
+    Both end before the step with the index ``end``.
+    """
+    if batch.arrivals:
+        batch.advance, batch.end = TimeAdvance(before, tick=False), end
+        yield batch
+    if after > before:
+        yield ScriptBatch(advance=TimeAdvance(after, tick=False), end=end)
+
+
+def _just_before(scenario: Scenario, clock: int) -> int:
+    """How far the clock moves before an event: an event at the very instant of an idle timeout comes first (AT-17)."""
+    rules = scenario.rules
+    return clock - 1 if rules.idle_timeout is not None or rules.partition_idle_timeout is not None else clock
+
+
+def _arrive(batch: ScriptBatch, scenario: Scenario, prefix: str, step: EventStep, clock: int, number: int) -> None:
+    component, stream = f"{prefix}{step.stream or ''}", DEFAULT_STREAM
+    if scenario.bolt is not None:
+        component, stream = f"{prefix}events", step.stream or ""
+    last = batch.arrivals[-1] if batch.arrivals else None
+    if last is None or (last.component, last.stream, last.clock) != (component, stream, clock):
+        last = ScriptedEvents(component, stream, clock, [], number)
+        batch.arrivals.append(last)
+    last.rows.append(_row(scenario, step, number))
+
+
+def _row(scenario: Scenario, step: EventStep, number: int) -> dict[str, Any]:
+    """The event as JSON; for a bare bolt its id, and the columns that the settings name."""
+    if scenario.step is not None:
+        return message(step.event, step.id, number)
+    if scenario.bolt is None:
+        return step.event
+    columns = scenario.columns.items()
+    return {"id": step.id, **{name: cell(kind, step.event.get(name)) for name, kind in columns}}
+
+
+@dataclass(frozen=True)
+class ScriptSplit:
+    """The events of a micro-batch of a scenario, as lines of JSON: in memory, or in a file."""
+
+    lines: tuple[str, ...] = ()
+    path: str | None = None
+
+    def read(self, topology: Topology) -> Iterator[SourceBatch]:
+        """The events in order of arrival."""
+        for line in self._lines():
+            component, stream, clock, first, rows = json.loads(line)
+            schema = topology.spouts[component].outputs[stream]
+            table, numbers, bad = parse_rows(rows, schema, on_truncation_of(topology.spouts[component].spout))
+            positions = np.asarray(numbers) + first
+            unreadable = bad.rows.set_column(0, "row", pc.add(bad.rows.column("row"), first))
+            truncated = bad.truncated_among(np.asarray(numbers))
+            yield SourceBatch(
+                component, stream, table, positions, unreadable, "the scenario", clock, truncated=truncated
+            )
+
+    def _lines(self) -> Iterable[str]:
+        if self.path is None:
+            return self.lines
+        with open(self.path, encoding="utf-8") as source:
+            return source.read().splitlines()[1:]
+
+
+def parse_rows(
+    rows: list[dict[str, Any]], schema: pa.Schema, on_truncation: OnTruncation = "cut"
+) -> tuple[pa.Table, Any, BadRows]:
+    """JSON objects as events of declared columns, by the rules of JSON lines."""
+    text = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    lines = JsonlFormat(block_size=len(text) + 1, on_truncation=on_truncation)
+    (chunk,) = lines.read(_InMemory(text), FileSplit("scenario"), schema)
+    return chunk
+
+
+class _InMemory(pafs.LocalFileSystem):  # type: ignore[misc]
+    """A file system with one file."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+
+    def open_input_stream(self, path: str, **_: Any) -> pa.NativeFile:
+        return pa.BufferReader(self.content)

@@ -1,1 +1,0 @@
-"""A scenario's run drawn for a terminal."""

@@ -1,0 +1,536 @@
+"""A scenario's run drawn for a terminal: arrivals downwards, event time to the right, windows as brackets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from io import StringIO
+from itertools import zip_longest
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from topologies.io.times import readable_time
+from topologies.scenarios.moments import placed
+from topologies.scenarios.scenario_answer import AnswerWindow, BoltTrace, Replayed, plain
+from topologies.scenarios.scenario_model import Scenario
+from topologies.scenarios.scenario_values import (
+    WHEREABOUTS,
+    ClockStep,
+    CrashStep,
+    EventStep,
+    ExpectStep,
+    ScenarioStep,
+    Strict,
+    TickStep,
+)
+from topologies.scenarios.timeline_axis import (
+    EXPIRED,
+    Axis,
+    AxisTimes,
+    ChartRow,
+    elided,
+    event_places,
+    fit,
+    in_its_characters,
+    label_lines,
+)
+from windowing.errors import nearest
+from windowing.settings.panes import PaneMode
+from windowing.settings.triggers import FiredBy
+from windowing.timestamps import FOREVER, from_datetime
+
+# The windows of each bolt of a run: which are only moments of a ready bolt, and which take back an earlier firing.
+
+
+def moments(answer: Replayed) -> Counter[str]:
+    """How many windows each ready bolt has that are moments and no windows of a user's: joins by lifetime, unions,
+    ``Deduplicate``, ``Silence`` and the like are called at each."""
+    return Counter({trace.bolt: len(trace.windows) for trace in answer.traces if trace.windows and _by_moments(trace)})
+
+
+def at_moments(answer: Replayed) -> set[int]:
+    """The places of these windows among all."""
+    return {place for trace in answer.traces if _by_moments(trace) for place in trace.windows}
+
+
+def taken_back(answer: Replayed) -> dict[int, list[int]]:
+    """The windows whose rows a window takes back, by its place: of bolts that retract (``mode="retracting"``)."""
+    found: dict[int, list[int]] = {}
+    for trace in answer.traces:
+        panes = trace.settings.panes
+        if panes is not None and panes.mode is PaneMode.RETRACTING:
+            found |= dict(_of_bolt(trace))
+    return found
+
+
+def _of_bolt(trace: BoltTrace) -> Iterator[tuple[int, list[int]]]:
+    standing: dict[int, AnswerWindow] = {}
+    sessions = any(kind.merges for kind in trace.settings.kinds)
+    for place, window in sorted(trace.windows.items()):
+        before = [each for each, other in standing.items() if _is_same(other, window, sessions=sessions)]
+        for each in before:
+            del standing[each]
+        standing[place] = window
+        if before:
+            yield place, before
+
+
+def _is_same(earlier: AnswerWindow, later: AnswerWindow, *, sessions: bool) -> bool:
+    """Whether a window is an earlier firing of another; sessions may have grown since, or have become one."""
+    if any(earlier.get(name) != later.get(name) for name in ("task", "key", "kind")):
+        return False
+    if not sessions:
+        return (earlier["start"], earlier["end"]) == (later["start"], later["end"])
+    starts, ends = [each["start"] for each in (earlier, later)], [each["end"] for each in (earlier, later)]
+    if None in starts or None in ends:
+        return False
+    return max(at for at in starts if at is not None) <= min(at for at in ends if at is not None)
+
+
+def _by_moments(trace: BoltTrace) -> bool:
+    return any(kind.of_moments for kind in trace.settings.kinds)
+
+
+# The rows of a run, and the axis that they share: arrivals downwards, event time to the right.
+
+
+WINDOWED, LATE, PENDING, NOWHERE, INVALID = "●", "✗", "○", "·", "?"
+NEW, AGAIN = "◆", "●"
+_FIRED: dict[str, str] = {FiredBy.MOMENT: "at a moment", FiredBy.ARRIVAL: "at an arrival"}
+"""What fired a window of a trigger of the user's own, where it was no event in its turn."""
+
+
+class Chart:
+    """The rows of a run and the axis they share."""
+
+    def __init__(self, scenario: Scenario, answer: Replayed) -> None:
+        self.scenario, self.answer = scenario, answer
+        self.first = answer.steps[0] if answer.steps else None
+        self.where = event_places(scenario, answer)
+        self.by_arrival = self.where is None
+        if self.where is None:
+            self.where = {step.id: number for number, step in enumerate(scenario.event_steps, 1)}
+        self.show = AxisTimes([*self.where.values(), *_bounds_of(answer)], scenario, by_arrival=self.by_arrival)
+        self.windowed = {name for window in answer.windows for name in window["events"] or ()}
+        self.lost = any(answer.without_ids.values()) or any(
+            window["events"] is None or None in window["events"] for window in answer.windows
+        )
+        self.repeated = {
+            name for name, number in Counter(step.id for step in scenario.event_steps).items() if number > 1
+        }
+        self.late, self.pending = set(answer.late), set(answer.pending)
+        self.taken = {event["id"]: event for event in answer.events}
+        self.watermark: int | None = None
+        self.left_out = at_moments(answer) if scenario.topology is not None else set()
+        self.taken_back = taken_back(answer)
+        self.owner = f" ({answer.traces[0].bolt})" if len(answer.traces) > 1 else ""
+        """Whose watermark it is that ticks show, where there are several."""
+        self.rows = _elided(list(self._rows()))
+
+    def lines(self, console: Console, width: int) -> Iterator[Text]:
+        """The axis, and each row with its label and its note; those that are too long for their columns go on below."""
+        left = min(max(len(row.label) for row in self.rows), max(12, width // 3)) + 1
+        right = min(max((row.note.cell_len for row in self.rows), default=0), max(10, width * 3 // 10)) + 1
+        axis = Axis([at for row in self.rows for at in row.times()], max(min(20, width // 3), width - left - right - 1))
+        right = width - left - axis.width - 1
+        yield from (Text(" " * left).append(line) for line in axis.header(self.show))
+        watermark: int | None = None
+        for row in self.rows:
+            drawn = row
+            parts = zip_longest(label_lines(row.label, left - 1), row.note.wrap(console, right))
+            for label, note in parts:
+                line = Text(f"{label or '':<{left}}", style=row.style).append(axis.draw(drawn, watermark))
+                yield line.append(" ").append(note or Text())
+                watermark = drawn.upto if drawn.upto is not None else watermark
+                drawn = ChartRow("")
+
+    def _rows(self) -> Iterator[ChartRow]:
+        watermarks, clocks = iter(self.answer.watermarks), iter(self.answer.clocks)
+        for step, before, after in placed(self.scenario, self.answer):
+            yield from (self._window(number) for number in before if number not in self.left_out)
+            if isinstance(step, ExpectStep):
+                yield self._expectation(step)
+            else:
+                yield self._step(step, watermarks, clocks) if step is not None else ChartRow("end of run", style="dim")
+            yield from (self._window(number) for number in after if number not in self.left_out)
+
+    def _step(self, step: ScenarioStep, watermarks: Iterator[int | None], clocks: Iterator[int | None]) -> ChartRow:
+        match step:
+            case EventStep():
+                return self._event(step)
+            case TickStep():
+                watermark = next(watermarks, None)
+                if watermark is None:
+                    return ChartRow(f"tick{self.owner}", Text("no new watermark", "dim"), style="bold")
+                drawn = self._advanced_to(watermark)
+                note = Text(f"watermark {self.show(watermark)}", "cyan")
+                return ChartRow(f"tick{self.owner}", note, style="bold", upto=drawn)
+            case ClockStep():
+                watermark = self._advanced_to(next(clocks, None))
+                note = Text() if watermark is None else Text(f"watermark {self.show(watermark)}", "cyan")
+                return ChartRow(f"clock {self.show(step.clock)}{self.owner}", note, style="bold", upto=watermark)
+            case CrashStep():
+                return ChartRow("crash", Text("recovers from the last commit", "dim"), style="bold red")
+        return ChartRow("close", Text("end of the streams", "dim"), style="bold")
+
+    def _expectation(self, step: ExpectStep) -> ChartRow:
+        if step.expect.is_empty:
+            return ChartRow("expect", Text("nothing", "dim"), style="dim")
+        place = next(f"steps[{at}]" for at, each in enumerate(self.scenario.steps) if each is step)
+        differs = any(text.startswith(f"{place}.") for text in self.answer.differences)
+        verdict = Text("not as expected", "bold red") if differs else Text("as expected", "green")
+        return ChartRow("expect", verdict, style="dim")
+
+    def _event(self, step: EventStep) -> ChartRow:
+        symbol, style, word = self._account(step)
+        if step.id in self.repeated and self.scenario.topology is not None:
+            word = f"{word} (id not unique)".strip()
+        at = self._at(step.id)
+        own = None if self.by_arrival else at
+        parts = [step.id, step.stream if len(self.scenario.streams) != 1 else None]
+        parts.append(self.show(own) if own is not None else None)
+        if own is None and step.moved is not None:
+            parts.append(self.show(step.moved))
+        symbols = [] if at is None else [(at, symbol, style)]
+        note = Text(f"{symbol} {word}".strip(), style) if word else Text()
+        label = " ".join(part for part in parts if part)
+        taken = self.taken.get(step.id)
+        upto = None if taken is None else self._advanced_to(taken["watermark"])
+        return ChartRow(label, note, style if word else "", symbols, upto=upto, kind="event")
+
+    def _advanced_to(self, watermark: int | None) -> int | None:
+        """Advance the drawn watermark; returns it if it has advanced, None if it has not or no axis can show it."""
+        if watermark is None or self.by_arrival or (self.watermark is not None and watermark <= self.watermark):
+            return None
+        self.watermark = watermark
+        return watermark
+
+    def _account(self, step: EventStep) -> tuple[str, str, str]:
+        if step.id in self.late:
+            return LATE, "bold red", "late"
+        told = self._told(step)
+        if told is not None:
+            return told
+        if step.id in self.answer.invalid or (self.scenario.is_event_time and self._at(step.id) is None):
+            return INVALID, "red", self._why_invalid(step)
+        if step.id in self.windowed or (self.scenario.bolt is None and not self.answer.windows):
+            return WINDOWED, "", ""
+        if step.id in self.pending:
+            return PENDING, "yellow", "pending"
+        return NOWHERE, "dim", "not known: its id does not reach the bolt" if self.lost else "in no window"
+
+    def _told(self, step: EventStep) -> tuple[str, str, str] | None:
+        """What is known of an event that was moved or turned away, or is none."""
+        if self.scenario.is_watermark(step):
+            return "", "cyan", "a watermark"
+        taken = self.taken.get(step.id)
+        if taken is None or taken["action"] == "accepted":
+            return None
+        if taken["action"].startswith("adjusted") and taken["time"] is not None:
+            symbol = WINDOWED if step.id in self.windowed else PENDING
+            return symbol, "yellow", f"adjusted to {self.show(taken['time'])}"
+        if taken["action"] == "invalid":
+            return INVALID, "bold red", self._why_invalid(step)
+        words = {"early": "early", "late": "late"}
+        word = words.get(taken["action"], "dropped" if taken["action"].startswith("dropped") else "")
+        return (LATE, "bold red", word) if word else None
+
+    def _why_invalid(self, step: EventStep) -> str:
+        """Why an event could not be used. If it lacks the field of its time: that one, and one that is similar."""
+        field = self.scenario.time_field
+        if field is not None and field not in step.event:
+            close = nearest(field, step.event, likeness=0.5)
+            return f"invalid: no {field!r}{f', but {close[0]!r}' if close else ''}"
+        return f"invalid: {self.answer.invalid.get(step.id, 'no time')}"
+
+    def _at(self, name: str) -> int | None:
+        return self.where.get(name) if self.where is not None else None
+
+    def _window(self, number: int) -> ChartRow:
+        window = self.answer.windows[number]
+        new = set(window["new"] or ())
+        symbols = [
+            *((name, EXPIRED, "dim") for name in _known(window["expired"])),
+            *(
+                (name, NEW if name in new else AGAIN, "bold green" if name in new else "")
+                for name in _known(window["events"])
+            ),
+        ]
+        further = window.get("step", self.first) != self.first  # what it holds was made later than what it was made of
+        on_axis = (
+            []
+            if further
+            else [(at, symbol, style) for name, symbol, style in symbols if (at := self._at(name)) is not None]
+        )
+        inside = [at for at, symbol, _ in on_axis if symbol != EXPIRED]
+        label = f"  #{number} {self._extent(window)}"
+        return ChartRow(
+            label,
+            self._correction(number).append(_whose(window)).append(_members(window)),
+            "green",
+            on_axis,
+            self._bar(window, inside),
+            kind="window",
+        )
+
+    def _correction(self, number: int) -> Text:
+        """Which windows' rows it takes back."""
+        before = ", ".join(f"#{each}" for each in self.taken_back.get(number, ()))
+        return Text(f"takes back {before}; " if before else "", "bold yellow")
+
+    def _bar(self, window: AnswerWindow, inside: list[int]) -> tuple[int, int, str, str] | None:
+        opening, closing = self._brackets(window)
+        start, end = (None, None) if self.by_arrival else (window["start"], window["end"])
+        low = start if start is not None else min(inside, default=None)
+        high = end if end is not None else max(inside, default=None)
+        if low is None or high is None:
+            return None
+        if high == FOREVER:
+            high, end = max([low, *inside]), None
+        return low, high, opening if start is not None else "", closing if end is not None else ""
+
+    def _brackets(self, window: AnswerWindow) -> tuple[str, str]:
+        opening, closing = window["brackets"]
+        at_end = any(self._at(name) == window["end"] for name in _known(window["events"]))
+        return opening, "]" if at_end else closing  # a session that is cut holds an event at the cut
+
+    def _extent(self, window: AnswerWindow) -> str:
+        opening, closing = self._brackets(window)
+        start, end = window["start"], window["end"]
+        if end is None:
+            return _number(window["events"])
+        if start is None:
+            return f"..{self.show(end)}{closing}"
+        if end == start + 1:
+            return f"at {self.show(end if opening == '(' else start)}"  # one moment: a microsecond
+        return f"{opening}{self.show(start)}..{self.show(end)}{closing}"
+
+
+def _bounds_of(answer: Replayed) -> Iterator[int]:
+    for window in answer.windows:
+        yield from (at for at in (window["start"], window["end"]) if at is not None)
+
+
+def _elided(rows: list[ChartRow]) -> list[ChartRow]:
+    head, hidden, tail = elided(rows)
+    if not hidden:
+        return rows
+    kinds = Counter(row.kind for row in hidden)
+    parts = [f"{number} {kind}s" if number > 1 else f"1 {kind}" for kind, number in kinds.items()]
+    return [*head, ChartRow("…", Text(f"{', '.join(parts)} not drawn", "italic"), "bold"), *tail]
+
+
+def _members(window: AnswerWindow) -> Text:
+    """The ids of a window: new ones with a plus, then those that it lost with a minus."""
+    events = window["events"]
+    if events is None or None in events:
+        return Text("ids not known" if events is None else f"{_number(events)}, ids not known", "italic")
+    new, expired = set(window["new"] or ()), _known(window["expired"])
+    text = Text(" ").join(
+        [
+            *(Text(f"+{name}", "bold green") if name in new else Text(name) for name in _few(_known(events), 6)),
+            *(Text(f"-{name}", "dim") for name in _few(expired, 3)),
+        ]
+    )
+    hidden = (len(events) > 6) + (len(expired) > 3)
+    if hidden:
+        text.append(f" ({_number(events)}{f', {len(expired)} expired' if expired else ''})", "italic")
+    return text
+
+
+def _known(ids: Sequence[str | None] | None) -> list[str]:
+    """The ids that are known."""
+    return [name for name in ids or () if name is not None]
+
+
+def _number(ids: Sequence[str | None] | None) -> str:
+    """How many events a window holds, in words."""
+    if ids is None:
+        return "events"
+    return f"{len(ids)} event{'' if len(ids) == 1 else 's'}"
+
+
+def _few(names: Sequence[str], most: int) -> list[str]:
+    return list(names) if len(names) <= most else [*names[: most - 2], "…", names[-1]]
+
+
+def _whose(window: AnswerWindow) -> Text:
+    names = [f"{name} {window[name]}" for name in ("step", "bolt", "task", "key", "kind") if name in window]
+    if (fired := _FIRED.get(window.get("by", ""))) is not None:
+        names.append(fired)
+    if "pane" in window:
+        names.append(f"{window['pane']['timing'].replace('_', ' ')}{', the last' if window['pane']['last'] else ''}")
+    return Text(f"{', '.join(names)}: " if names else "", "italic")
+
+
+# The rows that a sink was given, as a table.
+
+
+MOST_ROWS = 20
+"""Maximum number of rows shown of each sink."""
+
+
+def sink_title(name: str, rows: Sequence[dict[str, Any]]) -> Text:
+    number = f"{len(rows)} row{'' if len(rows) == 1 else 's'}"
+    hidden = f", the first {MOST_ROWS}" if len(rows) > MOST_ROWS else ""
+    return Text(f"{name}: {number}{hidden}", "bold")
+
+
+def sink_rows(rows: Sequence[dict[str, Any]], options: ConsoleOptions) -> RenderableType:
+    """Rows as a table; as names and values, where it would not fit."""
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    table = Table()
+    for column in columns:
+        numeric = all(isinstance(row.get(column), int | float) for row in rows)
+        table.add_column(in_its_characters(Text(column), options), justify="right" if numeric else "left")
+    cells = [[_cell(row.get(column)) for column in columns] for row in rows[:MOST_ROWS]]
+    for row in cells:
+        table.add_row(*(in_its_characters(Text(cell), options) for cell in row))
+    longest = [max(map(cell_len, column)) for column in zip(columns, *cells, strict=True)]
+    if sum(longest) + 3 * len(columns) + 1 <= options.max_width:
+        return table
+    pairs = ["  ".join(f"{name}={cell}" for name, cell in zip(columns, row, strict=True) if cell) for row in cells]
+    return Padding(Group(*(in_its_characters(Text(pair), options) for pair in pairs)), (0, 0, 0, 2))
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return str(readable_time(from_datetime(value)) if isinstance(value, datetime) else plain(value))
+
+
+# A scenario's run drawn for a terminal: arrivals downwards, event time to the right, windows as brackets.
+
+
+def timeline(scenario: Scenario, answer: Replayed) -> Timeline:
+    """What to print (with rich) to show a run: its events, watermarks, windows, outputs, and what differs."""
+    return Timeline(scenario, answer)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A run as rich renders it, at the width it is given; symbols say what colours say."""
+
+    scenario: Scenario
+    answer: Replayed
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Called by rich when the timeline is printed."""
+        chart = Chart(self.scenario, self.answer)
+        yield from (in_its_characters(line, options) for line in [*_headline(self.scenario, self.answer), Text()])
+        if chart.rows:
+            yield from (fit(line, options) for line in chart.lines(console, options.max_width))
+            yield from (in_its_characters(line, options) for line in [*_legend(options.max_width), Text()])
+        if chart.left_out:
+            yield in_its_characters(_not_drawn(self.answer), options)
+        yield from (in_its_characters(line, options) for line in _accounts(self.answer))
+        for name, rows in self.answer.outputs.items():
+            yield in_its_characters(sink_title(name, rows), options)
+            if rows:
+                yield sink_rows(rows, options)
+        if self.answer.differences:
+            text = Text("\n").join(Text(f"{LATE} {difference}") for difference in self.answer.differences)
+            yield Panel(in_its_characters(text, options), title="differences", title_align="left", border_style="red")
+
+
+def _headline(scenario: Scenario, answer: Replayed) -> Iterator[Text]:
+    verdict = {
+        True: ("✓ as expected", "bold green"),
+        False: ("✗ not as expected", "bold red"),
+        None: ("", ""),
+    }
+    yield Text.assemble((scenario.name, "bold"), "  ", verdict[answer.ok])
+    if scenario.bolt is None:
+        step = scenario.step if isinstance(scenario.step, str) else (scenario.step or {}).get("name")
+        yield Text(f"topology {scenario.topology}" if scenario.step is None else f"step {step}", "dim")
+        return
+    given = [name for name in type(scenario.bolt).model_fields if name in scenario.bolt.model_fields_set]
+    settings = ((name, getattr(scenario.bolt, name)) for name in given)
+    shown = [f"{name} {_setting(value)}" for name, value in settings]
+    match scenario.partitions:
+        case tuple(names):
+            shown.append(f"partitions {_setting(names)}")
+        case dict(by_stream):
+            shown += [f"partitions of {stream} {_setting(names)}" for stream, names in by_stream.items()]
+    yield Text(", ".join(shown), "dim")
+
+
+def _setting(value: object) -> object:
+    """A setting on one line: what the file gives, without the names of types."""
+    match value:
+        case Enum():
+            return value.value
+        case Strict():
+            return ", ".join(f"{name} {_setting(each)}".rstrip() for name, each in value.given.items())
+        case list() | tuple():
+            return " + ".join(str(_setting(each)) for each in value)
+        case dict():
+            return ", ".join(f"{name} from {each}" for name, each in value.items())
+    return value
+
+
+def _legend(width: int) -> Iterator[Text]:
+    """The symbols, on one line where they fit."""
+    events = f"{WINDOWED} event  {LATE} late  {PENDING} pending  ▌ watermark"
+    windows = f"in a window: {NEW} new  {AGAIN} again  {EXPIRED} expired  2-9 several"
+    line = f"{events}  |  {windows}"
+    yield from (Text(each, "dim") for each in ([line] if len(line) <= width else [events, windows]))
+
+
+def _not_drawn(answer: Replayed) -> Text:
+    names = ", ".join(f"{number} of {bolt}" for bolt, number in moments(answer).items())
+    return Text(f"not drawn: the moments at which ready bolts without windows are called ({names})", "dim")
+
+
+def _accounts(answer: Replayed) -> Iterator[Text]:
+    """Where the received events are, as the sum that it must be; of several bolts a line for each."""
+    if not answer.counts:
+        return
+    if len(answer.traces) < 2:
+        yield _account_line(answer.counts)
+        return
+    width = max(len(trace.bolt) for trace in answer.traces)
+    for trace in answer.traces:
+        yield Text(f"{trace.bolt:<{width}}  ").append_text(_account_line(trace.counts))
+
+
+def _account_line(counts: Mapping[str, int]) -> Text:
+    parts = [f"{counts[name]} {name}" for name in WHEREABOUTS if counts.get(name)]
+    others = [
+        f"{number} {name}" for name, number in counts.items() if name not in (*WHEREABOUTS, "received") and number
+    ]
+    total = sum(counts.get(name, 0) for name in WHEREABOUTS)
+    received = counts.get("received", total)
+    sign, style = ("=", "") if total == received else ("≠", "bold red")
+    text = f"received {received} {sign} {' + '.join(parts) or '0'}"
+    return Text(f"{text}; {', '.join(others)}" if any(others) else text, style)
+
+
+# A scenario and its answer as plain text: what a test prints that has failed.
+
+
+_WIDTH = 110
+
+
+def picture(scenario: Scenario, answer: Replayed) -> str:
+    """The timeline without colours; the differences from what was expected are its last part."""
+    file = StringIO()
+    console = Console(
+        file=file,
+        width=_WIDTH,
+        color_system=None,
+        force_terminal=False,
+        force_jupyter=False,  # rich would show it in the notebook, and not write it
+        legacy_windows=False,
+    )
+    console.print(timeline(scenario, answer))
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())

@@ -1,0 +1,370 @@
+"""The axis of a timeline: times as columns, rows drawn on them, and stretches that are cut out."""
+
+from __future__ import annotations
+
+import textwrap
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+from rich.console import ConsoleOptions
+from rich.text import Text
+
+from topologies.io.times import written
+from topologies.scenarios.moments import RunMoments
+from topologies.scenarios.scenario_answer import Replayed
+from topologies.scenarios.scenario_model import Scenario
+from topologies.scenarios.scenario_values import ClockStep, EventStep
+from windowing.durations import Count, Duration
+from windowing.settings import WindowSettings
+from windowing.settings.rules import Aligned, Bounds
+from windowing.timestamps import EARLIEST, FOREVER, LATEST, to_datetime
+
+# A time as drawings write it.
+
+
+SECOND = 1_000_000
+DAY = 86_400 * SECOND
+
+
+def time_text(at: int, *, as_clock: bool, dated: bool, seconds: bool = True) -> str:
+    """A time, given in microseconds, as text: by the clock, with its date and seconds where these are asked for; in
+    milliseconds where it is not to be by the clock, or cannot."""
+    if at == FOREVER:
+        return "+inf"
+    if not as_clock or not EARLIEST <= at <= LATEST:
+        return str(written(at))
+    moment = to_datetime(at)
+    text = f"{moment:%m-%d %H:%M}" if dated else f"{moment:%H:%M}"
+    if seconds:
+        text = f"{text}:{moment:%S}"
+    return text if at % SECOND == 0 else f"{text}.{moment:%f}"[: -3 if at % 1000 == 0 else None]
+
+
+def are_of_a_clock(times: Collection[int]) -> bool:
+    """Whether times are those of today's world, and not counted from zero."""
+    return bool(times) and min(times) > 3 * 365 * DAY
+
+
+# How the times of an axis are written, and how far apart its labels are.
+
+
+_STEPS_OF_TIME = [
+    *(unit * SECOND for unit in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800)),
+    *(unit * 3600 * SECOND for unit in (1, 2, 3, 6, 12)),
+]
+
+_NUMBERS = 1_000_000
+"""Below this a place on an axis of arrivals is the number of an event."""
+
+
+class AxisTimes:
+    """How times are shown: of the clock where they are of today's world, else in milliseconds."""
+
+    def __init__(self, times: Sequence[int], scenario: Scenario, *, by_arrival: bool) -> None:
+        clocks = [step.moved for step in scenario.steps if isinstance(step, EventStep | ClockStep)]
+        # By arrival, events stand at their numbers; the times among them are the ends of windows.
+        known = [at for at in times if EARLIEST <= at <= LATEST and not (by_arrival and abs(at) < _NUMBERS)]
+        known += [at for at in clocks if at is not None and EARLIEST <= at <= LATEST]
+        self.by_arrival = by_arrival
+        self.as_clock = are_of_a_clock(known)
+        self.dated = bool(known) and min(known) // DAY != max(known) // DAY
+
+    def __call__(self, at: int) -> str:
+        if self.by_arrival and abs(at) < _NUMBERS:
+            return str(at)
+        return time_text(at, as_clock=self.as_clock, dated=self.dated)
+
+    def step(self, least: int) -> int:
+        """The smallest round distance of labels that is not below this."""
+        if self.as_clock and SECOND <= least <= _STEPS_OF_TIME[-1]:
+            return next(step for step in _STEPS_OF_TIME if step >= least)
+        unit = 1 if self.by_arrival else DAY if self.as_clock and least > DAY else 1000
+        if self.by_arrival is False and 10 ** len(str(max(least, 1))) < unit:
+            unit = 1
+        while True:
+            found = next((unit * few for few in (1, 2, 5) if unit * few >= least), None)
+            if found is not None:
+                return found
+            unit *= 10
+
+
+# Where an axis is cut: at stretches in which nothing happens, and which would squeeze the rest.
+
+
+def cuts_of(points: Sequence[int]) -> list[int]:
+    """Before which points to cut the axis: at most five gaps, each far longer than the others on average."""
+    gaps = sorted((high - low, at) for at, (low, high) in enumerate(pairwise(points), 1))
+    total = points[-1] - points[0]
+    cuts: list[int] = []
+    while len(gaps) > 2 and len(cuts) < 5 and gaps[-1][0] * (len(gaps) - 1) > 8 * (total - gaps[-1][0]):
+        gap, at = gaps.pop()
+        total -= gap
+        cuts.append(at)
+    return sorted(cuts)
+
+
+# A row of the chart: what stands on the axis of a timeline, and the words beside it.
+
+
+EXPIRED = "◇"
+"""The symbol of an event that was in the window before this one; on a shared column it gives way to the others."""
+
+
+@dataclass
+class ChartRow:
+    """A line of the chart: a label, what stands on the axis, and a note."""
+
+    label: str
+    note: Text = field(default_factory=Text)
+    style: str = ""
+    symbols: list[tuple[int, str, str]] = field(default_factory=list)
+    """Time, symbol and style."""
+    bar: tuple[int, int, str, str] | None = None
+    """From, to, and the brackets (an empty one where the window has no such bound)."""
+    upto: int | None = None
+    """The watermark that this row brings."""
+    kind: str = "step"
+
+    def times(self) -> list[int]:
+        """The times that the axis must reach."""
+        ends = [] if self.bar is None else [self.bar[0], self.bar[1]]
+        return [*(at for at, _, _ in self.symbols), *ends, *([] if self.upto is None else [self.upto])]
+
+
+# The label of a row of a timeline in as many lines as its column needs: bounds of a window part between the two.
+
+
+_INDENT = "    "
+
+
+def label_lines(label: str, width: int) -> list[str]:
+    """The label in lines of at most ``width`` characters; the further ones are indented."""
+    if len(label) <= width:
+        return [label]
+    parted = textwrap.wrap(
+        label.replace("..", " .."), width, subsequent_indent=_INDENT, break_on_hyphens=False, drop_whitespace=True
+    )
+    return [line if line.startswith(_INDENT) else line.replace(" ..", "..") for line in parted]
+
+
+# Which rows of a long picture are drawn: its beginning and its end.
+
+
+HEAD, TAIL = 80, 40
+"""Maximum number of rows drawn of the beginning of a run, and of its end."""
+
+DrawnRow = TypeVar("DrawnRow")
+
+
+def elided(rows: Sequence[DrawnRow]) -> tuple[Sequence[DrawnRow], Sequence[DrawnRow], Sequence[DrawnRow]]:
+    """The rows of the beginning, those that are left out, and those of the end, in order."""
+    tail = max(len(rows) - TAIL, HEAD)
+    return rows[:HEAD], rows[HEAD:tail], rows[tail:]
+
+
+# Where each event of a run stands on the axis of a timeline: at its time, where one is known.
+
+
+def event_places(scenario: Scenario, answer: Replayed) -> dict[str, int] | None:
+    """The time of each event, by its id, in microseconds; None where only the order of arrival can place events."""
+    if scenario.is_event_time:
+        return {step.id: at for step in scenario.event_steps if (at := scenario.event_time(step)) is not None}
+    if any(window["end"] is None for window in answer.windows):
+        return None
+    if scenario.topology is not None:
+        return _times_at_bolts(scenario, answer)
+    if scenario.bolt is not None and isinstance(scenario.bolt.length, Count) and not answer.windows:
+        return None
+    return _times_of_clock(scenario)
+
+
+def _times_at_bolts(scenario: Scenario, answer: Replayed) -> dict[str, int] | None:
+    """The times that the bolts of a topology give its events; None unless each event has one id and one time."""
+    names = [step.id for step in scenario.event_steps]
+    if len(set(names)) < len(names) or not all(trace.event_time for trace in answer.traces):
+        return None
+    found: dict[str, int] = {}
+    for trace in answer.traces:
+        for moment in RunMoments(scenario, answer, trace).all():
+            if moment.arrival is None or moment.at is None:
+                continue
+            if found.setdefault(moment.event, moment.at) != moment.at:
+                return None
+    return found or None
+
+
+def _times_of_clock(scenario: Scenario) -> dict[str, int]:
+    """The clock at which each event came."""
+    found: dict[str, int] = {}
+    clock: int | None = None
+    for step in scenario.steps:
+        if isinstance(step, EventStep | ClockStep) and step.moved is not None:
+            clock = step.moved
+        if isinstance(step, EventStep) and clock is not None:
+            found[step.id] = clock
+    return found
+
+
+# Text as wide as a terminal, and in the characters that it has.
+
+
+_ASCII = str.maketrans("●✗○·◆◇─┬┊┄▌╱…✓–#", "*xo.+%-+:.|/~v-#")
+
+
+def fit(line: Text, options: ConsoleOptions) -> Text:
+    line = in_its_characters(line, options)
+    line.no_wrap, line.overflow = True, "ellipsis" if not options.ascii_only else "crop"
+    return line
+
+
+def in_its_characters(text: Text, options: ConsoleOptions) -> Text:
+    if not options.ascii_only:
+        return text
+    copy = text.copy()
+    copy.plain = text.plain.translate(_ASCII).replace("≠", "!")
+    return copy
+
+
+# Aligned windows as the table of arrivals lists them: those that hold a moment, those that are open.
+
+
+@dataclass(frozen=True)
+class WindowGrid:
+    """Aligned windows; all times in microseconds."""
+
+    bounds: Bounds
+    length: int
+    slide: int
+    offset: int
+    origin: int | None
+    """The moment before which none begins; None where there is none."""
+
+    @staticmethod
+    def of(rules: WindowSettings, first_clock: int) -> WindowGrid | None:
+        """The aligned windows of a bolt; None where its windows are others. ``first_clock``: of the run, in
+        microseconds."""
+        if rules.kinds or not isinstance(rules.length, Duration) or not isinstance(rules.slide, Duration):
+            return None
+        if rules.lifetime is not None:
+            return None
+        length, slide, offset = rules.length.micros, rules.slide.micros, rules.offset.micros
+        if rules.anchor is None:
+            offset += length if rules.aligned is Aligned.STARTS else 0
+            return WindowGrid(rules.bounds, length, slide, offset, None)
+        origin = rules.anchor if isinstance(rules.anchor, int) else first_clock
+        origin += offset % slide
+        return WindowGrid(rules.bounds, length, slide, origin + length, origin)
+
+    def holding(self, at: int) -> list[tuple[int, int]]:
+        """The windows that hold a moment, by start and end."""
+        one = np.array([at], np.int64)
+        first = int(self.bounds.first_end(one, self.slide, self.offset)[0])
+        last = int(self.bounds.last_end(one, self.length, self.slide, self.offset)[0])
+        return self._between(first, last)
+
+    def open(self, over: int, watermark: int) -> list[tuple[int, int]]:
+        """The windows that have begun by the watermark, except for those that end by ``over``."""
+        first = (over - self.offset) // self.slide * self.slide + self.slide + self.offset
+        last = (watermark + self.length - self.offset) // self.slide * self.slide + self.offset
+        return self._between(first, last)
+
+    def _between(self, first: int, last: int) -> list[tuple[int, int]]:
+        """The windows that end from ``first`` to ``last``, as far as there are any."""
+        found = [(end - self.length, end) for end in range(first, last + 1, self.slide)]
+        return [window for window in found if self.origin is None or window[0] >= self.origin]
+
+
+# The axis of a timeline: times as columns, and a row drawn on them.
+
+
+class Axis:
+    """Times as columns; stretches in which nothing happens are cut out where they would squeeze the rest."""
+
+    BREAK = "╱╱"
+
+    def __init__(self, times: Iterable[int], width: int) -> None:
+        points = sorted({at for at in times if at != FOREVER}) or [0]
+        cuts = cuts_of(points)
+        parts = [points[low:high] for low, high in zip([0, *cuts], [*cuts, len(points)], strict=True)]
+        self.width = width
+        self.spans = [(part[0], part[-1]) for part in parts]
+        room = width - len(self.BREAK) * (len(parts) - 1)
+        least = min(4, room // len(parts))
+        total = sum(high - low for low, high in self.spans) or 1
+        spare = room - least * len(parts)
+        self.columns: list[tuple[int, int]] = []
+        column = 0
+        for low, high in self.spans:
+            last = column + least - 1 + spare * (high - low) // total
+            self.columns.append((column, last))
+            column = last + 1 + len(self.BREAK)
+        self.breaks = [last + 1 for _, last in self.columns[:-1]]
+
+    def column(self, at: int) -> int:
+        """The column of a time."""
+        part = max(0, bisect_right([low for low, _ in self.spans], at) - 1)
+        (low, high), (first, last) = self.spans[part], self.columns[part]
+        if high == low:
+            return first
+        return first + round((min(max(at, low), high) - low) * (last - first) / (high - low))
+
+    def header(self, show: AxisTimes) -> Iterator[Text]:
+        """The labels of the axis, and its ruler."""
+        labels, ruler = [" "] * self.width, ["─"] * self.width
+        free = 0
+        for (low, high), (first, last) in zip(self.spans, self.columns, strict=True):
+            length = max(len(show(low)), len(show(high)))
+            step = show.step((length + 2) * max(high - low, 1) // max(last - first, 1))
+            ticks = list(range(-(-low // step) * step, high + 1, step)) if high > low else []
+            for at in ticks or [low]:
+                column, text = self.column(at), show(at)
+                begin = min(column, self.width - len(text))
+                ruler[column] = "┬"
+                if begin >= free:
+                    labels[begin : begin + len(text)] = text
+                    free = begin + len(text) + 1
+        for column in self.breaks:
+            ruler[column : column + len(self.BREAK)] = self.BREAK
+        yield Text("".join(labels), "dim")
+        yield Text("".join(ruler), "dim")
+
+    def draw(self, row: ChartRow, watermark: int | None) -> Text:
+        """What stands on a line; ``watermark`` is the one that has been reached."""
+        cells: list[tuple[str, str]] = [(" ", "")] * self.width
+        if watermark is not None and row.upto is None:
+            cells[self.column(watermark)] = ("┊", "cyan dim")
+        if row.upto is not None:
+            column = self.column(row.upto)
+            cells[:column] = [("┄", "cyan dim")] * column
+            cells[column] = ("▌", "bold cyan")
+        if row.bar is not None:
+            self._bar(cells, row.bar)
+        self._symbols(cells, row.symbols)
+        return Text.assemble(*cells)
+
+    def _bar(self, cells: list[tuple[str, str]], bar: tuple[int, int, str, str]) -> None:
+        low, high, opening, closing = bar
+        first, last = self.column(low), self.column(high)
+        cells[first : last + 1] = [("─", "green")] * (last + 1 - first)
+        for column in self.breaks:
+            if first < column < last:
+                cells[column : column + len(self.BREAK)] = [(sign, "green") for sign in self.BREAK]
+        if opening:
+            cells[first] = (opening, "green")
+        if closing:
+            cells[last] = (closing, "green")
+
+    def _symbols(self, cells: list[tuple[str, str]], symbols: Sequence[tuple[int, str, str]]) -> None:
+        """Events of one column are counted; on the column of a bracket they replace it."""
+        together = Counter(self.column(at) for at, symbol, _ in symbols if symbol != EXPIRED)
+        for at, symbol, style in symbols:
+            column = self.column(at)
+            number = together[column]
+            if symbol == EXPIRED and number:
+                continue
+            cells[column] = (symbol if number < 2 else str(number) if number < 10 else "+", style)

@@ -1,0 +1,354 @@
+"""Asks every executor of a cluster, before the first batch, whether it can run the topology."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.fs as pafs
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark import SparkContext, cloudpickle
+
+from manager.storage.files import delete_folder, is_there, make_folder, read_bytes, write_private
+from topologies.graph.topology import Topology
+from topologies.io.file_spout import FileSpout
+from topologies.io.paths import find, leading, locate, passed_over, shown_path
+from topologies.io.sinks import FileSink
+from topologies.run import clock
+from topologies.run.clock import system_clock
+from topologies.spark import first_questions
+from topologies.spark.spark_executor import SparkExecutor, spark_failures
+from windowing.errors import EnvironmentMissing, StorageError, WindboltError
+
+# Whether driver and executors see the same files: each writes where the other reads.
+
+
+_FOLDER = ".windbolt-probe"
+"""In each folder that is written to; it is gone before the first batch."""
+_DRIVER = "driver"
+
+
+@dataclass(frozen=True)
+class ProbedPlace:
+    """A folder or file that every process of a run has to see."""
+
+    what: str
+    """What it is to the user: ``the checkpoint``."""
+    path: str
+    written: bool
+    """Whether tasks write there; otherwise they only read."""
+
+    @property
+    def _found(self) -> tuple[pafs.FileSystem, str]:
+        filesystem, inside, _ = locate(self.path)
+        return filesystem, inside.rstrip("/") or "/"
+
+    def prepare(self, probe: str) -> None:
+        """On the driver: write what executors are to read."""
+        if self.written:
+            filesystem, folder = self._found
+            make_folder(filesystem, f"{folder}/{_FOLDER}")
+            write_private(filesystem, f"{folder}/{_FOLDER}/{_DRIVER}", probe.encode())
+
+    def look(self, probe: str, task: int) -> str | None:
+        """On an executor: read what the driver wrote, and write something; returns what is wrong, None for nothing."""
+        try:
+            filesystem, path = self._found
+            if not self.written:
+                return None if is_there(filesystem, path) else "it is not there"
+            if not is_there(filesystem, path):
+                return "it is not there"
+            note = f"{path}/{_FOLDER}/{_DRIVER}"
+            if not is_there(filesystem, note) or read_bytes(filesystem, note) != probe.encode():
+                return "what the driver has written is not there: it is another folder of the same name"
+            write_private(filesystem, f"{path}/{_FOLDER}/{task}", f"{probe}{task}".encode())
+        except (StorageError, EnvironmentMissing, OSError, ValueError) as error:
+            return _reason(error)
+        return None
+
+    def heard(self, probe: str, task: int) -> str | None:
+        """On the driver: whether what an executor wrote is there; returns what is wrong, None for nothing."""
+        if not self.written:
+            return None
+        try:
+            filesystem, folder = self._found
+            same = read_bytes(filesystem, f"{folder}/{_FOLDER}/{task}") == f"{probe}{task}".encode()
+        except (StorageError, OSError) as error:
+            return f"what it writes there the driver does not see: {_reason(error)}"
+        return None if same else "what it writes there the driver does not see"
+
+    def clear(self) -> None:
+        """On the driver: take the probes away."""
+        if self.written:
+            filesystem, folder = self._found
+            with suppress(StorageError):
+                delete_folder(filesystem, f"{folder}/{_FOLDER}")
+
+
+def places_of(topology: Topology, checkpoint: str) -> list[ProbedPlace]:
+    """What every process of a run has to see, as far as it is there on the driver."""
+    places = [ProbedPlace("the checkpoint", shown_path(checkpoint), True)]
+    for name, node in topology.spouts.items():
+        if isinstance(node.spout, FileSpout):
+            places += [ProbedPlace(f"the input of spout {name!r}", path, False) for path in _inputs(node.spout)]
+    for name, sink in topology.sinks.items():
+        if isinstance(sink.sink, FileSink):
+            places.append(ProbedPlace(f"the folder of sink {name!r}", shown_path(sink.sink.path), True))
+    return places
+
+
+def _inputs(spout: FileSpout) -> Iterator[str]:
+    """The folders of a spout, and of each on this machine one of its files."""
+    for path in spout.paths:
+        yield from _input(path)
+
+
+def _input(path: str) -> Iterator[str]:
+    folder, _ = leading(path)
+    yield folder
+    if "://" not in folder:
+        names = (entry.path for entry in find([path]))
+        yield from islice((name for name in names if not passed_over(name) and os.path.isfile(name)), 1)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, EnvironmentMissing):  # its reason is not what is missing
+        return error.what
+    return str(error.why or error.what if isinstance(error, WindboltError) else error)
+
+
+# What an executor looks at once windbolt can be imported there: the topology, the user's modules, the folders.
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the driver tells an executor."""
+
+    unpack: Callable[[], Topology]
+    """Gives the topology, as a task gets it."""
+    modules: tuple[str, ...]
+    """Installed packages that the user's modules import at their top."""
+    places: tuple[ProbedPlace, ...]
+    probe: str
+    """What is written in these places, new for every run."""
+
+
+def look(told: Told, task: int) -> dict[str, Any]:
+    """An executor's answer: ``modules`` that it lacks, and by number of the place what it does not see there."""
+    lacking = [name for name in told.modules if importlib.util.find_spec(name) is None]
+    if not lacking:
+        told.unpack()
+    return {"task": task, "lacking": lacking, "unseen": _unseen(told.places, told.probe, task)}
+
+
+def _unseen(places: Sequence[ProbedPlace], probe: str, task: int) -> dict[int, str]:
+    looked = {number: place.look(probe, task) for number, place in enumerate(places)}
+    return {number: said for number, said in looked.items() if said is not None}
+
+
+# What is wrong with executors, from their answers, in words.
+
+
+_MOST_SKEW = 60_000_000
+"""Microseconds that a clock may differ from the driver's. Object stores refuse requests that are signed at a time some
+minutes away, and the times in logs do not fit together long before."""
+_NAMED = 3
+"""How many executors an error names."""
+_PYTHON = "give all of them the driver's environment: spark.pyspark.python, or --archives with PYSPARK_PYTHON"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong with one executor."""
+
+    host: str
+    what: str
+    """Continues a sentence that begins with the executor: ``has no pyarrow``."""
+    why: str
+    do: str
+
+
+def faults_of(
+    answers: Sequence[Mapping[str, Any]],
+    places: Sequence[ProbedPlace],
+    packages: Mapping[str, str],
+    took: tuple[int, int],
+) -> list[Fault]:
+    """All faults, the most basic first. ``took``: when they were asked and when they had answered, by the driver's
+    clock in microseconds."""
+    found: list[Fault] = []
+    for of_kind in (_packages, _modules, _places, _clock):
+        for answer in answers:
+            found += of_kind(answer, places, packages, took)
+    return found
+
+
+def refused(faults: Sequence[Fault], executors: int) -> EnvironmentMissing:
+    """The error for these faults: the first one, on all hosts that have it, and how many others there are."""
+    first = faults[0]
+    hosts = list(dict.fromkeys(fault.host for fault in faults if fault.what == first.what))
+    others = list(dict.fromkeys(fault.what for fault in faults if fault.what != first.what))
+    names = ", ".join(hosts[:_NAMED]) + (f" and {len(hosts) - _NAMED} more" if len(hosts) > _NAMED else "")
+    more = f". Besides, an executor {'; '.join(others[:_NAMED])}" if others else ""
+    return EnvironmentMissing(
+        f"the executor on {names} {first.what}" if len(hosts) == 1 else f"the executors on {names} each: {first.what}",
+        why=f"{first.why}; {executors} executor{'s were' * (executors > 1) or ' was'} asked{more}",
+        do=first.do,
+    )
+
+
+def _packages(answer: Mapping[str, Any], _: Any, packages: Mapping[str, str], __: Any) -> Iterator[Fault]:
+    host, python = answer["host"], answer["python"]
+    for name, said in answer["missing"].items():
+        yield Fault(host, f"has no {name}", f"{python}: {said}", f"install it there, or {_PYTHON}")
+    theirs, ours = answer["versions"].get("numpy", ""), packages["numpy"]
+    if theirs and theirs.partition(".")[0] != ours.partition(".")[0]:
+        yield Fault(
+            host,
+            f"has numpy {theirs}, and the driver {ours}",
+            f"{python}: arrays cannot be sent from one to the other",
+            f"install the same version there, or {_PYTHON}",
+        )
+
+
+def _modules(answer: Mapping[str, Any], *_: Any) -> Iterator[Fault]:
+    host, python = answer["host"], answer["python"]
+    if answer.get("lacking"):
+        names = ", ".join(answer["lacking"])
+        why = f"{python}: the topology's modules import it"
+        yield Fault(host, f"has no {names}", why, f"install it there, or {_PYTHON}")
+    if "failed" in answer:
+        yield Fault(
+            host,
+            "cannot load the topology",
+            f"{python}: {answer['failed']}",
+            "send modules that are imported by a computed name with --py-files, install packages there, or " + _PYTHON,
+        )
+
+
+def _places(answer: Mapping[str, Any], places: Sequence[ProbedPlace], *_: Any) -> Iterator[Fault]:
+    for number, said in sorted(answer.get("unseen", {}).items()):
+        place = places[number]
+        yield Fault(
+            answer["host"],
+            f"does not see {place.what}, {place.path}",
+            said,
+            "put it where all machines reach it under one name: a shared folder, or an object store such as s3://",
+        )
+
+
+def _clock(answer: Mapping[str, Any], _: Any, __: Any, took: tuple[int, int]) -> Iterator[Fault]:
+    early, late = took[0] - answer["clock"], answer["clock"] - took[1]
+    if max(early, late) > _MOST_SKEW:
+        skew = max(early, late) // 1_000_000
+        yield Fault(
+            answer["host"],
+            f"has a clock that is {skew:,} s {'behind' if early > 0 else 'ahead of'} the driver's",
+            "object stores and Kerberos refuse requests from such machines, and logs cannot be compared",
+            "set its clock, for example with chrony or ntpd",
+        )
+
+
+# Asks every executor of a cluster, before the first batch, whether it can run the topology.
+
+
+_PACKAGES = {"numpy": np.__version__, "pandas": pd.__version__, "pyarrow": pa.__version__}
+_LOOK = "topologies.spark.cluster:look"
+_ROUNDS = 3
+"""How often all are asked until each has answered: Spark says nowhere which executor a task is for."""
+_NO_PROGRAM = re.compile(r'Cannot run program "([^"]*)"[^\n]*?(?:error=\d+, )?(No such[^\n]*|Permission[^\n]*)')
+_VERSIONS = re.compile(r"PYTHON_VERSION_MISMATCH\]\s*([^\n]*)")
+
+
+def ask_executors(executor: SparkExecutor, topology: Topology, checkpoint: str) -> None:
+    """Raise EnvironmentMissing, with what is wrong on which executors, unless all of them can run the topology.
+
+    They are those that there are now; at least one. An executor that comes later is not asked.
+    """
+    probe, places = uuid.uuid4().hex, places_of(topology, checkpoint)
+    told = Told(executor.unpacker(), tuple(sorted(executor.reached.installed)), tuple(places), probe)
+    try:
+        for place in places:
+            place.prepare(probe)
+        started = system_clock()
+        answers = _answers(executor.spark, told)
+        took = (started, system_clock())
+        for answer in answers:
+            for number, place in enumerate(places) if "unseen" in answer else ():
+                if number not in answer["unseen"] and (said := place.heard(probe, answer["task"])) is not None:
+                    answer["unseen"][number] = said
+    finally:
+        for place in places:
+            place.clear()
+    faults = faults_of(answers, places, _PACKAGES, took)
+    if faults:
+        raise refused(faults, len(answers))
+
+
+def _answers(spark: SparkContext, told: Told) -> list[dict[str, Any]]:
+    """The answer of each executor."""
+    found: dict[str, dict[str, Any]] = {}
+    for first in range(_ROUNDS):
+        count = executors_of(spark)
+        for answer in _asked(spark, told, [*range(first * count, (first + 1) * count)]):
+            found[answer["executor"]] = answer
+        if len(found) >= executors_of(spark):
+            break
+    return list(found.values())
+
+
+def executors_of(spark: SparkContext) -> int:
+    """How many executors there are now; at least one, for which Spark waits."""
+    return max(len(spark._jsc.sc().statusTracker().getExecutorInfos()) - 1, 1)  # one is the driver
+
+
+def _asked(spark: SparkContext, told: Told, numbers: list[int]) -> list[dict[str, Any]]:
+    with _by_value(first_questions, clock):
+        question = first_questions.ask(list(_PACKAGES), system_clock, _LOOK, cloudpickle.dumps(told))  # type: ignore[no-untyped-call]
+        asked = spark.parallelize(numbers, len(numbers)).mapPartitions(question)
+        try:
+            with spark_failures():
+                return asked.collect()
+        except Exception as error:
+            cause = error.__cause__
+            raise (python_not_started(str(cause)) if isinstance(cause, Py4JJavaError) else None) or error from cause
+
+
+@contextmanager
+def _by_value(*modules: Any) -> Iterator[None]:
+    """Send the functions of these modules whole, so that they need not be there."""
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        for module in modules:
+            cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
+
+
+def python_not_started(text: str) -> EnvironmentMissing | None:
+    """The error for a Python that the executors cannot start, or that is not of the driver's version."""
+    missing, versions = _NO_PROGRAM.search(text), _VERSIONS.search(text)
+    if missing is not None:
+        return EnvironmentMissing(
+            f"the executors cannot start Python: there is no {missing[1]!r} on some of them",
+            why=f"{missing[2].strip()}; it is named by spark.pyspark.python or PYSPARK_PYTHON, or is the driver's",
+            do="name a Python that all of them have: --conf spark.pyspark.python=python3, or send one with --archives",
+        )
+    if versions is not None:
+        return EnvironmentMissing(
+            "the executors have another version of Python than the driver",
+            why=versions[1].strip(),
+            do="name a Python of the driver's version, with --conf spark.pyspark.python=... or PYSPARK_PYTHON",
+        )
+    return None

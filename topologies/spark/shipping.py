@@ -1,0 +1,394 @@
+"""The code of a run for executors: which modules a topology needs, whose they are, and how they are sent."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import io
+import os
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import lru_cache
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+from pyspark import SparkContext, cloudpickle
+
+from topologies.graph.topology import Topology
+from windowing.errors import ConfigError
+
+# Whose a module is: Python's, windbolt's, installed, or a file of the user's own.
+
+
+WINDBOLT = ("windbolt", "windowing", "policies", "manager", "topologies")
+"""The packages of windbolt."""
+_SPARK = ("pyspark", "py4j")
+_STANDARD = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib"))
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+class ModuleOwner(Enum):
+    """Whose a module is."""
+
+    PYTHON = "python"
+    WINDBOLT = "windbolt"
+    INSTALLED = "installed"
+    USER = "user"
+    NOBODY = "nobody"
+    """There is no module of this name."""
+
+
+def owner_of(name: str) -> ModuleOwner:
+    """Whose the module is that is imported by this name; its top-level package decides."""
+    top = name.partition(".")[0]
+    if top in WINDBOLT:
+        return ModuleOwner.WINDBOLT
+    if top in sys.stdlib_module_names or top in sys.builtin_module_names:
+        return ModuleOwner.PYTHON
+    if top in _SPARK:
+        return ModuleOwner.INSTALLED
+    places = module_places(top)
+    if not places:
+        return ModuleOwner.NOBODY
+    return ModuleOwner.USER if all(is_users_path(place) for place in places) else ModuleOwner.INSTALLED
+
+
+def is_users(module: ModuleType) -> bool:
+    """Whether a module is a file of the user's, which a worker may not be able to import."""
+    path = getattr(module, "__file__", None)
+    return (
+        path is not None and module.__name__ != "__main__" and owner_of_file(module.__name__, path) is ModuleOwner.USER
+    )
+
+
+def owner_of_file(name: str, path: str) -> ModuleOwner:
+    """Whose a module is that was loaded from a file."""
+    top = name.partition(".")[0]
+    if top in WINDBOLT:
+        return ModuleOwner.WINDBOLT
+    return ModuleOwner.USER if top not in _SPARK and is_users_path(path) else ModuleOwner.INSTALLED
+
+
+def is_users_path(path: str) -> bool:
+    """Whether a file or folder of modules is neither Python's own nor installed."""
+    return not any(each in path for each in _INSTALLED) and not path.startswith(_STANDARD)
+
+
+def module_places(top: str) -> list[str]:
+    """The file of a top-level module, or the folders of a package; none where there is no such module."""
+    module = sys.modules.get(top)
+    if module is not None:
+        found = [getattr(module, "__file__", None) or ""]
+        if hasattr(module, "__path__"):
+            found = list(module.__path__)
+        return [os.path.abspath(place) for place in found if place]
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return []
+    if spec is None:
+        return []
+    folders = list(spec.submodule_search_locations or ())
+    return [os.path.abspath(place) for place in folders or filter(None, [spec.origin])]
+
+
+def own_paths() -> list[str]:
+    """The entries of ``sys.path`` for the user's own modules, in order."""
+    paths: Iterator[str] = (path or os.getcwd() for path in sys.path)
+    return [path for path in paths if is_users_path(path)]
+
+
+# The modules that a topology needs: those that its bolts, rules and functions are in, and all that these import.
+
+
+_MADE = ("__pycache__", "node_modules")
+
+
+@dataclass
+class Reached:
+    """What was found; the names are those of top-level modules and packages."""
+
+    users: dict[str, str] = field(default_factory=dict)
+    """By name, the file or folder of the user's own."""
+    installed: set[str] = field(default_factory=set)
+    """Packages that are installed here, and without which a module of the user's cannot be imported."""
+
+
+def with_code(value: object) -> bytes:
+    """A value as bytes, with the code of classes that cannot be imported: those of ``__main__``, and of functions."""
+    return bytes(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
+
+
+def reached_by(topology: Topology) -> Reached:
+    """What a topology needs, as far as that can be read off its modules: not what is imported by a computed name."""
+    seen = _Seen(io.BytesIO())
+    with suppress(Exception):  # what cannot be sent is told where it is sent
+        seen.dump(topology)  # type: ignore[no-untyped-call]
+    search = _Search()
+    for name in sorted(seen.modules):
+        search.follow(name, needed=True)
+    for text in seen.sources:
+        search.read(text, "", needed=True)
+    for text in _main_source(seen.modules):
+        search.read(text, "", needed=False)
+    return search.found
+
+
+class _Search:
+    """Follows imports from module to module."""
+
+    def __init__(self) -> None:
+        self.found = Reached()
+        self._read: set[str] = set()
+        """The modules of the user's whose imports are needed."""
+
+    def follow(self, name: str, *, needed: bool) -> None:
+        """Note the top-level module of a name; ``needed``: the topology cannot be loaded without this module."""
+        top = name.partition(".")[0]
+        match owner_of(top) if top else ModuleOwner.NOBODY:
+            case ModuleOwner.USER:
+                self._take(top)
+                if needed:
+                    self._read_loaded(name)
+            case ModuleOwner.INSTALLED if needed:
+                self.found.installed.add(top)
+
+    def read(self, text: str, package: str, *, needed: bool) -> None:
+        """Follow the imports of a module's text. Those within functions, and those that are tried, may do without."""
+        self._follow_all(_imports(text, package), needed=needed)
+
+    def _follow_all(self, imports: Iterable[tuple[str, bool]], *, needed: bool) -> None:
+        for name, at_once in imports:
+            self.follow(name, needed=needed and at_once)
+
+    def _take(self, top: str) -> None:
+        """Note a module or package of the user's: it travels whole, so that what it imports late is there too."""
+        if top in self.found.users:
+            return
+        place = Path(module_places(top)[0])
+        if place.is_file() and place.stem != top:
+            return  # the file of a rule goes by another name, and travels as text
+        self.found.users[top] = str(place)
+        for file in files_of(place):
+            if file.suffix == ".py":
+                self._read_file(file, "", needed=False)
+
+    def _read_loaded(self, name: str) -> None:
+        """Read a module, and the packages that it is in, as far as they are loaded: a name may be none of a module."""
+        parts = name.split(".")
+        for count in range(1, len(parts) + 1):
+            module = sys.modules.get(".".join(parts[:count]))
+            file = getattr(module, "__file__", None)
+            if module is None or file is None or module.__name__ in self._read:
+                continue
+            self._read.add(module.__name__)
+            self._read_file(Path(file), getattr(module, "__package__", "") or "", needed=True)
+
+    def _read_file(self, file: Path, package: str, *, needed: bool) -> None:
+        with suppress(OSError, UnicodeDecodeError):
+            now = file.stat()
+            self._follow_all(_imports_in(str(file), package, now.st_mtime_ns, now.st_size), needed=needed)
+
+
+@lru_cache(maxsize=4096)
+def _imports_in(path: str, package: str, changed: int, size: int) -> tuple[tuple[str, bool], ...]:
+    """The imports of a file as it was changed last: of a package they are looked for at the start of each run."""
+    return _imports(Path(path).read_text("utf-8"), package)
+
+
+def _imports(text: str, package: str) -> tuple[tuple[str, bool], ...]:
+    """The names that a module's text may import, and of each whether it is imported with the module; none where it is
+    no Python."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return ()
+    first = {id(node) for node in tree.body}
+    return tuple((name, id(node) in first) for node in _statements(tree.body) for name in _imported(node, package))
+
+
+def _statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """All statements, those within others too, in some order: a tenth of what a tree has, and no import is anywhere
+    else."""
+    left = list(body)
+    while left:  # each ``elif`` is within the one before: of a thousand, a function that calls itself is too deep
+        statement = left.pop()
+        yield statement
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            left.extend(getattr(statement, part, ()))
+
+
+def _imported(node: ast.AST, package: str) -> Iterator[str]:
+    """The names of the modules that a statement may import, by their full names; without its package, those that are
+    relative are left out."""
+    match node:
+        case ast.Import(names=names):
+            yield from (alias.name for alias in names)
+        case ast.ImportFrom(module=module, names=names, level=level):
+            base = module or ""
+            if level:
+                if not package:
+                    return
+                above = package.split(".")[: len(package.split(".")) - level + 1]
+                base = ".".join([*above, *filter(None, [module])])
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in names)
+
+
+class _Seen(cloudpickle.Pickler):
+    """Notes the modules of the classes and functions that are pickled; what it writes is of no use."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)  # type: ignore[no-untyped-call]
+        self.modules: set[str] = set()
+        self.sources: list[str] = []
+        """Texts of rules, which travel with the topology without what they import."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Called with every object that is not of a simple type."""
+        if isinstance(obj, (type, FunctionType)):
+            self.modules.add(obj.__module__ or "")
+        elif isinstance(obj, ModuleType):
+            self.modules.add(obj.__name__)
+        elif isinstance(getattr(obj, "source", None), str) and isinstance(getattr(obj, "place", None), str):
+            self.sources.append(obj.source)
+        elif isinstance(getattr(obj, "place", None), str) and obj.place.replace(".", "a").isidentifier():
+            self.modules.add(obj.place)  # a rule that is named by its module
+        return super().reducer_override(obj)  # type: ignore[no-untyped-call]
+
+
+def _main_source(modules: Iterable[str]) -> Iterator[str]:
+    """The text of the program, whose classes travel by themselves, but not what it imports; of a notebook, imports of
+    what its names are from."""
+    if "__main__" not in modules:
+        return
+    main = sys.modules["__main__"]
+    path = getattr(main, "__file__", None)
+    if path is not None:
+        with suppress(OSError, UnicodeDecodeError):
+            yield Path(path).read_text("utf-8")
+        return
+    for value in list(vars(main).values()):
+        name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+        if isinstance(name, str) and name.replace(".", "a").isidentifier():
+            yield f"import {name}"
+
+
+def files_of(place: Path) -> Iterator[Path]:
+    """The files of a module or package, in order of their names, without those that others make: hidden ones, caches,
+    environments."""
+    if place.is_file():
+        yield place
+        return
+    for folder, folders, files in os.walk(place):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _MADE)
+        if "pyvenv.cfg" in files:
+            folders.clear()
+            continue
+        yield from (Path(folder, name) for name in sorted(files) if not name.startswith("."))
+
+
+# An archive of modules, which Spark unpacks on each executor: the same modules give the same archive.
+
+
+PREFIX = "windbolt-code-"
+"""How the folders begin that archives are unpacked to."""
+MOST_BYTES = 64 * 2**20
+"""Maximum size of the files of one archive: code has less, and data that lies beside it travels for nothing."""
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def write_archive(folder: str, places: Mapping[str, str]) -> tuple[str, str]:
+    """Write an archive of modules; ``places`` are their files and folders, by name.
+
+    Returns its path, and the name of the folder that it is to be unpacked to, which follows from the content. Raises
+    ConfigError where that is too large.
+    """
+    found = list(_entries(places))
+    _check_size(found)
+    digest = hashlib.sha256()
+    draft = os.path.join(folder, f"{PREFIX}draft.zip")
+    with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, file in found:
+            data = file.read_bytes()
+            digest.update(f"{name}\0{len(data)}\0".encode() + data)
+            info = zipfile.ZipInfo(name, _EPOCH)
+            info.external_attr = 0o644 << 16
+            archive.writestr(info, data, zipfile.ZIP_DEFLATED, 1)
+    name = f"{PREFIX}{digest.hexdigest()[:16]}"
+    path = os.path.join(folder, f"{name}.zip")
+    os.replace(draft, path)
+    return path, name
+
+
+def _entries(places: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    """The files, with their names in the archive."""
+    for name, place in sorted(places.items()):
+        root = Path(place)
+        for file in files_of(root):
+            inside = Path(name + file.suffix) if root == file else Path(name, file.relative_to(root))
+            yield inside.as_posix(), file
+
+
+def _check_size(found: list[tuple[str, Path]]) -> None:
+    sizes = {name: file.stat().st_size for name, file in found}
+    total = sum(sizes.values())
+    if total > MOST_BYTES:
+        largest = max(sizes, key=lambda name: sizes[name])
+        raise ConfigError(
+            f"the modules that the topology imports have {total / 2**20:,.0f} MiB, with all files in their packages",
+            why=f"they are sent to every executor, at most {MOST_BYTES // 2**20} MiB; the largest is {largest}, "
+            f"with {sizes[largest] / 2**20:,.0f} MiB",
+            do="keep data outside of packages, or install the package on the workers (pip install)",
+        )
+
+
+# Gives executors the code of a run: windbolt as it is here, and the user's modules.
+
+
+_HOME = Path(__file__).resolve().parents[2]
+
+
+def ship(context: SparkContext, users: dict[str, str]) -> list[str]:
+    """Send the user's modules (files and folders by name), and windbolt itself, to all executors of now and later.
+
+    They find them before anything that is installed there, so all processes of a run have the same code. Returns the
+    names of the folders that Spark unpacks them to.
+    """
+    windbolt = {name: str(_HOME / name) for name in WINDBOLT}
+    names = [_sent(context, places) for places in (users, windbolt) if places]
+    includes = context._python_includes
+    assert includes is not None
+    # The last one is the first in sys.path; what an earlier run has sent is not for this one.
+    includes[:] = [name for name in includes if not name.startswith(PREFIX)] + names[::-1]
+    return names
+
+
+def forget_others(names: Iterable[str]) -> None:
+    """In a worker: let no module be found, or be loaded already, that another run has sent."""
+    kept = tuple(names)
+    sys.path[:] = [path for path in sys.path if _sent_folder(path) in (None, *kept)]
+    for name, module in list(sys.modules.items()):
+        folder = _sent_folder(getattr(module, "__file__", None) or "")
+        if folder is not None and folder not in kept and name.partition(".")[0] not in WINDBOLT:
+            del sys.modules[name]
+
+
+def _sent(context: SparkContext, places: dict[str, str]) -> str:
+    """Add an archive to a session that may have had it already, and return the name of its folder."""
+    path, name = write_archive(context._temp_dir, places)
+    if not any(archive.partition("#")[0].endswith(f"/{name}.zip") for archive in context.listArchives):
+        context.addArchive(f"{Path(path).as_uri()}#{name}")
+    return name
+
+
+def _sent_folder(path: str) -> str | None:
+    """The name of the folder of an archive that a path is in; None where it is in none."""
+    return next((part for part in path.split(os.sep) if part.startswith(PREFIX)), None)

@@ -1,0 +1,505 @@
+"""The second bolt of a step: rules turn the events of a fired window into messages (UH-24 to UH-32)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from types import NoneType
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import pyarrow as pa
+
+from manager.keyed.key_states import is_flat, kept_json
+from topologies.io.kafka import OFFSET, PARTITION, TOPIC, fit_to_limit, size_of, with_headers
+from topologies.io.kafka import REASON as REASON_HEADER
+from topologies.io.messages import AvroMessages, Unreadable
+from topologies.step.config import (
+    CountTriggerSection,
+    Details,
+    DslTriggerSection,
+    Place,
+    TimeFromEventTriggerSection,
+    TimeTriggerSection,
+    is_topic,
+)
+from topologies.step.config_files import Step
+from topologies.step.read_bolt import (
+    ASKED,
+    FAILING,
+    ID,
+    KEY,
+    MESSAGE,
+    OUTPUT,
+    REASON,
+    MessageRow,
+    Pairs,
+    Read,
+    WindowEvents,
+    decoded,
+    header_bytes,
+    header_texts,
+    message_rows,
+    read_messages,
+    reason_of,
+    sent,
+    with_columns_of,
+)
+from topologies.step.rule_values import (
+    Aggregation,
+    Event,
+    Out,
+    Outputs,
+    RuleError,
+    as_outputs,
+    as_time,
+    header_pairs,
+    shown,
+)
+from topologies.step.rules import NamedRule, Rule
+from windowing.bolts.bolt import BatchBolt, TaskContext
+from windowing.bolts.windowed_bolt import StatefulWindowedBolt
+from windowing.durations import Count
+from windowing.errors import DataError, WindboltError
+from windowing.schema import DEFAULT_STREAM, Emit, EmittedRows, parse_schema
+from windowing.settings.triggers import (
+    ColumnRule,
+    CountTrigger,
+    DailyByRule,
+    DailyTrigger,
+    FiredBy,
+    FireResult,
+    KeyTrigger,
+    RuleTrigger,
+    TriggerCall,
+)
+from windowing.window import TupleWindow
+
+if TYPE_CHECKING:
+    from topologies.io.messages import MessageFormat
+    from topologies.step.rules import Kind
+    from windowing.daytimes import DayTime, DayTimePattern
+    from windowing.events import Tuple
+
+
+# The rules of a step: where each is defined, and how it is called with messages.
+
+
+def rules_of(step: Step, *, files: bool) -> dict[str, NamedRule]:
+    """All rules of a step, by the section that names them: key, trigger and dsl. ``files``: whether rules may be read
+    from files."""
+    places: dict[str, tuple[Kind, Place]] = {"dsl": ("dsl", step.dsl)}
+    if step.key.type == "dsl":
+        places["key"] = "key", step.key
+    if isinstance(step.trigger, DslTriggerSection):
+        places["trigger"] = "trigger", step.trigger
+    elif isinstance(step.trigger, TimeFromEventTriggerSection):
+        places["trigger"] = "time", step.trigger
+    return {
+        name: NamedRule(
+            kind,
+            place.source,
+            place.path.text,
+            roots=(place.path.folder,),
+            allow_files=files,
+            limit_seconds=step.rule_time_limit.micros / 1_000_000,
+        )
+        for name, (kind, place) in places.items()
+    }
+
+
+def event_of(row: MessageRow, messages: MessageFormat) -> Event:
+    """The message of a row as rules see it. Raises Unreadable where it is none."""
+    pairs, key = row["headers"], row["key"]
+    if not pairs:  # as with most messages
+        value = messages.read(row["value"])
+        return Event(value, row["topic"] or "", None if key is None else decoded(key), {})
+    value = messages.read(row["value"], header_bytes(pairs))
+    return Event(value, row["topic"] or "", None if key is None else decoded(key), header_texts(pairs))
+
+
+def trigger_of(step: Step, messages: MessageFormat, rule: Rule | None = None) -> KeyTrigger:
+    """The trigger of a step's windows (UH-14 to UH-23). ``rule``: that of the trigger or the time, where it has one."""
+    match step.trigger:
+        case CountTriggerSection() as section:
+            return CountTrigger(Count(section.count), section.timeout, section.should_fire_at_processing_time)
+        case DslTriggerSection() as section:
+            assert rule is not None
+            asked = AskTrigger(messages, rule, step.error_details)
+            return RuleTrigger(asked, section.timeout, section.should_fire_at_processing_time)
+        case TimeTriggerSection() as section:
+            return DailyTrigger(section.at, section.max_empty_intervals)
+        case TimeFromEventTriggerSection() as section:
+            assert rule is not None
+            asks = AskTime(messages, rule, section.pattern, step.error_details)
+            return DailyByRule(asks, section.max_empty_intervals)
+
+
+@dataclass(frozen=True)
+class AskTrigger(ColumnRule):
+    """Calls the rule of a trigger for an event (UH-16 to UH-19)."""
+
+    messages: MessageFormat
+    rule: Rule
+    details: Details = "full"
+    """How much to report of exceptions."""
+    columns: ClassVar = ASKED
+
+    def read(self, rows: pa.Table) -> Iterator[Read]:
+        """Called with new events; returns what ``ask`` is called with for each."""
+        return read_messages(rows, self.messages)
+
+    def ask(self, event: Read, call: TriggerCall) -> Any:
+        """Called for each event; returns what the rule returns."""
+        try:
+            if type(event) is Unreadable:
+                raise event
+            answer = self.rule(event, call)
+            if type(answer) in _PLAIN_ANSWERS and type(call.cache) is dict and is_flat(call.cache):
+                return answer
+            return self.rule.converted(_settled, answer, call)
+        except WindboltError as error:
+            raise _told(error, self.details) from error
+
+    def __call__(self, event: Tuple, call: TriggerCall) -> Any:
+        """Called for a single event; returns what the rule returns."""
+        return self.ask(_read_alone(event, self.messages), call)
+
+    def blame(self, error: Exception) -> RuleError:
+        """Called where the cache of the rule cannot be stored; returns the reason."""
+        return _told(self.rule.blame(error), self.details)
+
+
+@dataclass(frozen=True)
+class AskTime(ColumnRule):
+    """Calls the rule for the time of day at which the window of an event is to fire (UH-23)."""
+
+    messages: MessageFormat
+    rule: Rule
+    pattern: DayTimePattern
+    details: Details = "full"
+    """How much to report of exceptions."""
+    columns: ClassVar = ASKED
+
+    def read(self, rows: pa.Table) -> Iterator[Read]:
+        """Called with new events; returns what ``ask`` is called with for each."""
+        return read_messages(rows, self.messages)
+
+    def __call__(self, event: Tuple) -> DayTime:
+        """Called for a single event. Raises RuleError where the rule does not return a time."""
+        return self.ask(_read_alone(event, self.messages))
+
+    def ask(self, event: Read) -> DayTime:
+        """Called for each event. Raises RuleError where the rule does not return a time."""
+        try:
+            if type(event) is Unreadable:
+                raise event
+            return self.rule.converted(as_time, self.rule(event), self.pattern)
+        except WindboltError as error:
+            raise _told(error, self.details) from error
+
+
+_PLAIN_ANSWERS = frozenset({FireResult, str, NoneType})
+
+
+def _settled(answer: Any, call: TriggerCall) -> str | None:
+    """The answer of a trigger's rule as plain text, and its cache as JSON restores it: nothing of the rule's own runs
+    later. None for an answer that is no text."""
+    call.cache = kept_json(call.cache)[1]
+    return str.__str__(answer) if isinstance(answer, str) else None
+
+
+def _read_alone(event: Tuple, messages: MessageFormat) -> Read:
+    try:
+        return event_of(event.values, messages)
+    except Unreadable as error:
+        return error
+
+
+def _told(error: WindboltError, details: Details) -> RuleError:
+    """The error with only the text that may be stored: the caller uses all of it."""
+    return RuleError(reason_of(error, details))
+
+
+# Turns what rules made into messages: where each goes, with which key, headers and bytes (UH-24 to UH-32).
+
+
+class Unsendable(RuleError):
+    """The result of a rule that cannot be sent."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """Where messages go: to a topic, or to the next step of the run."""
+
+    topic: str
+    """The topic of messages for which the rules give no TargetTopic."""
+    stream: str = DEFAULT_STREAM
+    limit: int | None = None
+    """Maximum size of a message in bytes, with key and headers; None for no limit, where it does not go to Kafka."""
+    sources: frozenset[str] = frozenset()
+    """Topics that the first step reads, and to which rules must not send on this way."""
+
+
+@dataclass(frozen=True)
+class Sender:
+    """Turns what rules made into messages."""
+
+    messages: MessageFormat
+    way: Way
+    """The main way."""
+    branches: Mapping[str, Way] = field(default_factory=dict)
+    """The branches, by name."""
+
+    def message(self, out: Out) -> tuple[str, MessageRow]:
+        """The stream and the message of an event. Raises Unwritable or Unsendable where there is none."""
+        way, topic = self._way(out)
+        headers = header_pairs(out.headers)
+        key, value = _encoded(out.key), self._value(out, headers)
+        return way.stream, _small({"topic": topic, "key": key, "value": value, "headers": headers}, way.limit)
+
+    def unchanged(self, out: Out, row: MessageRow, event: Event, *, same_format: bool) -> tuple[str, MessageRow]:
+        """The incoming message with the changes of the rules (UH-27); its bytes stay if the format is the same, and the
+        schema that the headers name.
+
+        Unchanged keys and headers keep their bytes, and repeated headers stay repeated.
+        """
+        way, topic = self._way(out)
+        came = {header["key"]: header["value"] for header in header_pairs(event.headers)}
+        now = header_pairs(out.headers)
+        same = {header["key"] for header in now if header["key"] in came and came[header["key"]] == header["value"]}
+        kept = [header for header in row["headers"] or () if header["key"] in same]
+        headers = kept + [header for header in now if header["key"] not in same]
+        key = row["key"] if out.key == event.key else _encoded(out.key)
+        before, after = header_bytes(row["headers"]), header_bytes(headers)
+        if isinstance(self.messages, AvroMessages):  # a header names the schema of the bytes
+            same_format = same_format and self.messages.schema_for(before) == self.messages.schema_for(after)
+        value = row["value"] if same_format else self.messages.write(event.value, after)
+        return way.stream, _small({"topic": topic, "key": key, "value": value, "headers": headers}, way.limit)
+
+    def _value(self, out: Out, headers: Pairs) -> bytes | None:
+        """The bytes of an event; None for a tombstone, which deletes its key."""
+        if out.value is not None:
+            return self.messages.write(out.value, header_bytes(headers))
+        if out.key is None:
+            raise Unsendable(
+                "a message without a value (a tombstone) takes away what there is of its key: it needs one"
+            )
+        return None
+
+    def _way(self, out: Out) -> tuple[Way, str]:
+        way = self.way
+        if out.branch is not None:
+            if out.branch not in self.branches:
+                known = ", ".join(self.branches) or "none"
+                raise Unsendable(f"BranchName {out.branch!r:.80}: there is no such branch; there are: {known}")
+            way = self.branches[out.branch]
+        if out.topic is not None and not is_topic(out.topic):
+            raise Unsendable(f"TargetTopic {out.topic!r:.80} cannot be the name of a topic")
+        if out.topic in way.sources:
+            raise Unsendable(f"TargetTopic {out.topic!r:.80} is a source of this step: a loop (allowLoops)")
+        return way, out.topic or way.topic
+
+
+def _small(row: MessageRow, limit: int | None) -> MessageRow:
+    """The message, if Kafka accepts its size. Raises Unsendable otherwise: a message that is too large would stop every
+    run."""
+    if limit is not None and (size := size_of(row)) > limit:
+        raise Unsendable(f"a message of {size} bytes, and Kafka takes {limit} (max.request.size)")
+    return row
+
+
+def _encoded(key: str | None) -> bytes | None:
+    return None if key is None else key.encode()
+
+
+# The second bolt of a step: rules turn the events of a fired window into new events (UH-24 to UH-32).
+
+
+_Made = tuple[list[tuple[str, MessageRow]], dict[str, Any], tuple[str, ...], bool]
+"""The messages that rules made, by stream; the cache they left; what to count; and whether the messages are those that
+came in."""
+
+
+class AggregateMessages(StatefulWindowedBolt):
+    """Calls the rules with the messages of a window, and writes what they make: all of it, or nothing.
+
+    If any of that fails, the window's messages go to the stream ``failed``, each with the reason, and the rules' cache
+    stays as it was.
+    """
+
+    state_types: ClassVar = {"caches": dict, "run": str}
+    state_keys: ClassVar = {"caches": KEY, "run": ()}
+
+    def __init__(
+        self,
+        read: MessageFormat,
+        rule: Rule,
+        sender: Sender,
+        *,
+        variables: Mapping[str, Any] | None = None,
+        keeps_cache: bool = False,
+        details: Details = "full",
+        step: str = "",
+    ) -> None:
+        """``variables``: loadedVariables. ``keeps_cache``: whether the cache survives restarts (UH-30). ``details``:
+        how much to report of exceptions. ``step``: the name of the step that this bolt is a part of."""
+        self.read, self.rule, self.sender = read, rule, sender
+        self.variables = dict(variables or {})
+        self.keeps_cache, self.details, self.step = keeps_cache, details, step
+        self.columns = parse_schema(f"{MESSAGE}, {KEY} string")
+        self.events = WindowEvents(read)
+        self.counters: Counter[str] = Counter()
+
+    def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
+        """Failed messages keep all columns that they came with."""
+        return with_columns_of(self, inputs)
+
+    @property
+    def counts_answers(self) -> bool:
+        """It counts what its rules answered."""
+        return True
+
+    def output_schemas(self) -> dict[str, pa.Schema]:
+        """The streams: messages of the destination, of each branch, and failed ones."""
+        failed = self.columns.append(pa.field(REASON, pa.string()))
+        streams = (DEFAULT_STREAM, *(way.stream for way in self.sender.branches.values()))
+        return {**dict.fromkeys(streams, sent(self.columns)), FAILING: failed}
+
+    def prepare(self, context: TaskContext) -> None:
+        """Called before the first window of a batch. A cache that is not kept is lost at a restart."""
+        self.counters = context.counters
+        if not self.keeps_cache and self.state["run"] != context.run:
+            self.state = {**self.initial_state(), "run": context.run}
+
+    def forget(self, key: str) -> None:
+        """Called when a key is forgotten after being empty for long enough (UH-22): its cache is dropped."""
+        self.state["caches"].pop(key, None)
+
+    def execute(self, window: TupleWindow) -> EmittedRows:
+        """Called when a window fires."""
+        ids = window.table.column(ID).to_pylist() if ID in self.columns.names else []
+        key, start = str(window.key), window.start_timestamp
+        lasted = 0 if start is None else max(window.end_timestamp - start, 0)
+        kept_before = self.state["caches"].get(key)
+        cache = deepcopy(kept_before) if kept_before else {}
+        variables = deepcopy(self.variables) if self.variables else {}
+        call = Aggregation(key, lasted // 1_000, 0, cache, variables)
+        call.full = window.fired_by is FiredBy.FULL
+        try:
+            messages, kept, counted, unchanged = self._made(window, call)
+        except (RuleError, Unreadable) as error:
+            reasons = pa.array([reason_of(error, self.details)] * window.table.num_rows, pa.string())
+            yield Emit(window.table.append_column(REASON, reasons), stream=FAILING)
+            return
+        if kept:
+            self.state["caches"][key] = kept
+        else:
+            self.state["caches"].pop(key, None)
+        self.counters.update(counted)
+        names = _names(ids, len(messages), unchanged=unchanged) if ids else []
+        for index, (stream, message) in enumerate(messages):
+            yield Emit({**message, ID: names[index]} if names else message, stream=stream)
+
+    def _made(self, window: TupleWindow, call: Aggregation) -> _Made:
+        """The messages that the rules make of those of a window."""
+        events = self.events.of(window)
+        call.count = len(events)
+        return self.rule.converted(self._answered, self.rule(list(events), call), window, call, events)
+
+    def _answered(self, returned: Any, window: TupleWindow, call: Aggregation, events: list[Event]) -> _Made:
+        """The messages of an answer."""
+        made = as_outputs(returned, call, events)
+        return list(self._messages(window, made)), _kept(call.cache), made.counted, made.unchanged
+
+    def _messages(self, window: TupleWindow, made: Outputs) -> Iterator[tuple[str, MessageRow]]:
+        if not made.unchanged:
+            yield from map(self.sender.message, made.outs)
+            return
+        same = self.read == self.sender.messages
+        for row, out in zip(message_rows(window.table), made.outs, strict=True):
+            event = event_of(row, self.read)  # read again: rules may have modified what they were given
+            yield self.sender.unchanged(out, row, event, same_format=same)
+
+
+def _names(ids: list[str], count: int, *, unchanged: bool) -> list[str]:
+    """Ids, for tracing, of the messages made of others: ``e1+e2``; of several ``e1+e2.1`` and so on."""
+    if unchanged:
+        return ids
+    made = "+".join(ids)
+    return [made] if count == 1 else [f"{made}.{number}" for number in range(1, count + 1)]
+
+
+def _kept(cache: object) -> dict[str, Any]:
+    """The cache in the form that its checkpoint restores. Raises Unsendable where it cannot be stored."""
+    if type(cache) is dict and not cache:
+        return cache
+    if not isinstance(cache, dict):
+        raise Unsendable(f"the cache is {shown(cache)}, and must be a dict")
+    try:
+        return kept_json(cache)[1]
+    except (TypeError, ValueError) as error:
+        raise Unsendable(f"the cache cannot be kept as JSON: {error}") from None
+
+
+# Handles failed messages (UH-31): they are passed on unchanged with the reason, or they stop the run.
+
+
+class DeadLetters(BatchBolt):
+    """Sends failed messages to the error section's topic or step, unchanged except for additional headers.
+
+    ``windbolt-reason`` says why, and ``windbolt-topic``, ``-partition`` and ``-offset`` where the message came from.
+    One that is larger than the topic accepts is cut (``topologies.io.kafka.fit_to_limit``).
+    """
+
+    def __init__(self, topic: str, limit: int | None = None, *, again: bool = False) -> None:
+        """``limit``: maximum size of a message there in bytes; None for no limit. ``again``: all messages have failed
+        before, in another step, and already say where they came from."""
+        self.topic, self.limit, self.again = topic, limit, again
+        self.columns = parse_schema(MESSAGE)
+
+    def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
+        """The columns of failed messages are passed on."""
+        return with_columns_of(self, inputs)
+
+    def output_schemas(self) -> dict[str, pa.Schema]:
+        """Messages to be sent."""
+        return {DEFAULT_STREAM: sent(self.columns)}
+
+    def execute(self, batch: pa.Table) -> EmittedRows:
+        """Called with failed messages."""
+        for row in batch.to_pylist():
+            origin = {TOPIC: row["topic"], PARTITION: row.get("partition"), OFFSET: row.get("offset")}
+            if self.again:
+                earlier = header_texts(row["headers"])
+                origin = {name: earlier.get(name) for name in origin}
+            headers = with_headers(row["headers"], {REASON_HEADER: row["_reason"], **origin})
+            letter = {"topic": self.topic, "key": row["key"], "value": row["value"], "headers": headers}
+            named = {ID: row[ID]} if ID in self.columns.names else {}
+            yield {**fit_to_limit(letter, self.limit), **named}
+
+
+class StopAtFailure(BatchBolt):
+    """Stops the run at the first failed message, before its batch is committed: nothing is lost."""
+
+    outputs = OUTPUT
+
+    def __init__(self, step: str) -> None:
+        self.step = step
+
+    def execute(self, batch: pa.Table) -> EmittedRows:
+        """Called with failed messages; raises DataError."""
+        row = batch.slice(0, 1).to_pylist()[0]
+        others = f"; {batch.num_rows - 1} more failed with it" if batch.num_rows > 1 else ""
+        raise DataError(
+            f"step {self.step!r}: {_place(row)} failed: {row['_reason']}{others}",
+            why="the step has no error section, and windbolt loses no message",
+            do='add one, error: {name: "deadletter", topic: "deadletter", config: {...}}, and rerun',
+        )
+
+
+def _place(row: MessageRow) -> str:
+    if row.get("partition") is None and row.get("offset") is None:
+        return f"a message of topic {row['topic']!r}"
+    return f"the message {row['topic']!r}, partition {row['partition']}, offset {row['offset']}"

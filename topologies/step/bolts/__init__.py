@@ -1,1 +1,0 @@
-"""The bolts of a step, and the columns of the streams between them."""

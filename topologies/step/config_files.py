@@ -1,0 +1,539 @@
+"""The file of an aggregation step: its permitted content, overlays, and all its problems at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+
+from pydantic import Discriminator, Field, PrivateAttr, Tag, ValidationError, field_validator
+
+from topologies.io.documents import brief, dotted, explain, kind_shown, load
+from topologies.step.config import (
+    Connection,
+    CsvSection,
+    Destination,
+    Details,
+    Flag,
+    Formats,
+    Given,
+    KafkaSource,
+    KeySection,
+    Place,
+    Section,
+    SourceSection,
+    Text,
+    TimeSetting,
+    TriggerSection,
+    Whole,
+    at_most,
+    same_servers,
+)
+from windowing.durations import millis
+from windowing.errors import ConfigError
+
+# Problems of a step's file: each with its place there, and all of them as one error.
+
+
+@dataclass(frozen=True)
+class StepProblem:
+    """One thing that is wrong: ``step.conf: trigger.timeout: expected a time above zero, found -1``."""
+
+    file: str
+    """The file with the problem, or ``--set`` for the command line."""
+    path: str
+    """The place in the file, such as ``trigger.timeout``; empty for the file as a whole."""
+    text: str
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.file, self.path, self.text) if part)
+
+
+class StepConfigError(ConfigError):
+    """All problems of a step, reported together."""
+
+    def __init__(self, file: str | os.PathLike[str], problems: Sequence[StepProblem]) -> None:
+        self.file, self.problems = str(file), tuple(problems)
+        count = f"{len(problems)} problem{'s' if len(problems) != 1 else ''}"
+        lines = "\n".join(f"  {number}. {problem}" for number, problem in enumerate(problems, 1))
+        super().__init__(f"the step {self.file} cannot be used, {count}:\n{lines}")
+
+    def __reduce__(self) -> tuple[type[StepConfigError], tuple[str, tuple[StepProblem, ...]]]:
+        return StepConfigError, (self.file, self.problems)
+
+
+# Merges several files: later values replace earlier ones, and each value keeps its origin.
+
+
+_WRITTEN, _PLAIN = re.compile(r'["{}\[\]$\n]'), re.compile(r"\s*[-+.\w][-+.\w\s]*")
+"""Match values of assignments that are HOCON: with signs of its own in them, or numbers and words."""
+
+SET = "--set"
+"""The origin of values assigned on the command line."""
+
+
+class Merged:
+    """The trees of several files, merged: mappings merge, everything else is replaced.
+
+    A mapping with another ``type`` replaces too; ``null`` removes what an earlier file gave.
+    """
+
+    def __init__(self, first: str) -> None:
+        self.first = first
+        self.tree: Tree = {}
+        self._origins: dict[tuple[str, ...], str] = {}
+
+    def lay(self, tree: Mapping[str, Any], origin: str) -> None:
+        """Lay a tree over the present one."""
+        self._lay(self.tree, tree, origin, ())
+
+    def origin(self, path: tuple[str | int, ...]) -> str:
+        """The file that gives the value at a path, or the mapping around it; the first file where none does."""
+        names = tuple(str(part) for part in path)
+        for length in range(len(names), 0, -1):
+            if names[:length] in self._origins:
+                return self._origins[names[:length]]
+        return self.first
+
+    def _lay(self, below: Tree, above: Mapping[str, Any], origin: str, at: tuple[str, ...]) -> None:
+        for key, value in above.items():
+            path = (*at, str(key))
+            under = below.get(key)
+            if value is None:
+                below.pop(key, None)
+                self._origins.pop(path, None)
+            elif isinstance(value, Mapping):
+                if not isinstance(under, dict) or _other_type(str(key), under, value):
+                    under = below[key] = {}
+                    self._origins[path] = origin
+                self._lay(under, value, origin, path)
+            else:
+                below[key] = value
+                self._origins[path] = origin
+
+
+def _other_type(key: str, under: Tree, value: Mapping[str, Any]) -> bool:
+    """Whether a mapping is of another type than what it is laid over; a topic may omit its type."""
+    before = under.get("type", "destination" if key in ("destination", "error") else None)
+    return before is not None and "type" in value and before != value["type"]
+
+
+def assigned(key: str, value: str) -> Tree:
+    """An assignment such as ``trigger.timeout`` and ``5s`` as a mapping.
+
+    The value is read as HOCON, which includes JSON. One without quotes, brackets, braces and references is itself, so
+    that ``localhost:9092`` needs no quotes within those of the shell.
+    """
+    from topologies.io.hocon import HoconError, parse_hocon
+
+    text = value if _WRITTEN.search(value) or _PLAIN.fullmatch(value) else json.dumps(value.strip())
+    try:
+        tree = parse_hocon(f"{key} = {text}", Path.cwd())
+    except HoconError as error:
+        problem = StepProblem(SET, key, f"expected a value, found a mistake: {error}")
+        raise StepConfigError(SET, [problem]) from None
+    assignment: Tree = with_folders(tree, Path.cwd())
+    return assignment
+
+
+# The files of a step as plain mappings: HOCON, YAML and JSON.
+
+
+Tree = dict[str, Any]
+
+ENDINGS = (".conf", ".hocon", ".yaml", ".yml", ".json")
+"""The suffixes of files that are steps."""
+
+
+def read_tree(path: Path) -> Tree:
+    """The content of a file, by its suffix. Every text under a key ``path`` remembers the folder of its file, to which
+    it is relative.
+
+    Raises StepConfigError, with line and column, where it cannot be read.
+    """
+    documents = list(load(path, ENDINGS))
+    mistake = next((document.mistake for document in documents if document.mistake), "")
+    if not mistake and len(documents) > 1:
+        mistake = f"expected one document, found another at line {documents[1].line}"
+    if mistake:
+        raise _unreadable(path, mistake)
+    content = documents[0].content if documents else None
+    try:
+        _ = json.dumps(content, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError as error:
+        raise _unreadable(path, f"half a character, {error.object[error.start]!r}, is not text") from None
+    except RecursionError:
+        raise _unreadable(path, "it is nested too deep") from None
+    if not isinstance(content, dict):
+        raise _unreadable(path, f"expected a mapping with name, type, format and so on, found {kind_shown(content)}")
+    tree: Tree = with_folders(content, path.absolute().parent)
+    return tree
+
+
+def with_folders(value: Any, folder: Path) -> Any:
+    """The value, in which each text under a key ``path`` remembers its folder."""
+    if isinstance(value, Mapping):
+        return {
+            str(key): Given.of(item, folder) if key == "path" and isinstance(item, str) else with_folders(item, folder)
+            for key, item in value.items()
+        }
+    return [with_folders(item, folder) for item in value] if isinstance(value, list) else value
+
+
+def _unreadable(path: Path, text: str) -> StepConfigError:
+    return StepConfigError(path, [StepProblem(str(path), "", text)])
+
+
+# The model of a step's file (UH-1); names are the file's, in Python's spelling.
+
+
+Tasks = Annotated[Whole, at_most(1_000, "each task has state and work of its own in every batch")]
+
+
+Location = tuple[str | int, ...]
+"""A place in the file, such as ``("destination", "branches", 0)``; empty for the first step."""
+
+T = TypeVar("T")
+
+
+class Placed(NamedTuple, Generic[T]):
+    """A part of the file, and its place."""
+
+    place: Location
+    part: T
+
+
+def _kind(value: object) -> str:
+    """The kind of a section for where messages go: a topic, unless its type is that of a step."""
+    kind = value.get("type", "destination") if isinstance(value, Mapping) else getattr(value, "type", "destination")
+    return kind if isinstance(kind, str) else brief(kind)
+
+
+Next: TypeAlias = Annotated[
+    Annotated[Destination, Tag("destination")] | Annotated["Step", Tag("aggregation")], Discriminator(_kind)
+]
+"""Where messages go: a topic, or a further step of the same run (UH-32)."""
+
+
+class Step(Section):
+    """A step: what it does with messages, and where they go. A further step is one such section."""
+
+    name: Text = Field(description='what the step is called: name: "orders"')
+    type: Literal["aggregation"] = Field(description='what the step does: type: "aggregation"')
+    environment_variables: Place | None = None
+    """A JSON file, which the rules see as loadedVariables (UH-29)."""
+    format: Formats = Field(
+        description='the formats of messages that come in and go out: format: {input: "json", output: "json"}'
+    )
+    key: KeySection = Field(
+        description="how the key is computed by which events are gathered, such as key: {type: key}, "
+        "{type: headers, keys: [shop]}, {type: hash} or {type: dsl, path: ...}"
+    )
+    trigger: TriggerSection = Field(
+        description="when the gathered events of a key are aggregated, such as trigger: {type: count, count: 2, "
+        "timeout: 100}, or one of type dsl, time or timeFromEvent"
+    )
+    dsl: Place = Field(description='where the rules are that aggregate the events: dsl: {source: "file", path: ...}')
+    state_full: Flag = False
+    """Whether the rules' cache survives a restart (UH-30)."""
+    destination: Next = Field(
+        description='where the results go: destination: {name: "output", topic: "output", '
+        'config: {type: "kafka", name: "output"}}, or a further step, of type "aggregation"'
+    )
+    error: Next | None = None
+    """Where failed events go (UH-31); without it they stop the run."""
+    error_details: Details = "full"
+    """How much of an exception the reason of a failed event reports: its text may contain parts of messages."""
+    branches: list[Next] = Field(default_factory=list)
+    """Destinations and steps that the rules choose by name (BranchName, UH-32)."""
+    parallelism: Tasks = 2
+    """Number of tasks that share the keys."""
+    rule_time_limit: TimeSetting = millis(5_000)
+    """Maximum duration of a call of the rules."""
+
+    @property
+    def ways(self) -> Iterator[tuple[Location, Destination | Step]]:
+        """Where its messages go, each with its place in the step: the main way, the branches, and that of errors."""
+        yield ("destination",), self.destination
+        for index, branch in enumerate(self.branches):
+            yield ("branches", index), branch
+        if self.error is not None:
+            yield ("error",), self.error
+
+    @field_validator("branches")
+    @classmethod
+    def _distinct(cls, value: list[Next]) -> list[Next]:
+        names = [branch.name for branch in value]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"expected names that differ, found {', '.join(map(repr, twice))} more than once")
+        return value
+
+
+class StepConfig(Step):
+    """The whole file: the first step, with those that follow it, and where and how they run."""
+
+    source: SourceSection | None = None
+    connections: dict[str, Connection] = Field(default_factory=dict, repr=False)  # secret
+    allow_loops: Flag = False
+    """Whether messages may be sent to topics that the step itself reads."""
+    allow_file_rules: Flag = True
+    """Whether rules may be read from files; otherwise they come only from the path of Python's modules."""
+
+    _file: Path = PrivateAttr(default_factory=Path)
+
+    @property
+    def file(self) -> Path:
+        """The file that was loaded."""
+        return self._file
+
+    @property
+    def steps(self) -> list[Placed[Step]]:
+        """All steps: the first one, and after each step those that follow it: the main one, the branches, that of
+        errors."""
+        return list(_steps((), self))
+
+    @property
+    def destinations(self) -> list[Placed[Destination]]:
+        """The topics to which messages finally go, step by step."""
+        return [
+            Placed((*location, *way), to)
+            for location, step in self.steps
+            for way, to in step.ways
+            if isinstance(to, Destination)
+        ]
+
+    @property
+    def last(self) -> tuple[Step, Destination]:
+        """The last step on the chain of main destinations, and its topic."""
+        step: Step = self
+        while isinstance(step.destination, Step):
+            step = step.destination
+        return step, step.destination
+
+    def without_file_rules(self) -> StepConfig:
+        """The step with rules from files forbidden."""
+        return self.model_copy(update={"allow_file_rules": False})
+
+
+def _steps(location: Location, step: Step) -> Iterator[Placed[Step]]:
+    yield Placed(location, step)
+    for way, to in step.ways:
+        if isinstance(to, Step):
+            yield from _steps((*location, *way), to)
+
+
+# Loads a step: its file, overlays, single assignments, and a check of the result.
+
+
+Further = Callable[[StepConfig], Iterable[StepProblem]]
+
+
+def is_step(reference: str) -> bool:
+    """Whether a reference names the file of a step, by its suffix."""
+    return reference.lower().endswith(ENDINGS)
+
+
+def load_step(
+    path: str | os.PathLike[str],
+    *,
+    overlays: Sequence[str | os.PathLike[str]] = (),
+    assignments: Mapping[str, str] | None = None,
+    further: Further | None = None,
+) -> StepConfig:
+    """Load the step of a file (HOCON, YAML or JSON, by its suffix).
+
+    ``overlays`` are files laid over it, in order: mappings merge unless their ``type`` differs, other values are
+    replaced, ``null`` removes one. ``assignments`` are laid over these: ``{"trigger.timeout": "5s"}``, with values read
+    as HOCON. Relative paths are relative to the folder of the file that contains them (included files belong to the
+    including one), and to the current folder in assignments. Files that the step names are not read here, but
+    ``further`` may check them: it is given the step, or as much of it as is valid, and its problems are reported with
+    the rest.
+
+    Raises StepConfigError with all problems.
+    """
+    merged = Merged(str(path))
+    problems: list[StepProblem] = []
+    for file in (path, *overlays):
+        try:
+            merged.lay(read_tree(Path(file)), str(file))
+        except StepConfigError as error:
+            problems += error.problems
+    for key, value in (assignments or {}).items():
+        try:
+            merged.lay(assigned(key, value), SET)
+        except StepConfigError as error:
+            problems += error.problems
+    if problems:
+        raise StepConfigError(path, problems)
+    return _checked(Path(path), merged, further)
+
+
+def step_from(tree: Mapping[str, Any], folder: Path) -> StepConfig:
+    """The step that a mapping describes, with paths relative to a folder. Raises StepConfigError as ``load_step``
+    does."""
+    merged = Merged("step")
+    merged.lay(with_folders(tree, folder.absolute()), "step")
+    return _checked(folder / "step", merged)
+
+
+def _checked(path: Path, merged: Merged, further: Further | None = None) -> StepConfig:
+    """The step. Raises StepConfigError with all problems: in its sections, between them, and with what they name."""
+    problems: list[StepProblem] = []
+    broken: list[str] = []
+    if (deep := _depth(merged.tree)) > _DEEPEST:
+        text = f"expected a chain of at most {_DEEPEST} steps, found {deep}"
+        raise StepConfigError(path, [StepProblem(str(path), "", text)])
+    try:
+        config = StepConfig.model_validate(merged.tree)
+    except ValidationError as error:
+        explained = explain(error, StepConfig)
+        found_in = [_section(merged.tree, problem.path) for problem in explained]
+        problems += [StepProblem(merged.origin(each.path), dotted(each.path), each.text) for each in explained]
+        broken = [dotted(location) for location in found_in]
+        config = StepConfig.model_validate(_without(merged.tree, found_in))
+    config._file = path
+    further_problems = [*_mismatches(config, merged, broken), *(further(config) if further else ())]
+    problems += [
+        problem for problem in further_problems if not any(_lies_in(problem.path, location) for location in broken)
+    ]
+    if problems:
+        raise StepConfigError(path, problems)
+    return config
+
+
+_DEEPEST = 50
+"""Maximum number of nested steps: each is three bolts of one topology, one after another in every batch."""
+
+
+def _depth(tree: object) -> int:
+    """The maximum nesting depth of steps."""
+    deepest, waiting = 0, [(tree, 1)]
+    while waiting:
+        step, depth = waiting.pop()
+        if not isinstance(step, Mapping):
+            continue
+        deepest = max(deepest, depth)
+        branches = step.get("branches")
+        further = [step.get("destination"), step.get("error"), *(branches if isinstance(branches, list) else ())]
+        waiting += [(child, depth + 1) for child in further if _is_step(child)]
+    return deepest
+
+
+_PLACEHOLDERS: Mapping[str, Any] = {
+    "type": "aggregation",
+    "format": {"input": "json", "output": "json"},
+    "key": {"type": "key"},
+    "trigger": {"type": "count", "count": 1, "timeout": 1},
+    "dsl": {"path": "rules.py"},
+    "destination": {"name": "output", "topic": "output", "config": {"name": "output"}},
+}
+"""Placeholders for invalid sections, so that the others can be checked; other sections have none."""
+
+
+def _section(tree: Mapping[str, Any], path: Location) -> Location:
+    """The section of a step that contains a place: the steps around it are checked nevertheless."""
+    if not path:
+        return path
+    inner: Any = tree.get(str(path[0]))
+    match path:
+        case ("branches", int(at), *_) if isinstance(inner, list):
+            inner, length = inner[at], 2
+        case ("destination" | "error", _, *_):
+            length = 1
+        case _:
+            return path[:1]
+    return (*path[:length], *_section(inner, path[length:])) if _is_step(inner) else path[:length]
+
+
+def _is_step(value: object) -> bool:
+    return isinstance(value, Mapping) and value.get("type") == "aggregation"
+
+
+def _without(tree: Mapping[str, Any], broken: Collection[Location]) -> dict[str, Any]:
+    """The tree with placeholders for its invalid sections."""
+    whole = deepcopy(dict(tree))
+    for index, location in enumerate(sorted(set(broken), key=len)):
+        *before, name = location
+        within: Any = whole
+        for part in before:
+            within = within[part]
+        if isinstance(name, int):
+            within[name] = {**_PLACEHOLDERS["destination"], "name": f"output {index}"}
+        elif name == "name":
+            within[name] = f"step {index}"
+        elif name in _PLACEHOLDERS:
+            within[name] = deepcopy(_PLACEHOLDERS[name])
+        else:
+            within.pop(name, None)
+    return whole
+
+
+def _lies_in(path: str, place: str) -> bool:
+    """Whether a place of the file lies within another one, or equals it."""
+    return path == place or path.startswith((f"{place}.", f"{place}["))
+
+
+def _mismatches(config: StepConfig, merged: Merged, broken: Collection[str] = ()) -> Iterator[StepProblem]:
+    """Inconsistencies: names, formats, types of connections, and loops. ``broken``: places that hold placeholders."""
+    for path, text in (*_same_names(config), *_misfits(config, broken), *_loops(config), *_other_types(config)):
+        yield StepProblem(merged.origin(path), dotted(path), text)
+
+
+def _same_names(config: StepConfig) -> Iterator[tuple[Location, str]]:
+    """Steps of equal names: their windows, counts and errors could not be distinguished."""
+    seen: dict[str, Location] = {}
+    for location, step in config.steps:
+        if step.name in seen:
+            other = dotted(seen[step.name]) or "the first step"
+            yield (*location, "name"), f"expected a name of its own, found {brief(step.name)}, which is that of {other}"
+        seen.setdefault(step.name, location)
+
+
+def _misfits(config: StepConfig, broken: Collection[str]) -> Iterator[tuple[Location, str]]:
+    """Steps that can read nothing of their input. Those for errors also get messages that were unreadable elsewhere."""
+    for location, step in config.steps:
+        for way, to in step.ways:
+            if not isinstance(to, Step) or way == ("error",) or dotted((*location, "format")) in broken:
+                continue
+            made, read = step.format.output, to.format.input
+            if {made.type, read.type} == {"json", "xml"}:
+                yield (
+                    (*location, *way, "format", "input"),
+                    f"expected {made.type}, which is what {step.name} writes, found {read.type}",
+                )
+            elif isinstance(made, CsvSection) and isinstance(read, CsvSection):
+                fields = len(made.field_names), len(read.field_names)
+                if made.column_separator == read.column_separator and fields[0] != fields[1]:
+                    text = f"expected {fields[0]} fields, as {step.name} writes them, found {fields[1]}"
+                    yield (*location, *way, "format", "input", "fieldNames"), text
+
+
+def _other_types(config: StepConfig) -> Iterator[tuple[Location, str]]:
+    """Connections whose type differs from what their users expect."""
+    uses = [(("source", "config"), config.source.config)] if config.source and config.source.type == "kafka" else []
+    for path, use in uses:
+        connection = config.connections.get(use.name)
+        if connection is not None and connection.type != use.type:
+            yield (
+                path,
+                f"expected a connection of type {use.type}, found {use.name}, which is of type {connection.type}",
+            )
+
+
+def _loops(config: StepConfig) -> Iterator[tuple[Location, str]]:
+    """Destinations that the first step itself reads: each message would produce another one, without end."""
+    source = config.source
+    if config.allow_loops or not isinstance(source, KafkaSource):
+        return
+    for location, destination in config.destinations:
+        if destination.topic in source.topics and same_servers(
+            config.connections, source.config.name, destination.config.name
+        ):
+            text = f"expected a topic that the step does not read itself, found {destination.topic!r}: a loop"
+            yield (*location, "topic"), f"{text}; if it is meant to be, say allowLoops: true"

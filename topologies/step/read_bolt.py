@@ -1,0 +1,540 @@
+"""The first bolt of a step: each message is read, and its key computed (UH-4 to UH-9)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+
+from manager.keyed.assigned_windows import GatheredEvents
+from topologies.io.documents import brief, exact_float, no_constant, unique_pairs
+from topologies.io.formats.event_files import NO_BAD_ROWS, BadRows, Chunk, FileSplit, opened
+from topologies.io.formats.lines import LongLine, blocks_of_lines
+from topologies.io.kafka import RECORD
+from topologies.io.messages import MessageFormat, Unreadable, read_many
+from topologies.step.config import Details, DslKey, HashKey, HeadersKey, KeySection, MessageKey
+from topologies.step.rule_values import Event, RuleError, as_key, events_of, header_text
+from topologies.step.rules import Rule
+from windowing.bolts.bolt import BatchBolt
+from windowing.events import objects_of
+from windowing.schema import DEFAULT_STREAM, Emit, EmittedRows, format_schema, parse_schema
+from windowing.window import TupleWindow
+
+if TYPE_CHECKING:
+    from windowing.window import EventSource
+
+
+# Columns of the streams between the parts of a step.
+
+
+MESSAGE = format_schema(RECORD)
+"""A message as it came, from Kafka or from a file."""
+MESSAGE_NAMES = tuple(RECORD.names)
+WEIGHED = ("key", "value", "headers")
+"""Columns whose bytes count towards the capacity of a window."""
+
+KEY = "aggregation_key"
+REASON = "_reason"
+"""Why a message failed."""
+
+FAILED = f"{MESSAGE}, {KEY} string, {REASON} string"
+"""A message that failed before more was known about it, and why."""
+
+OUTPUT = "topic string, key binary, value binary, headers array<struct<key: string, value: binary>>"
+"""A message to be sent."""
+
+ENVELOPE = (
+    "topic string, key string, key_base64 binary, value string, value_base64 binary, "
+    "headers array<struct<key: string, value: string, value_base64: binary>>"
+)
+"""A message to be written to a file: keys and values that are not text as base64."""
+
+UNREADABLE, REFUSED, FAILING = "unreadable", "refused", "failed"
+"""The streams of failed messages: when they are read, by the rules of the trigger, and when they are aggregated."""
+
+ID = "id"
+"""Id of a message, for tracing; only messages of scenarios have it."""
+
+MessageRow = dict[str, Any]
+Pairs = list[dict[str, Any]]
+"""The headers of a message, in order; a name may occur more than once."""
+
+
+ASKED = ("topic", "key", "value", "headers")
+"""The columns from which a message, as rules see it, is made."""
+
+
+def sent(columns: pa.Schema) -> pa.Schema:
+    """The columns of outgoing messages, by those of the incoming ones."""
+    schema = parse_schema(OUTPUT)
+    return schema.append(columns.field(ID)) if ID in columns.names else schema
+
+
+class ReadsMessages(Protocol):
+    """A bolt that passes on the columns of the messages that it reads."""
+
+    columns: pa.Schema
+
+
+ReadingBolt = TypeVar("ReadingBolt", bound=ReadsMessages)
+
+
+def with_columns_of(bolt: ReadingBolt, inputs: Mapping[str, pa.Schema]) -> ReadingBolt:
+    """The bolt with the columns of its inputs, which are the same: either all have an id column, or none has."""
+    bound = copy(bolt)
+    bound.columns = next(iter(inputs.values()))
+    return bound
+
+
+def message_rows(table: pa.Table) -> list[MessageRow]:
+    """The messages of a table as rows of these columns; faster than using all its columns."""
+    columns = [_values(table.column(name)) for name in ASKED]
+    return [dict(zip(ASKED, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """The values as objects; a message without headers, the usual case, has None."""
+    if pa.types.is_list(column.type) and not pc.max(pc.list_value_length(column)).as_py():
+        return [None] * len(column)
+    return objects_of(column)
+
+
+def header_bytes(pairs: Iterable[Mapping[str, Any]] | None) -> dict[str, bytes]:
+    """The headers by name; of repeated ones the last. Headers without a value are empty."""
+    return {pair["key"]: pair["value"] or b"" for pair in pairs or ()}
+
+
+def header_texts(pairs: Iterable[Mapping[str, Any]] | None) -> dict[str, str]:
+    """The headers as rules see them; of repeated ones the last. See ``header_text``."""
+    return {pair["key"]: header_text(pair["value"]) for pair in pairs or ()}
+
+
+def decoded(value: bytes) -> str:
+    """Bytes as text; invalid UTF-8 is escaped."""
+    return value.decode("utf-8", "backslashreplace")
+
+
+def reason_of(error: Exception, details: Details = "full") -> str:
+    """Why a message failed, on one line that can be stored in a column and a header.
+
+    With "type" nothing of the exception's text is included: only the place in the rules, where it is theirs, and the
+    type of the exception.
+    """
+    text = str(error) if details == "full" else error.brief if isinstance(error, RuleError) else type(error).__name__
+    return " ".join(text.split()).rstrip(".").encode("utf-8", "backslashreplace").decode()[:1_000]
+
+
+# Reads files of lines, each line as a row of one binary column; the content is interpreted elsewhere.
+
+
+_BLOCK = 4 << 20
+_LONGEST = 64 << 20
+"""Maximum size of a line in bytes: a message of maximum size, and its envelope."""
+
+
+@dataclass(frozen=True)
+class LinesFormat:
+    """Reads the lines of a file, plain or gzipped, without their ends; blank lines are no rows."""
+
+    name: ClassVar[str] = "lines"
+
+    def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
+        """A single split."""
+        return [FileSplit(path)]
+
+    def read(
+        self,
+        fs: pafs.FileSystem,
+        split: FileSplit,
+        schema: pa.Schema,
+        needed: Collection[str] | None = None,
+        optional: Collection[str] = (),
+    ) -> Iterator[Chunk]:
+        """A chunk per block of lines."""
+        row = 0
+        with opened(fs, split.path, "lines", streamed=True) as source:
+            for block in blocks_of_lines(source, split.path, "lines", _BLOCK, _LONGEST):
+                if isinstance(block, LongLine):
+                    yield schema.empty_table(), np.empty(0, np.int64), BadRows.of([block.bad_row(row)])
+                    row += 1
+                elif block:
+                    lines = block.removesuffix(b"\n").split(b"\n")
+                    yield _chunk(lines, row, schema)
+                    row += len(lines)
+
+
+def _chunk(lines: list[bytes], row: int, schema: pa.Schema) -> Chunk:
+    numbered = [(number, line.removesuffix(b"\r")) for number, line in enumerate(lines, row) if line.strip()]
+    column = pa.array([line for _, line in numbered], pa.binary())
+    return (
+        pa.Table.from_arrays([column], schema=schema),
+        np.array([number for number, _ in numbered], np.int64),
+        NO_BAD_ROWS,
+    )
+
+
+# Messages in files: one JSON envelope per line, with Kafka's fields of a message beside its value.
+#
+# ``{"topic": "orders", "key": "7", "value": {"id": 1}, "headers": {"shop": "a"}}``; also ``partition``, ``offset``,
+# ``timestamp`` (ISO 8601, or milliseconds). A value is a text, or any other JSON value, whose text is then the
+# message; or ``value_base64`` for bytes. Keys and headers are texts, or ``key_base64``; headers are an object, or a
+# list of ``{"key": ..., "value": ...}`` where a name is repeated. A line that is not an envelope is an unreadable
+# event.
+
+
+_NAMES = {*MESSAGE_NAMES, "key_base64", "value_base64"}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class OpenEnvelopes(BatchBolt):
+    """Turns lines of files into messages."""
+
+    outputs: ClassVar = {DEFAULT_STREAM: MESSAGE, UNREADABLE: FAILED}
+    refused_stream = UNREADABLE
+
+    def __init__(self, topic: str | None = None, details: Details = "full") -> None:
+        """``topic``: that of messages whose envelope names none. ``details``: how much to report of exceptions."""
+        self.topic, self.details = topic, details
+
+    def execute(self, batch: pa.Table) -> EmittedRows:
+        """Called with lines. Lines that are not envelopes are passed on unchanged, with the reason."""
+        for line in batch.column("line").to_pylist():
+            try:
+                yield self.opened(line)
+            except ValueError as error:
+                nothing = dict.fromkeys(MESSAGE_NAMES)
+                failed = {**nothing, "topic": self.topic, "value": line, "headers": [], KEY: None}
+                reason = f"the line is not an envelope: {reason_of(error, self.details)}"
+                yield Emit({**failed, REASON: reason}, stream=UNREADABLE)
+
+    def opened(self, line: bytes) -> MessageRow:
+        """The message in a line. Raises ValueError where it is not an envelope."""
+        try:
+            given = json.loads(
+                line, object_pairs_hook=unique_pairs, parse_constant=no_constant, parse_float=exact_float
+            )
+        except RecursionError:
+            raise ValueError("it is nested too deep") from None
+        if not isinstance(given, dict):
+            raise ValueError(f"expected an object, found {brief(given)}")
+        unknown = sorted(set(given) - _NAMES)
+        if unknown:
+            raise ValueError(f"unknown {', '.join(map(repr, unknown))}, expected some of {', '.join(sorted(_NAMES))}")
+        if "value" not in given and "value_base64" not in given:
+            raise ValueError("it has no value")
+        topic = given.get("topic")
+        return {
+            "topic": self.topic if topic is None else _name("topic", topic),
+            "partition": _whole(given, "partition", 31),
+            "offset": _whole(given, "offset", 63),
+            "timestamp": _moment(given.get("timestamp")),
+            "key": _bytes(given, "key"),
+            "value": _bytes(given, "value", jsons=True),
+            "headers": list(_headers(given.get("headers"))),
+        }
+
+
+class CloseEnvelopes(BatchBolt):
+    """Turns messages into envelopes, which are written to files and can be read again."""
+
+    outputs = ENVELOPE
+
+    def execute(self, batch: pa.Table) -> EmittedRows:
+        """Called with messages."""
+        for row in batch.to_pylist():
+            headers = [{"key": header["key"], **_sealed("value", header["value"])} for header in row["headers"] or ()]
+            yield {
+                "topic": row["topic"],
+                **_sealed("key", row["key"]),
+                **_sealed("value", row["value"]),
+                "headers": headers,
+            }
+
+
+def _sealed(name: str, value: bytes | None) -> MessageRow:
+    try:
+        return {name: None if value is None else value.decode(), f"{name}_base64": None}
+    except UnicodeDecodeError:
+        return {name: None, f"{name}_base64": value}
+
+
+def _bytes(given: Mapping[str, Any], name: str, *, jsons: bool = False) -> bytes | None:
+    value, encoded = given.get(name), given.get(f"{name}_base64")
+    if encoded is not None:
+        if value is not None:
+            raise ValueError(f"expected {name} or {name}_base64, found both")
+        try:
+            return base64.b64decode(encoded, validate=True)
+        except (binascii.Error, TypeError, ValueError):
+            raise ValueError(f"{name}_base64: expected base64, found {brief(encoded)}") from None
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    if jsons:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode("utf-8", "surrogatepass")
+    raise ValueError(f"{name}: expected a text, found {brief(value)}")
+
+
+def _name(name: str, value: object) -> str:
+    """A text that a column can hold: JSON may escape single surrogates."""
+    if isinstance(value, str) and not any("\ud800" <= sign <= "\udfff" for sign in value):
+        return value
+    raise ValueError(f"{name}: expected a text, found {brief(value)}")
+
+
+def _whole(given: Mapping[str, Any], name: str, bits: int) -> int | None:
+    value = given.get(name)
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << bits):
+        raise ValueError(f"{name}: expected a whole number, found {brief(value)}")
+    return value
+
+
+def _moment(value: object) -> datetime | None:
+    if value is None:
+        return None
+    try:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return _EPOCH + timedelta(milliseconds=value)
+        if isinstance(value, str):
+            moment = datetime.fromisoformat(value)
+            return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise ValueError(f"timestamp: expected a time (ISO 8601, or milliseconds), found {brief(value)}")
+
+
+def _headers(value: object) -> Iterator[MessageRow]:
+    if value is None:
+        return
+    pairs: Pairs
+    if isinstance(value, dict):
+        pairs = [{"key": name, "value": item} for name, item in value.items()]
+    elif isinstance(value, list) and all(isinstance(header, dict) for header in value):
+        pairs = value
+    else:
+        raise ValueError(f"headers: expected an object, or a list of {{key, value}}, found {brief(value)}")
+    for header in pairs:
+        yield {"key": _name("headers", header.get("key")), "value": _bytes(header, "value")}
+
+
+# Messages in columns as the events that rules see: many are read at once, and each becomes an object only here.
+
+
+Read: TypeAlias = Event | Unreadable
+"""A message as rules see it, or why it is none."""
+
+_MESSAGES_AT_ONCE, _BYTES_AT_ONCE = 2048, 1 << 20
+"""Maximum number of messages that become objects at once, and of their bytes at average size: few enough that they
+stay in the processor's cache."""
+
+
+def read_messages(table: pa.Table, messages: MessageFormat) -> Iterator[Read]:
+    """The messages of a table, which has at least the columns ``ASKED``; read as they are asked for."""
+    return chain.from_iterable(_pieces(table.select(list(ASKED)), messages))
+
+
+def _pieces(table: pa.Table, messages: MessageFormat) -> Iterator[list[Read]]:
+    step, any_headers = _at_once(table), has_headers(table)
+    for low in range(0, table.num_rows, step):
+        yield _read(table.slice(low, step), messages, any_headers=any_headers)
+
+
+def readable(read: Iterable[Read]) -> list[Event]:
+    """The events. Raises Unreadable for the first message that is not one."""
+    events = list(read)
+    for event in events:
+        if type(event) is Unreadable:
+            raise event
+    return events  # type: ignore[return-value]
+
+
+class WindowEvents:
+    """The messages of windows that are called one after another: those of many small windows are read at once.
+
+    Each event is handed out once, because rules may modify what they are given.
+    """
+
+    def __init__(self, messages: MessageFormat) -> None:
+        self._messages = messages
+        self._source: EventSource | None = None
+        self._low = self._next = 0
+        self._ahead: list[Read] = []
+        """The messages of the source from ``_low`` on; those before ``_next`` have been handed out."""
+
+    def of(self, window: TupleWindow) -> list[Event]:
+        """The messages of a window. Raises Unreadable for the first that cannot be read."""
+        if not isinstance(window, TupleWindow) or not isinstance(window.members, range):
+            return readable(read_messages(window.table, self._messages))  # there is nothing behind it to read
+        members = window.members
+        if (
+            window.source is not self._source
+            or members.start < self._next
+            or members.stop > self._low + len(self._ahead)
+        ):
+            self._read_from(window.source, members)
+        self._next = members.stop
+        return readable(self._ahead[members.start - self._low : members.stop - self._low])
+
+    def _read_from(self, source: EventSource, members: range) -> None:
+        """Read the messages of a window, and some of those behind it."""
+        ahead = min(members.start + _MESSAGES_AT_ONCE, len(source)) if isinstance(source, GatheredEvents) else 0
+        table = source.table(range(members.start, max(members.stop, ahead)))
+        self._source, self._low = source, members.start
+        read = table.slice(0, max(len(members), _at_once(table)))
+        self._ahead = list(read_messages(read, self._messages))
+
+
+def has_headers(table: pa.Table) -> bool:
+    """Whether any message has headers; in most topics none has."""
+    return bool(pc.max(pc.list_value_length(table.column("headers"))).as_py())
+
+
+def _read(table: pa.Table, messages: MessageFormat, *, any_headers: bool) -> list[Read]:
+    values = objects_of(table.column("value"))
+    headers: list[dict[str, str]]
+    if not any_headers:
+        read, headers = read_many(messages, values), [{} for _ in values]
+    else:
+        pairs: list[Pairs | None] = objects_of(table.column("headers"))
+        read = read_many(messages, values, [header_bytes(each) for each in pairs])
+        headers = [header_texts(each) for each in pairs]
+    topic = table.column("topic")
+    topics = objects_of(topic.fill_null("") if topic.null_count else topic)
+    events: list[Read] = list(events_of(read, topics, _texts(table.column("key")), headers))
+    if Unreadable in map(type, read):
+        return [value if type(value) is Unreadable else event for value, event in zip(read, events, strict=True)]
+    return events
+
+
+def _texts(column: pa.ChunkedArray) -> list[str | None]:
+    """Bytes as texts; invalid UTF-8 is escaped."""
+    try:
+        return objects_of(column.cast(pa.string()))
+    except pa.ArrowInvalid:
+        return [None if value is None else decoded(value) for value in objects_of(column)]
+
+
+def _at_once(table: pa.Table) -> int:
+    """How many messages of a table to read at once."""
+    fitting: int = _BYTES_AT_ONCE * table.num_rows // max(int(table.nbytes), 1)
+    return min(_MESSAGES_AT_ONCE, max(fitting, 1))
+
+
+# Computes the key by which an event is collected (UH-5 to UH-8).
+
+
+class NoKey(ValueError):
+    """No key can be computed for a message; ``str()`` says why."""
+
+
+def key_of(section: KeySection, row: MessageRow, by_rules: Callable[[], str]) -> str:
+    """The key of a message. ``by_rules`` is called where rules compute it. Raises NoKey where there is none."""
+    match section:
+        case MessageKey():
+            return _message_key(row)
+        case HeadersKey(keys=names):
+            headers = header_bytes(row["headers"])
+            try:
+                return "|".join(headers.get(name, b"").decode() for name in names)
+            except UnicodeDecodeError as error:
+                raise NoKey(f"a header of the key is not text: {error}") from None
+        case HashKey() as section:
+            return hashlib.new(section.hashlib_name, row["value"] or b"", usedforsecurity=False).hexdigest()
+        case DslKey():
+            return by_rules()
+
+
+def keys_at_once(section: KeySection, table: pa.Table) -> list[str] | None:
+    """The keys of all messages of a table, where each is that of the message and is text; None otherwise."""
+    if not isinstance(section, MessageKey) or table.column("key").null_count:
+        return None
+    try:
+        return objects_of(table.column("key").cast(pa.string()))
+    except pa.ArrowInvalid:  # at least one is not UTF-8
+        return None
+
+
+def _message_key(row: MessageRow) -> str:
+    if row["key"] is None:
+        raise NoKey("the message has no key, by which it would be gathered")
+    try:
+        return str(row["key"].decode())
+    except UnicodeDecodeError as error:
+        raise NoKey(f"the message's key is not text: {error}") from None
+
+
+# The first bolt of a step: each message is read, and its key computed (UH-4 to UH-9).
+
+
+class ReadMessages(BatchBolt):
+    """Gives messages their key; unreadable ones, and those without a key, go to another stream. The bytes stay
+    unchanged."""
+
+    refused_stream = UNREADABLE
+
+    def __init__(
+        self, messages: MessageFormat, key: KeySection, rule: Rule | None = None, details: Details = "full"
+    ) -> None:
+        """``rule`` computes keys of type dsl. ``details``: how much to report of exceptions."""
+        self.messages, self.key, self.rule, self.details = messages, key, rule, details
+        self.columns = parse_schema(MESSAGE)
+
+    def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
+        """All columns of a message are passed on."""
+        return with_columns_of(self, inputs)
+
+    def output_schemas(self) -> dict[str, pa.Schema]:
+        """The incoming columns with the key; for failed messages, with the reason as well."""
+        keyed = self.columns.append(pa.field(KEY, pa.string()))
+        return {DEFAULT_STREAM: keyed, UNREADABLE: keyed.append(pa.field(REASON, pa.string()))}
+
+    def execute(self, batch: pa.Table) -> EmittedRows:
+        """Called with incoming messages."""
+        keys: list[str | None] = []
+        failed: dict[int, str] = {}
+        for event, key in zip(read_messages(batch, self.messages), self._keys(batch), strict=True):
+            try:
+                if isinstance(event, Unreadable):
+                    raise event
+                keys.append(key if isinstance(key, str) else key(event))
+            except (Unreadable, NoKey, RuleError) as error:
+                keys.append(None)
+                failed[len(keys) - 1] = reason_of(error, self.details)
+        keyed = batch.append_column(KEY, pa.array(keys, pa.string()))
+        if not failed:
+            return keyed
+        bad = np.array(list(failed), np.int64)
+        good = np.delete(np.arange(batch.num_rows), bad)
+        refused = keyed.take(pa.array(bad)).append_column(REASON, pa.array(list(failed.values()), pa.string()))
+        return [Emit(keyed.take(pa.array(good))), Emit(refused, stream=UNREADABLE)]
+
+    def _keys(self, batch: pa.Table) -> Iterator[str | Callable[[Event], str]]:
+        """The key of each message, or a function that returns it for the event, and may raise NoKey or RuleError."""
+        if isinstance(self.key, DslKey):
+            return repeat(self._by_rule, batch.num_rows)
+        keys = keys_at_once(self.key, batch)
+        if keys is not None:
+            return iter(keys)
+        return (partial(self._by_columns, row) for row in message_rows(batch))
+
+    def _by_columns(self, row: MessageRow, event: Event) -> str:
+        return key_of(self.key, row, lambda: self._by_rule(event))
+
+    def _by_rule(self, event: Event) -> str:
+        assert self.rule is not None
+        return self.rule.converted(as_key, self.rule(event))

@@ -1,0 +1,434 @@
+"""The values that rules are given and return: events, headers, targets and results."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from numbers import Integral
+from typing import Any, Final
+
+from windowing.calls import checked_on_failure
+from windowing.daytimes import DayTime, DayTimePattern
+from windowing.errors import ConfigError, WindboltError
+from windowing.reprs import of_fields
+
+# Errors of rules.
+
+
+def shown(value: object, longest: int = 80) -> str:
+    """A value that a rule gave, as shown in errors; its own code may fail, and a number may have too many digits."""
+    try:
+        return repr(value)[:longest]
+    except Exception:
+        return f"a {type(value).__name__} that cannot be shown"
+
+
+class RuleError(WindboltError):
+    """A rule failed, took too long, or returned something invalid; it is attributed to the events it was called with.
+
+    Its text is one line: the rule, the line in its file, and what happened.
+    """
+
+    def __init__(self, what: str, *, why: str = "", do: str = "", brief: str = "") -> None:
+        """``brief``: the error without the text of an exception and what that quotes; "" for the name of the class."""
+        super().__init__(what, why=why, do=do)
+        self.brief = brief or type(self).__name__
+
+
+# An event as the rules see it.
+
+
+@checked_on_failure
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event that came in (UH-9, UH-19, UH-29); ``Event({"id": "42"})`` is enough for a test."""
+
+    value: Any
+    """The content of the message, read by the step's format (IN)."""
+    topic: str = ""
+    """The topic it was read from (SourceTopic)."""
+    key: str | None = None
+    """The key of its Kafka message as text (SourceKey); None: it has none."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """The headers of its Kafka message (kafka.headers).
+
+    Headers that are not UTF-8 text, or have no value, are shown as text, and keep their bytes where they are copied
+    (``HeaderText``).
+    """
+
+    def __repr__(self) -> str:
+        return of_fields(self)
+
+
+class _Bare:
+    """An event while it is made: setting the fields of a frozen one costs three times as much."""
+
+    __slots__ = ("headers", "key", "topic", "value")
+
+    def __init__(self, value: Any, topic: str, key: str | None, headers: Mapping[str, str]) -> None:
+        self.value, self.topic, self.key, self.headers = value, topic, key, headers
+
+
+def events_of(
+    values: Iterable[Any], topics: Iterable[str], keys: Iterable[str | None], headers: Iterable[Mapping[str, str]]
+) -> list[Event]:
+    """Many events, by their fields."""
+    events: list[Any] = list(map(_Bare, values, topics, keys, headers))
+    for event in events:
+        event.__class__ = Event
+    return events
+
+
+# Headers of messages as rules see and make them: texts that remember their original bytes.
+
+
+HeaderValue = str | bytes | None
+"""An outgoing header; None: a header without a value."""
+
+
+class HeaderText(str):
+    r"""The text of a header that is not text: of bytes that are not UTF-8 (shown as ``\xff``), or of no value (empty).
+
+    It behaves like any other text, but if it is sent unchanged, the header is as it came.
+    """
+
+    raw: bytes | None
+
+    @classmethod
+    def of(cls, raw: bytes | None) -> HeaderText:
+        """The HeaderText of these bytes, or of no value (None)."""
+        text = cls("" if raw is None else raw.decode("utf-8", "backslashreplace"))
+        text.raw = raw
+        return text
+
+
+def header_text(raw: bytes | None) -> str:
+    """A header as rules see it: a text, and a HeaderText where plain text would lose the original."""
+    try:
+        return HeaderText.of(None) if raw is None else raw.decode()
+    except UnicodeDecodeError:
+        return HeaderText.of(raw)
+
+
+def header_raw(value: HeaderValue) -> bytes | None:
+    """The bytes of a header in a message: those of its text, the original ones, or None for no value."""
+    if isinstance(value, HeaderText):
+        return value.raw
+    return value.encode() if isinstance(value, str) else value
+
+
+def header_pairs(headers: Mapping[str, HeaderValue] | None) -> list[dict[str, str | bytes | None]]:
+    """The headers of a message as pairs, in order."""
+    return [{"key": name, "value": header_raw(value)} for name, value in (headers or {}).items()]
+
+
+# What the aggregation rule is given besides the events, and what it may fill in.
+
+
+@checked_on_failure
+@dataclass(slots=True)
+class Aggregation:
+    """A call of the aggregation rule (UH-29); ``Aggregation()`` is enough for a test."""
+
+    key: str = ""
+    """The key that the events have in common (AggregationKey)."""
+    window_ms: int = 0
+    """How long the window has been open, in milliseconds (AggregationWindowTimeMs)."""
+    count: int = 0
+    """The number of events of this call (AggregationEventCount)."""
+    cache: dict[str, Any] = field(default_factory=dict)
+    """The cache, kept between calls; only JSON values."""
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    """The content of the file ``environmentVariables`` (loadedVariables)."""
+    full: bool = False
+    """Whether the window fires only because it reached its capacity (maxEvents, maxBytes) and is cut off here."""
+    out: Any = None
+    """One event or a list of events (OUT, UH-24), for rules that fill it instead of returning; None: not filled."""
+    headers: Mapping[str, Any] | Sequence[Mapping[str, Any] | None] | None = None
+    """Where the events go (HEADERS, UH-25): TargetTopic, TargetKey, kafka, BranchName; for several events a list of
+    such."""
+
+    def __repr__(self) -> str:
+        return of_fields(self)
+
+
+# HEADERS of the aggregation rule: where events go, and with which key and headers (UH-25).
+
+
+_NAMES = ("TargetTopic", "TargetKey", "kafka", "BranchName")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where an event goes; None fields are left open."""
+
+    topic: str | None = None
+    key: str | None = None
+    headers: Mapping[str, HeaderValue] = field(default_factory=dict)
+    branch: str | None = None
+
+
+def targets(headers: Any, count: int, *, one_for_all: bool = False) -> list[Target]:
+    """The HEADERS of each of ``count`` events: a dict for one event, or a list in their order.
+
+    ``one_for_all``: a dict applies to each of several events. Raises RuleError for lengths that differ, unknown names,
+    and values that are not text.
+    """
+    if headers is None:
+        return [Target()] * count
+    if isinstance(headers, Mapping):
+        if count > 1 and not one_for_all:
+            raise RuleError(
+                f"HEADERS is one dict, and there are {count} events",
+                why="each of several events has its own",
+                do="make it a list with a dict for each event",
+            )
+        return [_target(headers)] * count
+    if not isinstance(headers, Sequence) or isinstance(headers, (str, bytes)):
+        raise RuleError(f"HEADERS is {shown(headers)}", do="make it a dict, or a list of dicts for several events")
+    if len(headers) != count:
+        raise RuleError(
+            f"HEADERS has {len(headers)} elements, and there are {count} events",
+            why="each event has its own, in the same order",
+            do="give as many elements as events",
+        )
+    return [Target() if header is None else _target(header) for header in headers]
+
+
+def checked_key(name: str, value: Any) -> str | None:
+    """A key: a text, or a whole number as text; None is none."""
+    return None if value is None else checked_text(name, value)
+
+
+def checked_name(name: str, value: Any) -> str | None:
+    """The name of a topic or a step; None is none."""
+    if value is None or (isinstance(value, str) and value):
+        return None if value is None else str.__str__(value)
+    raise RuleError(f"{name} is {shown(value)}", do="give a name, or leave it out")
+
+
+def checked_text(name: str, value: Any) -> str:
+    """A text, or a whole number as text. Raises RuleError for anything else, and for text that cannot be encoded."""
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        try:
+            return int.__repr__(int(value))
+        except ValueError:
+            raise RuleError(f"{name} is a whole number with too many digits", do="make it a text") from None
+    if not isinstance(value, str):
+        raise RuleError(f"{name} is {shown(value)}", why="it must be a text or a whole number", do="make it a text")
+    text = str.__str__(value)  # a subclass may have another one of its own
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise RuleError(f"{name} is {shown(text)}", why="that is not valid Unicode text", do="fix it") from None
+    return text
+
+
+def flat_headers(name: str, headers: Any) -> Mapping[str, HeaderValue]:
+    """The headers of a Kafka message by name: texts, bytes, or None for no value."""
+    if headers is None:
+        return {}
+    if not isinstance(headers, Mapping):
+        raise RuleError(f"{name} is {shown(headers)}", do="make it a dict of texts")
+    for key, value in headers.items():
+        if not isinstance(key, str):
+            raise RuleError(f"{name} has the name {shown(key)}", do="make it a text")
+        if isinstance(value, (Mapping, list, tuple)):
+            told = f"{name}[{shown(key, 40)}] is {shown(value)}"
+            raise RuleError(told, why="headers are not nested", do="make it a text")
+    return {
+        checked_text(f"a name in {name}", key): _header(f"{name}[{shown(key, 40)}]", value)
+        for key, value in headers.items()
+    }
+
+
+def _header(name: str, value: Any) -> HeaderValue:
+    if value is None or (isinstance(value, HeaderText) and isinstance(value.raw, bytes | None)):
+        return value
+    return bytes(value) if isinstance(value, (bytes, bytearray)) else checked_text(name, value)
+
+
+def _target(headers: Any) -> Target:
+    if not isinstance(headers, Mapping):
+        raise RuleError(f"HEADERS holds {shown(headers)}", do="make it a dict for each event")
+    if unknown := [shown(name, 40) for name in headers if name not in _NAMES]:
+        raise RuleError(f"HEADERS has {', '.join(unknown)}", do=f"use {', '.join(_NAMES[:-1])} and {_NAMES[-1]}")
+    return Target(
+        checked_name("TargetTopic", headers.get("TargetTopic")),
+        checked_key("TargetKey", headers.get("TargetKey")),
+        flat_headers("kafka", headers.get("kafka")),
+        checked_name("BranchName", headers.get("BranchName")),
+    )
+
+
+# The results of the aggregation rule: events, and where each goes.
+
+
+DECLINE: Final = "decline"
+"""Returned by the aggregation rule: these events produce nothing (UH-26)."""
+PASSTHROUGH: Final = "passthrough"
+"""Returned by the aggregation rule: the events are passed on unchanged; ``call.headers`` may redirect them (UH-27)."""
+
+DECLINED: Final = "declined"
+"""Counter of windows that the rule declined."""
+EMPTIED: Final = "emptied"
+"""Counter of windows without a result, because the rule returned nothing or an unknown status and did not fill the
+call."""
+UNKNOWN_STATUS: Final = "unknown_status"
+"""Counter of windows for which the rule returned a text that is not a status (UH-28)."""
+
+
+@checked_on_failure
+@dataclass(frozen=True, slots=True)
+class Out:
+    """An outgoing event: ``Out({"n": 2}, key="k")``; a plain value is the same as an Out with nothing else.
+
+    A text that is to be an event needs an Out, because a returned text is a status.
+    """
+
+    value: Any
+    """The value that the step's format writes; None: no value, a tombstone for its key, whatever the format is."""
+    key: str | None = None
+    """The key of its Kafka message (TargetKey); None: none."""
+    headers: Mapping[str, HeaderValue] | None = field(default_factory=dict)
+    """The headers of its Kafka message (kafka): texts, bytes, or None, which is a header without a value."""
+    topic: str | None = None
+    """The topic it goes to (TargetTopic); None: that of the destination."""
+    branch: str | None = None
+    """The step it goes to instead of the next one (BranchName, UH-32)."""
+
+    def __repr__(self) -> str:
+        return of_fields(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """The results of a call of the aggregation rule, in order."""
+
+    outs: list[Out]
+    unchanged: bool = False
+    """Whether each result is the incoming event at its index, whose value is passed on unchanged (UH-27)."""
+    counted: tuple[str, ...] = ()
+    """What to count about the answer: DECLINED, EMPTIED, UNKNOWN_STATUS."""
+
+    def __repr__(self) -> str:
+        return of_fields(self)
+
+
+def as_outputs(returned: Any, call: Aggregation, events: Sequence[Event]) -> Outputs:
+    """The results of what an aggregation rule returned, or filled in its call (UH-24 to UH-28).
+
+    DECLINE: nothing. PASSTHROUGH: the events themselves. None or any other text: the content of ``call.out``, nothing
+    if it is not filled. A list, tuple or generator: an event of each element. Anything else: one event.
+    ``call.headers`` says where plain values go, and what an Out leaves open.
+
+    Raises RuleError for what cannot be an event, and for headers that do not fit.
+    """
+    counted: tuple[str, ...] = ()
+    if isinstance(returned, Iterator):
+        returned = collected(returned)
+    if isinstance(returned, str) or returned is None:
+        if returned == DECLINE:
+            return Outputs([], counted=(DECLINED,))
+        if returned == PASSTHROUGH:
+            outs = [
+                Out(event.value, event.key, flat_headers(f"headers of event {index}", event.headers))
+                for index, event in enumerate(events)
+            ]
+            changes = targets(call.headers, len(outs), one_for_all=True)
+            return Outputs([_changed(out, change) for out, change in zip(outs, changes, strict=True)], unchanged=True)
+        counted = () if returned is None else (UNKNOWN_STATUS,)
+        returned = call.out
+    elif call.out is not None:
+        raise RuleError("the rule sets call.out and also returns events", do="do only one of the two")
+    if returned is None:
+        return Outputs([], counted=(*counted, EMPTIED))
+    values = list(returned) if isinstance(returned, (list, tuple, Iterator)) else [returned]
+    outs = [_out(value) for value in values]
+    places = targets(call.headers, len(outs))
+    return Outputs([_sent(out, place) for out, place in zip(outs, places, strict=True)], counted=counted)
+
+
+def collected(returned: Iterator[Any]) -> Any:
+    """The items of a generator as a list; a status that it returns at its end takes precedence. A generator that yields
+    nothing is what it returns: None."""
+    values: list[Any] = []
+    if not isinstance(returned, Generator):
+        for value in returned:  # no list(returned), which nothing could interrupt
+            values.append(value)  # noqa: PERF402
+        return values
+    while True:
+        try:
+            values.append(next(returned))
+        except StopIteration as end:
+            status = end.value if isinstance(end.value, str) else None
+            if status in (DECLINE, PASSTHROUGH) or not values:
+                return end.value
+            if end.value is None or status is not None:
+                return values
+            raise RuleError(
+                f"the rule yields events and also returns {shown(end.value)}", do="yield it, or return a list"
+            ) from None
+
+
+def _out(value: Any) -> Out:
+    if not isinstance(value, Out):
+        if value is None:
+            raise RuleError("None is among the events", do="leave it out, or write Out(None, key=...) for a tombstone")
+        value = Out(value)
+    if isinstance(value.value, (Iterator, Set, Out)):
+        raise RuleError(f"{shown(value.value)} cannot be the value of an event", do="give a dict, list, text or number")
+    key, headers = checked_key("key", value.key), flat_headers("headers", value.headers)
+    topic, branch = checked_name("topic", value.topic), checked_name("branch", value.branch)
+    return Out(value.value, key, headers, topic, branch)
+
+
+def _sent(out: Out, place: Target) -> Out:
+    """An event with its open fields filled from HEADERS."""
+    if place == _OPEN:
+        return out
+    return Out(
+        out.value,
+        place.key if out.key is None else out.key,
+        {**place.headers, **(out.headers or {})},
+        place.topic if out.topic is None else out.topic,
+        place.branch if out.branch is None else out.branch,
+    )
+
+
+def _changed(out: Out, change: Target) -> Out:
+    """An event passed on with the changes of HEADERS; its other headers stay."""
+    if change == _OPEN:
+        return out
+    key = out.key if change.key is None else change.key
+    headers = {**(out.headers or {}), **change.headers}
+    return replace(out, key=key, headers=headers, topic=change.topic, branch=change.branch)
+
+
+_OPEN = Target()
+
+
+# Checks what the rules of key and time return.
+
+
+def as_key(returned: Any) -> str:
+    """The key that a rule returned (UH-8): a text, possibly empty, or a whole number as text (42 is "42").
+
+    Raises RuleError for anything else: without a key an event is in no window.
+    """
+    if type(returned) is str and returned.isascii():
+        return returned
+    if returned is None:
+        raise RuleError("the key rule returned nothing", why="an event needs a key", do="return a text")
+    return checked_text("the returned key", returned)
+
+
+def as_time(returned: Any, pattern: DayTimePattern) -> DayTime:
+    """The time of day that a rule returned (UH-23), as a text in the step's ``timePattern``. Raises RuleError for
+    anything else."""
+    try:
+        return pattern.read(returned)
+    except ConfigError as error:
+        what = f"the time rule returned {shown(returned)}: {error.what}"
+        raise RuleError(what, why=error.why, do=error.do) from error

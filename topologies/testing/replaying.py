@@ -1,0 +1,164 @@
+"""Scenarios answered: by the engine in this process, or by a real query of Spark's; one, or many independently."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass, replace
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from topologies.graph.topology import Topology
+from topologies.run.options import Engine, EngineName, check_built, engine_of
+from topologies.scenarios.replay import replay_locally
+from topologies.scenarios.scenario_answer import Replayed
+from topologies.scenarios.scenario_model import Problem, Scenario, load, located, read_scenario
+from topologies.scenarios.script import watched_topology
+from windowing.calls import checked_value
+from windowing.errors import ConfigError, EnvironmentMissing, ScenarioError, TopologyError, WindboltError
+
+if TYPE_CHECKING:
+    from topologies.scenarios.scenario_answer import Answer
+
+
+# One scenario, answered: by the engine in this process, or by a real query of Spark's.
+
+
+@checked_value
+def replay(
+    scenario: Scenario | dict[str, Any] | str | os.PathLike[str],
+    topology: Topology | None = None,
+    *,
+    engine: EngineName = "local",
+) -> Answer:
+    """The answer to one scenario: a ``Scenario``, a dict, or the path of a file that holds one.
+
+    ``topology`` takes the place of the one that the scenario names. ``engine``: ``"local"``, or ``"spark"``, which
+    runs a real query. ScenarioError where the file does not hold exactly one scenario, or it is malformed.
+    """
+    if topology is not None:
+        check_built("replay", topology)
+    match scenario:
+        case Scenario():
+            chosen = scenario
+        case dict():
+            chosen = read_scenario(scenario)
+        case _:
+            chosen = load_one(scenario)
+    if engine_of(engine) is Engine.SPARK:
+        from topologies.spark.spark_replay import replay_on_spark
+
+        replayed = replay_on_spark([chosen], topology)[0]
+    else:
+        replayed = replay_locally(chosen, topology)
+    return replace(replayed.answer(), draw=lambda: _drawn(chosen, replayed))
+
+
+def _drawn(scenario: Scenario, replayed: Replayed) -> str:
+    from topologies.scenarios.timeline import picture
+
+    return picture(scenario, replayed)
+
+
+def load_one(source: str | os.PathLike[str], *roots: Path) -> Scenario:
+    """The scenario of a file; its topology is looked for beside it, under the roots, and in the current folder."""
+    loaded: Sequence[Any] = list(load(os.fspath(source)))
+    problems = [item for item in loaded if isinstance(item, Problem)]
+    if problems:
+        raise ScenarioError(f"{problems[0].place}: {'; '.join(problems[0].texts)}")
+    if len(loaded) != 1:
+        raise ScenarioError(
+            f"{os.fspath(source)} holds {len(loaded)} scenarios",
+            do="replay a file of several with `windbolt replay`, or give one of them as a dict",
+        )
+    return located(loaded[0].scenario, Path(source), *roots)
+
+
+# Answers many scenarios independently: the failure of one becomes its own outcome and does not affect the others.
+
+
+_MOST_ATTEMPTS = 24
+"""Maximum number of starts of Spark to find the scenario that makes the others fail."""
+_MALFORMED = (ConfigError, ScenarioError, TopologyError)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a scenario: an answer, or why there is none."""
+
+    answer: Replayed
+    malformed: str | None = None
+    """What is wrong with the scenario itself, or with the topology that it names; None if nothing is."""
+    printed: str = ""
+    """The output of the user's code."""
+    trace: str = ""
+    """The traceback, where the outcome is only an error."""
+
+
+def answer_locally(scenario: Scenario, topology: Topology | None = None) -> Outcome:
+    """The outcome of a scenario, in this process. Never raises."""
+    printed = StringIO()
+    try:
+        with redirect_stdout(printed):
+            return Outcome(replay_locally(scenario, topology), printed=printed.getvalue())
+    except Exception as error:
+        return _failed(scenario, error, printed.getvalue())
+
+
+def answer_on_spark(scenarios: Sequence[Scenario], topology: Topology | None = None) -> list[Outcome]:
+    """The outcome of each scenario, in as few queries as possible. Raises EnvironmentMissing where Spark cannot
+    start."""
+    from topologies.spark.spark_replay import replay_on_spark
+
+    outcomes: dict[int, Outcome] = {}
+    sound: list[int] = []
+    for index, scenario in enumerate(scenarios):
+        malformed = _malformed(scenario, topology)
+        if malformed is None:
+            sound.append(index)
+        else:
+            outcomes[index] = malformed
+
+    attempts = 0
+
+    def answer(indices: Sequence[int]) -> Iterator[tuple[int, Outcome]]:
+        """Answer all at once; where that fails, answer in halves, until the failing scenario is found."""
+        nonlocal attempts
+        attempts += 1
+        try:
+            answers = replay_on_spark([scenarios[index] for index in indices], topology)
+        except EnvironmentMissing:
+            raise
+        except Exception as error:
+            if len(indices) == 1 or attempts >= _MOST_ATTEMPTS:
+                yield from ((index, _failed(scenarios[index], error)) for index in indices)
+                return
+            half = len(indices) // 2
+            yield from answer(indices[:half])
+            yield from answer(indices[half:])
+        else:
+            yield from zip(indices, map(Outcome, answers), strict=True)
+
+    if sound:
+        outcomes.update(answer(sound))
+    return [outcomes[index] for index in range(len(scenarios))]
+
+
+def _malformed(scenario: Scenario, topology: Topology | None) -> Outcome | None:
+    printed = StringIO()
+    try:
+        with redirect_stdout(printed):
+            watched_topology(scenario, topology)
+    except Exception as error:
+        return _failed(scenario, error, printed.getvalue())
+    return None
+
+
+def _failed(scenario: Scenario, error: Exception, printed: str = "") -> Outcome:
+    said = str(error) if isinstance(error, WindboltError) else f"{type(error).__name__}: {error}"
+    trace = "".join(traceback.format_exception(error))
+    malformed = said if isinstance(error, _MALFORMED) else None
+    return Outcome(Replayed(scenario.name, ok=False, differences=[said]), malformed, printed, trace)

@@ -1,1 +1,0 @@
-"""Why a window has not fired: told from the checkpoint alone."""

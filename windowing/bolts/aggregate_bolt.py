@@ -1,0 +1,318 @@
+"""A ready bolt for the common case: windows summed up by key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from windowing.aggregates.accumulators import Accumulator, Folded, State, has_order
+from windowing.aggregates.declared import Aggregate, Cells
+from windowing.aggregates.groups import Groups, Keys
+from windowing.bolts.columns_by_name import unified
+from windowing.bolts.windowed_bolt import BatchWindowedBolt, NumberedRows
+from windowing.calls import checked_value
+from windowing.columns import stable_order
+from windowing.conversion import REFUSED, of_values
+from windowing.durations import Time
+from windowing.errors import ConfigError, did_you_mean_column, together
+from windowing.reprs import one_line
+from windowing.schema import DEFAULT_STREAM, value_type
+from windowing.settings.panes import RETRACT
+from windowing.window import WindowBatch, whole
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# Aggregates that know the columns of their input, and with them the columns of the result.
+
+
+@dataclass(frozen=True)
+class BoundAggregates:
+    """The aggregates of an AggregateBolt, bound to the columns of its input: of use to whoever folds events and joins
+    the results."""
+
+    by: tuple[str, ...]
+    aggregates: tuple[tuple[str, Aggregate], ...]
+    schema: pa.Schema
+    """The columns of the result."""
+    fill: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    """The values of aggregates for windows without events, by column, where they are not ``of_nothing``."""
+
+    @cached_property
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        """What is kept of the events, each once."""
+        return tuple(dict.fromkeys(each for _, aggregate in self.aggregates for each in aggregate.accumulators))
+
+    def result(self, keys: Sequence[pa.Array], states: Sequence[State], cells: Cells) -> pa.Table:
+        """The rows of the result: their keys, and the states of all accumulators."""
+        place = {each: at for at, each in enumerate(self.accumulators)}
+        columns = [
+            aggregate.finish([states[place[each]] for each in aggregate.accumulators], cells)
+            for _, aggregate in self.aggregates
+        ]
+        return self._table([*keys, *columns])
+
+    def of_nothing(self, keys: Sequence[pa.Array], cells: Cells) -> pa.Table:
+        """The rows of windows without events: their keys, and what each aggregate is of no events."""
+        columns = [self._of_nothing(name, aggregate, cells) for name, aggregate in self.aggregates]
+        return self._table([*keys, *columns])
+
+    def _of_nothing(self, name: str, aggregate: Aggregate, cells: Cells) -> pa.Array:
+        if name in self.fill:
+            return pa.repeat(self.fill[name], len(cells.events))
+        if not aggregate.accumulators:  # the window alone tells it
+            return aggregate.finish((), cells)
+        return pa.array([aggregate.of_nothing] * len(cells.events), aggregate.result)
+
+    def _table(self, columns: Sequence[pa.Array]) -> pa.Table:
+        """The columns of the result, as their types are declared."""
+        return pa.Table.from_arrays(
+            [column if column.type == declared.type else column.cast(declared.type)
+             for column, declared in zip(columns, self.schema, strict=True)],
+            schema=self.schema,
+        )  # fmt: skip
+
+
+# The rows of an AggregateBolt for windows without events.
+
+
+def rows_of_nothing(bound: BoundAggregates, key: tuple[str, ...], windows: WindowBatch) -> NumberedRows | None:
+    """A row for each window without events, of its key; None where there is none. ``key``: the columns of the key."""
+    index = np.flatnonzero(np.diff(windows.offsets) == 0)
+    if not len(index):
+        return None
+    keys = [windows[place].key for place in index.tolist()]
+    values = {name: [each[at] if len(key) > 1 else each for each in keys] for at, name in enumerate(key)}
+    columns = [pa.array(values[name], bound.schema.field(name).type) for name in bound.by]
+    cells = Cells(np.zeros(len(index), np.int64), windows.window_starts[index], windows.window_ends[index])
+    return bound.of_nothing(columns, cells), index
+
+
+def in_order(rows: NumberedRows | None, others: NumberedRows | None) -> NumberedRows | None:
+    """The rows of some windows and of others, in order of the windows."""
+    if rows is None or others is None:
+        return others if rows is None else rows
+    index = np.concatenate([rows[1], others[1]])
+    order = stable_order(index)
+    return pa.concat_tables([rows[0], others[0]]).take(pa.array(order)), index[order]
+
+
+def filled(fill: Mapping[str, Any], bound: Iterable[tuple[str, Aggregate]]) -> dict[str, pa.Scalar]:
+    """The values to fill in, of the types of the aggregates; ConfigError for one that is none of its aggregate's."""
+    found = {}
+    for name, aggregate in bound:
+        if name in fill:
+            try:
+                found[name] = of_values([fill[name]], aggregate.result)[0]
+            except REFUSED as error:
+                raise ConfigError(
+                    f"with_empty_windows(fill={{{name!r}: {fill[name]!r:.60}}})",
+                    why=f"{name}={aggregate} is {aggregate.result}: {error}",
+                    do="give a value of that type, or leave it out",
+                ) from None
+    return found
+
+
+# A ready bolt for the common case: windows summed up by key.
+
+
+class AggregateBolt(BatchWindowedBolt):
+    """One row for each window and each key in it: ``AggregateBolt(by=["user"], n=count(), revenue=sum("amount"))``.
+
+    ``by``: the columns of the key; without them those of ``with_key``, and where there are none, or with ``by=()``, a
+    window is one row. The rest are aggregates of ``windowing.aggregates`` by the name of their column. Columns come in
+    this order; the rows of a window are in order of the key, null last. Windows are configured as those of any bolt.
+
+    Aligned windows of time are made of slices: each event is added to the partial result of its slice as it is read,
+    and only these are kept, so the state does not grow with the events. ``window.new`` and ``window.expired`` are not
+    offered: what is new or has left is not known. With several tasks, group the input by fields among ``by``.
+
+    ConfigError without aggregates, or where a column is named twice; what depends on the input is reported when the
+    topology is built.
+    """
+
+    @checked_value
+    def __init__(self, by: str | Iterable[str] | None = None, **aggregates: Aggregate) -> None:
+        columns: Iterable[Any] = by if isinstance(by, Iterable) and not isinstance(by, str) else (by,)
+        self._by = None if by is None else tuple(columns)
+        self.aggregates = dict(aggregates)
+        self.bound_aggregates: BoundAggregates | None = None
+        """What it computes; known once the topology is built."""
+        self.fill: Mapping[str, Any] = {}
+        """By column, the values of aggregates in the rows of windows without events, where others are wanted."""
+        problems = [*self._strange(by)]
+        if problems:
+            raise together("AggregateBolt()", problems)
+        self._check_names()
+
+    def _repr_of_call(self) -> str:
+        named = ", ".join(f"{name}={aggregate}" for name, aggregate in self.aggregates.items())
+        return one_line(f"{type(self).__name__}({f'by={list(self.by)}, ' if self.by else ''}{named})", 100)
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The columns of the key of its rows."""
+        return self.settings.key if self._by is None else self._by
+
+    def _strange(self, by: object) -> Iterator[ConfigError]:
+        """An error for each argument that cannot be."""
+        if not all(isinstance(name, str) and name for name in self.by):
+            yield ConfigError(f"AggregateBolt(by={by!r:.60})", why="a key is made of columns", do="give their names")
+        for name, aggregate in self.aggregates.items():
+            if not isinstance(aggregate, Aggregate):
+                yield ConfigError(
+                    f"AggregateBolt({name}={aggregate!r:.60})",
+                    why="that is not an aggregate",
+                    do=f"use windbolt.aggregates, such as {name}=count()",
+                )
+        if not self.aggregates:
+            yield ConfigError(
+                "AggregateBolt without aggregates",
+                why="it would emit keys only",
+                do="name at least one output column and its aggregate, such as n=count()",
+            )
+
+    def _check_names(self) -> None:
+        """ConfigError where two columns have one name."""
+        twice = [name for at, name in enumerate(self.by) if name in self.by[:at] or name in self.aggregates]
+        if twice:
+            raise ConfigError(
+                f"AggregateBolt with two columns {' and two '.join(map(repr, dict.fromkeys(twice)))}",
+                why="a column is known by its name",
+                do="rename one",
+            )
+
+    @checked_value
+    def with_empty_windows(
+        self,
+        *,
+        until: Time,
+        fill: Mapping[str, Any] | None = None,
+        keys: Iterable[Any] | None = None,
+        since: datetime | str | None = None,
+    ) -> Self:
+        """A window without events is a row too: of its key, which has to have the columns of ``by`` (``with_key``).
+
+        Counts are then 0, and other aggregates null, as of values that are all null. ``fill``: other values for such
+        rows, by the column of the aggregate, ``{"mean": 0.0}``. See ``WindowedBolt.with_empty_windows`` for which fire,
+        and for ``keys`` and ``since``.
+
+        ConfigError where ``fill`` names no aggregate of the bolt.
+        """
+        strange = [name for name in fill or {} if name not in self.aggregates]
+        if strange:
+            raise ConfigError(
+                f"with_empty_windows(fill={{{', '.join(f'{name!r}: ...' for name in strange)}}})",
+                why=f"the aggregates are {', '.join(self.aggregates)}",
+                do="name some of these",
+            )
+        configured = super().with_empty_windows(until=until, keys=keys, since=since)
+        configured.fill = dict(fill or {})
+        return configured
+
+    def _problems(self, schema: pa.Schema) -> Iterator[ConfigError]:
+        """Columns that it names and that are not there, or of a type that does not fit: all of them."""
+        for name in self.by:
+            if name not in schema.names:
+                yield ConfigError(
+                    f"AggregateBolt by {name!r}, and there is no such column" + did_you_mean_column(name, schema.names),
+                    why=f"the bolt reads {', '.join(schema.names)}",
+                    do="name columns that it reads",
+                )
+            elif not has_order(value_type(schema.field(name).type)):
+                yield ConfigError(
+                    f"AggregateBolt by {name!r}, which is {value_type(schema.field(name).type)}",
+                    why="keys are values that can be put in order",
+                    do="cast it, or take a part of it as a column, in a bolt before",
+                )
+        for name, aggregate in self.aggregates.items():
+            try:
+                aggregate.bound(name, schema)
+            except ConfigError as error:
+                yield error
+
+    def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
+        """The bolt with its columns; ConfigError where they cannot be."""
+        self._check_names()
+        schema = unified(inputs)
+        if schema is None:
+            return self
+        problems = list(self._problems(schema))
+        if problems:
+            raise together("AggregateBolt", problems)
+        keys = [pa.field(name, value_type(schema.field(name).type)) for name in self.by]
+        bound = tuple((name, aggregate.bound(name, schema)) for name, aggregate in self.aggregates.items())
+        columns = [pa.field(name, aggregate.result) for name, aggregate in bound]
+        configured = copy(self)
+        configured.bound_aggregates = BoundAggregates(
+            self.by, bound, pa.schema([*keys, *columns]), filled(self.fill, bound)
+        )
+        return configured
+
+    @property
+    def groups_by(self) -> tuple[str, ...]:
+        return self.by
+
+    @property
+    def takes_retractions(self) -> bool:
+        """Whether it tells them from other rows: by its key, or in a subclass that makes rows of its own."""
+        return RETRACT in self.by or not self.is_as_declared
+
+    @property
+    def columns_read(self) -> frozenset[str]:
+        """The columns of its key, and those of its aggregates; known once the topology is built."""
+        aggregates = () if self.bound_aggregates is None else self.bound_aggregates.aggregates
+        return frozenset((*self.by, *(field for _, aggregate in aggregates for field in aggregate.fields)))
+
+    @property
+    def is_as_declared(self) -> bool:
+        """Whether its rows are those of its aggregates, and no subclass makes others."""
+        cls = type(self)
+        return cls.execute is AggregateBolt.execute and cls.execute_all is AggregateBolt.execute_all
+
+    def output_schemas(self) -> dict[str, pa.Schema]:
+        """The columns of the key, and those of the aggregates."""
+        return {} if self.bound_aggregates is None else {DEFAULT_STREAM: self.bound_aggregates.schema}
+
+    def execute_all(self, windows: WindowBatch) -> NumberedRows | None:
+        """The rows of all windows, from all of their events, in one pass."""
+        rows = self._rows_of_events(windows)
+        if self.settings.empty_windows_until is None:
+            return rows
+        assert self.bound_aggregates is not None
+        return in_order(rows, rows_of_nothing(self.bound_aggregates, self.settings.key, windows))
+
+    def _rows_of_events(self, windows: WindowBatch) -> NumberedRows | None:
+        bound = self.bound_aggregates
+        if bound is None:
+            raise ConfigError(
+                "an AggregateBolt outside a topology",
+                why="the columns that it reads are not known",
+                do="in a test, give it those: windbolt.testing.prepared(bolt, 'user string, amount double')",
+            )
+        if not len(windows.index):
+            return None
+        table = windows.table
+        columns = {name: whole(column) for name, column in zip(table.column_names, table.columns, strict=True)}
+        keys = Keys.of([pa.array(windows.index), *map(columns.__getitem__, self.by)], len(windows.index), ordered=True)
+        groups = Groups(keys.codes, keys.size)
+        events = Folded(columns, windows.timestamps)
+        states = [each.fold(events, groups) for each in bound.accumulators]
+        place, *found = keys.columns(groups.cells)
+        index = place.to_numpy()
+        return bound.result(found, states, _cells(windows, index, groups.counts)), index
+
+
+def _cells(windows: WindowBatch, index: NDArray[np.int64], counts: NDArray[np.int64]) -> Cells:
+    known = np.array([window.start_timestamp is not None for window in windows], np.bool_)
+    return Cells(
+        counts, windows.window_starts[index], windows.window_ends[index], None if known.all() else known[index]
+    )

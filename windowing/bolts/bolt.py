@@ -1,0 +1,394 @@
+"""The base of every bolt: declared outputs, a call before the first event, state, and settings that make copies."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias
+
+import pyarrow as pa
+
+from windowing.durations import Count
+from windowing.errors import ConfigError, SchemaError, together
+from windowing.reprs import call, of_fields, one_line, simple_attributes
+from windowing.schema import DEFAULT_STREAM, EmittedRows, conform, parse_schema
+from windowing.settings import ARGUMENTS, DECLARED, SOURCE_ONLY, WindowSettings, presets
+from windowing.settings.kinds import WindowKind
+from windowing.settings.presets import Preset
+from windowing.settings.rules import Bounds
+
+if TYPE_CHECKING:
+    from windowing.events import Tuple
+
+
+# What every bolt has: declared outputs, and a call before the first event.
+
+
+@dataclass(frozen=True)
+class TaskContext:
+    """What a task knows of itself when it is prepared: its bolt, its number, its run; and what it counts."""
+
+    component: str
+    """The name of the bolt in the topology."""
+    task: int
+    """Which of the bolt's tasks this is, from 0."""
+    parallelism: int
+    """Number of tasks that the bolt has."""
+    run: str = ""
+    """Which run of the topology this is: another one after each start."""
+    counters: Counter[str] = field(default_factory=Counter, compare=False)
+    """What a windowed bolt counts by itself: ``context.counters["declined"] += 1``.
+
+    The totals are in the reports of the run. They are committed with the batch: each call counts once, whatever fails.
+    """
+
+    def __repr__(self) -> str:
+        return of_fields(self)
+
+
+class Component:
+    """What every bolt has: declared outputs, and a call before the first event."""
+
+    outputs: ClassVar[str | pa.Schema | Mapping[str, str | pa.Schema]] = {}
+    """The columns that the bolt emits, ``"user string, revenue double"``; a mapping for several streams."""
+
+    def __repr__(self) -> str:
+        return one_line(self._repr_of_call())
+
+    def _repr_of_call(self) -> str:
+        """How it was made, as far as that can be told from its attributes."""
+        return call(type(self).__name__, **simple_attributes(self))
+
+    def prepare(self, context: TaskContext) -> None:
+        """Called before the bolt is given anything, on each task, and again in each micro-batch.
+
+        Open here what cannot be sent to another process. What is kept on ``self`` is gone after the micro-batch;
+        a StatefulWindowedBolt's ``state`` stays.
+        """
+
+    def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
+        """The bolt as it reads these streams: called once, when the topology is built, with the columns of each.
+
+        For bolts whose own columns follow from those. What it returns is run; a ConfigError is one of the mistakes
+        that ``build`` reports.
+        """
+        return self
+
+    def output_schemas(self) -> dict[str, pa.Schema]:
+        """The declared columns of each output stream."""
+        if isinstance(self.outputs, Mapping):
+            return {stream: parse_schema(schema) for stream, schema in self.outputs.items()}
+        return {DEFAULT_STREAM: parse_schema(self.outputs)}
+
+
+# Bolts without windows, which users subclass: they work on tuples, or on batches.
+
+
+class PlainBolt(Component):
+    """A bolt without windows."""
+
+    on_error: Literal["stop", "errors"] = "stop"
+    """What happens where ``execute`` raises an exception for an event, or returns what was not declared.
+
+    ``"stop"``: the run ends, and says where. ``"errors"``: the event goes to the stream ``errors`` of the bolt with the
+    exception as its reason, nothing is emitted for it, and it is ``invalid`` at the windowed bolts that the bolt feeds;
+    a BatchBolt is called again with fewer events, to find those that it fails on. What is not about the event ends the
+    run in either case: what may pass (a connection that is lost), what the system says of files, networks and
+    processes, a lack of memory, and a module or a name that there is not.
+    """
+    time_shift: int = 0
+    """Microseconds by which it moves the time of what passes through it, and the watermark with it (SI-25)."""
+    refused_stream: str | None = None
+    """An output stream for what it cannot read: counted as invalid at the windowed bolts that it feeds."""
+
+
+class Bolt(PlainBolt):
+    """A bolt that works tuple by tuple: map, filter and flat-map."""
+
+    def execute(self, tuple: Tuple) -> EmittedRows:
+        """Called for each event; what it returns, a row, several or None, is emitted with the time of that event."""
+        raise NotImplementedError
+
+
+class BatchBolt(PlainBolt):
+    """A bolt that works on whole Arrow tables: map, filter and flat-map, fast.
+
+    Where a table is cut is not the bolt's business: each row must be treated as if it were alone.
+    """
+
+    def execute(self, batch: pa.Table) -> EmittedRows:
+        """Called with events as they come, at least one; what it returns is emitted."""
+        raise NotImplementedError
+
+
+# The state of a stateful bolt: declared types, JSON and Arrow, never pickle (ST-27).
+
+
+StateType: TypeAlias = type | str | pa.Schema
+_JSON: dict[type, Any] = {int: 0, float: 0.0, str: "", bool: False, list: [], dict: {}}
+
+
+def check_types(types: Mapping[str, StateType]) -> None:
+    """Raise ConfigError for a declaration that cannot be kept."""
+    for name, kind in types.items():
+        if isinstance(kind, type):
+            if kind not in _JSON:
+                raise ConfigError(
+                    f"state {name!r} is declared {kind.__name__}",
+                    why="state is kept as JSON or Arrow, never pickled",
+                    do="use int, float, str, bool, list, dict, or a schema such as 'user string, n long'",
+                )
+        else:
+            parse_schema(kind)
+
+
+def new_state(types: Mapping[str, StateType]) -> dict[str, Any]:
+    """The state before anything has happened: zeros, and empty texts, lists, dicts and tables."""
+    return {
+        name: json.loads(json.dumps(_JSON[kind])) if isinstance(kind, type) else parse_schema(kind).empty_table()
+        for name, kind in types.items()
+    }
+
+
+def pack_state(state: Mapping[str, Any], types: Mapping[str, StateType]) -> tuple[str, dict[str, pa.Table]]:
+    """The JSON part as text, and the tables, of a state; SchemaError where it is not what was declared."""
+    undeclared, missing = sorted(set(state) - set(types)), sorted(set(types) - set(state))
+    if undeclared or missing:
+        raise SchemaError(
+            f"the bolt's state has {sorted(state)}, but {sorted(types)} are declared",
+            why=f"undeclared: {undeclared}; missing: {missing}",
+            do="declare every name in `state_types`, and keep it in `self.state`",
+        )
+    plain: dict[str, Any] = {}
+    kept: dict[str, pa.Table] = {}
+    for name, kind in types.items():
+        value = state[name]
+        if not isinstance(kind, type):
+            if not isinstance(value, pa.Table):
+                raise SchemaError(
+                    f"state {name!r} is {type(value).__name__} {value!r:.60}, and was declared a table",
+                    do="keep a pyarrow table of the declared columns, or change `state_types`",
+                )
+            kept[name] = conform(value, parse_schema(kind))
+            continue
+        good = isinstance(value, kind) or (kind is float and isinstance(value, int))
+        if not good or (kind is int and isinstance(value, bool)):
+            raise SchemaError(
+                f"state {name!r} is {type(value).__name__} {value!r:.60}, and was declared {kind.__name__}",
+                do="keep the declared type, or change `state_types`",
+            )
+        plain[name] = value
+    try:
+        text = json.dumps(plain)
+    except (TypeError, ValueError) as error:
+        raise SchemaError(
+            "the bolt's state cannot be written as JSON", why=str(error), do="keep lists, dicts, texts and numbers"
+        ) from error
+    if not _same(json.loads(text), plain):
+        raise SchemaError(
+            "the bolt's state would change when it is saved as JSON",
+            why="JSON turns tuples into lists and the keys of dicts into texts",
+            do="use lists, and texts as keys",
+        )
+    return text, kept
+
+
+def _same(read: Any, kept: Any) -> bool:
+    """Whether JSON gave back what it was given; unlike ``==``, NaN is NaN, and a tuple is not a list."""
+    if isinstance(kept, dict):
+        return (
+            isinstance(read, dict) and read.keys() == kept.keys() and all(_same(read[key], kept[key]) for key in kept)
+        )
+    if isinstance(kept, list):
+        return isinstance(read, list) and len(read) == len(kept) and all(map(_same, read, kept))
+    return bool(read == kept) or (kept != kept and read != read)  # noqa: PLR0124 - only NaN differs from itself
+
+
+# How the settings of a windowed bolt change: each change makes a copy, and notes the method that asked for it.
+
+
+class Unset(Enum):
+    """What stands for an argument that is not given, where None is a value."""
+
+    UNSET = "not given"
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+UNSET: Final = Unset.UNSET
+
+
+class ConfiguredBolt(Component):
+    """A bolt with settings, which are changed in copies of it; what users call for that is in WindowedBolt."""
+
+    settings: WindowSettings = WindowSettings()
+
+    def __repr__(self) -> str:
+        made, settings = self._repr_of_call(), repr(self.settings).removeprefix("WindowSettings")
+        return one_line(made if settings == "()" else f"{made} with {settings}")
+
+    def configured(self, settings: WindowSettings) -> Self:
+        """The bolt with other settings, all at once: what ``build()`` does when it settles what follows from inputs."""
+        configured = copy(self)
+        configured.settings = settings
+        return configured
+
+    def _give(self, method: str, given: Mapping[str, Any]) -> Self:
+        """Set what the user gives by name: arguments of ``method``, each read as its setting is declared."""
+        if not given:
+            raise ConfigError(
+                f"{method}() without an argument", why="nothing would change", do="name the settings to change"
+            )
+        bolt, problems = self, list[ConfigError]()
+        for argument, value in given.items():
+            declared = ARGUMENTS[method, argument]
+            try:
+                bolt = bolt._ask({declared.name: self._read(method, argument, value)}, declared.call)
+            except ConfigError as problem:
+                problems.append(problem)
+        if problems:
+            raise together(f"{method}()", problems)
+        return bolt
+
+    def _read(self, method: str, argument: str, value: Any) -> Any:
+        """A setting of what a user gives; ConfigError names the call."""
+        try:
+            return ARGUMENTS[method, argument].read(value)
+        except ConfigError as error:
+            what = f"{_shown(method, argument, value)}: {error.what}"
+            raise ConfigError(what, why=error.why, do=error.do) from None
+
+    def _derived_every(self, before: WindowSettings, *, said: bool) -> Self:
+        """How often watermarks come where the user does not say: as a watermark column, or one per key, needs it.
+
+        ``before``: the settings before this call; ``said``: whether the call says how often. What was derived before is
+        derived again.
+        """
+        settings, every = self.settings, self.settings.watermark_every
+        if said:
+            return self.configured(replace(settings, every_is_derived=False))
+        alone = settings.watermark_field is None and not settings.watermark_imports
+        if settings.every_is_derived or (every == SOURCE_ONLY and before.watermark_field is not None and alone):
+            every = None
+        if every is not None:
+            return self
+        if settings.watermark_field is not None:
+            return self._with(watermark_every=SOURCE_ONLY, every_is_derived=True)
+        if settings.watermark_per_key:
+            return self._with(watermark_every=Count(1), every_is_derived=True)
+        given = settings.given - {"watermark_every"} if settings.every_is_derived else settings.given
+        return self.configured(replace(settings, watermark_every=None, every_is_derived=False, given=given))
+
+    def _preset(self, preset: Preset) -> Self:
+        if not isinstance(preset, Preset):
+            name = getattr(preset, "__name__", "")
+            if callable(preset) and hasattr(presets, name):
+                raise ConfigError(
+                    f"with_time(presets.{name})",
+                    why="that is a function, not the preset that it returns",
+                    do=f"call it: presets.{name}()",
+                )
+            raise ConfigError(f"with_time({preset!r:.60})", do="give one of windbolt.presets, such as presets.atlas()")
+        replaced = [each for each in self.settings.asked if each[0] in presets.RULES]
+        bolt = self._with(
+            **preset.changes(),
+            every_is_derived=False,
+            asked=(*(each for each in self.settings.asked if each not in replaced), *preset.asked),
+            # A preset in the place of another one is not a mistake: it says all that the other said.
+            forgotten=(*self.settings.forgotten, *(call for _, call in replaced if not call.startswith("presets."))),
+        )
+        return bolt._calendar_bounds()
+
+    def _partitions(self, partitions: Iterable[object] | Mapping[str, Iterable[object]] | None) -> Self:
+        if partitions is not None and not isinstance(self.settings.watermark_partition, str):
+            raise ConfigError(
+                "with_watermark(partitions=...) without partition=",
+                why="they are values of that column; the source itself knows its own partitions",
+                do="name the column, partition=..., or leave partitions= out",
+            )
+        return self._with(partitions=DECLARED["partitions"].read(partitions))
+
+    def _ask(self, changes: Mapping[str, Any], call: str) -> Self:
+        """Set what the user asks for by name in a call."""
+        kept = [each for each in self.settings.asked if each[0] not in changes]
+        forgotten = tuple(each for each in self.settings.forgotten if each != call)  # said again, and after the preset
+        return self._with(**changes, asked=(*kept, *((rule, call) for rule in changes)), forgotten=forgotten)
+
+    def _replaced(self, **changes: Any) -> Self:
+        """Set these settings and forget every earlier request for them."""
+        return self._with(**changes, asked=tuple(each for each in self.settings.asked if each[0] not in changes))
+
+    def _kinds(self, *kinds: WindowKind) -> Self:
+        return self._windows("with_window", kinds=kinds, length=None, slide=Count(1))._calendar_bounds()
+
+    def _calendar_bounds(self) -> Self:
+        """Calendar windows, where there are no others, hold their start, unless bounds were asked for by name."""
+        settings = self.settings
+        by_calendar = bool(settings.kinds) and all(kind.usually_holds_start for kind in settings.kinds)
+        return self._with(bounds=Bounds.START) if by_calendar and "bounds" not in dict(settings.asked) else self
+
+    def _windows(self, call: str, **windows: Any) -> Self:
+        """Set the windows of a bolt, as a user does in ``call``; ConfigError where it has others already."""
+        settings, configured = self.settings, self._with(**windows)
+        if (settings.length is not None or settings.kinds or settings.key_trigger is not None) and any(
+            getattr(settings, name) != value for name, value in windows.items()
+        ):
+            raise _second_windows(call, settings, configured.settings)
+        return configured
+
+    def _one_time_source(self, call: str) -> None:
+        settings = self.settings
+        if settings.reads_timestamps or settings.processing_time:
+            raise ConfigError(
+                f"{call} on a bolt whose time is already configured",
+                why="a bolt has one source of time",
+                do="keep one of them",
+            )
+
+    def _with(self, **changes: Any) -> Self:
+        return self.configured(replace(self.settings, **changes, given=self.settings.given | changes.keys()))
+
+
+def named_arguments(**arguments: Any) -> dict[str, Any]:
+    """The arguments that a call names."""
+    return {name: value for name, value in arguments.items() if value is not UNSET}
+
+
+def _second_windows(call: str, first: WindowSettings, second: WindowSettings) -> ConfigError:
+    """Why a bolt cannot be given windows by ``call`` when it has some: ``second`` are its settings with both."""
+    if second.key_trigger is None:
+        both = "keep one of the two"
+        if _is_of_kinds(first) and _is_of_kinds(second):
+            both += ", or give both to one with_window(...) if each event belongs to both"
+            hopping = not first.kinds or not second.kinds
+            both += "; a length and a slide are Hopping(length, slide)" if hopping else ""
+        return ConfigError(f"{call} on a bolt that has windows already", why="the first windows would be lost", do=both)
+    if first.key_trigger is None:
+        what = f"{call} on a bolt that has windows already"
+    elif call == "with_trigger":
+        return ConfigError(
+            "with_trigger on a bolt that has a trigger already",
+            why="the first trigger would be lost",
+            do="keep one of the two",
+        )
+    else:
+        what = f"{call} on a bolt that has a trigger already"
+    return ConfigError(
+        what,
+        why="a trigger of keys opens windows of its own",
+        do="keep one of the two; Panes(...) is the trigger that fires windows of a length or kind early or again",
+    )
+
+
+def _is_of_kinds(settings: WindowSettings) -> bool:
+    """Whether windows can be among several kinds: those of kinds, and those of a length and a slide in time."""
+    return bool(settings.kinds) or (not isinstance(settings.length, Count) and not isinstance(settings.slide, Count))
+
+
+def _shown(method: str, argument: str, value: object) -> str:
+    return f"{method}({argument}={value!r:.60})" if argument else f"{method}({value!r:.60})"

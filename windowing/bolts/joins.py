@@ -1,0 +1,603 @@
+"""Joins of two streams: of events in the same window, or alive at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from windowing.bolts.columns_by_name import can_be_compared, key_type, pairs
+from windowing.bolts.windowed_bolt import Operator, WindowedBolt
+from windowing.calls import checked_value
+from windowing.conversion import REFUSED, converted
+from windowing.errors import ConfigError, did_you_mean_column, together
+from windowing.schema import DEFAULT_STREAM, TIMESTAMP, EmittedRows, parse_schema
+from windowing.settings.kinds import Meeting, Onset
+from windowing.settings.rules import NO_COLUMN, How, Lifetime, check_how, flag
+from windowing.timestamps import to_column
+from windowing.window import TupleWindow, whole
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from numpy.typing import NDArray
+
+
+# The columns of a join: which of them are its key on either side, and what they are called in its rows.
+
+
+LEFT, RIGHT, BOTH, START, END = "left", "right", "both", "start", "end"
+
+
+@dataclass(frozen=True)
+class JoinColumn:
+    """A column that a join emits: of which side, and what it is called there.
+
+    ``both``: a key of one name, which is the right event's where there is no left one. ``start`` and ``end``: of the
+    window, or of the overlap.
+    """
+
+    side: str
+    source: str
+    kind: pa.DataType
+
+
+@dataclass(frozen=True)
+class JoinKeys:
+    """The key columns of both streams; those at one place are to be equal."""
+
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+
+    def __str__(self) -> str:
+        pairs = zip(self.left, self.right, strict=True)
+        return ", ".join(one if one == other else f"{one} = {other}" for one, other in pairs)
+
+    @property
+    def shared(self) -> frozenset[str]:
+        """Keys that have one name on both sides."""
+        return frozenset(one for one, other in zip(self.left, self.right, strict=True) if one == other)
+
+
+On = str | Sequence[str] | Mapping[str, str | Sequence[str]]
+
+
+def read_keys(on: On, left: str, right: str) -> JoinKeys:
+    """The keys of ``on``: a column, several, or columns for each stream by its name; ConfigError for anything else."""
+    if not all(isinstance(name, str) and name for name in (left, right)):
+        raise ConfigError(
+            f"a join of {left!r:.60} and {right!r:.60}", why="streams have names", do="give the names of two streams"
+        )
+    if left == right:
+        raise ConfigError(
+            f"a join of {left!r} with itself",
+            why="a bolt reads a stream once",
+            do="put a plain bolt before one side",
+        )
+    if not isinstance(on, Mapping):
+        names = _names(on)
+        return JoinKeys(names, names)
+    if set(on) != {left, right}:
+        raise ConfigError(
+            f"a join of {left!r} and {right!r} on columns of {', '.join(map(repr, on)) or 'no stream'}",
+            why="each of the two streams has its own key columns",
+            do=f"use on={{{left!r}: ..., {right!r}: ...}}",
+        )
+    keys = JoinKeys(_names(on[left]), _names(on[right]))
+    if len(keys.left) != len(keys.right):
+        raise ConfigError(
+            f"a join on {len(keys.left)} columns of {left!r} and {len(keys.right)} of {right!r}",
+            why="key columns are paired by position",
+            do="name the same number on both sides",
+        )
+    return keys
+
+
+def check_rename(rename: str) -> None:
+    """ConfigError for a pattern that would give columns of two streams one name."""
+    try:
+        renamed = {rename.format(stream=stream, column="c") for stream in ("a", "b")}
+    except (KeyError, IndexError, ValueError, AttributeError):
+        renamed = set()
+    if len(renamed) < 2 or "{column}" not in rename:
+        raise ConfigError(
+            f"rename={rename!r}",
+            why="it must give columns of the two streams different names",
+            do="use '{stream}_{column}' or '{column}_{stream}'",
+        )
+
+
+def check_moments(**names: object) -> None:
+    """ConfigError for names of the columns of the start and the end that are none."""
+    for moment, name in names.items():
+        if name is not None and not (isinstance(name, str) and name):
+            raise ConfigError(
+                f"a join with {moment}={name!r:.60}", why="it is the name of a column", do=f"use {moment}='since'"
+            )
+
+
+def check_chosen(asked: Mapping[str, str | None], wanted: pa.Schema) -> None:
+    """ConfigError for columns of the start or the end that are asked for, and left out by ``outputs``."""
+    for moment, name in asked.items():
+        if name is not None and name not in wanted.names:
+            raise ConfigError(
+                f"a join with {moment}={name!r}, and outputs= without {name!r}",
+                why="outputs= has all columns of the rows, so this one would be in none",
+                do=f"name it there too, as '{name} timestamp', or leave {moment}= out",
+            )
+
+
+def check_inputs(inputs: Mapping[str, pa.Schema], left: str, right: str, keys: JoinKeys) -> None:
+    """ConfigError unless the two streams are what a bolt reads, and have the key columns."""
+    if set(inputs) != {left, right}:
+        raise ConfigError(
+            f"the join is of {left!r} and {right!r}, but the bolt reads {', '.join(map(repr, inputs))}",
+            do="connect these two streams by a ..._grouping method; write 'component.stream' for a stream "
+            "that is not the default",
+        )
+    sides = ((left, keys.left), (right, keys.right))
+    missing = [f"{key!r} of {name!r}" for name, columns in sides for key in columns if key not in inputs[name].names]
+    if missing:
+        columns = "; ".join(f"{name!r} has {', '.join(inputs[name].names)}" for name, _ in sides)
+        raise ConfigError(
+            f"a join on {', '.join(missing)}: a stream has no such column",
+            why=columns,
+            do="name key columns that the streams have: on='id', or on={'persons': 'id', 'auctions': 'seller'} where "
+            "their names differ",
+        )
+
+
+def check_key_types(left: pa.Schema, right: pa.Schema, names: tuple[str, str], keys: JoinKeys) -> None:
+    """ConfigError for all key columns whose values are never equal, because of their types."""
+    problems = [*_unequal(left, right, names, keys)]
+    if problems:
+        raise together("the join", problems)
+
+
+def _unequal(left: pa.Schema, right: pa.Schema, names: tuple[str, str], keys: JoinKeys) -> Iterator[ConfigError]:
+    for one, other in zip(keys.left, keys.right, strict=True):
+        kinds = left.field(one).type, right.field(other).type
+        if not all(map(can_be_compared, kinds)):
+            yield ConfigError(
+                f"a join on {one!r} and {other!r}, which are {kinds[0]} and {kinds[1]}",
+                why="keys are values that can be compared; lists and maps are not",
+                do="take a part of it as a column, in a bolt before",
+            )
+        elif key_type(*kinds) is None:
+            yield ConfigError(
+                f"a join on {one!r} of {names[0]!r}, which is {kinds[0]}, and {other!r} of {names[1]!r}, which is "
+                f"{kinds[1]}",
+                why="values of these types are not compared",
+                do="declare both columns with one type, or cast one in a bolt before",
+            )
+
+
+def named_columns(
+    inputs: Mapping[str, pa.Schema],
+    sides: Mapping[str, str],
+    keys: JoinKeys,
+    rename: str,
+    *,
+    moments: Mapping[str, str | None],
+    without: frozenset[str | None] = frozenset(),
+    left_only: bool = False,
+) -> dict[str, JoinColumn]:
+    """All columns of a join by name: keys of one name, then the columns of either side, its keys first, then moments.
+
+    ``sides``: the streams by side. ``moments``: ``start`` and ``end``, and the names of their columns; None for none.
+    ``without``: columns that are left out. ConfigError where two columns have one name.
+    """
+    left, right = inputs[sides[LEFT]], inputs[sides[RIGHT]]
+    named = [(key, JoinColumn(BOTH, key, left.field(key).type)) for key in keys.left if key in keys.shared]
+    skipped = keys.shared | without
+    ways = [(LEFT, left, right, keys.left), (RIGHT, right, left, keys.right)]
+    for side, mine, other, own in ways[: 1 if left_only else 2]:
+        stream = "".join(letter if letter.isalnum() else "_" for letter in sides[side])
+        for field in sorted(mine, key=lambda field: field.name not in own):
+            if field.name not in skipped:
+                clash = field.name in other.names and not left_only
+                shown = rename.format(stream=stream, column=field.name) if clash else field.name
+                named.append((shown, JoinColumn(side, field.name, field.type)))
+    named += [(name, JoinColumn(moment, "", TIMESTAMP)) for moment, name in moments.items() if name is not None]
+    names = [name for name, _ in named]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigError(
+            f"the join has two columns {', '.join(map(repr, twice))}",
+            why=f"it has {', '.join(names)}",
+            do="choose another rename=, or other names by start= and end=",
+        )
+    return dict(named)
+
+
+def chosen(columns: dict[str, JoinColumn], wanted: pa.Schema) -> dict[str, JoinColumn]:
+    """The columns that ``outputs`` declares; ConfigError for others, and for types that they cannot have."""
+    problems = [*_not_to_be_had(columns, wanted)]
+    if problems:
+        raise together("the join", problems)
+    return {name: columns[name] for name in wanted.names}
+
+
+def _not_to_be_had(columns: dict[str, JoinColumn], wanted: pa.Schema) -> Iterator[ConfigError]:
+    unknown = [name for name in wanted.names if name not in columns]
+    if unknown:
+        yield ConfigError(
+            f"the join has no column {', '.join(map(repr, unknown))}{did_you_mean_column(unknown[0], columns)}",
+            why=f"it has {', '.join(columns)}",
+            do="declare some of these in outputs=, or leave outputs= out to have all",
+        )
+    for field in wanted:
+        if field.name in unknown:
+            continue
+        try:
+            converted(pa.nulls(0, columns[field.name].kind), field.type)
+        except REFUSED as error:
+            yield ConfigError(
+                f"column {field.name!r} is {columns[field.name].kind}, and was declared {field.type}",
+                why=str(error),
+                do="declare the type that it has",
+            )
+
+
+def _names(on: object) -> tuple[str, ...]:
+    names: tuple[object, ...] = (on,) if isinstance(on, str) else tuple(on) if isinstance(on, Sequence) else ()
+    texts = tuple(name for name in names if isinstance(name, str) and name)
+    if not texts or len(texts) < len(names) or len(set(texts)) < len(texts):
+        raise ConfigError(
+            f"a join on {on!r}", why="a join needs key columns", do="name the columns of the key, each once"
+        )
+    return texts
+
+
+# What joins of two streams have in common: their keys, and the columns of their rows.
+
+
+class Join(WindowedBolt):
+    """A bolt whose rows are made of a left and a right event with equal keys."""
+
+    left_only = False
+    """Whether its rows have the columns of left events alone."""
+    usual: ClassVar[Mapping[str, str | None]] = {START: None, END: None}
+    """The columns of the start and the end where nobody names them."""
+
+    def __init__(
+        self,
+        left: str,
+        right: str,
+        *,
+        on: On,
+        outputs: str | pa.Schema | None,
+        rename: str,
+        start: str | None,
+        end: str | None,
+    ) -> None:
+        self.left, self.right, self.keys = left, right, read_keys(on, left, right)
+        check_rename(rename)
+        check_moments(start=start, end=end)
+        self._rename, self._start, self._end = rename, start, end
+        self._wanted = None if outputs is None else parse_schema(outputs)
+        if self._wanted is not None:
+            asked = {START: start, END: end}
+            check_chosen({moment: name for moment, name in asked.items() if name != self.usual[moment]}, self._wanted)
+        self._columns: dict[str, JoinColumn] = {}
+
+    @property
+    def rows_are_of_events(self) -> bool:
+        return True
+
+    @property
+    def takes_retractions(self) -> bool:
+        return False
+
+    @property
+    def keys_by_stream(self) -> dict[str, tuple[str, ...]]:
+        """The key columns of each of the two streams."""
+        return {self.left: self.keys.left, self.right: self.keys.right}
+
+    def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
+        """The join with its columns; ConfigError where they cannot be."""
+        check_inputs(inputs, self.left, self.right, self.keys)
+        check_key_types(inputs[self.left], inputs[self.right], (self.left, self.right), self.keys)
+        columns = named_columns(
+            inputs, {LEFT: self.left, RIGHT: self.right}, self.keys, self._rename,
+            moments={START: self._start, END: self._end}, without=frozenset({self.settings.watermark_field}),
+            left_only=self.left_only,
+        )  # fmt: skip
+        bound = copy(self)
+        bound._columns = columns if self._wanted is None else chosen(columns, self._wanted)
+        return bound
+
+    def output_schemas(self) -> dict[str, pa.Schema]:
+        if self._wanted is not None:
+            return {DEFAULT_STREAM: self._wanted}
+        fields = [pa.field(name, column.kind) for name, column in self._columns.items()]
+        return {DEFAULT_STREAM: pa.schema(fields)} if fields else {}
+
+
+# A temporal join: the pairs of events of two streams that have equal keys and live at the same time.
+
+
+class TemporalJoin(Join, Operator):
+    """The pairs of a left and a right event with equal keys whose lifetimes overlap, and events that met no partner in
+    their whole life (SI-22, SI-32).
+
+        TemporalJoin("orders", "prices", on="item").with_timestamp_field("ts").with_lifetime("until")
+        TemporalJoin("orders", "payments", on="order", how="anti").with_timestamp_field("ts").with_lifetime("until")
+
+    ``left`` and ``right`` are two input streams by name. ``on``: the key, a column or several that both have; or the
+    columns of each, by the name of the stream: ``on={"orders": "item", "prices": "id"}``. A key with a null joins
+    nothing. With several tasks, group each stream by fields among its own key columns.
+
+    ``how``, for an event that no partner overlapped in its life:
+
+    - ``inner``: it is in no row.
+    - ``left``, ``right``, ``full``: a left one, a right one, either has a row, with nulls for the other side.
+    - ``semi``: rows are left events that met a partner, each once, with their own columns only; ``anti``: left events
+      that met none.
+
+    A row has the keys that have one name on both sides, then the columns of the left stream and those of the right,
+    their keys first, and the overlap: ``overlap_start`` and ``overlap_end``, which is exclusive, and null where no end
+    was known at the time. For an event without a partner these are its own start and end; for a row of a semi join, the
+    moment at which its event met its first partner, and its own end. ``start`` and ``end`` give these two other names.
+    A column that both streams have is named by ``rename``: ``"{stream}_{column}"``, or ``"{column}_{stream}"``.
+    ``outputs`` keeps some of these columns only, by their names: ``"item string, price double"``.
+
+    A pair is emitted when the watermark, the least of the marks of both inputs, is past the start of its overlap,
+    which is also its time; it does not wait for the end. A row of a semi join is emitted when its event met its first
+    partner, with that time. An event without a partner is emitted once, when the watermark is past its end, which is
+    its time. An event without an end is emitted when the streams end, after everything else of its task. Pairs of one
+    key and moment come in order of (left, right), before the events of this key and moment without a partner.
+
+    ``versions``: an event of the right stream is the version of its key until the next one begins, as in Flink's
+    temporal table join; of those that begin at the same time the last counts. ``with_lifetime`` is then only needed for
+    left events that last, and for versions that end before the next one.
+
+    A stream without the column of ``with_lifetime`` consists of points; ``AlterLifetime`` gives events a duration. The
+    state is the events that may still overlap others: start edges stay until their end edges come. Where events without
+    a partner have rows, one ended event per key may be kept too, to know which waiting events have met a partner.
+    ``semi`` and ``anti`` keep left events until they have met one.
+
+    Late events are in no row. An outer join's rows plus its late stream contain every event of its outer side. The end
+    of a lifetime is exclusive: an event of the other side at that very moment is no partner; see ``AlterLifetime``.
+
+    ConfigError for a join without keys, of a stream with itself, for a ``how`` that is none of these, with a
+    ``rename`` that names no column, or with a ``start`` or an ``end`` that ``outputs`` leaves out; other mistakes
+    are reported when the topology is built.
+    """
+
+    usual: ClassVar[Mapping[str, str | None]] = {START: "overlap_start", END: "overlap_end"}
+
+    @checked_value
+    def __init__(
+        self,
+        left: str,
+        right: str,
+        *,
+        on: On,
+        how: How = "inner",
+        outputs: str | pa.Schema | None = None,
+        rename: str = "{stream}_{column}",
+        start: str = "overlap_start",
+        end: str = "overlap_end",
+        versions: bool = False,
+    ) -> None:
+        super().__init__(left, right, on=on, outputs=outputs, rename=rename, start=start, end=end)
+        check_how(how)
+        self.how, self.left_only = how, how in ("semi", "anti")
+        self.versions = flag("versions", versions)
+        lifetime = Lifetime(NO_COLUMN) if versions else None
+        self.settings = replace(self.settings, key=self.keys.left, kinds=_kinds(how, 0), lifetime=lifetime)
+
+    def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
+        """The join with its columns; ConfigError where they cannot be."""
+        bound = super().for_inputs(inputs)
+        if self.settings.lifetime is None:
+            raise ConfigError(
+                "a join of events without lifetimes",
+                why="pairs are events that live at the same time",
+                do="call with_lifetime(end_field) with the column that says when events end; for events of a duration "
+                "AlterLifetime makes one, in a bolt before; where the next event of a key ends the last, versions=True",
+            )
+        if self.versions and self.settings.lifetime.shape_field is not None:
+            raise ConfigError(
+                "a join with versions=True of events with a shape_field",
+                why="a version ends as the next one of its key begins, and waits for no end edge",
+                do="leave one of the two out",
+            )
+        bound.settings = replace(bound.settings, kinds=_kinds(self.how, list(inputs).index(self.left)))
+        return bound
+
+    def execute(self, window: TupleWindow) -> EmittedRows:
+        if self.left_only:
+            return self._lefts(window)
+        if self.how != "inner" and not _begins(window):
+            return self._alone(window)
+        if len(window) < 2:
+            return None
+        left, right = window.places(self.left), window.places(self.right)
+        if not len(left) or not len(right) or _has_null(window.table, self.keys.left, int(left[0])):
+            return None
+        starts, begins = window.timestamps, window.start_timestamp
+        lefts, rights = _pairs(left, starts[left] == begins, right, starts[right] == begins)
+        ends = np.minimum(window.lifetime_ends[lefts], window.lifetime_ends[rights])
+        taken = {BOTH: pa.array(lefts), LEFT: pa.array(lefts), RIGHT: pa.array(rights)}
+        return self._rows(window.table, taken, np.full(len(lefts), begins, np.int64), ends)
+
+    def _lefts(self, window: TupleWindow) -> pa.Table:
+        """Left events with their own columns: as they meet their first partner, or, having met none, as they end."""
+        rows = pa.array(np.arange(len(window)))
+        starts = window.timestamps
+        if self.how == "semi":
+            starts = np.full(len(window), window.start_timestamp, np.int64)
+        return self._rows(window.table, {BOTH: rows, LEFT: rows}, starts, window.lifetime_ends)
+
+    def _alone(self, window: TupleWindow) -> pa.Table:
+        """Events that met no partner, with nulls for the other side; left ones first."""
+        left, right = window.places(self.left), window.places(self.right)
+        rows = np.concatenate([left, right])
+        is_left = np.arange(len(rows)) < len(left)
+        taken = {BOTH: pa.array(rows), LEFT: pa.array(rows, mask=~is_left), RIGHT: pa.array(rows, mask=is_left)}
+        return self._rows(window.table, taken, window.timestamps[rows], window.lifetime_ends[rows])
+
+    def _rows(
+        self, table: pa.Table, taken: Mapping[str, pa.Array], starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> pa.Table:
+        """Rows of these events by side, each with a start and an end."""
+        overlap = {START: to_column(starts), END: to_column(ends)}
+        arrays = [
+            overlap[column.side] if column.side in overlap else table.column(column.source).take(taken[column.side])
+            for column in self._columns.values()
+        ]
+        return pa.table(arrays, names=list(self._columns))
+
+
+def _kinds(how: How, left: int) -> tuple[Onset | Meeting]:
+    """The windows of such a join; ``left`` is the place of its left input."""
+    return (Onset() if how == "inner" else Meeting(how, left),)
+
+
+def _begins(window: TupleWindow) -> bool:
+    """Whether the life of an event begins with the window; else it is one of events that met no partner."""
+    starts = window.timestamps
+    return bool(((starts == window.start_timestamp) & (window.lifetime_ends > starts)).any())
+
+
+def _pairs(
+    left: NDArray[np.int64], fresh_left: NDArray[np.bool_], right: NDArray[np.int64], fresh_right: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The pairs of which at least one begins now, in order: its left event with all, the others with the right ones."""
+    new, old, newly = left[fresh_left], left[~fresh_left], right[fresh_right]
+    lefts = np.concatenate([np.repeat(new, len(right)), np.repeat(old, len(newly))])
+    rights = np.concatenate([np.tile(right, len(new)), np.tile(newly, len(old))])
+    order = np.lexsort((rights, lefts))
+    return lefts[order], rights[order]
+
+
+def _has_null(table: pa.Table, keys: tuple[str, ...], row: int) -> bool:
+    return any(not table.column(name)[row].is_valid for name in keys)
+
+
+# A window join: the pairs of events of two streams that have equal keys and are in the same window.
+
+
+_ROWS_AT_ONCE = 1 << 20
+"""Rows are made in pieces, so that no column of them is too long for Arrow."""
+
+
+class WindowJoin(Join):
+    """The pairs of a left and a right event of one window with equal keys; windows are set as those of any bolt.
+
+        WindowJoin("persons", "auctions", on={"persons": "id", "auctions": "seller"})
+            .with_tumbling_window("10s").with_timestamp_field("ts")
+
+    ``left`` and ``right`` are two input streams by name. ``on``: the key, a column or several that both have; or the
+    columns of each, by the name of the stream. A key with a null equals none. With several tasks, group each stream
+    by fields among its own key columns.
+
+    ``how``, where an event has no partner in its window:
+
+    - ``inner``: it is in no row.
+    - ``left``, ``right``, ``full``: a left one, a right one, either has a row, with nulls for the other side.
+    - ``semi``: rows are left events that have a partner, each once, with their own columns only; ``anti``: left events
+      that have none. Without a match within the window, that is.
+
+    A row has the keys that have one name on both sides, then the columns of the left stream and those of the right,
+    their keys first. A key of one name is one column, which is never null for lack of a partner. Another column that
+    both streams have is named by ``rename``: ``"{stream}_{column}"``, or ``"{column}_{stream}"``. ``start`` and
+    ``end`` name columns for the start and the end of the window, timestamps; in windows of a count the start is null.
+    ``outputs`` keeps some of these columns only, by their names, in these types: ``"id long, price double"``. Columns
+    of one name have one type on both sides, as those of any bolt with several inputs. Rows of a window come in
+    order of (left, right); those of right events without a partner last.
+
+    Late events are in no row: all events of a side are the rows of an outer join and its late stream together.
+
+    ConfigError for a join without keys, of a stream with itself, for a ``how`` that is none of these, for a
+    ``rename`` that names no column, and for a ``start`` or an ``end`` that ``outputs`` leaves out; other mistakes
+    are reported when the topology is built.
+    """
+
+    @checked_value
+    def __init__(
+        self,
+        left: str,
+        right: str,
+        *,
+        on: On,
+        how: How = "inner",
+        outputs: str | pa.Schema | None = None,
+        rename: str = "{stream}_{column}",
+        start: str | None = None,
+        end: str | None = None,
+    ) -> None:
+        super().__init__(left, right, on=on, outputs=outputs, rename=rename, start=start, end=end)
+        check_how(how)
+        self.how, self.left_only = how, how in ("semi", "anti")
+
+    def execute(self, window: TupleWindow) -> Iterator[pa.Table]:
+        left, right = window.places(self.left), window.places(self.right)
+        if not len(left) and not len(right):
+            return
+        table = window.table
+        lefts, rights = pairs(_keys(table, self.keys.left, left), _keys(table, self.keys.right, right))
+        lefts, rights = _kept(self.how, lefts, rights, len(left), len(right))
+        for begin in range(0, len(lefts), _ROWS_AT_ONCE):
+            piece = slice(begin, begin + _ROWS_AT_ONCE)
+            yield self._rows(window, _places(left, lefts[piece]), _places(right, rights[piece]))
+
+    def _rows(self, window: TupleWindow, left: pa.Array, right: pa.Array) -> pa.Table:
+        """Rows of these left and right events, by their places in the window; null where there is no partner."""
+        table, taken = window.table, {LEFT: left, RIGHT: right}
+        moments = {START: window.start, END: window.end}
+        arrays = [self._array(column, table, taken, moments, len(left)) for column in self._columns.values()]
+        return pa.table(arrays, names=list(self._columns))
+
+    def _array(
+        self,
+        column: JoinColumn,
+        table: pa.Table,
+        taken: Mapping[str, pa.Array],
+        moments: Mapping[str, datetime | None],
+        rows: int,
+    ) -> pa.Array | pa.ChunkedArray:
+        if column.side in moments:
+            return pa.repeat(pa.scalar(moments[column.side], TIMESTAMP), rows)
+        source = table.column(column.source)
+        if column.side == BOTH:
+            return pc.if_else(taken[LEFT].is_valid(), source.take(taken[LEFT]), source.take(taken[RIGHT]))
+        return source.take(taken[column.side])
+
+
+def _keys(table: pa.Table, names: tuple[str, ...], places: NDArray[np.int64]) -> list[pa.Array]:
+    rows = pa.array(places)
+    return [whole(table.column(name).take(rows)) for name in names]
+
+
+def _kept(
+    how: How, lefts: NDArray[np.int64], rights: NDArray[np.int64], left: int, right: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows of a join from its pairs; -1 where an event has no partner."""
+    if how in ("semi", "anti"):
+        matched = np.bincount(lefts, minlength=left) > 0
+        found = np.flatnonzero(matched if how == "semi" else ~matched)
+        return found, np.full(len(found), -1)
+    if how in ("left", "full"):
+        alone = np.flatnonzero(np.bincount(lefts, minlength=left) == 0)
+        lefts, rights = np.concatenate([lefts, alone]), np.concatenate([rights, np.full(len(alone), -1)])
+        order = np.argsort(lefts, kind="stable")
+        lefts, rights = lefts[order], rights[order]
+    if how in ("right", "full"):
+        alone = np.flatnonzero(np.bincount(rights[rights >= 0], minlength=right) == 0)
+        lefts, rights = np.concatenate([lefts, np.full(len(alone), -1)]), np.concatenate([rights, alone])
+    return lefts, rights
+
+
+def _places(places: NDArray[np.int64], chosen: NDArray[np.int64]) -> pa.Array:
+    """Rows of the table for rows of a side; null where there is none."""
+    if not len(places):
+        return pa.nulls(len(chosen), pa.int64())
+    return pa.array(places[chosen], mask=chosen < 0)

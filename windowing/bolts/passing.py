@@ -1,0 +1,507 @@
+"""Ready bolts that pass on some events of a stream and hold back others, by what passed before."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from windowing.aggregates.groups import Keys
+from windowing.bolts.bolt import TaskContext
+from windowing.bolts.columns_by_name import (
+    check_columns,
+    read_columns,
+    read_length_of_time,
+    read_limit,
+    read_name,
+    taken_names,
+    unified,
+    wrong_groups,
+)
+from windowing.bolts.windowed_bolt import AllRows, BatchWindowedBolt, Operator, StatefulWindowedBolt
+from windowing.calls import checked_value
+from windowing.columns import group_numbers, stable_order
+from windowing.durations import Time, seconds
+from windowing.errors import ConfigError
+from windowing.schema import DEFAULT_STREAM, TIMESTAMP, EmittedRows, value_type
+from windowing.settings import WindowSettings
+from windowing.settings.kinds import Lull
+from windowing.settings.rules import Bounds, OutputTime
+from windowing.timestamps import to_column
+from windowing.window import TupleWindow, WindowBatch, whole
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# A union: several streams as one, in order of time.
+
+
+class Union(Operator):
+    """The events of all its input streams, in order of time, their columns unchanged (SI-23).
+
+    An event is released when the watermark, the least of the marks of all inputs, is past its time, which is also the
+    time that it is emitted with. A stream that lacks a column of another has nulls there. Events of equal time come in
+    order of arrival.
+
+        builder.set_bolt("all", Union().with_timestamp_field("ts")).global_grouping("web").global_grouping("shop")
+
+    ConfigError for ``with_lifetime``: an event is released by its timestamp alone, however long it lasts.
+    """
+
+    _schema: pa.Schema | None = None
+
+    @checked_value
+    def __init__(self) -> None:
+        """It takes no arguments; its columns come from its inputs."""
+
+    def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
+        """Its columns are those of its inputs; where types differ, ``build`` says so."""
+        bound = copy(self)
+        schema = unified(inputs)
+        bound._schema = next(iter(inputs.values())) if schema is None else schema
+        return bound
+
+    def output_schemas(self) -> dict[str, pa.Schema]:
+        return {} if self._schema is None else {DEFAULT_STREAM: self._schema}
+
+    def execute(self, window: TupleWindow) -> EmittedRows:
+        return window.table
+
+    def _with(self, **changes: Any) -> Self:
+        if changes.get("lifetime") is not None:
+            raise ConfigError(
+                f"{type(self).__name__} of events with lifetimes",
+                why="it orders events by their starts and does not handle their ends",
+                do="call with_lifetime on the bolt that reads its output",
+            )
+        return super()._with(**changes)
+
+
+# What bolts have in common that pass on some events of a stream and hold back others, by what passed before.
+
+
+_PASSED, _TIME = "passed", "time"
+
+
+class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
+    """A union that holds some events back: in order of time, then of arrival, once the watermark has passed them.
+
+    Each task remembers the events that have passed and that others are compared with: their time, and ``compared``
+    columns. What is held back is counted, and goes to the stream ``rest`` if there is one.
+    """
+
+    held_back = "held back"
+    """What the events that are held back are called in the counters of a run."""
+    state: dict[str, Any]
+
+    def __init__(self, by: object, within: Time | None, rest: str | None, *, length: str = "within") -> None:
+        name = type(self).__name__
+        self.by = read_columns(name, "by", by)
+        self.within = None if within is None else read_length_of_time(name, length, within)
+        self.rest = None if rest is None else read_name(name, "rest", rest)
+        if self.rest == DEFAULT_STREAM:
+            raise ConfigError(
+                f"{name}(rest={rest!r})",
+                why="that is the stream of the events that pass",
+                do="choose another name for the stream of the others",
+            )
+        self._counters: Counter[str] = Counter()
+
+    @property
+    def takes_retractions(self) -> bool:
+        return False
+
+    @property
+    def groups_by(self) -> tuple[str, ...]:
+        return self.by
+
+    @property
+    def remembered_columns(self) -> tuple[str, ...]:
+        """The columns that are remembered of events that have passed; none before its inputs are known."""
+        columns: tuple[str, ...] = self.__dict__.get("_compared", ())
+        return columns
+
+    def compared(self, schema: pa.Schema) -> tuple[str, ...]:
+        """The columns that are remembered of an event that has passed: ``by``, and others."""
+        raise NotImplementedError
+
+    def passes(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which rows pass; ``keys`` are their ``compared`` columns. Those that have passed before come first, and
+        pass again."""
+        raise NotImplementedError
+
+    def remembered(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of these rows, all of which have passed, later ones are to be compared with."""
+        raise NotImplementedError
+
+    def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
+        """The bolt with its columns; ConfigError where they cannot be."""
+        bound = super().for_inputs(inputs)
+        assert bound._schema is not None
+        columns = self.compared(bound._schema)
+        others = tuple(name for name in columns if name not in self.by)
+        name = type(self).__name__
+        check_columns(
+            name, wrong_groups(name, "by", self.by, bound._schema), wrong_groups(name, "of", others, bound._schema)
+        )
+        kept = [pa.field(f"of {name}", value_type(bound._schema.field(name).type)) for name in columns]
+        bound.__dict__["state_keys"] = {_PASSED: {name: f"of {name}" for name in self.by}}
+        bound.__dict__["state_types"] = {_PASSED: pa.schema([pa.field(_TIME, pa.int64()), *kept])}
+        bound.__dict__["_compared"] = columns
+        return bound
+
+    def output_schemas(self) -> dict[str, pa.Schema]:
+        schemas = super().output_schemas()
+        return schemas if self.rest is None else dict.fromkeys((*schemas, self.rest), schemas[DEFAULT_STREAM])
+
+    @property
+    def needed_until(self) -> int | None:
+        times = self.state[_PASSED].column(_TIME)
+        if self.within is None or not len(times):
+            return None
+        return int(times[-1].as_py()) + self.within.micros
+
+    def prepare(self, context: TaskContext) -> None:
+        self._counters = context.counters
+
+    def execute_all(self, windows: WindowBatch) -> AllRows:
+        """Called with moments in order; passes on the events of all of them, or not."""
+        table, index = windows.table, windows.index
+        if not len(index):
+            return None
+        passed = self._passed(table, windows.timestamps)
+        self._counters[self.held_back] += len(passed) - int(np.count_nonzero(passed))
+        chosen = {DEFAULT_STREAM: passed} if self.rest is None else {DEFAULT_STREAM: passed, self.rest: ~passed}
+        return {stream: (table.filter(pa.array(which)), index[which]) for stream, which in chosen.items()}
+
+    def _passed(self, table: pa.Table, times: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of these events pass; what has to be known of them later is kept."""
+        before = self.state[_PASSED]
+        columns = self.remembered_columns
+        keys = [
+            pa.concat_arrays([whole(before.column(f"of {name}")), _decoded(whole(table.column(name)))])
+            for name in columns
+        ]
+        moments = np.concatenate([before.column(_TIME).to_numpy(), times])
+        passed = self.passes(keys, moments)
+        rows = np.flatnonzero(passed)
+        if self.within is not None:  # others are too long ago to matter for what comes now or later
+            rows = rows[moments[rows] + self.within.micros > times[-1]]
+        kept = [key.take(pa.array(rows)) for key in keys]
+        still = pa.array(self.remembered(kept, moments[rows]))
+        state = pa.table([pa.array(moments[rows]), *kept], schema=before.schema)
+        self.state[_PASSED] = state.filter(still)
+        return passed[before.num_rows :]
+
+
+def limited(groups: NDArray[np.int64], times: NDArray[np.int64], most: int, within: int | None) -> NDArray[np.bool_]:
+    """Which rows pass if at most so many of a group may pass less than ``within`` microseconds after each other.
+
+    ``groups`` are numbers, and rows are in order of time. None: at most so many of a group at all.
+    """
+    order = stable_order(groups)
+    numbers = group_numbers(groups[order])
+    begins = _begins(numbers)
+    sizes = np.diff(begins, append=len(numbers))
+    passed = np.arange(len(numbers)) - np.repeat(begins, sizes) < most
+    if within is not None:
+        crowded = sizes > most
+        rows = np.flatnonzero(np.repeat(crowded, sizes))
+        passed[rows] = False
+        passed[rows[_chain(numbers[rows], times[order][rows], most, within)]] = True
+    found = np.empty(len(passed), np.bool_)
+    found[order] = passed
+    return found
+
+
+def _chain(numbers: NDArray[np.int64], times: NDArray[np.int64], most: int, within: int) -> list[int]:
+    """The rows that pass, of rows in order of (group, time). Whether one does depends on those that passed before it,
+    so these are followed one by one; those that do not pass are skipped."""
+    count = len(numbers)
+    follows = np.lexsort((np.repeat([1, 0], count), np.concatenate([times, times + within]), np.tile(numbers, 2)))
+    events = follows < count
+    free = np.empty(count, np.int64)
+    free[follows[~events] - count] = np.cumsum(events)[~events]  # the first row so much later, or the next group
+    after = free.tolist()
+    bounds = [*_begins(numbers).tolist(), count]
+    passed: list[int] = []
+    for begin, stop in pairwise(bounds):
+        own, place = [], begin
+        while place < stop:
+            own.append(place)
+            place = place + 1 if len(own) < most else max(place + 1, after[own[-most]])
+        passed += own
+    return passed
+
+
+def _begins(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where groups begin, of rows in order of their groups."""
+    return np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1]])[: len(numbers)])
+
+
+def _decoded(column: pa.Array) -> pa.Array:
+    return column.cast(value_type(column.type)) if pa.types.is_dictionary(column.type) else column
+
+
+# Passes on what has changed.
+
+
+class Changes(Passing):
+    """Passes on an event if it differs from the last one of its key that has passed; the first of a key passes.
+
+        builder.set_bolt("changed", Changes("user", of="level")).fields_grouping("levels", "user")
+
+    ``by``: the columns of the key; with none, all events have the same. ``of``: the columns that are compared, all
+    others unless they are named; a null equals a null, NaN equals NaN, and 0.0 equals -0.0. ``within``: an event that
+    has not changed passes nevertheless if it is ``within`` or more after the last one that passed; a key without events
+    for that long is forgotten. Without it, the last values of each key are kept forever.
+
+    Events are looked at in order of time, then of arrival, on all inputs, when the watermark has passed them. Their
+    columns and times stay what they are. What is held back is counted as ``unchanged`` in the counters of the run, and
+    goes to the output stream ``rest`` if one is named. With several tasks, group the inputs by fields among ``by``.
+
+    ConfigError for a ``within`` of zero, for an unknown column, for one that is in both lists, and for a ``rest`` that
+    cannot name a stream.
+    """
+
+    held_back = "unchanged"
+
+    @checked_value
+    def __init__(
+        self,
+        by: str | Iterable[str] | None = (),
+        *,
+        of: str | Iterable[str] | None = None,
+        within: Time | None = None,
+        rest: str | None = None,
+    ) -> None:
+        super().__init__(by, within, rest)
+        self.of = read_columns("Changes", "of", of)
+        both = [name for name in self.of if name in self.by]
+        if both or (of is not None and not self.of):
+            raise ConfigError(
+                f"Changes(by={list(self.by)}, of={of!r:.60})",
+                why="within a key its columns never change" if both else "without columns nothing ever changes",
+                do="name other columns, or leave of= out to compare all of them",
+            )
+
+    def compared(self, schema: pa.Schema) -> tuple[str, ...]:
+        of = self.of or tuple(name for name in schema.names if name not in self.by)
+        if not of:
+            raise ConfigError(
+                f"Changes(by={list(self.by)}) of a stream that has no other columns",
+                why="nothing but the key could change",
+                do="leave a column out of by=",
+            )
+        return (*self.by, *of)
+
+    def passes(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
+        groups, values = self._groups(keys, len(times)), Keys.of(keys[len(self.by) :], len(times)).codes
+        order = stable_order(groups)
+        differs = np.zeros(len(times), np.int64)
+        differs[1:] = (np.diff(groups[order]) != 0) | (np.diff(values[order]) != 0)
+        runs = np.empty(len(times), np.int64)
+        runs[order] = np.cumsum(differs)
+        return limited(runs, times, 1, None if self.within is None else self.within.micros)
+
+    def remembered(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """The last row of each key."""
+        last = np.zeros(len(times), np.bool_)
+        groups = self._groups(keys, len(times))
+        last[len(times) - 1 - np.unique(groups[::-1], return_index=True)[1]] = True
+        return last
+
+    def _groups(self, keys: Sequence[pa.Array], rows: int) -> NDArray[np.int64]:
+        return Keys.of(keys[: len(self.by)], rows).codes
+
+
+# Drops events that repeat an earlier one.
+
+
+class Deduplicate(Passing):
+    """Passes on the first event of an id, and drops those that repeat it within a time, by event time.
+
+        Deduplicate("id", within="10m").with_timestamp_field("ts")
+
+    ``by``: the columns of the id. An event with a null in one of them has no id, and passes. ``within``: after an event
+    has passed, events with the same id are repeats for this long. A repeat does not prolong it; an event exactly
+    ``within`` later passes, and the time starts over. The first event is the one with the earliest time, on all inputs;
+    among equal times, the first to arrive. So an event is passed on when the watermark has passed it. Its columns and
+    its time stay what they are.
+
+    Repeats are counted as ``repeats`` in the counters of the run, and go to the output stream ``rest`` if one is named.
+    An id is forgotten once its time is over; at a task without further events, once that of all its ids is. With
+    several tasks, group the inputs by fields among ``by``.
+
+    Raises ConfigError without columns, for a ``within`` of zero, and for an invalid name of a column or stream.
+    """
+
+    held_back = "repeats"
+
+    @checked_value
+    def __init__(self, by: str | Iterable[str], *, within: Time, rest: str | None = None) -> None:
+        super().__init__(by, within, rest)
+        if not self.by:
+            raise ConfigError(
+                f"Deduplicate(by={by!r})", why="repeats are events with equal ids", do="name the columns of the id"
+            )
+        if self.within is None:
+            raise ConfigError(
+                "Deduplicate(within=None)",
+                why="to know repeats of any age, every id would have to be kept forever",
+                do='give the time within which repeats come, such as within="1d"',
+            )
+
+    def compared(self, schema: pa.Schema) -> tuple[str, ...]:
+        return self.by
+
+    def passes(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
+        assert self.within is not None
+        nameless = ~_named(keys, len(times))
+        return limited(Keys.of(keys, len(times)).codes, times, 1, self.within.micros) | nameless
+
+    def remembered(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return _named(keys, len(times))
+
+
+def _named(keys: Sequence[pa.Array], rows: int) -> NDArray[np.bool_]:
+    """Which rows have an id."""
+    named = np.ones(rows, np.bool_)
+    for key in keys:
+        if key.null_count:
+            named &= key.is_valid().to_numpy(zero_copy_only=False)
+    return named
+
+
+# Limits how many events of a key pass within a length of time.
+
+
+class RateLimit(Passing):
+    """Passes on at most ``n`` events of a key in any stretch of time of the length ``per``, by event time.
+
+        RateLimit(5, per="1m", by="user", rest="muted")
+
+    ``by``: the columns of the key; without them all events share one limit. A null is a key like any other. An event
+    passes if fewer than ``n`` events of its key that have passed are less than ``per`` before it; so one that comes
+    exactly ``per`` after the first of them passes. What does not pass does not count against the limit. Events are
+    looked at in order of time, then of arrival, on all inputs, when the watermark has passed them. Their columns and
+    times stay what they are.
+
+    Events over the limit are counted as ``over the limit`` in the counters of the run, and go to the output stream
+    ``rest`` if one is named. At most ``n`` times are kept for each key, no longer than ``per``. With several tasks,
+    group the inputs by fields among ``by``.
+
+    ConfigError for an ``n`` that is not a whole number above 0, for a ``per`` of zero, and for what is not a column or
+    not a stream.
+    """
+
+    held_back = "over the limit"
+
+    @checked_value
+    def __init__(self, n: int, *, per: Time, by: str | Iterable[str] | None = (), rest: str | None = None) -> None:
+        super().__init__(by, per, rest, length="per")
+        self.n = read_limit("RateLimit", n, "events that may pass")
+        if self.within is None:
+            raise ConfigError(f"RateLimit({n}, per=None)", why="a rate is a number in a time", do='give per="1m"')
+
+    def compared(self, schema: pa.Schema) -> tuple[str, ...]:
+        return self.by
+
+    def passes(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
+        assert self.within is not None
+        return limited(Keys.of(keys, len(times)).codes, times, self.n, self.within.micros)
+
+    def remembered(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return np.ones(len(times), np.bool_)
+
+
+# Tells that no event of a key has come for some time.
+
+
+class Silence(BatchWindowedBolt, Operator):
+    """Emits the last event of a key when no other has followed within ``after``, by event time.
+
+        Silence("3m", by="symbol", end="silent_at").with_timestamp_field("ts")
+
+    ``after``: how long nothing has come, counted from an event of the key. An event exactly ``after`` later is too
+    late: the silence has happened. ``by``: the columns of the key; without them all events have the same. A null is a
+    key like any other. A key that has never sent anything is not known.
+
+    A row has the columns of that event, and its time is ``after`` later; ``end`` names a column for that moment. It is
+    emitted when the watermark reaches this moment, once for each silence, on all inputs. Among events of equal time,
+    the one that arrived last is the last. The end of the streams is no silence: ``with_time(close_fires=True)`` makes
+    it one of every key. Where the whole source may fall silent, ``with_watermark(idle_timeout=)`` has the clock end the
+    silences.
+
+    One event of each key is kept behind the watermark, until it has been emitted. In the accounts it is then windowed;
+    events that others follow are unwindowed. With several tasks, group the inputs by fields among ``by``.
+
+    ConfigError for an ``after`` of zero, for lifetimes, for an unknown column, and for a new name that is taken.
+    """
+
+    settings: WindowSettings = WindowSettings(
+        kinds=(Lull(seconds(1)),), bounds=Bounds.START, output_time=OutputTime.END, close_fires=False
+    )
+    formed = "one at each event that no other follows in time"
+    kept = (*Operator.kept, "close_fires")
+    _schema: pa.Schema | None = None
+
+    @checked_value
+    def __init__(self, after: Time, *, by: str | Iterable[str] | None = (), end: str | None = None) -> None:
+        self.after = read_length_of_time("Silence", "after", after)
+        self.by = read_columns("Silence", "by", by)
+        self.end = None if end is None else read_name("Silence", "end", end)
+        self.settings = replace(self.settings, key=self.by, kinds=(Lull(self.after),))
+
+    @property
+    def rows_are_of_events(self) -> bool:
+        return True
+
+    @property
+    def takes_retractions(self) -> bool:
+        return False
+
+    @property
+    def groups_by(self) -> tuple[str, ...]:
+        return self.by
+
+    def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
+        """The bolt with its columns; ConfigError where they cannot be."""
+        schema = unified(inputs)
+        if schema is None:
+            return self
+        added = [] if self.end is None else [self.end]
+        check_columns("Silence", wrong_groups("Silence", "by", self.by, schema), taken_names("Silence", added, schema))
+        if self.end is not None:
+            schema = schema.append(pa.field(self.end, TIMESTAMP))
+        bound = copy(self)
+        bound._schema = schema
+        return bound
+
+    def output_schemas(self) -> dict[str, pa.Schema]:
+        return {} if self._schema is None else {DEFAULT_STREAM: self._schema}
+
+    def execute_all(self, windows: WindowBatch) -> tuple[pa.Table, NDArray[np.int64]] | None:
+        """Called with silences, each with the event before it."""
+        table, index = windows.table, windows.index
+        if not len(index):
+            return None
+        if self.end is not None:
+            table = table.append_column(self.end, to_column(windows.window_ends[index]))
+        return table, index
+
+    def _with(self, **changes: Any) -> Self:
+        if changes.get("lifetime") is not None:
+            raise ConfigError(
+                "Silence of events with lifetimes",
+                why="it counts from the time of an event, however long the event lasts",
+                do="leave with_lifetime out",
+            )
+        return super()._with(**changes)

@@ -1,1 +1,0 @@
-"""Bolts that are ready to be used: sums by key, ranks, changes, limits, unions, shifts in time."""

@@ -1,0 +1,386 @@
+"""Checks of public calls: the names, the number and the types of their arguments, by their signatures."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import inspect
+import os
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from functools import cached_property
+from inspect import Parameter
+from numbers import Integral, Real
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+
+from windowing.errors import ConfigError, WindboltError, did_you_mean, together
+
+# Whether a value is what an annotation says, and what an annotation is called in an error.
+
+
+_WORDS: Mapping[Any, str] = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "True or False",
+    dict: "a dict",
+    list: "a list",
+    tuple: "a tuple",
+    datetime: "a time such as '2024-01-01T12:10:00Z'",
+    timedelta: "a timedelta",
+    os.PathLike: "a path",
+    types.NoneType: "None",
+    type: "a class",
+    Callable: "a function",
+    object: "",
+    Any: "",
+}
+_NAMED = {
+    "Duration": "a duration such as seconds(5)",
+    "Count": "a Count of events",
+    "Shift": "a shift in time",
+    "Unset": "",
+}
+"""windbolt's own, which are defined after this; "" for what nobody gives."""
+_NUMBERS: Mapping[Any, type] = {int: Integral, float: Real}
+_UNIONS = (Union, types.UnionType)
+_PAIR = 2
+_LISTED = (list, tuple, set, frozenset)
+
+
+class Unknown:
+    """Stands for a name that is imported for type checkers only: any value may be that."""
+
+    def __getattr__(self, name: str) -> Unknown:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __getitem__(self, item: object) -> Unknown:
+        return self
+
+    def __or__(self, other: object) -> Unknown:
+        return self
+
+    __ror__ = __or__
+
+
+class _Names(dict[str, Any]):
+    def __missing__(self, name: str) -> Any:
+        return getattr(builtins, name, Unknown())
+
+
+def resolved(annotation: Any, names: Mapping[str, Any]) -> Any:
+    """The type that an annotation names, which may be a text; Any where there is none, or it cannot be told."""
+    while isinstance(annotation, str):
+        try:
+            annotation = eval(annotation, {}, _Names(names))
+        except (TypeError, AttributeError, SyntaxError):
+            return Any
+    return Any if isinstance(annotation, Unknown) or annotation is Parameter.empty else annotation
+
+
+def is_one(value: object, annotation: Any, names: Mapping[str, Any]) -> bool:
+    """Whether a value is what an annotation says, as far as that can be told without consuming the value."""
+    kind = resolved(annotation, names)
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin in _UNIONS:
+        return any(is_one(value, each, names) for each in parts)
+    if origin is Literal:
+        return any(type(value) is type(each) and value == each for each in parts)
+    if origin is type:
+        return isinstance(value, type)
+    if isinstance(origin, type):
+        return _is_generic(value, origin, parts, names)
+    return _is_plain(value, kind)
+
+
+def _is_plain(value: object, kind: Any) -> bool:
+    if kind is None:
+        return value is None
+    if kind in _NUMBERS:
+        return isinstance(value, _NUMBERS[kind]) and not isinstance(value, bool)
+    return kind is Any or not isinstance(kind, type) or isinstance(value, kind)
+
+
+def _is_generic(value: object, origin: type, parts: tuple[Any, ...], names: Mapping[str, Any]) -> bool:
+    letters = isinstance(value, str | bytes) and origin is not os.PathLike  # a sequence of letters, which nobody means
+    listed = origin is Sequence and isinstance(value, Iterable) and not isinstance(value, Mapping)  # a set will do
+    if letters or not (listed or isinstance(value, origin)):
+        return False
+    if isinstance(value, Mapping) and len(parts) == _PAIR:
+        return all(is_one(k, parts[0], names) and is_one(v, parts[1], names) for k, v in value.items())
+    if isinstance(value, _LISTED) and origin is not tuple and len(parts) == 1:
+        return all(is_one(each, parts[0], names) for each in value)
+    return True
+
+
+def in_words(annotation: Any, names: Mapping[str, Any]) -> str:
+    """What a value of an annotation is: ``a text or a list of texts``; "" where nothing can be said."""
+    said = dict.fromkeys(_said(resolved(annotation, names), names))
+    said.pop("", None)
+    *others, last = said or [""]
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def choices(annotation: Any, names: Mapping[str, Any]) -> list[object]:
+    """The values that an annotation lists, of Literals and Enums."""
+    kind = resolved(annotation, names)
+    if get_origin(kind) in _UNIONS:
+        return [choice for each in get_args(kind) for choice in choices(each, names)]
+    if get_origin(kind) is Literal:
+        return list(get_args(kind))
+    return []
+
+
+def _said(annotation: Any, names: Mapping[str, Any]) -> list[str]:
+    """The words for each of the types that an annotation allows, None at the end."""
+    kind = resolved(annotation, names)
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin in _UNIONS:
+        none_last = sorted(parts, key=lambda each: each is types.NoneType)
+        return [words for each in none_last for words in _said(each, names)]
+    if origin is Literal:
+        return [repr(each) for each in parts]
+    if origin is not None:
+        return [_collection(origin, parts, names)]
+    return [_WORDS[kind]] if kind in _WORDS else [_of_class(kind)] if isinstance(kind, type) else []
+
+
+def _of_class(kind: type) -> str:
+    if kind.__name__ in _NAMED:
+        return _NAMED[kind.__name__]
+    if issubclass(kind, Enum):
+        return f"a member of {kind.__name__}"
+    return f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
+
+
+def _collection(origin: Any, parts: tuple[Any, ...], names: Mapping[str, Any]) -> str:
+    if origin in _WORDS:
+        return _WORDS[origin]
+    if issubclass(origin, Mapping):
+        return "a mapping"
+    if issubclass(origin, Iterable):
+        of = in_words(parts[0], names) if parts else ""
+        return f"a list of {_PLURAL[of]}" if of in _PLURAL else "a list"
+    return _of_class(origin)
+
+
+_PLURAL = {"a text": "texts", "a whole number": "whole numbers", "a number": "numbers"}
+
+
+# Checks the arguments of a public call by its signature: their names, their number and their types.
+#
+# What Python would tell as a TypeError from within, or a call would take without a word, is a ConfigError at the door.
+# A checker of types sees the calls unchanged.
+
+
+Call = TypeVar("Call", bound=Callable[..., Any])
+_BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+_BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def checked(call: Call) -> Call:
+    """A call that does something: its arguments are checked first."""
+
+    def strict(about: _Signature, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        about.check_names(args, kwargs)
+        strange = about.strange(args, kwargs)
+        if strange is not None:
+            raise strange
+        return function(*args, **kwargs)
+
+    return _wrapped(call, _first(strict))
+
+
+def checked_value(call: Call) -> Call:
+    """A call that makes a value, or looks at its arguments before it does anything; or a class of values.
+
+    Where an argument has another type, the call's own words for that come first, since they know more than the types.
+    """
+
+    def own_words_first(about: _Signature, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        about.check_names(args, kwargs)
+        strange = about.strange(args, kwargs)
+        if strange is None:
+            return function(*args, **kwargs)
+        try:
+            function(*args, **kwargs)
+        except WindboltError:
+            raise
+        except Exception:
+            pass
+        raise strange
+
+    return _wrapped(call, _first(own_words_first))
+
+
+def checked_on_failure(call: Call) -> Call:
+    """A call that is made once a window or a row: its arguments are checked only if it fails."""
+
+    def quick(function: Callable[..., Any]) -> Callable[..., Any]:
+        about = _Signature(function)
+
+        @functools.wraps(function)
+        def door(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return function(*args, **kwargs)
+            except WindboltError:
+                raise
+            except Exception:
+                about.check_names(args, kwargs)
+                strange = about.strange(args, kwargs)
+                if strange is not None:
+                    raise strange from None
+                raise
+
+        return door
+
+    return _wrapped(call, quick)
+
+
+def _first(check: Callable[[_Signature, Callable[..., Any], Any, Any], Any]) -> Callable[..., Any]:
+    """What makes a function one whose arguments are looked at before it is called."""
+
+    def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
+        about = _Signature(function)
+
+        @functools.wraps(function)
+        def door(*args: Any, **kwargs: Any) -> Any:
+            return check(about, function, args, kwargs)
+
+        return door
+
+    return guarded
+
+
+def _wrapped(call: Call, guarded: Callable[..., Any]) -> Call:
+    """The function with its guard; of a class, the class, which is made with it."""
+    if not isinstance(call, type):
+        door: Call = guarded(call)
+        return door
+    call.__init__ = guarded(vars(call)["__init__"])  # type: ignore[misc]
+    return call
+
+
+@dataclass(frozen=True)
+class _Signature:
+    """The signature of a call, read when it is first needed: what it names may be defined after it."""
+
+    function: Callable[..., Any]
+
+    @cached_property
+    def _parameters(self) -> Mapping[str, Parameter]:
+        return inspect.signature(self.function).parameters
+
+    @cached_property
+    def _names(self) -> Mapping[str, Any]:
+        return vars(sys.modules[self.function.__module__])
+
+    @cached_property
+    def _is_method(self) -> bool:
+        return next(iter(self._parameters), "") == "self"
+
+    @cached_property
+    def _by_name(self) -> list[str]:
+        """The arguments that can be named."""
+        return [each.name for each in self._parameters.values() if each.kind in _BY_NAME and each.name != "self"]
+
+    def check_names(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """ConfigError for arguments that there are not, that are missing, or that are given twice."""
+        problems = [*self._misplaced(args, kwargs)]
+        if problems:
+            raise together(f"{self._called(args)}()", problems)
+
+    def _misplaced(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[ConfigError]:
+        parameters = self._parameters
+        by_place = [each.name for each in parameters.values() if each.kind in _BY_PLACE]
+        kinds = {each.kind for each in parameters.values()}
+        call = self._called(args)
+        if Parameter.VAR_KEYWORD not in kinds:
+            yield from (self._unknown(call, name) for name in kwargs if name not in self._by_name)
+        if Parameter.VAR_POSITIONAL not in kinds and len(args) > len(by_place):
+            takes = by_place[self._is_method :]
+            yield ConfigError(
+                f"{call}() with {len(args) - self._is_method} arguments without a name",
+                why=f"it takes {len(takes)}: {', '.join(takes)}" if takes else "it takes none",
+                do="give the others by name" if len(parameters) > len(by_place) else "leave the others out",
+            )
+        for name in by_place[: len(args)]:
+            if name in kwargs:
+                yield ConfigError(
+                    f"{call}() with {name} twice",
+                    why=f"{args[by_place.index(name)]!r:.60} is {name} by position, and {name}={kwargs[name]!r:.60}",
+                    do="leave one of them out",
+                )
+        given = {*by_place[: len(args)], *kwargs}
+        missing = [each for each in parameters.values() if _is_needed(each) and each.name not in given]
+        yield from (self._missing(call, each) for each in missing)
+
+    def strange(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ConfigError | None:
+        """The error for arguments whose types are not those of their annotations; None where all are.
+
+        The names of the arguments must have been checked.
+        """
+        problems = [
+            self._strange(self._called(args), parameter, value, shown)
+            for parameter, value, shown in self._bound(args, kwargs)
+            if value is not parameter.default and not is_one(value, parameter.annotation, self._names)
+        ]
+        return together(f"{self._called(args)}()", problems) if problems else None
+
+    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[Parameter, Any, str]]:
+        """Each argument that is given, with its parameter and how it is shown."""
+        found: list[tuple[Parameter, Any, str]] = []
+        by_place = [each for each in self._parameters.values() if each.kind in _BY_PLACE]
+        found += [(each, value, f"{each.name}=") for each, value in zip(by_place, args, strict=False)]
+        for each in self._parameters.values():
+            if each.kind is Parameter.VAR_POSITIONAL:
+                found += [(each, value, "") for value in args[len(by_place) :]]
+            elif each.kind is Parameter.VAR_KEYWORD:
+                found += [(each, value, f"{name}=") for name, value in kwargs.items() if name not in self._parameters]
+            elif each.name in kwargs:
+                found.append((each, kwargs[each.name], f"{each.name}="))
+        return found[self._is_method :]
+
+    def _strange(self, call: str, parameter: Parameter, value: object, shown: str) -> ConfigError:
+        words = in_words(parameter.annotation, self._names)
+        name = shown.removesuffix("=") or parameter.name
+        unit = "; a bare number has no unit" if isinstance(value, Real) and "a duration" in words else ""
+        known = [each for each in choices(parameter.annotation, self._names) if isinstance(each, str)]
+        return ConfigError(
+            f"{call}({shown}{value!r:.60})",
+            why=f"{name} is {words}{unit}{did_you_mean(value, known)}" if words else f"that is no {name}",
+            do=f"call the class: {value.__name__}(...)" if isinstance(value, type) else f"give {words or 'another'}",
+        )
+
+    def _unknown(self, call: str, name: str) -> ConfigError:
+        known = self._by_name
+        return ConfigError(
+            f"{call}() has no argument {name!r}",
+            why=f"its arguments are {', '.join(known)}{did_you_mean(name, known)}" if known else "it takes none",
+            do="correct the name, or leave it out" if known else "leave it out",
+        )
+
+    def _missing(self, call: str, parameter: Parameter) -> ConfigError:
+        words = in_words(parameter.annotation, self._names)
+        return ConfigError(
+            f"{call}() without {parameter.name}",
+            why=f"it is {words}, and has no default" if words else "it has no default",
+            do=f"write {call}({parameter.name}=...)",
+        )
+
+    def _called(self, args: tuple[Any, ...]) -> str:
+        """How the call is known to users."""
+        name = self.function.__name__
+        if name == "__init__":
+            return type(args[0]).__name__ if args else self.function.__qualname__.split(".")[0]
+        return name
+
+
+def _is_needed(parameter: Parameter) -> bool:
+    return parameter.default is Parameter.empty and parameter.kind in _BY_NAME

@@ -1,1 +1,0 @@
-"""Columns and rows of events: their schema, order, hashes, and how user code sees them."""

@@ -1,0 +1,141 @@
+"""The events of a batch in columns, and a single event as a Python object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from windowing.columns import is_sorted, stable_order
+from windowing.reprs import of_fields, one_line
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# A batch of events in columns: payload, event times, and the streams they came from.
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Events in one order; row i of each part is event i.
+
+    ``timestamps`` are microseconds since the epoch, ``payload`` are the columns of the events.
+
+    ``streams`` holds small codes, or None where all events are of stream 0. ``weights``, of rows that stand for several
+    events: how many of each stream, a row of counts per row; None where each row is one event.
+    """
+
+    timestamps: NDArray[np.int64]
+    payload: pa.RecordBatch
+    streams: NDArray[np.int8] | None = None
+    weights: NDArray[np.int64] | None = None
+
+    def __repr__(self) -> str:
+        return one_line(f"<Events: {len(self)} of {', '.join(self.payload.schema.names)}>")
+
+    def __len__(self) -> int:
+        return len(self.timestamps)
+
+    def slice(self, start: int, stop: int) -> Events:
+        """Events from start up to, not including, stop; nothing is copied."""
+        if start == 0 and stop == len(self.timestamps):
+            return self
+        streams = None if self.streams is None else self.streams[start:stop]
+        weights = None if self.weights is None else self.weights[start:stop]
+        return Events(self.timestamps[start:stop], self.payload.slice(start, stop - start), streams, weights)
+
+    def take(self, order: NDArray[np.int64]) -> Events:
+        """The events at these positions, in this order."""
+        streams = None if self.streams is None else self.streams[order]
+        weights = None if self.weights is None else self.weights[order]
+        return Events(self.timestamps[order], self.payload.take(pa.array(order)), streams, weights)
+
+    def sorted(self) -> Events:
+        """The events by time, those of equal time in their present order."""
+        return self if is_sorted(self.timestamps) else self.take(stable_order(self.timestamps))
+
+    def by_stream(self, count: int) -> NDArray[np.int64]:
+        """How many events each of the ``count`` streams has."""
+        if self.weights is not None:
+            total: NDArray[np.int64] = self.weights.sum(axis=0)
+            return total
+        return count_by_stream(self.streams, len(self), count)
+
+    @staticmethod
+    def concat(parts: Sequence[Events]) -> Events:
+        """All events of the parts, one part after the other; all of them have weights, or none has."""
+        if len(parts) == 1:
+            return parts[0]
+        streams = None
+        if any(part.streams is not None for part in parts):
+            streams = np.concatenate(
+                [np.zeros(len(part), np.int8) if part.streams is None else part.streams for part in parts]
+            )
+        return Events(
+            np.concatenate([part.timestamps for part in parts]),
+            pa.concat_batches([part.payload for part in parts]),
+            streams,
+            None if parts[0].weights is None else np.concatenate([part.weights for part in parts]),
+        )
+
+
+def count_by_stream(streams: NDArray[np.int8] | None, rows: int, count: int) -> NDArray[np.int64]:
+    """How many of these rows each stream has; without codes all rows are of stream 0."""
+    if streams is None:
+        counts = np.zeros(count, np.int64)
+        counts[0] = rows
+        return counts
+    return np.bincount(streams, minlength=count)
+
+
+# A single event as a Python object, made only when a bolt asks for one.
+
+
+@dataclass(frozen=True, slots=True)
+class Tuple:
+    """One event of a window: its fields by name, its event time and the stream it came from."""
+
+    values: dict[str, Any]
+    """Its fields by name, in the order of the columns; null is None."""
+    timestamp: int
+    """Event time in microseconds since the epoch; in processing time, the clock at arrival."""
+    stream: str
+    """The name of the input stream, as ``window.stream(...)`` takes it."""
+
+    def __repr__(self) -> str:
+        return of_fields(self)
+
+    def __getitem__(self, field: str) -> Any:
+        return self.values[field]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values.values())
+
+    def get(self, field: str, default: Any = None) -> Any:
+        """The value of a field, or the default where the event has no such field."""
+        return self.values.get(field, default)
+
+
+def tuples_of(table: pa.Table, times: Sequence[int], streams: Sequence[str]) -> list[Tuple]:
+    """The rows of a table as objects; texts and bytes, which are most of what rules ask for, by the quick way."""
+    names = table.column_names
+    columns = [objects_of(column) for column in table.columns]
+    rows = zip(*columns, strict=True) if columns else iter([()] * table.num_rows)
+    return [
+        Tuple(dict(zip(names, row, strict=True)), time, stream)
+        for row, time, stream in zip(rows, times, streams, strict=True)
+    ]
+
+
+def objects_of(column: pa.ChunkedArray) -> list[Any]:
+    """A column as Python objects; columns without values, and texts and bytes, the quick way."""
+    if column.null_count == len(column):
+        return [None] * len(column)
+    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+        found: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
+        return found
+    return list(column.to_pylist())

@@ -1,0 +1,135 @@
+"""Values as text: on one line that has an end, with nothing in it that could steer a terminal."""
+
+from __future__ import annotations
+
+import functools
+import re
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, Field, fields
+from datetime import datetime, timedelta
+from enum import Enum
+from itertools import islice
+from typing import Any
+
+# Text of users' and of data that is shown to people: nothing in it can steer a terminal, and it has an end.
+
+
+LONGEST_TEXT = 2_000
+"""Characters of a message of an exception that are told."""
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, line ends, marks that turn the direction of text around, and halves of characters."""
+_NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def printable(text: str, *, keep: str = "") -> str:
+    """The text with escapes in place of what a terminal would obey or cannot show, except the characters to ``keep``.
+
+    A terminal obeys such characters wherever they come from: they move the cursor, and may do far more.
+    """
+    return _CONTROLS.sub(lambda found: found[0] if found[0] in keep else _escape(found[0]), text)
+
+
+def cut(text: str, most: int = LONGEST_TEXT) -> str:
+    """The text, or its beginning and how long it is."""
+    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
+
+
+def error_text(error: BaseException) -> str:
+    """An exception as ``ValueError: its message``, cut; also one that cannot say what it is."""
+    try:
+        message = str(error)
+    except BaseException as failure:
+        message = f"(it cannot say what it is: {type(failure).__name__} in its __str__)"
+    return printable(cut(f"{type(error).__name__}: {message}"), keep="\n\t")
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    return _NAMED.get(character, f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
+
+
+# How values are shown in a ``repr``: on one line that has an end, without addresses in memory.
+
+
+LONGEST_REPR = 180
+"""Characters of a repr."""
+_FEW = 10
+"""Elements of a list that is shown."""
+_PART = 60
+"""Characters of one argument in it."""
+
+
+def one_line(text: str, most: int = LONGEST_REPR) -> str:
+    """A repr that is not longer than a line: what is cut out is in the middle, so its brackets stay."""
+    text = printable(text)
+    if len(text) <= most:
+        return text
+    kept = (most - 3) // 4
+    return f"{text[: most - 3 - kept]}...{text[-kept:]}"
+
+
+def shown(value: object) -> str:
+    """A value within a repr: functions by their names, long ones cut."""
+    return one_line(_shown(value), _PART)
+
+
+def _shown(value: object) -> str:  # noqa: PLR0911 - one for each kind
+    match value:
+        case Enum():
+            return f"{type(value).__name__}.{value.name}"
+        case functools.partial():
+            return f"partial({shown(value.func)}, ...)"
+        case str() | bytes() if len(value) > _PART:
+            return repr(value[:_PART])[:-1] + "..." + repr(value)[-1]
+        case Mapping():
+            few = [f"{shown(name)}: {shown(each)}" for name, each in islice(value.items(), _FEW)]
+            return "{" + ", ".join(few) + ", ..." * (len(value) > _FEW) + "}"
+        case tuple() if type(value) is tuple:
+            return f"({', '.join(map(shown, value[:_FEW]))}{',' * (len(value) == 1)}{', ...' * (len(value) > _FEW)})"
+        case list():
+            return f"[{', '.join(map(shown, value[:_FEW]))}{', ...' * (len(value) > _FEW)}]"
+    plain = type(value).__repr__ in (object.__repr__, *_OF_FUNCTIONS)
+    if isinstance(value, type) or (callable(value) and plain):
+        return str(getattr(value, "__qualname__", type(value).__qualname__)).replace("<locals>.", "")
+    return f"<{type(value).__name__}>" if plain else _ADDRESS.sub("", repr(value))
+
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+_OF_FUNCTIONS = tuple(kind.__repr__ for kind in (types.FunctionType, types.MethodType, types.BuiltinFunctionType))
+"""The reprs of functions and methods, which name addresses."""
+
+
+def call(name: str, /, *values: object, **named: object) -> str:
+    """A repr that reads like the call of a constructor."""
+    return one_line(
+        f"{name}({', '.join([*map(shown, values), *(f'{key}={shown(each)}' for key, each in named.items())])})"
+    )
+
+
+def simple_attributes(instance: object) -> dict[str, object]:
+    """The public attributes of an instance that are set on it and simple: no data that may be large."""
+    return {name: value for name, value in vars(instance).items() if not name.startswith("_") and _is_simple(value)}
+
+
+def _is_simple(value: object) -> bool:
+    if isinstance(value, tuple | list):
+        return 0 < len(value) <= _FEW and all(map(_is_simple, value))
+    return isinstance(value, str | int | float | Enum | timedelta | datetime)
+
+
+def of_fields(instance: Any) -> str:
+    """The repr of a dataclass: the fields that are not as by default, by their names."""
+    given: dict[str, Any] = {}
+    for each in fields(instance):
+        value = getattr(instance, each.name)
+        if each.repr and not _by_default(each, value):
+            given[each.name] = value
+    return call(type(instance).__qualname__, **given)
+
+
+def _by_default(field: Field[Any], value: object) -> bool:
+    if field.default is not MISSING:
+        return value is field.default or (type(value) is type(field.default) and value == field.default)
+    return field.default_factory is not MISSING and isinstance(value, Sequence | Mapping) and not value

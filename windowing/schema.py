@@ -1,0 +1,391 @@
+"""Declared columns, and the tables that bolts return of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeAlias
+
+import pyarrow as pa
+
+from windowing.calls import checked_on_failure
+from windowing.conversion import REFUSED, converted, of_values
+from windowing.errors import ConfigError, SchemaError
+from windowing.reprs import of_fields
+
+# Declared columns: ``"user string, amount double, ts timestamp"`` and its Arrow schema.
+
+
+SchemaLike: TypeAlias = str | pa.Schema
+"""Columns as a user declares them: as text, ``"user string, amount double"``, or a schema of Arrow."""
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+_SIMPLE: dict[str, pa.DataType] = {
+    "string": pa.string(),
+    "str": pa.string(),
+    "binary": pa.binary(),
+    "boolean": pa.bool_(),
+    "bool": pa.bool_(),
+    "tinyint": pa.int8(),
+    "byte": pa.int8(),
+    "smallint": pa.int16(),
+    "short": pa.int16(),
+    "int": pa.int32(),
+    "integer": pa.int32(),
+    "long": pa.int64(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "real": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": TIMESTAMP,
+}
+_TOKEN = re.compile(r"\s*(?:(`[^`]*`)|([A-Za-z_][A-Za-z0-9_]*)|(\d+)|(.))", re.S)
+
+
+def parse_schema(declared: str | pa.Schema) -> pa.Schema:
+    """The Arrow schema of a declaration in Spark's DDL form.
+
+    Types: string, binary, boolean, tinyint, smallint, int, long (bigint), float, double, date, timestamp
+    (microseconds, UTC: what is finer in the input is cut off), decimal(p, s), array<t>, map<k, v>,
+    struct<name: t, ...>. A ``pa.Schema`` is returned as
+    it is. Raises ConfigError, with the place, for anything else.
+    """
+    if isinstance(declared, pa.Schema):
+        return declared
+    if not isinstance(declared, str):
+        raise ConfigError(
+            f"{declared!r:.60} is not a schema", do="write a text like 'user string, ts timestamp', or give a pa.Schema"
+        )
+    parser = _Parser(declared)
+    fields = parser.fields(closing="")
+    names = [field.name for field in fields]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigError(
+            f"schema {declared!r} names {', '.join(map(repr, twice))} more than once",
+            why="a column is known by its name",
+            do="give each column a name of its own",
+        )
+    return pa.schema(fields)
+
+
+def value_type(kind: pa.DataType) -> pa.DataType:
+    """The type of a column's values: that of a dictionary's for a column of dictionary type."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def narrowest(schema: pa.Schema) -> pa.Field:
+    """The column with the shortest values; one without a fixed width only where there is no other."""
+    return min(schema, key=_width)
+
+
+def _width(field: pa.Field) -> int:
+    try:
+        return int(field.type.bit_width)
+    except ValueError:
+        return 1_000_000
+
+
+def format_schema(schema: pa.Schema) -> str:
+    """The declaration of an Arrow schema, as ``parse_schema`` reads it."""
+    return ", ".join(f"{_quoted(field.name)} {_type_name(field.type)}" for field in schema)
+
+
+def _quoted(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else f"`{name}`"
+
+
+def _type_name(kind: pa.DataType) -> str:
+    if pa.types.is_timestamp(kind):
+        return "timestamp"
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision}, {kind.scale})"
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return f"array<{_type_name(kind.value_type)}>"
+    if pa.types.is_map(kind):
+        return f"map<{_type_name(kind.key_type)}, {_type_name(kind.item_type)}>"
+    if pa.types.is_struct(kind):
+        return "struct<" + ", ".join(f"{_quoted(field.name)}: {_type_name(field.type)}" for field in kind) + ">"
+    preferred = ("string", "binary", "boolean", "tinyint", "smallint", "int", "long", "float", "double", "date")
+    return next((name for name in preferred if _SIMPLE[name] == kind), str(kind))
+
+
+class _Parser:
+    """A recursive descent over ``name type, name type``; the grammar has four productions."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = list(self._tokens(text))
+        self.at = 0
+
+    @staticmethod
+    def _tokens(text: str) -> Iterator[tuple[str, int]]:
+        for match in _TOKEN.finditer(text.rstrip()):
+            yield match.group(match.lastindex or 0), match.start(match.lastindex or 0)
+
+    def fields(self, closing: str) -> list[pa.Field]:
+        fields = [self._field()]
+        while self._peek() == ",":
+            self._next()
+            fields.append(self._field())
+        self._expect(closing)
+        return fields
+
+    def _field(self) -> pa.Field:
+        name = self._next()
+        if not re.match(r"[A-Za-z_]|`[^`]", name):
+            self._fail(f"expected a column name, found {name!r}" if name else "expected a column name", _odd_name(name))
+        if self._peek() == ":":
+            self._next()
+        return pa.field(name.strip("`"), self._type())
+
+    def _type(self) -> pa.DataType:
+        name = self._next().lower()
+        if name in _SIMPLE:
+            return _SIMPLE[name]
+        if name == "decimal":
+            return self._decimal()
+        if name in ("array", "map", "struct"):
+            self._expect("<")
+            return self._nested(name)
+        self._fail(f"{name!r} is not a type" if name else "expected a type", _odd_name(name))
+
+    def _decimal(self) -> pa.DataType:
+        if self._peek() != "(":
+            return pa.decimal128(10, 0)
+        self._next()
+        precision, scale = self._number(1, 38), 0
+        if self._peek() == ",":
+            self._next()
+            scale = self._number(0, precision)
+        self._expect(")")
+        return pa.decimal128(precision, scale)
+
+    def _number(self, least: int, most: int) -> int:
+        digits = self._next()
+        if not digits.isdecimal() or not least <= int(digits) <= most:
+            self._fail(f"expected a number from {least} to {most}, found {digits!r}")
+        return int(digits)
+
+    def _nested(self, name: str) -> pa.DataType:
+        if name == "struct":
+            return pa.struct(self.fields(closing=">"))
+        first = self._type()
+        if name == "array":
+            self._expect(">")
+            return pa.list_(first)
+        self._expect(",")
+        second = self._type()
+        self._expect(">")
+        return pa.map_(first, second)
+
+    def _peek(self) -> str:
+        return self.tokens[self.at][0] if self.at < len(self.tokens) else ""
+
+    def _next(self) -> str:
+        token = self._peek()
+        self.at += 1
+        return token
+
+    def _expect(self, wanted: str) -> None:
+        found = self._next()
+        if found != wanted:
+            self._fail(f"expected {wanted or 'the end'!r}, found {found!r}")
+
+    def _fail(self, problem: str, do: str = "") -> NoReturn:
+        at = self.tokens[self.at - 1][1] if 0 < self.at <= len(self.tokens) else len(self.text)
+        raise ConfigError(
+            f"schema {self.text!r} cannot be read at character {at + 1}: {problem}",
+            why="a schema is a list like 'user string, amount double, ts timestamp'",
+            do=do or f"use one of {', '.join(sorted(_SIMPLE))}, decimal(p, s), array<t>, map<k, v>, struct<name: t>",
+        )
+
+
+def _odd_name(found: str) -> str:
+    """What to do about a letter that a name may only have in backticks; "" for all else."""
+    return "put the name in backticks, as in '`größe` double'" if found.isalpha() and not found.isascii() else ""
+
+
+# What a bolt may return, and how it becomes a table of the declared columns.
+
+
+DEFAULT_STREAM = "default"
+
+EmittedRows = Any
+"""None, a table, record batch, DataFrame, one row as a dict or tuple, ``Emit``, or an iterable of any of these."""
+
+
+@checked_on_failure
+@dataclass(frozen=True)
+class Emit:
+    """Rows for a named output stream: ``yield Emit(rows, stream="alerts")``."""
+
+    rows: EmittedRows
+    stream: str = DEFAULT_STREAM
+
+    def __repr__(self) -> str:
+        return of_fields(self)
+
+
+Loose = list[tuple[Any, ...]]
+"""Rows given one by one, each already in the order of the declared columns."""
+
+
+def emissions(rows: EmittedRows, outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, pa.Table | Loose]]:
+    """What a bolt's return value stands for: streams, and for each a table or loose rows, checked but their types.
+
+    Loose rows that follow each other on a stream come together; ``from_rows`` makes them a table.
+    """
+    if rows is None:
+        return
+    if isinstance(rows, (tuple, dict)) and DEFAULT_STREAM in outputs:  # the common case of one row
+        yield DEFAULT_STREAM, [_row(rows, outputs[DEFAULT_STREAM])]
+        return
+    gathered: Loose = []
+    last = ""
+    for stream, part in _flatten(rows, DEFAULT_STREAM):
+        if not isinstance(stream, str) or stream not in outputs:
+            raise SchemaError(
+                f"rows for a stream {stream!r}",
+                why=f"the bolt declares {', '.join(map(repr, outputs)) or 'no outputs'}",
+                do="declare it in `outputs`, or emit to one that is declared",
+            )
+        if gathered and (stream != last or not isinstance(part, (dict, tuple))):
+            yield last, gathered
+            gathered = []
+        if isinstance(part, (dict, tuple)):
+            gathered.append(_row(part, outputs[stream]))
+            last = stream
+        else:
+            yield stream, conform(_as_table(part, outputs[stream]), outputs[stream])
+    if gathered:
+        yield last, gathered
+
+
+def tables(rows: EmittedRows, outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, pa.Table]]:
+    """The streams and tables that a bolt's return value stands for."""
+    for stream, part in emissions(rows, outputs):
+        yield stream, from_rows(part, outputs[stream]) if isinstance(part, list) else part
+
+
+def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with exactly the declared columns, in their order and types.
+
+    Columns are found by name, never by place (decision 61). Other names than those declared are a SchemaError, and so
+    are conversions that would change a value (``windowing.conversion``).
+    """
+    if table.schema.equals(schema):
+        return table
+    _check_names(table.column_names, schema)
+    table = table.select(schema.names)
+    columns = []
+    for field, column in zip(schema, table.columns, strict=True):
+        try:
+            columns.append(converted(column, field.type))
+        except REFUSED as error:
+            raise SchemaError(
+                f"column {field.name!r} is {column.type}, and was declared {field.type}",
+                why=str(error),
+                do="declare the type that the bolt returns, or convert it in the bolt",
+            ) from error
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _check_names(names: list[str], schema: pa.Schema) -> None:
+    """Raise SchemaError unless the columns of a table are those declared, in any order."""
+    wanted = schema.names
+    if len(names) == len(wanted) and set(names) == set(wanted):
+        return
+    missing = [name for name in wanted if name not in names]
+    strange = [name for name in names if name not in wanted]
+    if missing and len(names) == len(wanted):
+        rest = iter(missing)
+        renamed = [name if name in wanted else next(rest, name) for name in names]
+        do = f"name them, perhaps table.rename_columns({renamed}), or return tuples, which go by place"
+        raise _mismatch(
+            names, schema, f"the columns of a table go by name, and there is no {_quoted_names(missing)}", do
+        )
+    if missing:
+        raise _mismatch(names, schema, f"the columns of a table go by name, and there is no {_quoted_names(missing)}")
+    do = f"return the declared columns alone, table.select({wanted}), or declare the others in `outputs`"
+    raise _mismatch(names, schema, f"there are more columns: {_quoted_names(strange) or 'a name stands twice'}", do)
+
+
+def _flatten(rows: EmittedRows, stream: str) -> Iterator[tuple[str, Any]]:
+    if rows is None:
+        return
+    if isinstance(rows, Emit):
+        yield from _flatten(rows.rows, rows.stream)
+    elif isinstance(rows, (pa.Table, pa.RecordBatch, dict, tuple)) or _is_frame(rows):
+        yield stream, rows
+    elif isinstance(rows, Iterable) and not isinstance(rows, (str, bytes)):
+        for part in rows:
+            yield from _flatten(part, stream)
+    else:
+        raise SchemaError(
+            f"a bolt returned {type(rows).__name__} {rows!r:.60}",
+            why="that is neither rows nor a table",
+            do="return None, a pyarrow table, a DataFrame, a dict or tuple per row, or yield any of these",
+        )
+
+
+def _is_frame(rows: Any) -> bool:
+    return hasattr(rows, "columns") and hasattr(rows, "iloc")
+
+
+def _as_table(part: Any, schema: pa.Schema) -> pa.Table:
+    """What a bolt returned as a table. A DataFrame without names, 0, 1, 2, has those that are declared."""
+    if isinstance(part, pa.Table):
+        return part
+    if isinstance(part, pa.RecordBatch):
+        return pa.Table.from_batches([part])
+    table = pa.Table.from_pandas(part, preserve_index=False).replace_schema_metadata(None)
+    unnamed = list(part.columns) == list(range(len(schema)))
+    return table.rename_columns(schema.names) if unnamed else table
+
+
+def _row(row: dict[str, Any] | tuple[Any, ...], schema: pa.Schema) -> tuple[Any, ...]:
+    names = schema.names
+    if isinstance(row, tuple):
+        if len(row) != len(names):
+            raise _mismatch(list(row), schema, f"a row has {len(row)} values, {len(names)} were declared")
+        return row
+    if len(row) != len(names) or any(name not in row for name in names):
+        missing = [name for name in names if name not in row]
+        strange = [name for name in row if name not in names]
+        absent = [f"there is no {_quoted_names(missing)}"] if missing else []
+        more = [f"{_quoted_names(strange)} {'is' if len(strange) == 1 else 'are'} not declared"] if strange else []
+        raise _mismatch(list(row), schema, "; ".join(absent + more))
+    return tuple(row[name] for name in names)
+
+
+def from_rows(rows: Loose, schema: pa.Schema) -> pa.Table:
+    """Loose rows as a table; SchemaError where a value is not of the declared type."""
+    arrays = []
+    for field, column in zip(schema, zip(*rows, strict=True), strict=True):
+        try:
+            arrays.append(of_values(column, field.type))
+        except REFUSED as error:
+            raise SchemaError(
+                f"column {field.name!r} was declared {field.type}, and a value is something else",
+                why=str(error),
+                do="declare the type that the bolt returns, or convert the value in the bolt",
+            ) from error
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _quoted_names(names: Iterable[Any]) -> str:
+    return ", ".join(map(repr, names))
+
+
+def _mismatch(
+    found: list[Any], schema: pa.Schema, why: str, do: str = "return the declared columns, or change `outputs`"
+) -> SchemaError:
+    return SchemaError(
+        f"a bolt returned {', '.join(map(str, found))[:200]}, but declares {format_schema(schema)!r}",
+        why=why,
+        do=do,
+    )

@@ -1,1 +1,0 @@
-"""Durations, timestamps, time zones and times of day."""

@@ -1,0 +1,212 @@
+"""Event times: int64 microseconds since the epoch, UTC, how a column becomes one, and time zones."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from windowing.errors import ConfigError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# Time zones by name or by offset.
+
+
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d)(?::?(\d\d))?)?", re.ASCII)
+# Java's ZoneOffset ends there as well.
+_WIDEST = timedelta(hours=18)
+_QUARTER = 900
+_SECOND = 1_000_000
+_DAY = 86_400 * _SECOND
+
+
+def moment_of(zone: tzinfo, local: int) -> int:
+    """The moment at which the clocks of a zone show a local time: of a time that they show twice the first, and one
+    that they skip is taken with the offset before the skip (02:30 is then 03:30), as in java.time and iCalendar.
+
+    The local time is in microseconds since the clocks would have shown the epoch; the result in microseconds since the
+    epoch.
+    """
+    # datetime cannot represent years beyond these; the clocks no longer change there.
+    near = min(max(local, EARLIEST + 2 * _DAY), LATEST - 2 * _DAY)
+    offset = to_datetime(near).replace(tzinfo=zone, fold=0).utcoffset() or timedelta()
+    return local - offset // timedelta(microseconds=1)
+
+
+@lru_cache(maxsize=1 << 10)
+def zone_of(name: str) -> tzinfo:
+    """The zone of an IANA name (``Europe/Berlin``) or an offset (``+03:00``, ``-0330``, ``UTC+3``, ``Z``).
+
+    Raises ConfigError for an unknown time zone.
+    """
+    if name == "Z":
+        return UTC
+    if offset := _OFFSET.fullmatch(name):
+        sign, *parts = offset.groups()
+        hours, minutes, seconds = (int(part or 0) for part in parts)
+        length = timedelta(hours=hours, minutes=minutes, seconds=seconds)
+        if minutes > 59 or seconds > 59 or length > _WIDEST:
+            raise ConfigError(
+                f"there is no offset {name!r}",
+                why="minutes and seconds are at most 59, and offsets at most 18 hours",
+                do="write it like '+03:00'",
+            )
+        return timezone(-length if sign == "-" else length)
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise ConfigError(
+            f"{name!r} is not a known time zone",
+            why="zones go by their IANA names, or by their offset",
+            do="use a name like 'Europe/Berlin' or 'UTC', or an offset like '+03:00', "
+            "or install tzdata if all names are unknown",
+        ) from error
+
+
+def offsets_of_wall_times(seconds: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
+    """The offsets from UTC of local times of a zone, all in seconds, by the rule of ``moment_of``.
+
+    Arrow's own zones end in 2037. An offset that holds at both ends of a quarter of an hour holds in between.
+    """
+    known = zone_of(zone)
+    quarters, places = np.unique(seconds // _QUARTER, return_inverse=True)
+    first = np.array([_offset(at * _QUARTER, known) for at in quarters.tolist()], np.int64)
+    last = np.array([_offset((at + 1) * _QUARTER - 1, known) for at in quarters.tolist()], np.int64)
+    offsets: npt.NDArray[np.int64] = first[places]
+    for at in np.flatnonzero((first != last)[places]).tolist():
+        offsets[at] = _offset(int(seconds[at]), known)
+    return offsets
+
+
+def _offset(seconds: int, zone: tzinfo) -> int:
+    local = seconds * _SECOND
+    return (local - moment_of(zone, local)) // _SECOND
+
+
+# Event times: int64 microseconds since the epoch, UTC, and how a column becomes one.
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+FOREVER = np.iinfo(np.int64).max
+"""The watermark at the end of the streams, and the end of what has none: later than every event.
+
+For people an end without end is None, and null in rows."""
+
+# The years 1 to 9999, those that a datetime can show; window arithmetic on them cannot overflow.
+EARLIEST = (datetime.min.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
+LATEST = (datetime.max.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
+
+OPEN_END = LATEST - timedelta(hours=38) // timedelta(microseconds=1) + 1
+"""When 9999-12-31 begins, in the first zone of the day. Databases write that day for an end that is not known yet."""
+
+
+def to_datetime(timestamp: int) -> datetime:
+    """A time in microseconds as an aware datetime in UTC."""
+    return EPOCH + timedelta(microseconds=timestamp)
+
+
+def from_datetime(moment: datetime) -> int:
+    """A datetime in microseconds; one without a zone is taken as UTC."""
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - EPOCH) // timedelta(microseconds=1)
+
+
+def show(timestamp: int | None) -> str:
+    """A time for people: ISO 8601 in UTC, with as many digits as it has."""
+    if timestamp is None:
+        return "none yet"
+    if timestamp == FOREVER:
+        return "the end"
+    if not EARLIEST <= timestamp <= LATEST:
+        return f"{timestamp} us"
+    text = to_datetime(timestamp).isoformat(timespec="auto").replace("+00:00", "Z")
+    return text[:-4] + "Z" if text.endswith("000Z") and "." in text else text
+
+
+def show_end(timestamp: int) -> str:
+    """The end of a window for people: as ``show`` has it, or that there is none."""
+    return "no end" if timestamp == FOREVER else show(timestamp)
+
+
+def is_time(kind: pa.DataType) -> bool:
+    """Whether a column of this type can give event times (ST-9): timestamps, dates, whole numbers of milliseconds."""
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_integer(kind))
+
+
+def from_column(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
+    """The event times of a column, and per row why it has none ("" where it has one; None when all have).
+
+    Whole numbers are milliseconds since the epoch (ST-9); timestamps of any unit and zone, and dates, are what they
+    say; a timestamp without a zone is UTC. Nulls and times outside the years 1 to 9999 have no event time; their
+    place in the result is 0.
+    """
+    values, valid = integers(column)
+    kind = column.type
+    scale, shrink = _scale(kind)
+    low, high = EARLIEST * shrink // scale, LATEST * shrink // scale
+    inside = (values >= low) & (values <= high)
+    good = inside if valid is None else inside & valid
+    if good.all():
+        return _scaled(values, scale, shrink), None
+    reasons = np.full(len(values), "", dtype=object)
+    reasons[~inside] = "timestamp outside the years 1 to 9999"
+    if valid is not None:
+        reasons[~valid] = "timestamp is null"
+    return _scaled(np.where(good, values, 0), scale, shrink), reasons
+
+
+def finer(column: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_] | None:
+    """Which times of a column are finer than microseconds, so that ``from_column`` cuts them; None where none is."""
+    if not (pa.types.is_timestamp(column.type) and column.type.unit == "ns"):
+        return None
+    cut: NDArray[np.bool_] = integers(column)[0] % 1000 != 0
+    return cut if cut.any() else None
+
+
+def to_column(timestamps: NDArray[np.int64]) -> pa.Array:
+    """Event times as an Arrow column of ``timestamp('us', 'UTC')``; null for FOREVER, an end that is not known."""
+    endless = timestamps == FOREVER
+    times = pa.array(timestamps, mask=endless if endless.any() else None)
+    return times.cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))
+
+
+def integers(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+    """A column of times or whole numbers as integers of its own unit, and which are there (None: all; others are 0)."""
+    kind = column.type
+    if pa.types.is_date32(kind):
+        column = column.cast(pa.int32())
+    elif pa.types.is_timestamp(kind) or pa.types.is_date64(kind):
+        column = column.cast(pa.int64())
+    elif pa.types.is_uint64(kind):
+        column = pc.min_element_wise(column, pa.scalar(2**63 - 1, pa.uint64()), skip_nulls=False)
+    valid = None
+    if column.null_count:
+        valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
+        column = pc.fill_null(column, 0)
+    values = column.to_numpy() if isinstance(column, pa.ChunkedArray) else column.to_numpy(zero_copy_only=False)
+    return values.astype(np.int64, copy=False), valid
+
+
+def _scale(kind: pa.DataType) -> tuple[int, int]:
+    """How a unit becomes microseconds: multiply by the first, divide by the second."""
+    if pa.types.is_date32(kind):
+        return 86_400_000_000, 1
+    if pa.types.is_timestamp(kind):
+        return {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}[kind.unit]
+    return 1_000, 1
+
+
+def _scaled(values: NDArray[np.int64], scale: int, shrink: int) -> NDArray[np.int64]:
+    if shrink != 1:
+        return values // shrink
+    return values * scale if scale != 1 else values
