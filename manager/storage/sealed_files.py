@@ -129,9 +129,7 @@ class SealedFolder:
             with as_storage_error(path, "written"):
                 object_store.write_object(self.uri, path, data)
             return
-        files.move(self.filesystem, self._draft(path, data), path)
-        if self.uri is None:
-            sync_names(os.path.dirname(path))
+        write_whole(self.filesystem, self.uri, path, data)
 
     def sync(self) -> None:
         """Return once all that was written, moved or deleted here survives a power cut: for the end of a command, after
@@ -147,10 +145,7 @@ class SealedFolder:
         """
         assert self.uri is not None, "on this machine a lock keeps others off"
         path, data = self.path(name), seal(json.dumps(values))
-        with as_storage_error(path, "written"):
-            if is_hdfs(self.uri):
-                return hdfs.create_file(self.uri, _draft_of(path), path, data)
-            return object_store.create_object(self.uri, path, data)
+        return create_whole(self.uri, path, data)
 
     def delete(self, *names: str) -> None:
         """Delete documents; elsewhere than on this machine they may have been deleted already."""
@@ -171,18 +166,33 @@ class SealedFolder:
                 return object_store.read_object(self.uri, path)
         return files.read_bytes(self.filesystem, path) if files.is_there(self.filesystem, path) else None
 
-    def _draft(self, path: str, data: bytes) -> str:
-        draft = _draft_of(path)
-        files.write_private(self.filesystem, draft, data)
-        if self.uri is None:
-            sync_file(draft)
-        return draft
-
     def sweep(self, folder: str) -> None:
         """Delete the drafts left by processes that died while writing."""
         for base in self.entries(folder):
             if _DRAFT.fullmatch(base):
                 delete_all(self.filesystem, self.uri, ["/".join(filter(None, [self.root, folder, base]))])
+
+
+def write_whole(filesystem: pafs.FileSystem, uri: str | None, path: str, data: bytes) -> None:
+    """Write a file, on this machine or in HDFS, so that it is there whole or not at all, also after a power cut."""
+    draft = _draft_of(path)
+    files.write_private(filesystem, draft, data)
+    if uri is None:
+        sync_file(draft)
+    files.move(filesystem, draft, path)
+    if uri is None:
+        sync_names(os.path.dirname(path))
+
+
+def create_whole(uri: str, path: str, data: bytes, draft: str | None = None) -> bool:
+    """Write a file where there is none yet, in an object store or HDFS; False where there is one with other bytes.
+
+    ``draft``: a hidden name in the same folder, by which HDFS knows it first; None for one of our own.
+    """
+    with as_storage_error(path, "written"):
+        if is_hdfs(uri):
+            return hdfs.create_file(uri, draft or _draft_of(path), path, data)
+        return object_store.create_object(uri, path, data)
 
 
 def _draft_of(path: str) -> str:

@@ -17,19 +17,14 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from manager.remote import has_query
-from manager.storage import hdfs, object_store
 from manager.storage.files import (
     as_storage_error,
     entries,
     is_there,
     make_folder,
-    move,
-    sync_file,
-    sync_names,
-    write_private,
 )
 from manager.storage.object_store import is_object_store
-from manager.storage.sealed_files import delete_all
+from manager.storage.sealed_files import create_whole, delete_all, write_whole
 from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
 from topologies.engine.pulling import Pulled, Puller
 from topologies.io.file_spout import FoundFile, WatchedFiles
@@ -85,6 +80,8 @@ class PulledFiles(WatchedFiles):
         self._folder = f"{halves.root}/{FOLDER}/{name}"
         self._place = spout.place
         self._puller: Puller | None = None
+        self._offsets: dict[int, Any] = {}
+        """The offsets behind the files that this run has written and that are still there."""
 
     def new(self, read: dict[str, int]) -> Iterator[FoundFile]:
         """The files that are not in ``read``, and then those that are pulled, each when it is asked for."""
@@ -95,9 +92,13 @@ class PulledFiles(WatchedFiles):
         last = max(map(_number, paths), default=None)
         if last is None:
             return
-        self._reader().acknowledge(self._offset(last))
+        reader = self._reader()
+        if reader.wants_acknowledgements:
+            reader.acknowledge(self._offset(last))
         gone = [number for number in self._numbers() if number < last - self._keep]
         delete_all(self._filesystem, self._uri, map(self._path, gone), missing=True)
+        for number in gone:
+            self._offsets.pop(number, None)
 
     def close(self) -> None:
         """Close the user's spout."""
@@ -116,6 +117,7 @@ class PulledFiles(WatchedFiles):
         while (pulled := reader.pull()) is not None:
             number += 1
             self._write(number, pulled)
+            self._offsets[number] = pulled.offset
             yield self._found(number)
 
     def _reader(self) -> Puller:
@@ -136,6 +138,8 @@ class PulledFiles(WatchedFiles):
 
     def _offset(self, number: int) -> Any:
         path = self._path(number)
+        if number in self._offsets:
+            return self._offsets[number]
         if not is_there(self._filesystem, path):
             raise self._gone(number)
         try:
@@ -162,23 +166,14 @@ class PulledFiles(WatchedFiles):
             self._create(path, data)
             return
         make_folder(self._filesystem, self._folder)
-        draft = f"{self._folder}/.{_base(number)}.{uuid.uuid4().hex}"
-        write_private(self._filesystem, draft, data)
-        sync_file(draft)
-        move(self._filesystem, draft, path)
-        sync_names(self._folder)
+        write_whole(self._filesystem, self._uri, path, data)
 
     def _create(self, path: str, data: bytes) -> None:
         """Write a file where there is none: another run may be on the checkpoint."""
         assert self._uri is not None
-        folder, base = path.rsplit("/", 1)
-        with as_storage_error(path, "written"):
-            if is_object_store(self._uri):
-                is_new = object_store.create_object(self._uri, path, data)
-            else:
-                make_folder(self._filesystem, folder)
-                is_new = hdfs.create_file(self._uri, f"{folder}/.{base}.{uuid.uuid4().hex}", path, data)
-        if not is_new:
+        if not is_object_store(self._uri):
+            make_folder(self._filesystem, self._folder)
+        if not create_whole(self._uri, path, data):
             self._check_owner()
             raise CheckpointError(
                 f"spout {self.name!r}: {path} is there already",

@@ -15,9 +15,9 @@ from urllib.parse import unquote
 
 import pyarrow.fs as pafs
 
-from manager.storage import files, hdfs, object_store
-from manager.storage.files import as_storage_error, delete, entries, is_there, path_type, sync_file, sync_names
-from manager.storage.hdfs import is_hdfs
+from manager.storage import files, hdfs
+from manager.storage.files import delete, entries, is_there, path_type, sync_file, sync_names
+from manager.storage.sealed_files import create_whole
 from windowing.errors import CheckpointError, DamagedCheckpoint
 
 # Files of Spark's half of a checkpoint, with the checksums that Hadoop keeps beside them.
@@ -72,10 +72,7 @@ def write_spark_file(filesystem: pafs.FileSystem, path: str, text: str, *, summe
 
 def create_spark_file(uri: str, path: str, text: str) -> bool:
     """Write a file where there is none yet, without a checksum; False where there is one with another text."""
-    with as_storage_error(path, "written"):
-        if is_hdfs(uri):
-            return hdfs.create_file(uri, _draft_of(path), path, text.encode())
-        return object_store.create_object(uri, path, text.encode())
+    return create_whole(uri, path, text.encode(), _draft_of(path))
 
 
 def delete_spark_file(filesystem: pafs.FileSystem, path: str) -> None:

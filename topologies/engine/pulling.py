@@ -13,14 +13,13 @@ import pyarrow as pa
 
 from manager.remote import is_transient
 from topologies.engine.failures import cause
+from topologies.engine.source_splits import PAUSES
 from topologies.io.pulled import PulledSpout
 from topologies.io.spout_columns import Defaults
 from windowing.errors import SchemaError, SpoutError
 from windowing.schema import DEFAULT_STREAM, format_schema, tables
 from windowing.spout import Spout
 
-_PAUSES = (0.2, 1.0, 3.0)
-"""Seconds to wait before each further attempt where an error may pass."""
 _SECONDS = 1.0
 """How long a batch is gathered, at most, but for the last call."""
 
@@ -64,10 +63,13 @@ class Puller:
                 break
         return Pulled(pa.concat_tables(parts).combine_chunks(), self._offset) if parts else None
 
+    @property
+    def wants_acknowledgements(self) -> bool:
+        """Whether the user's spout wants to know of batches that are committed."""
+        return type(self._spout).acknowledge is not Spout.acknowledge
+
     def acknowledge(self, offset: Any) -> None:
         """A batch is committed, with the rows before this offset."""
-        if type(self._spout).acknowledge is Spout.acknowledge:
-            return
         self._open()
         with self._failing(f"acknowledge({offset!r})", "the batch is committed, and nothing is lost"):
             self._spout.acknowledge(offset)
@@ -87,7 +89,7 @@ class Puller:
 
     def _asked(self, limit: int) -> tuple[pa.Table, Any] | None:
         """What the user's spout returns, tried again where an error may pass."""
-        for pause in _PAUSES:
+        for pause in PAUSES:
             try:
                 return self._once(limit)
             except SpoutError as error:

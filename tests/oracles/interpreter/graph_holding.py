@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from random import Random
-from time import process_time
 from typing import Any
 
 import yaml
 
 from tests.oracles.interpreter import graph_bolts, graph_cases
 from tests.oracles.interpreter.graphs import Graph, Node, Unsaid
+from tests.oracles.interpreter.shrinking import shrunk
 from tests.oracles.interpreter.values import Json, moment
 from topologies import replay
 from windowing.errors import ConfigError, ScenarioError, TopologyError
@@ -265,26 +265,7 @@ def brief(window: Json) -> str:
 
 def smaller(case: Json, found: list[str]) -> tuple[Json, list[str]]:
     """Without every step, setting and bolt that the difference does not need."""
-    what, shrunk, until = kind_of(found), True, process_time() + 8
-    while shrunk and process_time() < until:
-        shrunk = False
-        for candidate in without_one(case):
-            if process_time() > until:
-                break
-            if refusal(candidate) is not None:
-                continue
-            try:
-                now = differs(candidate)
-            except Exception:
-                continue
-            if now and kind_of(now) == what:
-                case, found, shrunk = candidate, now, True
-                break
-    return case, found
-
-
-def kind_of(found: list[str]) -> bool:
-    return bool(found) and "Error" in found[0].split(":")[0]
+    return shrunk(case, found, without_one, refusal, differs, seconds=8)
 
 
 def without_one(case: Json) -> Iterator[Json]:

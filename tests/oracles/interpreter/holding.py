@@ -13,6 +13,7 @@ from tests.helpers.recut import run_cut
 from tests.oracles.interpreter import cases
 from tests.oracles.interpreter.driving import WAYS, Driven, may_have_tasks, standing
 from tests.oracles.interpreter.replayed import answer, rules_of
+from tests.oracles.interpreter.shrinking import shrunk
 from tests.oracles.interpreter.values import Json
 from topologies.scenarios.scenario_model import read_scenario
 from topologies.scenarios.script import watched_topology
@@ -273,27 +274,7 @@ def decisions(made: Json, mine: list[Json], theirs: list[Json], per_key: bool) -
 
 def smaller(made: Json, variant: str) -> tuple[Json, list[str]]:
     """Without every step, setting and column that the difference does not need."""
-    found = differs(made, variant)
-    kind = kind_of(found)
-    shrunk = True
-    while shrunk:
-        shrunk = False
-        for candidate in without_one(made):
-            if refusal(candidate) is not None:
-                continue
-            try:
-                now = differs(candidate, variant)
-            except Exception:
-                continue
-            if now and kind_of(now) == kind:
-                made, found, shrunk = candidate, now, True
-                break
-    return made, found
-
-
-def kind_of(found: list[str]) -> bool:
-    """Whether it is an error; a difference does not become one."""
-    return bool(found) and "Error" in found[0].split(":")[0]
+    return shrunk(made, differs(made, variant), without_one, refusal, lambda candidate: differs(candidate, variant))
 
 
 def without_one(made: Json) -> Iterator[Json]:

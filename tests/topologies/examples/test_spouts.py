@@ -92,7 +92,7 @@ def service(quotes: list[dict[str, Any]], failures: list[int]) -> Iterator[str]:
 
 
 def test_a_web_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulling, "_PAUSES", (0, 0, 0))
+    monkeypatch.setattr(pulling, "PAUSES", (0, 0, 0))
     quotes = [
         {"number": number, "ts": (BEGIN + timedelta(seconds=number)).isoformat(), "symbol": "A", "price": number / 4}
         for number in range(1, 301)

@@ -13,9 +13,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from manager.storage import files
 from tests.helpers.s3 import ENVIRONMENT, S3
 from topologies import RunOptions, Topology, TopologyBuilder, run_local, sinks, spouts
-from topologies.checkpoints import pulled_files
 from topologies.checkpoints.file_journal import FileJournal
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.look_at_spouts import find_sources
@@ -342,12 +342,12 @@ class Flaky(Numbers):
 
 
 def test_what_may_pass_is_tried_again(monkeypatch: pytest.MonkeyPatch, right: list[str], tmp_path: Path) -> None:
-    monkeypatch.setattr(pulling, "_PAUSES", (0, 0, 0, 0, 0))
+    monkeypatch.setattr(pulling, "PAUSES", (0, 0, 0, 0, 0))
     queue = Queue()
     run_local(topology(Flaky(queue), tmp_path)[0])
     assert rows_in(tmp_path) == right
     assert queue.events[:6] == ["open", "open", *["read None 5"] * 4]
-    monkeypatch.setattr(pulling, "_PAUSES", (0,))
+    monkeypatch.setattr(pulling, "PAUSES", (0,))
     queue = Queue()
     with pytest.raises(SpoutError, match=r"ConnectionResetError: reset by peer at .*, in read") as failed:
         run_local(topology(Flaky(queue))[0])
@@ -436,7 +436,14 @@ def test_it_is_closed_after_a_run_that_fails_and_what_close_raises_is_told(tmp_p
 def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A draft that a run has left behind is no batch."""
     queue = Queue(12)
-    monkeypatch.setattr(pulled_files, "move", broken)
+    move = files.move
+
+    def ends(filesystem: Any, path: str, target: str) -> None:
+        if target.endswith(".arrow"):
+            raise TypeError(target)
+        move(filesystem, path, target)
+
+    monkeypatch.setattr(files, "move", ends)
     with pytest.raises(TypeError):
         run_local(topology(Numbers(queue))[0], RunOptions(str(tmp_path)))
     assert [name[0] for name in os.listdir(tmp_path / FOLDER / "numbers")] == ["."]
