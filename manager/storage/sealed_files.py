@@ -173,6 +173,12 @@ class SealedFolder:
                 delete_all(self.filesystem, self.uri, ["/".join(filter(None, [self.root, folder, base]))])
 
 
+def _draft_of(path: str) -> str:
+    """A new hidden name for what is to be the file at a path."""
+    folder, base = path.rsplit("/", 1)
+    return f"{folder}/.{base}.{uuid.uuid4().hex}"
+
+
 def write_whole(filesystem: pafs.FileSystem, uri: str | None, path: str, data: bytes) -> None:
     """Write a file, on this machine or in HDFS, so that it is there whole or not at all, also after a power cut."""
     draft = _draft_of(path)
@@ -184,21 +190,15 @@ def write_whole(filesystem: pafs.FileSystem, uri: str | None, path: str, data: b
         sync_names(os.path.dirname(path))
 
 
-def create_whole(uri: str, path: str, data: bytes, draft: str | None = None) -> bool:
+def create_whole(uri: str, path: str, data: bytes, draft_of: Callable[[str], str] = _draft_of) -> bool:
     """Write a file where there is none yet, in an object store or HDFS; False where there is one with other bytes.
 
-    ``draft``: a hidden name in the same folder, by which HDFS knows it first; None for one of our own.
+    ``draft_of`` makes a hidden name in the same folder, which HDFS gives it first.
     """
     with as_storage_error(path, "written"):
         if is_hdfs(uri):
-            return hdfs.create_file(uri, draft or _draft_of(path), path, data)
+            return hdfs.create_file(uri, draft_of(path), path, data)
         return object_store.create_object(uri, path, data)
-
-
-def _draft_of(path: str) -> str:
-    """A new hidden name for what is to be the file at a path."""
-    folder, base = path.rsplit("/", 1)
-    return f"{folder}/.{base}.{uuid.uuid4().hex}"
 
 
 def delete_all(filesystem: pafs.FileSystem, uri: str | None, paths: Iterable[str], *, missing: bool = False) -> None:

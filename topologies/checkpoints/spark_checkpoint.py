@@ -72,7 +72,7 @@ def write_spark_file(filesystem: pafs.FileSystem, path: str, text: str, *, summe
 
 def create_spark_file(uri: str, path: str, text: str) -> bool:
     """Write a file where there is none yet, without a checksum; False where there is one with another text."""
-    return create_whole(uri, path, text.encode(), _draft_of(path))
+    return create_whole(uri, path, text.encode(), _draft_of)
 
 
 def delete_spark_file(filesystem: pafs.FileSystem, path: str) -> None:
