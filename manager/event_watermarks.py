@@ -173,8 +173,7 @@ class MarkSources:
             ]
             if marks:
                 mark = min(marks) if over is WatermarkCombiner.MIN else max(marks)
-                along = np.full(events, mark, np.int64)
-                total = self.join(total, along if floor is None or from_bolt else np.maximum(along, floor))
+                total = self.join(total, _lifted(mark, events, None if from_bolt else floor))
         if total is None:
             return np.full(events, NONE, np.int64)
         return np.where(total == FOREVER, NONE, total)
@@ -198,8 +197,14 @@ class MarkSources:
     ) -> NDArray[np.int64]:
         if source in imported:
             return imported[source]
-        along = np.full(events, self.state.marks.get(source, MarkState()).mark, np.int64)
-        return along if floor is None or self.from_bolts[self.index_of(source)] else np.maximum(along, floor)
+        mark = self.state.marks.get(source, MarkState()).mark
+        return _lifted(mark, events, None if self.from_bolts[self.index_of(source)] else floor)
+
+
+def _lifted(mark: int, events: int, floor: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """The mark of a silent source along a batch: the lower bound that the arrivals give moves it on, never back."""
+    along = np.full(events, mark, np.int64)
+    return along if floor is None else np.maximum.accumulate(np.maximum(along, floor))
 
 
 # The watermark along one batch of events: the marks of each source, then of all sources together.

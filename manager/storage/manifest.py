@@ -187,6 +187,11 @@ class TaskState:
         floor = self.windows.floor if isinstance(self.windows, AssignedState) else None
         return NONE if floor is None else floor
 
+    def with_key_floor(self, floor: int) -> TaskState:
+        """The same state with this lower bound on the watermarks of all keys."""
+        assert isinstance(self.windows, AssignedState)
+        return replace(self, windows=replace(self.windows, floor=floor))
+
     @property
     def last_end(self) -> int | None:
         """The end in microseconds of the last window that fired in time order; None before the first."""

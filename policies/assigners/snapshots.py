@@ -300,6 +300,11 @@ class SlidingLogWindows(WindowAssigner):
     def next_end(self, live: Live, after: Limit) -> int | None:
         return self._windows(live).next_end(after)
 
+    def next_finished(self, live: Live, after: Limit) -> int | None:
+        left = live.starts + self.length.micros
+        left = left[left > after]
+        return int(left.min()) if len(left) else None
+
     def earliest_start(self, upto: int, held: int | None) -> int:
         return upto + 1 - self.length.micros
 
@@ -314,6 +319,10 @@ class SlidingLogWindows(WindowAssigner):
     @property
     def last_end(self) -> LastEnd:
         return lambda starts, ends: starts + (self.length.micros - 1)  # when it leaves, it is in the window no more
+
+    @property
+    def needed_until(self) -> LastEnd:
+        return lambda starts, ends: starts + self.length.micros  # a window ends as it leaves
 
     def _windows(self, live: Live) -> Runs | Intervals:
         if live.ends is not None:

@@ -358,7 +358,9 @@ def _section(writer: SegmentWriter, table: pa.Table, streams: int) -> Ref:
     codes = table.column(STREAM_COLUMN).to_numpy()
     times = table.column(TIME_COLUMN).to_numpy()
     by_stream = tuple(int(count) for count in np.bincount(codes, minlength=streams))
-    return replace(ref, earliest_live=int(times.min()), latest_live=int(times.max()), by_stream=by_stream)
+    events = times[timely(table.column(DECISION_COLUMN).to_numpy())]  # what is turned away here tells no time
+    latest = int(events.max()) if len(events) else None
+    return replace(ref, earliest_live=int(times.min()), latest_live=latest, by_stream=by_stream)
 
 
 def column_bytes(node: WindowedNode, columns: Sequence[pa.Array | pa.ChunkedArray]) -> tuple[int, ...]:

@@ -263,6 +263,8 @@ def frontiers_of(
         current = _by_watermark(node, bolt_state) if node.deferred else new_watermark
     if current is not None and previous is not None and current < previous:
         current = None
+    if current == previous and node.event_time and not (node.holds_events or node.bolt.settings.comes_with_events):
+        current = None  # as in Storm, a queue is looked at when a tick has moved the watermark
     return Frontiers(previous, current)
 
 
@@ -395,6 +397,8 @@ def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, stor
             items.append(
                 FireItem(node.name, number, state, evaluated, admit=waiting, end=end, anchor=bolt_state.anchor)
             )
+        elif end.floor > state.key_floor:  # also of a task that has no events now, or has never had any
+            bolt_state.tasks[number] = state.with_key_floor(end.floor)
     reached = frontiers.current if frontiers.current != FOREVER else _at_the_end(progress, node, advance)
     if reached is not None:
         bolt_state.frontier = reached

@@ -308,7 +308,7 @@ def settled_time(
         case DefaultTime.RECORD:
             return replace(settings, timestamp_field=_record_time(name, inputs, carried, spouts))
         case DefaultTime.ARRIVAL if settings.arrival_is_time:
-            return _by_arrival(settings)
+            return _by_arrival(name, settings)
         case DefaultTime.NONE:
             raise ConfigError(
                 f"bolt {name!r} has a preset that needs event times, and names none",
@@ -354,13 +354,19 @@ def _column_of(source: object, schema: pa.Schema) -> str | None:
     return RECORD_TIME if there else None
 
 
-def _by_arrival(settings: WindowSettings) -> WindowSettings:
+def _by_arrival(name: str, settings: WindowSettings) -> WindowSettings:
     """The time of an event is that of its arrival, and nothing is early, late or adjusted (AZ-1, AZ-7).
 
     Arrivals that go back, as several partitions may bring them, keep their time: they are in their windows that are
     open, and late only where none is.
     """
     assert settings.arrival is not None
+    if settings.allowed_lateness.micros:
+        raise ConfigError(
+            f"bolt {name!r} allows lateness, and its events have the time of their arrival",
+            why="without a timestamp this preset takes the time of arrival, and then has no rules of lateness",
+            do="leave the lateness out, or call with_timestamp_field",
+        )
     by_arrival = replace(
         settings,
         timestamp_field=settings.arrival.field,
@@ -371,7 +377,6 @@ def _by_arrival(settings: WindowSettings) -> WindowSettings:
         estimate_arrival=settings.estimate_arrival or settings.arrival.late is None,
         late_action=LateAction.DIVERT,
         late_by=LateBy.WINDOW,
-        allowed_lateness=Duration(0),
     )
     return by_arrival if late_by_window_fits(by_arrival) else replace(by_arrival, late_by=LateBy.WATERMARK)
 

@@ -7,6 +7,7 @@ function names.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -88,6 +89,8 @@ class Bolt:
     """The inputs that come from other windowed bolts."""
     lasting: str | None = None
     """The input of a join whose events are versions, each of which lasts until the next one."""
+    rows_ahead: Callable[[], list[int]] = list
+    """Of a temporal join: the ends of the moments at which rows are yet to come."""
     times: Times = field(init=False)
     number: int = 0
     closed: bool = False
@@ -157,6 +160,15 @@ class Bolt:
         """Whether it makes a difference which arrivals of a batch are still to come."""
         several = len(self.streams) > 1 or self.times.by_partition
         return self.rules.estimate_arrival and several and not self.times.per_key
+
+    def still_to_come(self) -> dict[int, int]:
+        """For each event the earliest arrival among those that came after it in its batch."""
+        return {
+            number: min(
+                (at for later, (of, at) in self.arrivals.items() if of == batch and later > number), default=FOREVER
+            )
+            for number, (batch, _) in self.arrivals.items()
+        }
 
     # ---- closing
 
@@ -356,9 +368,10 @@ class Bolt:
         """ "Partitions": whether an event behind the watermark, in order in its own partition, is in open windows."""
         rules = self.rules
         unknown = self.times.by_partition or rules.partition_idle_timeout is not None
+        points = rules.lifetime is None
         one_by_one = rules.late_per_input and rules.late_by is LateBy.WATERMARK and not self.times.per_key
         aligned = all(isinstance(kind, Hopping | Calendar) for kind in self.kinds)
-        return one_by_one and unknown and rules.watermark_combine is WatermarkCombiner.MIN and aligned
+        return one_by_one and unknown and points and rules.watermark_combine is WatermarkCombiner.MIN and aligned
 
     def is_late(self, event: Event, where: Any) -> bool:
         """ "Lateness", an event is late; "Ties", at exactly the watermark."""
@@ -440,7 +453,8 @@ class Bolt:
         for (key, _), windows in list(self.formed.items()):
             if isinstance(windows, Counted | Own | Triggered):
                 watermark = self.times.watermark(key) if self.event_time else self.now
-                if self.times.at_ticks and self.event_time and watermark == windows.now:
+                at_once = self.rules.comes_with_events or (isinstance(windows, Counted) and self.rules.key)
+                if not at_once and self.event_time and watermark == windows.now:
                     if isinstance(windows, Own):
                         self.due += windows.fired()  # at once, on arrival
                     continue  # what came at the watermark is looked at once a tick has moved it
@@ -528,7 +542,7 @@ class Bolt:
         due = []
         for (key, place), windows in self.formed.items():
             earlier = self.ends_before.get((key, place), []) if self.rows_in_batch else windows.ends()
-            for end in earlier:
+            for end in (*earlier, *self.rows_ahead()):
                 when = max(end, self.last_arrival) + timeout.micros
                 if self.rules.idle_rule.value == "max_remaining":
                     when = max(end, self.last_arrival + timeout.micros)
@@ -652,8 +666,10 @@ class Bolt:
         """At the end of the streams only those that do not begin after the latest event of the bolt (decision 46)."""
         if not self.closed or not self.rules.close_fires:
             return self.over(key)(span[1])
-        if self.event_time and self.reached is not None and span[1] <= self.reached:
-            return True
+        if self.event_time and self.reached is not None:
+            reached = self.reached - self.rules.allowed_lateness.micros - (1 if self.waits else 0)
+            if span[1] <= reached:
+                return True
         latest = self.latest_event if self.event_time else self.reached  # by the clock: after the last clock
         if latest is None:
             return False

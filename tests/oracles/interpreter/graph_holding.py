@@ -102,7 +102,16 @@ def differs(case: Json) -> list[str]:
 
 
 def answer(case: Json, theirs: Json) -> Json:
-    """The interpreter's answer. Which task has the events of a key is the product's choice: it is taken from there."""
+    """The interpreter's answer. Which task has the events of a key is the product's choice: it is taken from there.
+
+    The case is played twice where a bolt asks which arrivals of a batch are still to come.
+    """
+    graph = played(case, theirs, {})
+    coming = {node.name: node.bolt.still_to_come() for node in graph.nodes if node.bolt and node.bolt.looks_ahead}
+    return (played(case, theirs, coming) if coming else graph).answer()
+
+
+def played(case: Json, theirs: Json, coming: dict[str, dict[int, int]]) -> Graph:
     moved = [step.get("clock", step.get("arrival")) for step in case["steps"] if {"clock", "arrival"} & set(step)]
     assigned = Assigned(case, theirs)
     nodes = [
@@ -112,12 +121,15 @@ def answer(case: Json, theirs: Json) -> Json:
         )
         for each in case["bolts"]
     ]  # fmt: skip
-    graph = Graph(nodes, case["spouts"], moment(moved[0]) if moved else 0, assigned.task)
+    graph = Graph(nodes, case["spouts"], moment(moved[0]) if moved else 0, assigned.task, assigned.place)
+    for node in nodes:
+        if node.bolt is not None:
+            node.bolt.coming = coming.get(node.name, {})
     for step in case["steps"]:
         graph.take(step)
     if case["steps"] and "event" in case["steps"][-1]:
         graph.end_batch(tick=False)
-    return graph.answer()
+    return graph
 
 
 class Assigned:
@@ -127,7 +139,10 @@ class Assigned:
         self.of: dict[tuple[str, str], int] = {}
         self.numbers = {node["name"]: node.get("tasks", 1) for node in case["bolts"]}
         only = [node["name"] for node in case["bolts"] if "bolt" in node]
-        for window in theirs["windows"]:
+        self.places: dict[tuple[str, Any, Any, str], int] = {}
+        for place, window in enumerate(theirs["windows"]):
+            name = window.get("bolt", only[0]), window["start"], window["end"], str(window.get("key"))
+            self.places.setdefault(name, place)
             for event in window["events"] or ():
                 self.of[window.get("bolt", only[0]), event] = window.get("task", 0)
 
@@ -137,6 +152,10 @@ class Assigned:
         if named["place"] is not None:  # "by its position in the source"
             return int(named["place"]) % self.numbers[bolt]
         return self.of.get((bolt, named["id"]))
+
+    def place(self, bolt: str, start: Any, end: Any, key: Any) -> int:
+        """Where a window stands among those of the same end and start, which follow in the order of their hashes."""
+        return self.places.get((bolt, start, end, str(key)), 0)
 
 
 @cache
@@ -200,7 +219,8 @@ def of_windows(counts: dict[str, int]) -> dict[str, int]:
 
 
 def text(row: Json) -> str:
-    return ", ".join(f"{name} {plain(row.get(name))}" for name in ("id", *sorted(set(row) - {"id"})) if name in row)
+    names = ("id", *sorted(set(row) - {"id"}))
+    return ", ".join(f"{name} {plain(row[name])}" for name in names if row.get(name) is not None)
 
 
 def plain(value: Any) -> Any:

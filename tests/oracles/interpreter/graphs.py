@@ -5,15 +5,17 @@ semantics, "Behind other windowed bolts"; guide, "Groupings, chains, plain bolts
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from tests.oracles.interpreter import ready
 from tests.oracles.interpreter import rows as rows_of
 from tests.oracles.interpreter.bolt import Bolt, Fired, resolved
 from tests.oracles.interpreter.kinds import Fixed
-from tests.oracles.interpreter.values import Json, milliseconds, moment
+from tests.oracles.interpreter.values import FOREVER, Json, milliseconds, moment
 from windowing.settings import WindowSettings
 from windowing.settings.kinds import Hopping, Onset
 from windowing.settings.rules import Bounds, OutputTime
@@ -65,6 +67,8 @@ class Graph:
     spouts: list[str]
     began: int = 0
     tasks: Tasks = lambda *_: 0
+    places: Callable[[str, Any, Any, Any], int] = lambda *_: 0
+    """Where windows of several keys and of the same end and start stand, which is not said."""
     inner: dict[str, tuple[str, int]] = field(default_factory=dict)
     """Streams that carry the time of a windowed bolt: the bolt, and by how much it is shifted on the way."""
     sunk: dict[str, list[Json]] = field(default_factory=dict)
@@ -89,6 +93,8 @@ class Graph:
             node.rules = self.settled(node.rules, inner, streams)
             lasting = node.make[2] if node.make[0] == "temporal_join" and node.make[5] else None
             node.bolt = Bolt(node.rules, streams, None, self.began, node.tasks, inner, lasting)
+            if node.make[0] == "temporal_join":
+                node.bolt.rows_ahead = partial(ready.moments_ahead, node.make, node.memory, node.bolt)
             if node.bolt.event_time:
                 for stream in rows_of.streams(node.make):
                     self.inner[label(node.name, stream)] = node.name, 0
@@ -219,7 +225,9 @@ class Graph:
 
     def emit(self, node: Node, fired: list[Fired]) -> None:
         """Rows of the windows, by tasks and then by windows ("The order of arrival")."""
-        for one in sorted(fired, key=task_of):
+        alike = itertools.groupby(fired, key=lambda one: (one.window.end, one.window.start, one.window.place))
+        in_turn = [one for _, group in alike for one in sorted(group, key=partial(self.place, node))]
+        for one in sorted(in_turn, key=task_of):
             time = self.time_of(node, one)
             for stream, fields, own in rows_of.rows(node, one):
                 row = Row(fields, time if own is None else own)
@@ -228,6 +236,12 @@ class Graph:
             assert node.bolt is not None
             for fields, moment_of_row in ready.temporal_join(node.make, node.memory, node.bolt):
                 self.arrive(node.name, Row(fields, moment_of_row))
+
+    def place(self, node: Node, fired: Fired) -> int:
+        window, key = fired.window, fired.window.key
+        end = None if window.end == -FOREVER else milliseconds(window.end)
+        shown = None if not key or not node.rules.key else key[0] if len(key) == 1 else list(key)
+        return self.places(node.name, milliseconds(window.start), end, shown)
 
     def time_of(self, node: Node, fired: Fired) -> int | None:
         if node.bolt is None or not node.bolt.event_time:

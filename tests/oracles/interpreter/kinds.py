@@ -381,7 +381,7 @@ class Log(Kind):
         return [at for at in self.moments - self.done if self.content(at)]
 
     def needs(self, event: Event, over: Over) -> bool:
-        return event in self.events and not over(event.time + self.kind.length.micros - 1)
+        return event in self.events and not over(event.time + self.kind.length.micros)  # a window ends as it leaves
 
 
 class Starts(Kind):
@@ -663,6 +663,10 @@ def windows_of(rules: WindowSettings, kind: Any, key: Key, place: int, began: in
 
 def waits_past_the_end(rules: WindowSettings, kinds: list[Any]) -> bool:
     """Whether windows close only when time is past their end ("Closing", and why Azure's close at W > end)."""
+    if all(isinstance(kind, CountByStart) for kind in kinds):
+        return False  # they end just after their last event
+    if rules.trigger is not None:
+        return False  # a policy of a user's own is told of an event once the watermark has reached its time
     for kind in kinds:
         match kind:
             case SlidingLog():

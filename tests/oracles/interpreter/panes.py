@@ -66,8 +66,9 @@ def due(bolt: Bolt, window: Window, is_closed: bool) -> str | None:
         return "early"  # a session that has fired was cut elsewhere: all that hold its events fire at once
     at_end = is_closed if panes.early is None and panes.late is None else has_ended(bolt, window)
     if not (at_end or is_closed):
+        window.ended_at = None  # a session that has grown since it fired at its end
         return "early" if panes.early is not None and fires(bolt, panes.early, window, fresh) else None
-    if window.ended_at != window.end:  # "a window that fires more than once fires at its end"
+    if window.ended_at is None:  # "a window that fires more than once fires at its end"
         enough = panes.at_end is None or len(window.events) >= panes.at_end.value
         return first_timing(bolt, window) if enough else None
     if is_closed and fresh:  # "when the lateness is over, a window fires once more"

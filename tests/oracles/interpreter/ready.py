@@ -127,6 +127,12 @@ def temporal_join(make: list[Any], memory: Memory, bolt: Bolt) -> Iterator[tuple
             yield row, time
 
 
+def moments_ahead(make: list[Any], memory: Memory, bolt: Bolt) -> list[int]:
+    """The ends of the moments of rows that time has yet to pass."""
+    _, left, right, on, how, versions = make
+    return [time + 1 for _, time, name in all_pairs(left, right, on, how, versions, bolt) if name not in memory]
+
+
 def all_pairs(
     left: str, right: str, on: list[str], how: str, versions: bool, bolt: Bolt
 ) -> Iterator[tuple[Json, int, Any]]:

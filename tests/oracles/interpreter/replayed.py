@@ -32,12 +32,7 @@ def run(scenario: Json) -> Bolt:
     bolt = _played(scenario, {})
     if not bolt.looks_ahead:
         return bolt
-    coming, batches = {}, [batch for batch, _ in bolt.arrivals.values()]
-    for number, (batch, _) in bolt.arrivals.items():
-        later = [at for other, (of, at) in bolt.arrivals.items() if of == batch and other > number]
-        coming[number] = min(later, default=FOREVER)
-    assert batches == sorted(batches)
-    return _played(scenario, coming)
+    return _played(scenario, bolt.still_to_come())
 
 
 def _played(scenario: Json, coming: dict[int, int]) -> Bolt:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 COLUMNS = ("id", "k", "q", "v", "ts", "m")
 """The columns that every bolt of the tests passes on."""
 
+OTHERS = ("x", "p", "at", "until", "gap", "cti")
+"""The others, which ready bolts pass on."""
+
 Made = tuple[str, Json, int | None]
 """The stream, the row, and its time where it has one of its own."""
 
@@ -41,7 +44,8 @@ def rows(node: Node, fired: Fired) -> Iterator[Made]:
         case "deduplicate" | "rate_limit" | "changes" | "union" | "silence":
             for event in fired.content:
                 passes = ready.passes(node.make, node.memory, event)
-                yield "default" if passes else "rest", passed(event), None
+                others = {name: event.fields[name] for name in OTHERS if name in event.fields}
+                yield "default" if passes else "rest", {**passed(event), **others}, None
         case "top" | "rank":
             yield from (("default", row, None) for row in ready.ranked(node.make, fired.content))
         case "window_join":

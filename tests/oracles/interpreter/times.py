@@ -72,9 +72,11 @@ class Times:
         return self.rules.watermark_every is None
 
     @property
-    def late_tolerance(self) -> int:
+    def late_tolerance(self) -> int | None:
+        """How far time stays behind arrivals; None where it does not follow them: no limit estimates nothing."""
         arrival = self.rules.arrival
-        return arrival.late.micros if arrival is not None and arrival.late is not None else 0
+        followed = self.rules.estimate_arrival and arrival is not None and arrival.late is not None
+        return arrival.late.micros if followed else None  # type: ignore[union-attr]
 
     def exist(self, partitions: Any) -> None:
         """Partitions that exist hold the watermark before they deliver (AT-20, AZ-18)."""
@@ -172,7 +174,7 @@ class Times:
 
         Where arrivals of the batch go back: nothing from before those that are still to come in it (decision 25).
         """
-        if not self.rules.estimate_arrival or self.per_key or self.latest_arrival is None:
+        if self.late_tolerance is None or self.per_key or self.latest_arrival is None:
             return
         floor = self.silent_until - self.late_tolerance
         for of, mark in self.marks.items():
@@ -184,7 +186,7 @@ class Times:
 
     def estimate(self) -> int | None:
         """When nothing comes: the estimated arrival, less the late tolerance (AZ-5, AZ-6)."""
-        if not self.rules.estimate_arrival or self.latest_arrival is None:
+        if self.late_tolerance is None or self.latest_arrival is None:
             return None
         arrival, clock = self.latest_arrival
         if self.clock <= clock:

@@ -64,7 +64,7 @@ class Window:
     shown: set[Event] = field(default_factory=set)
     """The events that a firing has shown."""
     ended_at: int | None = None
-    """The end that it had when it fired at its end."""
+    """The end that it had when it fired at its end; None where time has not come that far."""
     mark: int | None = None
     """The watermark at its last firing, or when its first event was seen."""
     clock: int | None = None
