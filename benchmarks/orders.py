@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.workloads import SEED
+from tests.helpers.broker import TO_NEW_TOPICS
 
 PARTITIONS, BAD = 4, 1_000
 Totals = tuple[dict[str, int], dict[str, int]]
@@ -62,8 +63,7 @@ class Orders:
     def write(self, servers: str, topic: str) -> None:
         """Write them to a new topic."""
         make_topics(servers, topic)
-        settings = {"bootstrap.servers": servers, "linger.ms": 50, "log_level": 0, "enable.idempotence": True}
-        producer = Producer(settings)
+        producer = Producer({**TO_NEW_TOPICS, "bootstrap.servers": servers, "linger.ms": 50})
         for number, (partition, key, value, _) in enumerate(self):
             while True:
                 try:

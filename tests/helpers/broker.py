@@ -56,6 +56,18 @@ num.io.threads=2
 """
 
 
+TO_NEW_TOPICS: dict[str, str | int | float | bool] = {
+    "log_level": 0,
+    "enable.idempotence": True,
+    "max.in.flight": 1,
+}
+"""Settings of a producer whose records all arrive, once and in order, also at a topic that has just been made.
+
+With two requests on their way the broker may refuse the first, as it has no log for the partition yet, and accept the
+second as the first that it sees of this producer (KAFKA-15591). It then refuses the first for good, and the client
+reports its records as delivered."""
+
+
 class RunningBroker:
     """A broker in a process of its own, which can be away for a while."""
 

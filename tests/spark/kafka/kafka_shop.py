@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from tests.helpers.broker import TO_NEW_TOPICS
 from tests.spark.shop import at
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.graph.topology import Topology
@@ -64,10 +65,8 @@ class Kafka:
 
     def __init__(self, servers: str) -> None:
         self.servers = servers
-        quiet: dict[str, str | int | float | bool] = {"bootstrap.servers": servers, "log_level": 0}
-        self.admin = AdminClient(quiet)
-        # Idempotent, so that records stay in order where the first of them has to be sent again.
-        self._producer = Producer({**quiet, "linger.ms": 0, "enable.idempotence": True})
+        self.admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+        self._producer = Producer({**TO_NEW_TOPICS, "bootstrap.servers": servers, "linger.ms": 0})
         self._number, self._lock = 0, threading.Lock()
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.cimpl import NewTopic
 
+from tests.helpers.broker import TO_NEW_TOPICS
 from tests.spark.kafka.kafka_shop import ID, Kafka, Record
 from topologies.graph.topology import Topology
 from topologies.step.compile_step import step_topology
@@ -56,8 +57,8 @@ class Letter:
 
 def write(kafka: Kafka, topic: str, messages: Iterable[Message]) -> dict[tuple[int, int], Message]:
     """Write messages to a new topic; where each is, by partition and offset."""
-    settings: dict[str, str | int | float | bool] = {"bootstrap.servers": kafka.servers, "log_level": 0, "linger.ms": 5}
-    producer = Producer({**settings, "message.max.bytes": 2**21, "enable.idempotence": True})
+    more: dict[str, str | int] = {"bootstrap.servers": kafka.servers, "linger.ms": 5, "message.max.bytes": 2**21}
+    producer = Producer({**TO_NEW_TOPICS, **more})
     places: dict[tuple[int, int], Message] = {}
     ends: dict[int, int] = {}
     for each in messages:

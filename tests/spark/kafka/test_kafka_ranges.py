@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka.cimpl import NewPartitions
 from pyspark.sql import SparkSession
 
+from tests.helpers.broker import TO_NEW_TOPICS
 from tests.spark.kafka.kafka_shop import Kafka
 from tests.spark.tools import run
 from topologies import TopologyBuilder, sinks, spouts
@@ -98,7 +99,7 @@ def test_batch_after_batch_is_read_without_gaps_or_repeats(kafka: Kafka, tmp_pat
 
 def test_what_transactions_leave_out_is_left_out(kafka: Kafka, tmp_path: Path, by_spark: list[str]) -> None:
     topic = kafka.topic("transactions")
-    producer = Producer({"bootstrap.servers": kafka.servers, "log_level": 0, "transactional.id": topic})
+    producer = Producer({**TO_NEW_TOPICS, "bootstrap.servers": kafka.servers, "transactional.id": topic})
     producer.init_transactions(30)
     for number, ends in enumerate(["commit", "abort", "commit", "abort"]):
         producer.begin_transaction()
