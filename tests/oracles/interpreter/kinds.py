@@ -572,13 +572,13 @@ class Counted(Kind):
         return found
 
     def first_end_after(self, time: int) -> int:
-        """The first aligned end that an event of this time comes before, or at, where the end belongs to windows."""
+        """The first aligned end, of those that have not passed, that an event of this time comes before, or at, where
+        the end belongs to windows."""
         assert isinstance(self.slide, Duration)
-        slide, offset = self.slide.micros, self.rules.offset.micros
-        end = time - (time - offset) % slide
-        while not (time <= end if self.holds_end else time < end) or (self.passed is not None and end <= self.passed):
-            end += slide
-        return end
+        least = time if self.holds_end else time + 1
+        if self.passed is not None:
+            least = max(least, self.passed + 1)
+        return least + (self.rules.offset.micros - least) % self.slide.micros
 
     def at_ends(self, over: Over) -> list[Window]:
         """A length in events at ends in time: an end fires if it brings an event that was in no window yet."""
