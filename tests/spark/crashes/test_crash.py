@@ -285,7 +285,7 @@ def test_executors_of_their_own_give_the_same(shared_orders: Path, undisturbed: 
         "0",
         "cluster",
     ]
-    done = subprocess.run(script, cwd=ROOT, env=_paths(), capture_output=True, text=True, timeout=180, check=False)
+    done = subprocess.run(script, cwd=ROOT, env=_paths(), capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout.splitlines()[-1])
     assert said["executors"] == 2

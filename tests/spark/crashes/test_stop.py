@@ -284,7 +284,7 @@ def test_an_interrupt_in_a_program_of_ones_own_breaks_off_the_batch_in_hand(tmp_
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
         check=False,
     )
     assert done.stdout == "interrupted\n", done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from itertools import product
 from typing import TypeAlias
@@ -192,12 +193,10 @@ def walked(
     """Yields topologies that can be built without a change and with it, and the settings that it changes."""
     bases = (walk.Base(*each) for each in product(kinds, walk.PRESETS, (False, True)))
     for base, setting in list(product(bases, walk.SETTINGS))[:: every(5)]:
-        if setting.of in ("", base.system):
-            try:
-                before, after = (walk.built(base, setting, with_it=given, bolt=bolt) for given in (False, True))
-                yield setting.rules, before, after
-            except (TopologyError, ConfigError):
-                continue
+        before = walk.without(base, setting, bolt) if setting.of in ("", base.system) else None
+        if before is not None:
+            with suppress(TopologyError, ConfigError):
+                yield setting.rules, before, walk.built(base, setting, with_it=True, bolt=bolt)
     for name, changes in BY_HAND.items():
         for (was, now), kind in product(changes, (*(walk.KINDS[kind] for kind in kinds), lambda bolt: bolt)):
             try:

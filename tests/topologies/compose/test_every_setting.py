@@ -479,10 +479,20 @@ def _corpus(inputs: int, scale: int) -> list[Scenario]:
 
 
 @cache
-def plainly(base: Base) -> Topology | None:
+def plainly(base: Base, bolt: Callable[[], WindowedBolt] = Told) -> Topology | None:
     """The base alone; None where the kind is none of the system's."""
     try:
-        return built(base, None, with_it=False)
+        return built(base, None, with_it=False, bolt=bolt)
+    except (TopologyError, ConfigError):
+        return None
+
+
+def without(base: Base, setting: Setting, bolt: Callable[[], WindowedBolt] = Told) -> Topology | None:
+    """The base with what a setting needs besides; None where that cannot be built. Most settings need nothing."""
+    if setting.without is Setting.without and not setting.of and not OUTPUT & set(setting.rules):
+        return plainly(base, bolt)
+    try:
+        return built(base, setting, with_it=False, bolt=bolt)
     except (TopologyError, ConfigError):
         return None
 
@@ -515,12 +525,9 @@ def verdict(base: Base, setting: Setting) -> str:
     """``changes``, ``refused``, ``nothing``, or why the pair is none."""
     if setting.of not in ("", base.system) or plainly(base) is None:
         return "not walked"
-    bare = setting.without is Setting.without and not setting.of and not OUTPUT & set(setting.rules)
-    try:
-        before = plainly(base) if bare else built(base, setting, with_it=False)
-    except (TopologyError, ConfigError):
+    before = without(base, setting)
+    if before is None:
         return "not walked"
-    assert before is not None
     try:
         after = built(base, setting, with_it=True)
     except (TopologyError, ConfigError) as error:

@@ -27,8 +27,6 @@ from topologies.checkpoints.state_tables import read
 from topologies.checkpoints.topology_fit import noted_tasks
 from topologies.engine import ingest
 from topologies.graph import groupings
-from topologies.graph import groupings as key_codes
-from topologies.graph import groupings as listed_rows
 from topologies.graph.groupings import hash_rows
 from topologies.graph.topology import Topology
 from topologies.scenarios.replay import replay_locally
@@ -158,9 +156,9 @@ def crowded(hashes: int) -> Iterator[None]:
         return hash_rows(table, fields) % np.uint64(hashes)
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (ingest, listed_rows, groupings):
+        for module in (ingest, groupings):
             patch.setattr(module, "hash_rows", few)
-        patch.setattr(key_codes, "_is_exact", lambda column: False)
+        patch.setattr(groupings, "_is_exact", lambda column: False)
         yield
 
 
