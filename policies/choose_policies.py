@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import replace
 
 from policies.assigners import (
@@ -98,14 +97,6 @@ def _check(policy: object, kind: type[Policy]) -> None:
         )
     if not is_own(policy):
         return
-    try:
-        deepcopy(policy)
-    except Exception as error:
-        raise ConfigError(
-            f"{name}={type(policy).__name__}(...) holds what cannot be copied",
-            why=f"each process that runs it has a copy of it: {error}",
-            do="let the object hold its parameters only, and open files or make locks inside the hooks",
-        ) from error
     try:
         check_types(policy.state_types)
     except ConfigError as error:

@@ -50,7 +50,7 @@ from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.pulled import PulledSpout
 from topologies.io.sinks import FileSink
 from topologies.io.spout_columns import Defaults
-from windowing.bolts.bolt import BatchBolt, Bolt, Component, check_types
+from windowing.bolts.bolt import BatchBolt, Bolt, Component, check_types, copied
 from windowing.bolts.joins import Join
 from windowing.bolts.passing import Union
 from windowing.bolts.windowed_bolt import BatchWindowedBolt, StatefulWindowedBolt, WindowedBolt
@@ -459,6 +459,7 @@ class _Compilation:
             outputs = bolt.output_schemas()
             if isinstance(bolt, StatefulWindowedBolt):
                 check_types(bolt.state_types)
+            copied(bolt)
         except ConfigError as error:
             self.mistakes.tell_of(f"bolt {name!r}", error)
             return None

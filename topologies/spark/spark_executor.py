@@ -31,6 +31,7 @@ from topologies.run.options import is_cluster
 from topologies.spark.process_memory import tasks_ended, topology_came
 from topologies.spark.shipping import Reached, forget_others, is_users, own_paths, reached_by, ship
 from topologies.spark.spark_errors import failure_in, kafka_error_in, passing_error_in, run_for_java, storage_error_in
+from windowing.bolts.bolt import holder_of
 from windowing.errors import EnvironmentMissing, WindboltError
 
 # Which tasks the driver runs itself, since a job of Spark's would take longer than they do (decision 80).
@@ -263,10 +264,13 @@ def packed(topology: Topology, elsewhere: Collection[str] = ()) -> bytes:
     try:
         return cast("bytes", cloudpickle.dumps(_for_workers(topology)))  # type: ignore[no-untyped-call]
     except Exception as error:
+        holders = ((type(bolt).__name__, holder_of(bolt, cloudpickle.dumps)) for bolt in bolts)
+        held = next((f"{name} holds{holder} what cannot be sent. " for name, holder in holders if holder), "")
         raise WindboltError(
             f"topology {topology.name!r} cannot be sent to the workers",
-            why=f"{type(error).__name__}: {error}",
-            do="create what cannot be sent (connections, locks) in the bolt's prepare()",
+            why=f"{held}{type(error).__name__}: {error}",
+            do="create what cannot be sent (connections, locks) in the bolt's prepare(), also where functions or "
+            "modules name it",
         ) from error
 
 

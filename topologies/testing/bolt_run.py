@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
@@ -18,7 +17,7 @@ from topologies.graph.graph import ERRORS
 from topologies.testing.driver import LATE, FiredWindow, TopologyDriver
 from topologies.testing.given_rows import GivenRows, Moment, as_table, columns_of, given_moment
 from windowing.bolts.aggregate_bolt import AggregateBolt
-from windowing.bolts.bolt import BatchBolt, Bolt, Component, TaskContext
+from windowing.bolts.bolt import BatchBolt, Bolt, Component, TaskContext, copied
 from windowing.bolts.joins import Join
 from windowing.bolts.shifts import AlterLifetime
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt, WindowedBolt
@@ -153,7 +152,7 @@ def prepared(
             why="the columns that it emits depend on the types of its input",
             do="declare the input: prepared(bolt, 'user string, amount double, ts timestamp')",
         )
-    ready = deepcopy(bolt)
+    ready = copied(bolt)
     if schema is not None:
         inputs = schema if isinstance(schema, Mapping) else {"input": schema}
         ready = ready.for_inputs({stream: parse_schema(each) for stream, each in inputs.items()})

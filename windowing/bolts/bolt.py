@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from copy import copy
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -83,6 +83,36 @@ class Component:
         if isinstance(self.outputs, Mapping):
             return {stream: parse_schema(schema) for stream, schema in self.outputs.items()}
         return {DEFAULT_STREAM: parse_schema(self.outputs)}
+
+
+Copied = TypeVar("Copied", bound=Component)
+
+
+def copied(bolt: Copied) -> Copied:
+    """A copy of a bolt, such as each of its tasks has. Raises ConfigError for one that holds what cannot be copied."""
+    try:
+        return deepcopy(bolt)
+    except Exception as error:
+        raise ConfigError(
+            f"{type(bolt).__name__} holds{holder_of(bolt, deepcopy)} what cannot be copied",
+            why=f"each task has a copy of its bolt. {type(error).__name__}: {error}",
+            do="let it hold parameters only: a bolt makes locks and opens files in prepare(), which is called on each "
+            "copy, and a policy does so in its hooks",
+        ) from error
+
+
+def holder_of(bolt: Component, attempt: Callable[[Any], object]) -> str:
+    """The attribute or setting of a bolt on which an attempt fails, as words after "holds": `` in self.lock``. Empty
+    where it is none of them."""
+    of_bolt = {f"self.{name}": value for name, value in vars(bolt).items() if name != "settings"}
+    settings = vars(bolt).get("settings")
+    of_settings = {} if settings is None else {f"its setting {name}": value for name, value in vars(settings).items()}
+    for name, value in {**of_bolt, **of_settings}.items():
+        try:
+            attempt(value)
+        except Exception:  # it has been told already, as that of the whole bolt
+            return f" in {name}"
+    return ""
 
 
 # Bolts without windows, which users subclass: they work on tuples, or on batches.

@@ -805,7 +805,7 @@ def test_a_policy_that_holds_a_lock_is_refused_as_the_topology_is_built() -> Non
         def __init__(self) -> None:
             self.lock = threading.Lock()
 
-    with pytest.raises(TopologyError, match=r"Locks\(\.\.\.\) holds what cannot be copied"):
+    with pytest.raises(TopologyError, match="holds in its setting trigger what cannot be copied"):
         topology_of(timed(trigger=Locks(), eviction=All()))
 
 
