@@ -236,23 +236,34 @@ class PlainBolts:
         self, node: PlainNode, bolt: BatchBolt, rows: Rows, failures: Failures
     ) -> Iterator[tuple[str, Rows]]:
         """Call the bolt with all rows, or, where rows have times, with the rows of one time after another, so that its
-        output gets that time.
+        output gets that time; and with rows of which a time was cut apart from others, so that its output is counted
+        as they are.
 
         The output has no partition, because it is unknown which input row each output row came from.
         """
-        edges, has_times = [0, rows.table.num_rows], node.carries_time or node.clocked
+        has_times = rows.times is not None and (node.carries_time or node.clocked)
+        others = np.zeros(max(rows.table.num_rows - 1, 0), np.bool_)  # rows that begin a new call
         if rows.times is not None and has_times:
-            edges = [0, *(np.flatnonzero(np.diff(rows.times)) + 1).tolist(), rows.table.num_rows]
-        for start, stop in pairwise(edges):
-            names = rows.table.column_names
+            others |= np.diff(rows.times) != 0
+        if rows.truncated is not None:
+            others |= np.diff(rows.truncated)
+        names = rows.table.column_names
+        gathered: dict[str, tuple[list[pa.Table], list[int]]] = {}
+        for start, stop in pairwise([0, *(np.flatnonzero(others) + 1).tolist(), rows.table.num_rows]):
             with bolt_failure(node.name, self._context.batch, f"on rows {start} to {stop}", columns=names):
                 emitted = _of_batch(bolt, rows.table, (start, stop), node, failures)
             for stream, table in emitted:
-                times = None
-                if rows.times is not None and has_times:
-                    times = np.full(table.num_rows, rows.times[start], np.int64)
-                places = rows.positions[start] + np.arange(table.num_rows)
-                yield stream, Rows(table, times, places, rows.clock, placed=False)
+                collected = gathered.setdefault(stream, ([], []))
+                collected[0].append(table)
+                collected[1].append(start)
+        for stream, (tables_of_stream, starts) in gathered.items():
+            sizes = [table.num_rows for table in tables_of_stream]
+            first = np.repeat(np.array(starts, np.int64), sizes)  # of the rows of the call that emitted each
+            places = rows.positions[first] + np.concatenate([np.arange(size) for size in sizes])
+            times = rows.times[first] if rows.times is not None and has_times else None
+            truncated = None if rows.truncated is None else rows.truncated[first]
+            out = pa.concat_tables(tables_of_stream)
+            yield stream, Rows(out, times, places, rows.clock, placed=False, truncated=truncated)
 
     def _bolt(self, node: PlainNode, task: int) -> Bolt | BatchBolt:
         if (node.name, task) not in self._prepared:

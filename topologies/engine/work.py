@@ -101,7 +101,7 @@ class Rows:
     file: str = ""
     """The file that their positions are in; "" where they are from no file of a user's."""
     truncated: NDArray[np.bool_] | None = None
-    """Which rows had a time that was cut to microseconds in reading; None where none had, and behind a BatchBolt."""
+    """Which rows had a time that was cut to microseconds in reading; None where none had."""
 
     @staticmethod
     def made(table: pa.Table, clock: int, times: NDArray[np.int64] | None = None) -> Rows:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,7 @@ from topologies.engine.report import BatchReport
 from topologies.io.formats import FileSplit, file_format
 from topologies.io.formats.text_values import cut_of, parse_text
 from topologies.run import instruments
-from windowing import AggregateBolt, BatchBolt, Bolt, TupleWindow, WindowedBolt, aggregates
+from windowing import AggregateBolt, BatchBolt, Bolt, Emit, TupleWindow, WindowedBolt, aggregates
 from windowing.errors import ConfigError, SchemaError
 from windowing.events import Tuple
 from windowing.schema import TIMESTAMP, parse_schema
@@ -238,7 +238,7 @@ def play(spout: Any, **options: Any) -> BatchReport:
     builder.set_spout("s", spout)
     builder.set_bolt("later", Later()).shuffle_grouping("s")
     builder.set_bolt("same", Same()).shuffle_grouping("s")
-    for name, source in (("n", "s"), ("behind", "later"), ("blind", "same")):
+    for name, source in (("n", "s"), ("behind", "later"), ("batched", "same")):
         windows = AggregateBolt(n=aggregates.count()).with_tumbling_window("1m").with_timestamp_field("ts")
         builder.set_bolt(name, windows).global_grouping(source)
         builder.set_sink(f"{name}_out", sinks.discard()).from_(name)
@@ -257,7 +257,7 @@ def test_a_run_counts_each_row_once(tmp_path: Path, how: dict[str, Any]) -> None
     last = play(spouts.files(tmp_path / "*.csv", "id long, ts timestamp", **how))
     assert last.spouts["s"] == {"rows": 14, "invalid": 1, "unreadable_files": 0, "truncated": 8}
     found = {name: bolt.accounts["truncated"] for name, bolt in last.bolts.items()}
-    assert found == {"n": 8, "behind": 6, "blind": 0, "twice": 16}
+    assert found == {"n": 8, "behind": 6, "batched": 8, "twice": 16}
     assert last.bolts["n"].accounts["received"] == 15
     assert last.bolts["n"].metrics["truncated"] == 8
     assert last.to_json()["bolts"]["n"]["streams"]["s"]["truncated"] == 8
@@ -416,3 +416,36 @@ def test_an_invalid_row_does_not_count_at_the_bolt_either(tmp_path: Path) -> Non
     accounts = last.bolts["n"].accounts
     assert (accounts["invalid"], accounts["truncated"]) == (3, len([each for each in FINE if each % 2 == 0]))
     assert last.spouts["s"]["truncated"] == 4
+
+
+class OddAndThird(BatchBolt):
+    """Odd events on one stream, each third one twice on another."""
+
+    outputs: ClassVar[dict[str, str]] = {"default": "id long, ts timestamp", "thirds": "id long, ts timestamp"}
+
+    def execute(self, batch: pa.Table) -> Any:
+        """Both streams."""
+        ids = batch["id"].to_numpy()
+        yield Emit(batch.filter(pa.array(ids % 2 == 1)))
+        yield Emit(batch.take(np.repeat(np.flatnonzero(ids % 3 == 0), 2)), stream="thirds")
+
+
+def test_a_batch_bolt_keeps_the_order_of_rows_some_of_which_were_cut(tmp_path: Path) -> None:
+    fine = [at for at in range(60) if at % 5 in (0, 1)]
+    times = [f"2024-01-01T00:00:00.000001{'7' if at in fine else ''}Z" for at in range(60)]
+    csv(tmp_path / "a.csv", times)
+    builder = TopologyBuilder("mixed")
+    builder.set_spout("s", spouts.files(tmp_path / "a.csv", "id long, ts timestamp"))
+    builder.set_bolt("split", OddAndThird()).shuffle_grouping("s")
+    outs = {}
+    for name, stream in (("odd", "default"), ("thirds", "thirds")):
+        collected = AggregateBolt(ids=aggregates.collect("id")).with_tumbling_window("1m").with_timestamp_field("ts")
+        builder.set_bolt(name, collected).global_grouping("split", stream=stream)
+        outs[name] = sinks.memory()
+        builder.set_sink(f"{name}_out", outs[name]).from_(name)
+    last = run_local(builder.build(), RunOptions()).last
+    assert last is not None
+    expected = {"odd": [*range(1, 60, 2)], "thirds": [at for at in range(0, 60, 3) for _ in range(2)]}
+    for name, ids in expected.items():
+        assert outs[name].rows == [{"ids": ids}]
+        assert last.bolts[name].accounts["truncated"] == sum(at in fine for at in ids)
