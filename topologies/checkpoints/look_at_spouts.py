@@ -20,15 +20,16 @@ import pyarrow.compute as pc
 
 from manager.remote import is_of_events
 from manager.storage.hdfs import is_hdfs
-from topologies.engine.event_times import epoch_seconds, read_times
+from topologies.engine.event_times import misread_numbers, read_times
 from topologies.engine.failures import failed
 from topologies.engine.pulling import Puller
 from topologies.graph.graph import SpoutNode, Stream, WindowedNode
 from topologies.graph.topology import Topology
 from topologies.io.file_spout import FileSpout, FoundFile, chunks_of
 from topologies.io.formats import FileSplit
-from topologies.io.formats.declared_times import AS_WRITTEN, is_unit, unit_in_words
+from topologies.io.formats.declared_times import AS_WRITTEN, form_of, is_unit, unit_in_words
 from topologies.io.formats.event_files import opened, plain, python_columns, reached, short_repr
+from topologies.io.formats.text_values import parse_text
 from topologies.io.kafka import KafkaSpout
 from topologies.io.paths import leading, locate_file, look, passed_over
 from topologies.io.pulled import PulledSpout
@@ -300,7 +301,7 @@ def extracted_times(node: WindowedNode, spout: str, rows: pa.Table) -> Findings:
             return Findings(problems=(_fails(node, spout, error, rows, "the first rows"),))
         wrong = [] if reasons is None else [row for row, reason in enumerate(reasons) if reason]
         if not wrong:
-            warning = epoch_seconds(f"bolt {node.name!r}", node, int(times.max()))
+            warning = misread_numbers(f"bolt {node.name!r}", node, int(times.max()))
             span = f"{show(int(times.min()))} to {show(int(times.max()))}, for {node.name}"
             return Findings((("times", span),), warnings=() if warning is None else (warning,))
         found = (_wrong_rows(node, spout, rows, wrong, str(reasons[wrong[0]])),)  # type: ignore[index]  # not None here
@@ -351,8 +352,8 @@ _DAY = re.compile(r"\s*\d{4}-\d\d-\d\d\s*")
 
 
 def written_times(node: SpoutNode, spout: FileSpout, files: list[FoundFile]) -> dict[str, str]:
-    """By column with times, how its first values are written, and how they are read. Empty for formats that have times
-    themselves.
+    """By column with times, how its first values are written, and how they are read; of those that cannot be read the
+    reasons tell. Empty for formats that have times themselves.
 
     Raises DataError and UnreachableError as reading does.
     """
@@ -384,9 +385,13 @@ def written_times(node: SpoutNode, spout: FileSpout, files: list[FoundFile]) -> 
 
 
 def _in_words(texts: pa.ChunkedArray, kind: pa.DataType, form: str | None, zone: str | None) -> str:
-    found = pc.drop_null(texts).to_pylist()
-    if not found:
+    texts = pc.drop_null(texts).combine_chunks()
+    if not len(texts):
         return "no values"
+    moments, _ = parse_text(texts, kind) if form is None else form_of(form).parse(texts, kind)
+    found = texts.filter(pc.is_valid(moments)).to_pylist()
+    if not found:
+        return ""
     where = "" if pa.types.is_date(kind) else f", in {zone or 'UTC'}"
     if form is not None:
         read = f"numbers of {unit_in_words(form)}" if is_unit(form) else f"{form!r}"
@@ -583,7 +588,7 @@ def _judge_times(
             do="see how that column is spelled and written in the input, or name another timestamp field",
         )
         (warnings if times else problems).append(error)
-    elif times and (warning := epoch_seconds(f"spout {name!r}", None, max(times), column=column)):
+    elif times and (warning := misread_numbers(f"spout {name!r}", None, max(times), column=column)):
         warnings.append(warning)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -57,32 +57,62 @@ def first_reasons(*given: Reasons) -> Reasons:
     return first
 
 
-# Times that are rather seconds since 1970 that were taken for milliseconds: ``check`` and runs warn of them.
+# Times that are rather seconds since 1970, or days such as 20240101, that were taken for milliseconds: ``check`` and
+# runs warn of them.
 
 
 _MILLISECOND = 1_000
 _SECONDS = range(100_000_000 * _MILLISECOND, 4_200_000_000 * _MILLISECOND)
 """Event times, in microseconds, of milliseconds that would be times from 1973 to 2103 as seconds."""
+_DIGITS = {8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+"""How days and times are written in digits alone, by the number of these."""
+_YEARS = range(1900, 2101)
+"""The years of such days."""
 
 
-def epoch_seconds(whose: str, node: WindowedNode | None, latest: int, *, column: str = "") -> ConfigError | None:
-    """A warning where the latest of several times lies where seconds lie that were taken for milliseconds.
+def misread_numbers(whose: str, node: WindowedNode | None, latest: int, *, column: str = "") -> ConfigError | None:
+    """A warning where the latest of several times lies where seconds, or days in digits, lie that were taken for
+    milliseconds.
 
     ``whose`` times they are, at the begin of the text; ``node``: the bolt whose field or extractor they are of, or None
     and their ``column``.
     """
-    if latest not in _SECONDS:
+    form = _digits_of(latest)
+    if form is None and latest not in _SECONDS:
         return None
     field = column if node is None else node.bolt.settings.timestamp_field
     of_extractor = node is not None and node.bolt.settings.timestamp_extractor is not None
     what = "the times of its timestamp extractor" if of_extractor else f"the times in {field!r}"
+    declared = (
+        f"declare the column as timestamp, with times={{{field!r}: {form or 's'!r}}} where files or Kafka are read"
+    )
+    if form is not None:
+        return ConfigError(
+            f"{whose}: {what} are up to {show(latest)}",
+            why=f"whole numbers are milliseconds since 1970, and {latest // _MILLISECOND} looks like a day, {form}",
+            do="return a datetime" if of_extractor else f"{declared}, or write timestamps as ISO 8601",
+        )
     return ConfigError(
         f"{whose}: {what} are before 1990, up to {show(latest)}",
         why="whole numbers are milliseconds since 1970, and these would be good times as seconds",
         do="return milliseconds, round(1000 * seconds), or a datetime"
         if of_extractor
-        else "multiply seconds by 1000 in a bolt before, or write timestamps as ISO 8601",
+        else f"{declared}; or multiply by 1000 in a bolt before, or write ISO 8601",
     )
+
+
+def _digits_of(time: int) -> str | None:
+    """The form in which a time's milliseconds would be a day, ``%Y%m%d`` for 20240101; None where they are none."""
+    millis, rest = divmod(time, _MILLISECOND)
+    text = str(millis)
+    form = _DIGITS.get(len(text))
+    if form is None or rest or int(text[:4]) not in _YEARS:
+        return None
+    try:
+        moment = datetime.strptime(text, form).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return form if moment.strftime(form) == text else None  # strptime takes months of one digit too
 
 
 # Anchors aligned windows at the first clock of the run, once that is known.

@@ -28,7 +28,7 @@ from topologies.engine.commit import (
     tells_others,
     tidy_folders,
 )
-from topologies.engine.event_times import FirstOutput, epoch_seconds
+from topologies.engine.event_times import FirstOutput, misread_numbers
 from topologies.engine.fire.task_families import family_of
 from topologies.engine.merging import replace_merged
 from topologies.engine.report import BatchReport, report
@@ -347,16 +347,16 @@ class MicroBatch:
             self.on_window_ends(progress.window_ends)
         if self.on_turned_away is not None and progress.turned_away:
             self.on_turned_away(progress.turned_away)
-        progress.complaints.extend(self._epoch_seconds(progress))
+        progress.complaints.extend(self._misread_numbers(progress))
         return report(self.topology, progress, plan, phases.end())
 
-    def _epoch_seconds(self, progress: BatchProgress) -> Iterator[str]:
-        """Warnings of inputs whose first events of this run have times that are rather seconds."""
+    def _misread_numbers(self, progress: BatchProgress) -> Iterator[str]:
+        """Warnings of inputs whose first events of this run have times that are rather seconds, or days in digits."""
         for name, inputs in progress.inputs.items():
             for stream, shown in inputs.items():
                 if shown.latest is not None and (name, stream) not in self._seen:
                     self._seen.add((name, stream))
-                    if warning := epoch_seconds(f"{name}: {stream}", self.topology.windowed[name], shown.latest):
+                    if warning := misread_numbers(f"{name}: {stream}", self.topology.windowed[name], shown.latest):
                         yield str(warning)
 
     def _begins(self, phase: str) -> None:

@@ -94,8 +94,18 @@ def test_each_kind_of_reason_is_told_once_with_its_number(tmp_path: Path) -> Non
     (warning,) = found(spouts.files(written(tmp_path / "in", order(), *rows), SCHEMA, format="jsonl")).warnings
     assert "5 of the first 6 rows cannot be read. 3 times column 'ts': '03:04 PM' is no timestamp: " in str(warning)
     assert str(warning).count("AM") == 0
-    assert "'noon' cannot be read" in str(warning)
+    assert "'noon' is no timestamp: write it like" in str(warning)
     assert "no such day" in str(warning)
+
+
+def test_how_times_are_written_is_told_of_those_that_can_be_read(tmp_path: Path) -> None:
+    """The reasons tell of the others; a number that is bad is not read as milliseconds."""
+    rows = [order(ts=text) for text in ("1704088805.25", "2024-01-01T06:00:00Z", "noon", "2024-02-30T06:00:00Z")]
+    facts = dict(found(spouts.files(written(tmp_path / "in", *rows), SCHEMA, format="jsonl")).facts)
+    assert facts["ts"].endswith("; written like '2024-01-01T06:00:00Z', with its offset")
+    (tmp_path / "in/1.jsonl").write_text('{"ts": "noon"}\n')
+    facts = dict(found(spouts.files(tmp_path / "in", SCHEMA, format="jsonl")).facts)
+    assert facts["ts"] == "no times"
 
 
 def test_a_file_that_is_something_else_is_a_problem(tmp_path: Path) -> None:

@@ -482,7 +482,7 @@ def misfit(name: str, value: object, kind: pa.DataType, form: str | None = None)
     """The reason why a value does not fit its declared type. ``form``: how its times are declared to be written."""
     if form is not None:
         return f"column {name!r}: {short_repr(value)} is no {type_name(kind)}: {form_of(form).reason(str(value))}"
-    hint = _time_hint(name, str(value).strip(), kind) if _kinds.is_temporal(kind) else None
+    hint = _time_hint(name, value, kind) if _kinds.is_temporal(kind) else None
     if hint is not None:
         return f"column {name!r}: {short_repr(value)} is no {type_name(kind)}: {hint}"
     return f"column {name!r}: {short_repr(value)} cannot be read as {type_name(kind)} without changing it"
@@ -493,14 +493,17 @@ _TIMES: tuple[tuple[str, str, str], ...] = (
     (r"-?\d+\.\d+", "whole numbers are milliseconds since 1970, and this one looks like seconds with a fraction", "s"),
     (r".*\d\s?[AaPp]\.?[Mm]\.?", "it looks like a clock of twelve hours", "%d/%m/%Y %I:%M %p"),
     (r".*:60(\D.*)?", "it looks like a leap second, which timestamps do not have", ""),
+    (r".*[Tt ]24(:?00){0,2}([.,]0+)?([Zz]|[+-]\d\d.*)?", "24:00 is written as 00:00 of the next day", ""),
     (r".*\d\s?\[?[A-Za-z_]{2,}(/[A-Za-z_]+)*\]?", "its zone is a name, not Z or an offset like +01:00", ""),
     (r".*\d [+-]\d\d:?\d\d", "there is a space before its offset", "%Y-%m-%d %H:%M:%S %z"),
     (r"\d{1,4}[/.]\d{1,2}[/.]\d{1,4}.*", "which number is the day and which the month cannot be told", "%d/%m/%Y"),
     (r"\d{1,2}-\d{1,2}-\d{2,4}.*", "which number is the day and which the month cannot be told", "%d-%m-%Y"),
     (r"\d{4}-?W\d\d.*", "it looks like a week of the year", ""),
+    (r"\d{4}-\d{3}", "it looks like a day of the year", "%Y-%j"),
+    (r"", "it is empty, and only null is no value", ""),
 )
 """What texts look like that are no times, what that is, and the form that would read the likes of them."""
-_SURE = 4
+_SURE = 5
 """How many of these are told before a day and a time of day that there is not."""
 _MOMENT = re.compile(
     r"([+-]?\d{4,})-?(\d\d)-?(\d\d)"
@@ -509,8 +512,10 @@ _MOMENT = re.compile(
 _BEYOND = "write null for an end that is not known, or declare a string"
 
 
-def _time_hint(name: str, text: str, kind: pa.DataType) -> str | None:
-    """What a text looks like that is no time, and what to do about it; None where it looks like nothing known."""
+def _time_hint(name: str, value: object, kind: pa.DataType) -> str | None:
+    """What a value looks like that is no time, and what to do about it; None for one that is no text either, and looks
+    like nothing known."""
+    text = str(value).strip()
     is_date = _kinds.is_date(kind)
     like = "write it like 2024-05-01" if is_date else "write it like 2024-05-01T06:00:00Z"
     advice = f"{like}, or declare a string" + ("" if is_date else " and read it in an extractor")
@@ -525,7 +530,7 @@ def _time_hint(name: str, text: str, kind: pa.DataType) -> str | None:
                 return f"{hint}; {advice}"
             day = form.split(" ")[0]
             return f"{hint}; {like}, or say how it is written, as in times={{{name!r}: {(day if is_date else form)!r}}}"
-    return None
+    return advice if isinstance(value, str) else None
 
 
 def _of_moment(found: re.Match[str], kind: pa.DataType) -> tuple[str, bool]:

@@ -1,4 +1,5 @@
-"""Epoch seconds that are taken for milliseconds: a run warns of them as ``check`` does, once, and goes on."""
+"""Epoch seconds, and days in digits, that are taken for milliseconds: a run warns of them as ``check`` does, once, and
+goes on."""
 
 from __future__ import annotations
 
@@ -78,7 +79,43 @@ def test_check_says_the_same(bolt: WindowedBolt) -> None:
     assert told.partition(": the times")[2] == str(found).partition(": the times")[2]
 
 
-@pytest.mark.parametrize("times", [[1_704_088_805_000], [5, 100_000], [-SECONDS], [470_000_000_000]])
+@pytest.mark.parametrize(
+    ("day", "form"),
+    [
+        (2024_01_31, "%Y%m%d"),
+        (2024_01_31_06, "%Y%m%d%H"),
+        (2024_01_31_06_30, "%Y%m%d%H%M"),
+        (2024_01_31_06_30_59, "%Y%m%d%H%M%S"),
+    ],
+)
+@pytest.mark.parametrize("bolt", [BY_FIELD, BY_EXTRACTOR])
+def test_a_day_in_digits_is_told_with_the_form_that_reads_it(
+    bolt: WindowedBolt, day: int, form: str, tmp_path: Path
+) -> None:
+    ((told,),) = complaints(topology(bolt, events([day])))
+    assert f"whole numbers are milliseconds since 1970, and {day} looks like a day, {form}" in told
+    (found,) = find_sources(topology(bolt, events([day])))["s"].warnings
+    assert told.partition(": the times")[2] == str(found).partition(": the times")[2]
+    (tmp_path / "a.jsonl").write_text(f'{{"id": 1, "ts": {day}}}\n')
+    spout = spouts.files(str(tmp_path), "id long, ts timestamp", format="jsonl", times={"ts": form})
+    assert complaints(topology(BY_FIELD, spout)) == []
+    if bolt is BY_FIELD:
+        assert f"times={{'ts': {form!r}}}" in told
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [1_704_088_805_000],
+        [5, 100_000],
+        [-SECONDS],
+        [470_000_000_000],
+        [2024_13_01],
+        [2024_02_30],
+        [1899_01_01],
+        [2024_13_01_06_00],
+    ],
+)
 def test_milliseconds_are_no_matter(times: list[int]) -> None:
     built = topology(BY_FIELD, events(times))
     assert complaints(built) == []
