@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence, Sized
+from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import chain
@@ -161,7 +162,8 @@ def converted(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array
 def of_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Values of Python as a column, None as null; ``REFUSED`` where one is not of that type."""
     if not values or _is_plain(values, kind):
-        return pa.array(values, kind)
+        with suppress(*REFUSED):  # then each value is looked at: Arrow refuses whole numbers beyond 2 ** 53 as floating
+            return pa.array(values, kind)
     if types.is_dictionary(kind):
         return of_values(values, kind.value_type).dictionary_encode().cast(kind)
     make = next((make for is_kind, make in _NESTED if is_kind(kind)), None)
@@ -178,7 +180,7 @@ def _leaf(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if not any(is_own(own) and becomes(kind) for is_own, becomes in _FITTING):
         raise pa.ArrowInvalid(f"{_first(column)} is {own}, which is not taken for {kind}")
     found = _cast(column, kind)
-    if types.is_floating(kind):
+    if types.is_floating(kind) and not types.is_integer(own):
         wrong = pc.and_(pc.is_inf(found), pc.invert(_infinite(column)))
     elif _is_safe(own, kind):
         return found
@@ -201,7 +203,7 @@ def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
         return column.cast(pa.timestamp(kind.unit)).cast(kind)
     elif types.is_decimal(column.type) and types.is_integer(kind):
         column = column.cast(pa.decimal256(76, column.type.scale))
-    return column.cast(kind)
+    return column.cast(kind, safe=not (types.is_integer(column.type) and types.is_floating(kind)))
 
 
 def _infinite(column: pa.Array) -> pa.Array:
@@ -241,8 +243,8 @@ _FITTING: list[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], bool
 
 def _is_safe(own: pa.DataType, kind: pa.DataType) -> bool:
     """Whether Arrow refuses all that would change a value."""
-    if types.is_decimal(own) or types.is_decimal(kind):
-        return False
+    if types.is_decimal(own) or types.is_decimal(kind) or types.is_floating(kind):
+        return False  # Arrow takes no whole number for one that has more digits than a floating one may have
     return own.id == kind.id or _is_text(kind) or bool(types.is_integer(own) or types.is_integer(kind))
 
 
@@ -342,8 +344,8 @@ def _leaves(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _of_one_type(values: Sequence[Any], owner: type, kind: pa.DataType) -> pa.Array:
-    if owner is _NONE:
-        return pa.nulls(len(values), kind)
+    if types.is_floating(kind) and owner is int:
+        return _as_floating(values, kind)
     if types.is_decimal(kind) and owner in (Decimal, int):
         return pa.array([bounded(value) if owner is Decimal else value for value in values], kind)
     if types.is_integer(kind) and issubclass(owner, Decimal | float | np.floating):
@@ -364,6 +366,18 @@ def _as_whole(value: Any) -> int:
     if not math.isfinite(value) or value != int(value):
         raise pa.ArrowInvalid(f"{value!r} is not a whole number")
     return int(value)
+
+
+def _as_floating(values: Sequence[int], kind: pa.DataType) -> pa.Array:
+    """Whole numbers as floating ones of the same value."""
+    with suppress(*REFUSED):
+        return pa.array(values, kind)  # takes none of more digits than a floating one has, which powers of two may have
+    with np.errstate(over="ignore"):
+        found = [kind.to_pandas_dtype()(value) for value in values]
+    for value, kept in zip(values, found, strict=True):
+        if not np.isfinite(kept) or int(kept) != value:
+            raise pa.ArrowInvalid(f"{value} is no {kind}, and would be rounded")
+    return pa.array(found, kind)
 
 
 def _of_lists(values: Sequence[Any], kind: pa.DataType) -> pa.Array:

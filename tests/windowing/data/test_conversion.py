@@ -209,6 +209,10 @@ def test_a_column_is_kept_or_refused(values: list[Any], own: pa.DataType, kind: 
         ("long", np.uint8(2), 2),
         ("long", Level.HIGH, 3),
         ("double", 7, 7.0),
+        ("double", 2**64, 2.0**64),
+        ("double", -(2**63), -(2.0**63)),
+        ("float", 2**25, 2.0**25),
+        ("array<double>", [1.5, 2**60], [1.5, 2.0**60]),
         ("double", Decimal("0.1"), 0.1),
         ("double", np.float32(0.5), 0.5),
         ("float", 0.1, float(np.float32(0.1))),
@@ -242,7 +246,10 @@ REFUSALS: list[tuple[str, Any, str]] = [
     ("double", True, "True is bool"),
     ("double", np.bool_(True), "True is bool"),
     ("double", "1.5", "'1.5' is string"),
-    ("double", 2**53 + 1, "9007199254740993"),
+    ("double", 2**53 + 1, "9007199254740993 is no double, and would be rounded"),
+    ("double", 10**400, "too large"),
+    ("float", 2**24 + 1, "16777217 is no float, and would be rounded"),
+    ("float", 2**200, "is no float"),
     ("float", 1e300, "1e.300 would become inf"),
     ("boolean", 1, "1 is int64"),
     ("string", 12, "12 is int64"),
@@ -276,6 +283,9 @@ def test_what_is_refused(declared: str, value: Any, complaint: str) -> None:
 COLUMNS: list[tuple[str, pa.Array, str]] = [
     ("float", pa.array([None, 1e300]), "1e.300 would become inf"),
     ("float", pa.array([Decimal("1E+60")], pa.decimal256(61, 0)), "would become inf"),
+    ("double", pa.array([1, 2**53 + 1]), "9007199254740993 would become 9007199254740992.0"),
+    ("float", pa.array([2**24 + 1], pa.int32()), "16777217 would become 16777216.0"),
+    ("double", pa.array([2**63 - 1]), ""),
     ("date", pa.array([0, 1], pa.timestamp("us", "UTC")), "would become datetime.date"),
     ("long", pa.array([True]), "True is bool"),
     ("double", pa.array([True]), "True is bool"),
@@ -307,6 +317,13 @@ def test_columns_are_converted_in_their_depth_with_their_nulls() -> None:
     assert found.to_pylist() == [
         [{"m": [("x", 1.0)], "a": Decimal("1.0")}], None, [], [None, {"m": None, "a": None}]
     ]  # fmt: skip
+
+
+def test_whole_numbers_of_a_table_become_floating_where_these_have_the_same_value() -> None:
+    """However large: a sum would else fail on the day on which it passes 2 ** 53."""
+    table = pa.table({"v": [2**60, None, 2**53, -(2**63), 3]})
+    found = conform(table, parse_schema("v double")).column("v").to_pylist()
+    assert found == [2.0**60, None, 2.0**53, -(2.0**63), 3.0]
 
 
 def test_whole_numbers_of_a_table_become_decimals() -> None:
