@@ -160,8 +160,8 @@ class ToldEvents:
     """The columns as Python values, made when one is asked for; of these events and others."""
     arrays: Mapping[str, NDArray[Any]]
     """The same columns as NumPy arrays."""
-    streams: Sequence[str] = ()
-    """The name of the stream of each of them; empty where there is one stream."""
+    streams: NDArray[np.object_]
+    """The name of the stream of each event of the columns."""
 
     def __len__(self) -> int:
         return len(self.times)
@@ -175,7 +175,7 @@ class ToldEvents:
         """The events at these indices, which have these numbers, as columns."""
         index = at(which)
         places = self.places[index] if isinstance(index, slice) else np.asarray(self.places)[index]
-        return QueuedEvents(_read_only(numbers), _read_only(self.times[index]), self.arrays, at(places))
+        return QueuedEvents(_read_only(numbers), _read_only(self.times[index]), self.arrays, at(places), self.streams)
 
 
 def _read_only(array: NDArray[np.int64]) -> NDArray[np.int64]:

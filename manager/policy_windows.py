@@ -132,8 +132,9 @@ class PolicyWindows:
         self.reached: int | None = None
         """How far time has come in the units that were evaluated, in microseconds; None where it was in none."""
         waiting = self._waiting
-        names = [] if len(streams) == 1 else self._sorted.streams_of(np.arange(count))
-        self._streams = _as_given(names, self._places)
+        names = np.array(streams, object)
+        self._streams = np.broadcast_to(names, count) if events.streams is None else names[events.streams]
+        self._streams.flags.writeable = False
         self._all_columns = self._fresh_columns = _Columns(events.payload)
         self._fresh: NDArray[np.int64] | None = None
         """The places of the events that have not been told, in order, where few of many have not; else None. Only their
@@ -142,7 +143,7 @@ class PolicyWindows:
         if 2 * np.count_nonzero(waiting) <= count:
             self._fresh = np.sort(self._places[waiting])
             self._fresh_columns = _Columns(take_rows(events.payload, self._fresh))
-            self._fresh_streams = [self._streams[place] for place in self._fresh.tolist()] if names else []
+            self._fresh_streams = self._streams[self._fresh]
 
     @property
     def accounts(self) -> Accounts:
@@ -533,14 +534,6 @@ def _one_after_another(parts: Sequence[Indices]) -> Indices:
     if len(runs) == len(parts) and all(before.stop == part.start for before, part in pairwise(runs)):
         return range(runs[0].start, runs[-1].stop) if runs else range(0)
     return np.concatenate([np.asarray(part) for part in parts])
-
-
-def _as_given(names: Sequence[str], places: NDArray[np.int64]) -> list[str]:
-    """The names of events in order, put back into the order in which the events were given."""
-    given = [""] * len(names)
-    for name, place in zip(names, places.tolist() if names else (), strict=True):
-        given[place] = name
-    return given
 
 
 def _check_state(policy: Policy, state: Any, key: Any) -> None:

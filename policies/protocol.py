@@ -63,7 +63,7 @@ class QueuedEvent:
         timestamp: int = 0,
         columns: Mapping[str, Sequence[Any]] | None = None,
         index: int = 0,
-        streams: Sequence[str] = (),
+        streams: Sequence[str] | NDArray[np.object_] = ("default",),
     ) -> None:
         """``columns`` has the values of each column, of which this event has those at ``index``. ``streams`` has the
         name of the stream of each event."""
@@ -81,7 +81,7 @@ class QueuedEvent:
     @property
     def stream(self) -> str:
         """The name of the input stream that it came by."""
-        return self._streams[self._index] if self._streams else "default"
+        return self._streams[self._index]
 
     def row(self) -> dict[str, Any]:
         """All of its columns, by name. Slower than ``event["price"]`` where there are many."""
@@ -99,7 +99,7 @@ class QueuedEvents:
     not.
     """
 
-    __slots__ = ("_columns", "_where", "numbers", "timestamps")
+    __slots__ = ("_columns", "_streams", "_where", "numbers", "timestamps")
 
     def __init__(
         self,
@@ -107,13 +107,20 @@ class QueuedEvents:
         timestamps: NDArray[np.int64],
         columns: Mapping[str, NDArray[Any]],
         where: slice | NDArray[np.int64] = slice(None),
+        streams: NDArray[np.object_] | None = None,
     ) -> None:
-        """``where`` are the places of these events in ``columns``."""
+        """``where`` are the places of these events in ``columns``, and in ``streams``, which has the name of the stream
+        of each."""
         self.numbers = numbers
         """The number of each event, int64: see ``QueuedEvent.number``."""
         self.timestamps = timestamps
         """The time of each event in microseconds, int64."""
-        self._columns, self._where = columns, where
+        self._columns, self._where, self._streams = columns, where, streams
+
+    @property
+    def streams(self) -> NDArray[np.object_]:
+        """The name of the input stream that each came by, an array of str."""
+        return np.full(len(self), "default", object) if self._streams is None else self._streams[self._where]
 
     def __len__(self) -> int:
         return len(self.numbers)

@@ -426,7 +426,7 @@ def policies(bolt: CheckedBolt) -> Iterator[ConfigError]:
                 yield error
                 continue
             for name in names:
-                yield from bolt.column(f"{type(policy).__name__}.reads", name, everywhere=True)
+                yield from bolt.column(f"{type(policy).__name__}.reads", name)
 
 
 def _of_own_policies(bolt: CheckedBolt) -> Iterator[ConfigError]:

@@ -104,7 +104,7 @@ def make_window(
         name: as_table(f"input {name!r}", each, columns_of(name, inputs, each, schema, times_of))
         for name, each in inputs.items()
     }
-    events = _together(tables)
+    events = together(tables)
     codes = np.repeat(np.arange(len(tables)), [each.num_rows for each in tables.values()]).astype(np.int8)
     left = None if expired is None else as_table("expired", expired, events.schema)
     both = events if left is None else pa.concat_tables([events, left])
@@ -181,7 +181,7 @@ def inputs_of(rows: Any, stream: str, schema: object) -> Mapping[str, GivenRows]
     return inputs
 
 
-def _together(tables: Mapping[str, pa.Table]) -> pa.Table:
+def together(tables: Mapping[str, pa.Table]) -> pa.Table:
     """The rows of all inputs, with the columns of all."""
     try:
         return pa.concat_tables(tables.values(), promote_options="default")

@@ -9,11 +9,14 @@ from itertools import combinations
 from pickle import PicklingError
 from typing import TYPE_CHECKING, Any
 
-from policies.protocol import EvictionPolicy, Policy, TriggerPolicy, is_own
+import pyarrow as pa
+
+from policies.protocol import EvictionPolicy, Policy, TriggerPolicy, is_own, overrides
 from topologies.engine.micro_batch import PHASES, Phase
+from topologies.testing.bolt_run import inputs_of, together
 from topologies.testing.given_rows import GivenRows, Moment, as_table, columns_of, given_moment
 from topologies.testing.policy_guards import Watch, event_by_event, guarded, in_pieces
-from topologies.testing.policy_runs import INPUT, Cut, Given, OtherProcess, Recorder, Seen, Subject, picture
+from topologies.testing.policy_runs import BOLT, INPUT, Cut, Given, OtherProcess, Recorder, Seen, Subject, picture
 from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.calls import checked_value
 from windowing.durations import Duration, Extent, Time
@@ -59,6 +62,13 @@ _CUT = (
     "what a policy knows of events must come from its arguments; hooks on arrays must give for two pieces what they "
     "give for both together; nothing may depend on which events it has not seen",
 )
+_TURNED = (
+    "of the inputs, the last one comes first",
+    "has other windows when its inputs come in another order",
+    "a batch has the events of one input after those of another, so of events of several inputs at the same time "
+    "either may be the first: decide at a moment after them (wake_at = event.timestamp + 1), or so that their order "
+    "does not matter; where it does not matter to you, give them different times",
+)
 _CRASHED = (
     "each batch crashes once, and has new policy objects",
     "has other windows after a crash",
@@ -80,10 +90,10 @@ _ELSEWHERE = (
 class PolicyDiffers(AssertionError):
     """Policies that do not keep the promise: what comes of the same events depends on something else."""
 
-    def __init__(self, text: str, events: list[dict[str, Any]], first: Seen | None = None, second: Seen | None = None):
+    def __init__(self, text: str, given: Given, first: Seen | None = None, second: Seen | None = None):
         super().__init__(text)
-        self.events = events
-        """The fewest events that were found to show it."""
+        self.events = given.by_input()
+        """The fewest events that were found to show it, as ``check_policy`` takes them."""
         self.first, self.second = first, second
         """What came of them in two ways; None where a policy does what it may not, whatever comes of it."""
 
@@ -98,7 +108,9 @@ class CheckedWindow:
     """In microseconds."""
     start_timestamp: int | None
     events: list[dict[str, Any]]
-    """Its events in order."""
+    """Its events in order, each with the columns of its input."""
+    streams: list[str]
+    """The input of each of them."""
 
     def __repr__(self) -> str:
         key = "" if self.key == "None" else f" of {self.key:.40}"
@@ -133,7 +145,7 @@ class PolicyCheck:
 
 @checked_value
 def check_policy(
-    events: GivenRows | SearchStrategy[Any],
+    events: GivenRows | Mapping[str, GivenRows] | SearchStrategy[Any],
     *,
     eviction: EvictionPolicy | None = None,
     trigger: TriggerPolicy | None = None,
@@ -142,8 +154,8 @@ def check_policy(
     window: Extent | tuple[Extent, Extent] | None = None,
     timestamp_field: str | None = "ts",
     lag: Time | None = None,
-    schema: SchemaLike | None = None,
-    clock: Sequence[Moment] | None = None,
+    schema: SchemaLike | Mapping[str, SchemaLike] | None = None,
+    clock: Sequence[Moment] | Mapping[str, Sequence[Moment]] | None = None,
     cuts: int = 30,
     examples: int = 10,
     seed: int = 0,
@@ -157,8 +169,13 @@ def check_policy(
     another process, where sets have another order. Policies are also guarded: they may not read a clock, nor an event
     after its call. What differs is shown with the fewest events that show it, both ways side by side.
 
+    With several inputs, events come in the order of their times, those of one input in its order; and once, since
+    batches decide about that, those at the same time in the other order.
+
     Args:
-        events: Rows in order of arrival, as ``run_bolt`` takes them; or a strategy of Hypothesis for lists of rows.
+        events: Rows in order of arrival, as ``run_bolt`` takes them: those of one input, or a mapping with those of
+            several, ``{"bids": [...], "asks": [...]}``, whose names are the events' streams; or a strategy of
+            Hypothesis that draws such.
         eviction: Which events a window holds. Without one, ``window`` says it.
         trigger: When it fires. Without one, ``window`` says it.
         bolt: A configured bolt, instead of both and of the settings below. Its ``execute`` is not called.
@@ -166,8 +183,8 @@ def check_policy(
         window: A length, or a length and a slide, for the policy that is not given.
         timestamp_field: The column of the time; None for processing time.
         lag: That of the bolt. By default as much as the events are out of order, so that none is late.
-        schema: The columns, where the rows do not say them.
-        clock: In processing time, the clock at the arrival of each row.
+        schema: The columns, where the rows do not say them; a mapping, for those of several inputs.
+        clock: In processing time, the clock at the arrival of each row; a mapping, for those of several inputs.
         cuts: Number of cuts that are drawn.
         examples: With a strategy, the number of inputs that are drawn.
         seed: For another draw.
@@ -252,22 +269,34 @@ def _bolt(
 
 
 def _prepared(
-    events: Any, bolt: WindowedBolt, schema: SchemaLike | None, clock: Sequence[Moment] | None, chosen_lag: bool
+    events: Any,
+    bolt: WindowedBolt,
+    schema: SchemaLike | Mapping[str, SchemaLike] | None,
+    clock: Sequence[Moment] | Mapping[str, Sequence[Moment]] | None,
+    chosen_lag: bool,
 ) -> tuple[Subject, Given]:
-    """What is checked, and the events with their times."""
-    if isinstance(events, Mapping):
-        raise ConfigError(
-            f"check_policy({events!r:.60})",
-            why="it compares what comes of several events of one input",
-            do="give a list of rows",
-        )
-    rows = list(events) if hasattr(events, "__next__") else events
+    """What is checked, and the events with their times, in order of arrival."""
+    inputs = inputs_of(events, INPUT, schema)
+    clocks = clock if isinstance(clock, Mapping) else dict.fromkeys(inputs, clock)
     field_name = bolt.settings.timestamp_field
-    columns = columns_of(INPUT, [INPUT], rows, schema, () if field_name is None else (field_name,))
-    table = as_table("events", rows, columns)
+    tables, times = dict[str, pa.Table](), dict[str, list[int | None]]()
+    for name, given_rows in inputs.items():
+        rows = list(given_rows) if hasattr(given_rows, "__next__") else given_rows
+        columns = columns_of(name, inputs, rows, schema, () if field_name is None else (field_name,))
+        what = "events" if len(inputs) == 1 else f"events of {name!r}"
+        tables[name] = as_table(what, rows, columns)
+        times[name] = _times(tables[name], what, field_name, clocks.get(name))
+    given = _merged(tables, times, clocked=field_name is None)
+    if field_name is not None and chosen_lag:
+        bolt = bolt.with_lag(Duration(_disorder(given)))
+    return Subject(bolt, {name: table.schema for name, table in tables.items()}), given
+
+
+def _times(table: pa.Table, what: str, field_name: str | None, clock: Sequence[Moment] | None) -> list[int | None]:
+    """The time of each event of an input in microseconds; None where it has none."""
     if field_name is not None and field_name not in table.column_names:
         raise ConfigError(
-            f"timestamp_field={field_name!r} is not a column",
+            f"timestamp_field={field_name!r} is not a column" + ("" if what == "events" else f" of the {what}"),
             why=f"the columns are {', '.join(table.column_names)}",
             do="name one of them, or give timestamp_field=None for processing time",
         )
@@ -279,22 +308,35 @@ def _prepared(
         )
     if field_name is None and (clock is None or len(clock) != table.num_rows):
         raise ConfigError(
-            f"clock has {0 if clock is None else len(clock)} times for {table.num_rows} events",
+            f"clock has {0 if clock is None else len(clock)} times for {table.num_rows} {what}",
             why="in processing time an event has the time of its arrival",
             do="give clock=[...], a time for each event, none before the one before it",
         )
     if field_name is None:
         assert clock is not None
-        times: list[int | None] = [given_moment(f"clock[{at}]", each) for at, each in enumerate(clock)]
-        given = Given(table, tuple(times), clocked=True)
-    else:
-        micros, reasons = from_column(table.column(field_name))
-        bad = [False] * len(micros) if reasons is None else (reasons != "").tolist()
-        known = (None if each else time for time, each in zip(micros.tolist(), bad, strict=True))
-        given = Given(table, tuple(known), clocked=False)
-        if chosen_lag:
-            bolt = bolt.with_lag(Duration(_disorder(given)))
-    return Subject(bolt, columns), given
+        return [given_moment(f"clock[{at}]", each) for at, each in enumerate(clock)]
+    micros, reasons = from_column(table.column(field_name))
+    bad = [False] * len(micros) if reasons is None else (reasons != "").tolist()
+    return [None if each else time for time, each in zip(micros.tolist(), bad, strict=True)]
+
+
+def _merged(tables: Mapping[str, pa.Table], times: Mapping[str, list[int | None]], *, clocked: bool) -> Given:
+    """The events of all inputs in order of arrival: by the latest time so far in their input, so that those of an input
+    stay in their order."""
+    arrivals: list[tuple[int, str, int | None]] = []
+    for name, of_input in times.items():
+        latest = min((each for each in of_input if each is not None), default=0)
+        for time in of_input:
+            latest = latest if time is None else max(latest, time)
+            arrivals.append((latest, name, time))
+    order = sorted(range(len(arrivals)), key=lambda place: arrivals[place][0])  # stable
+    return Given(
+        together(tables).take(pa.array(order, pa.int64())),
+        tuple(arrivals[place][2] for place in order),
+        clocked,
+        tuple(arrivals[place][1] for place in order),
+        {name: table.column_names for name, table in tables.items()},
+    )
 
 
 def _disorder(given: Given) -> int:
@@ -317,7 +359,7 @@ def _is_strategy(events: object) -> bool:
 def _check_drawn(
     strategy: Any,
     bolt: WindowedBolt,
-    schema: SchemaLike | None,
+    schema: SchemaLike | Mapping[str, SchemaLike] | None,
     chosen_lag: bool,
     cuts: int,
     examples: int,
@@ -333,7 +375,7 @@ def _check_drawn(
     largest: list[tuple[Subject, Given]] = []
 
     def one(rows: Any) -> None:
-        if not len(rows):
+        if not any(map(len, inputs_of(rows, INPUT, schema).values())):  # type: ignore[arg-type]
             return
         prepared = _prepared(rows, bolt, schema, None, chosen_lag)
         _Checking(*prepared, check, random.Random(seed), max(cuts // 3, 5)).all(other_process=False)
@@ -398,9 +440,15 @@ class _Checking:
         if self.first.error:
             raise ConfigError("a policy fails", why=self.first.error, do="mend it first: only whole runs are compared")
         self.check.inputs += 1
-        rows = self.given.rows.to_pylist()
+        rows, inputs = self.given.events(), self.given.inputs
         self.check.windows = [
-            CheckedWindow(each.key, each.end, each.start, [rows[place] for place in each.events])
+            CheckedWindow(
+                each.key,
+                each.end,
+                each.start,
+                [rows[place] for place in each.events],
+                [inputs[place] for place in each.events],
+            )
             for each in self.first.windows
         ]
         for way in self._ways():
@@ -416,8 +464,7 @@ class _Checking:
             given = self._fewest_mistaken()
             text = "\n".join(f"- {each}" for each in watch.mistakes)
             raise PolicyDiffers(
-                f"{self._names()}: what no policy may do\n{text}\nSeen with these events:\n{_listed(given)}",
-                given.rows.to_pylist(),
+                f"{self._names()}: what no policy may do\n{text}\nSeen with these events:\n{_listed(given)}", given
             )
         plain = self.subject.run(self.given, Cut())
         if not plain.error and not seen.same(plain):
@@ -426,7 +473,7 @@ class _Checking:
                     f"{self._names()} fails where an event cannot be reached but by the call that it is given to:\n"
                     f"  {seen.error}\nThe others are not a policy's to look at: what has come by then depends on where "
                     "batches end.",
-                    self.given.rows.to_pylist(),
+                    self.given,
                 )
             again = self.subject.changed(lambda policy: guarded(policy, Watch())).run
             if self.subject.run(self.given, Cut()).same(plain):  # else it differs by itself, which is told below
@@ -455,6 +502,8 @@ class _Checking:
         for cut in cuts:
             self.check.cuts += 1
             yield _Way(cut, run, *_CUT)
+        if len(self.given.columns) > 1 and not self.given.clocked and self._may_turn():
+            yield _Way(Cut(turned=True), run, *_TURNED)
         some = cuts[: max(self._cuts // 3, 2)]
         phases: list[Phase] = [each for each in PHASES if each != "compact"]
         for number, cut in enumerate(some):
@@ -465,6 +514,18 @@ class _Checking:
             self.check.moved += 1
             tasks = (3,) if number == 0 else tuple(self._chance.choice([1, 2, 3, 4]) for _ in range(5))
             yield _Way(replace(cut, tasks=tasks), run, f"with {', '.join(map(str, tasks))} tasks, in turn", *_MOVED)
+
+    def _may_turn(self) -> bool:
+        """True if windows should not depend on which input comes first."""
+        node = self.subject.topology(1).windowed[BOLT]
+        why = ""
+        if overrides(node.trigger, "on_arrival"):
+            why = "on_arrival follows arrival"
+        elif node.sequenced:
+            why = "watermarks at events do, and so which events are late"
+        if why and "order of the inputs" not in "".join(self.check.notes):
+            self.check.notes.append(f"that windows do not depend on the order of the inputs ({why})")
+        return not why
 
     def _drawn_cuts(self) -> Iterator[Cut]:
         """One event a batch, then others; all there are where these are few."""
@@ -536,7 +597,7 @@ class _Checking:
         shown = picture(given, first, second, cut, (_BOTH, way.side))
         kept = self._kept() if cut.crash else ""
         text = f"{self._names()} {way.problem}.\n{shown}\n{way.advice}{kept}."
-        return PolicyDiffers(text, given.rows.to_pylist(), first, second)
+        return PolicyDiffers(text, given, first, second)
 
     def _names(self) -> str:
         policies: list[Policy] = [each for each in self.subject.policies() if is_own(each)]
@@ -609,6 +670,7 @@ def _moved(cut: Cut, at: int, size: int, count: int) -> Cut:
 
 
 def _listed(given: Given) -> str:
-    rows = given.rows.to_pylist()
-    shown = [f"  {row}" for row in rows[-5:]]
+    rows = given.events()
+    names = [f"{each}: " if len(given.columns) > 1 else "" for each in given.inputs]
+    shown = [f"  {name}{row}" for name, row in zip(names[-5:], rows[-5:], strict=True)]
     return "\n".join(([f"  ... ({len(rows) - 5} before)"] if len(rows) > 5 else []) + shown)

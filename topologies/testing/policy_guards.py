@@ -93,7 +93,8 @@ def _part(events: QueuedEvents, low: int, high: int) -> QueuedEvents:
     where = events._where
     if isinstance(where, slice):
         where = np.arange(len(events)) + (where.start or 0)
-    return QueuedEvents(events.numbers[low:high], events.timestamps[low:high], events._columns, where[low:high])
+    numbers, times = events.numbers[low:high], events.timestamps[low:high]
+    return QueuedEvents(numbers, times, events._columns, where[low:high], events._streams)
 
 
 def _without(policy: Policy, hooks: Sequence[str], **instead: Any) -> Policy:
@@ -229,6 +230,11 @@ class _SomeEvents(QueuedEvents):
     def __getitem__(self, column: str) -> NDArray[Any]:
         self._reader.check(column)
         return self._copy(self._events[column])
+
+    @property
+    def streams(self) -> NDArray[np.object_]:
+        self._reader.check()
+        return self._copy(self._events.streams)
 
     def _copy(self, values: NDArray[Any]) -> NDArray[Any]:
         array = np.array(values)

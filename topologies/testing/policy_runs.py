@@ -9,11 +9,12 @@ import pickle
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
-from itertools import pairwise
+from functools import cached_property
+from itertools import groupby, pairwise
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -41,7 +42,7 @@ from windowing.window import TupleWindow
 
 
 BOLT, INPUT = "bolt", "input"
-"""What the bolt and its input are called in errors."""
+"""What the bolt is called, and its input where that has no name of its own."""
 
 Change = Callable[[Policy], Policy]
 """Makes of a policy another one, which must decide the same."""
@@ -61,19 +62,51 @@ class Given:
     """Events in order of arrival."""
 
     rows: pa.Table
+    """With the columns of all inputs; null where an input has no such column."""
     times: tuple[int | None, ...]
     """The time of each in microseconds: that of its column, or the clock when it arrives; None where it has none."""
     clocked: bool
     """Whether times are those of the clock."""
+    inputs: tuple[str, ...]
+    """The input of each, by its name."""
+    columns: Mapping[str, Sequence[str]]
+    """The columns of each input."""
 
     def __len__(self) -> int:
         return len(self.times)
 
+    @cached_property
+    def positions(self) -> list[int]:
+        """The position of each event in its input, from 0."""
+        seen = dict.fromkeys(self.columns, 0)
+        found = []
+        for name in self.inputs:
+            found.append(seen[name])
+            seen[name] += 1
+        return found
+
     def taken(self, places: Sequence[int]) -> Given:
         """Some of them."""
-        return Given(
-            self.rows.take(pa.array(places, pa.int64())), tuple(self.times[each] for each in places), self.clocked
+        return replace(
+            self,
+            rows=self.rows.take(pa.array(places, pa.int64())),
+            times=tuple(self.times[each] for each in places),
+            inputs=tuple(self.inputs[each] for each in places),
         )
+
+    def events(self) -> list[dict[str, Any]]:
+        """Each event, with the columns of its input."""
+        rows = zip(self.rows.to_pylist(), self.inputs, strict=True)
+        return [{name: row[name] for name in self.columns[each]} for row, each in rows]
+
+    def by_input(self) -> list[dict[str, Any]] | dict[str, list[dict[str, Any]]]:
+        """The events as ``check_policy`` takes them: a list, or lists by the names of inputs."""
+        events = self.events()
+        if list(self.columns) == [INPUT]:
+            return events
+        return {
+            name: [row for row, each in zip(events, self.inputs, strict=True) if each == name] for name in self.columns
+        }
 
     def may_tick(self, lag: int) -> list[bool]:
         """For each number of events from 0: whether the watermark can move behind so many of them, and none of the
@@ -104,6 +137,8 @@ class Cut:
     """Each batch crashes as a phase begins, one after another of these, and runs again; with new policy objects."""
     tasks: tuple[int, ...] = (1,)
     """Numbers of tasks: each batch has the next one of these."""
+    turned: bool = False
+    """Whether a batch has all events of its last input first, then those of the one before, and so on."""
 
     def spans(self, count: int) -> list[tuple[int, int]]:
         """The events of each batch, of so many."""
@@ -144,7 +179,8 @@ class Subject:
     """What is checked: a bolt with its policies; what of it does not depend on the events is made once."""
 
     bolt: WindowedBolt
-    schema: pa.Schema
+    schemas: Mapping[str, pa.Schema]
+    """The columns of each input, by its name."""
     keep: Change | None = None
     """Applied to both policies before a run."""
     _built: dict[int, Topology] = field(default_factory=dict)
@@ -164,18 +200,19 @@ class Subject:
         """With so many tasks. Raises TopologyError where the bolt cannot be built."""
         if tasks not in self._built:
             builder = TopologyBuilder("check")
-            builder.set_spout(INPUT, spouts.memory(self.schema))
             declared = builder.set_bolt(BOLT, self.bolt, tasks)
-            if self.key:
-                declared.fields_grouping(INPUT, *self.key)
-            else:
-                declared.global_grouping(INPUT)
+            for name, schema in self.schemas.items():
+                builder.set_spout(name, spouts.memory(schema))
+                if self.key:
+                    declared.fields_grouping(name, *self.key)
+                else:
+                    declared.global_grouping(name)
             self._built[tasks] = builder.build()
         return self._built[tasks]
 
     def changed(self, change: Change) -> Subject:
         """The same, whose policies are changed before a run."""
-        return Subject(self.bolt, self.schema, change, self._built)
+        return Subject(self.bolt, self.schemas, change, self._built)
 
     def policies(self) -> tuple[Policy, Policy]:
         """Policies that no run has used: eviction and trigger."""
@@ -197,8 +234,8 @@ class _Run:
         self._policies = subject.policies()
         self._noted: dict[int, list[TupleWindow | Window]] = {}
         self._places: dict[str, list[int]] = {}
-        for place, row in enumerate(given.rows.to_pylist()):
-            self._places.setdefault(repr(row), []).append(place)
+        for place, (row, stream) in enumerate(zip(given.rows.to_pylist(), given.inputs, strict=True)):
+            self._places.setdefault(self._named(row, stream), []).append(place)
         self._tasks = cut.tasks[0]
 
     def result(self) -> Seen:
@@ -210,7 +247,7 @@ class _Run:
             for batch, (low, high) in enumerate(spans):
                 clock = max(clock, given.times[high - 1] or clock) if given.clocked and high else clock
                 advance = TimeAdvance(clock, tick=high not in self._cut.still)
-                self._batch(batch, BatchPlan(batch, advance, [_Rows(given, low, high)]))
+                self._batch(batch, BatchPlan(batch, advance, [_Rows(given, low, high, self._cut.turned)]))
             self._batch(batch + 1, BatchPlan(batch, TimeAdvance(clock, close=True), closing=True))
         except WindboltError as error:
             return Seen(error=str(error))
@@ -266,11 +303,18 @@ class _Run:
     def _seen(self, window: TupleWindow) -> Window:
         used: dict[str, int] = {}
         events = []
-        for row in map(repr, window.table.to_pylist()):
+        for each in window.get():
+            row = self._named(each.values, each.stream)
             number = used.get(row, 0)
             used[row] = number + 1
             events.append(self._places[row][number])
+        if self._cut.turned:  # of events of one time either may be first; which of them it holds is what is compared
+            events.sort(key=lambda place: (self._given.times[place] or 0, place))
         return Window(repr(window.key), window.end_timestamp, window.start_timestamp, tuple(events))
+
+    def _named(self, row: Mapping[str, Any], stream: str) -> str:
+        """The contents of an event, to find it by."""
+        return f"{stream} {[row[name] for name in self._given.rows.column_names]}"
 
 
 class _Crash(Exception):
@@ -292,17 +336,20 @@ class _Rows:
     given: Given
     low: int
     high: int
+    turned: bool
 
     def read(self, topology: Topology) -> Iterator[SourceBatch]:
-        """The events in order of arrival."""
-        given = self.given
-        steps = (
-            range(self.low, self.high) if given.clocked else range(self.low, self.high, max(self.high - self.low, 1))
-        )
-        for low in steps:
-            table = given.rows.slice(low, 1 if given.clocked else self.high - low)
-            clock = given.times[low] if given.clocked else None
-            yield SourceBatch(INPUT, DEFAULT_STREAM, table, np.arange(low, low + table.num_rows), clock=clock)
+        """The events in order of arrival, those of one input that follow each other together."""
+        given, places = self.given, list(range(self.low, self.high))
+        if self.turned:
+            order = list(given.columns)
+            places.sort(key=lambda place: -order.index(given.inputs[place]))  # stable
+        for (name, at), run in groupby(places, lambda place: (given.inputs[place], place if given.clocked else -1)):
+            chosen = list(run)
+            table = given.rows.take(pa.array(chosen, pa.int64())).select(list(given.columns[name]))
+            positions = np.array([given.positions[place] for place in chosen])
+            clock = given.times[at] if given.clocked else None
+            yield SourceBatch(name, DEFAULT_STREAM, table, positions, clock=clock)
 
 
 def _copied(policy: Policy) -> Policy:
@@ -321,7 +368,7 @@ class OtherProcess:
 
     def __init__(self, subject: Subject) -> None:
         """Raises PicklingError where the policies cannot be sent to it, OSError where it cannot be started."""
-        sent = _pickled((subject.bolt, subject.schema), subject.policies())
+        sent = _pickled((subject.bolt, subject.schemas), subject.policies())
         own = os.environ.get("PYTHONHASHSEED", "")
         seed = "1" if own != "1" else "2"
         command = [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; import {__name__} as it; it.serve()"]
@@ -336,7 +383,7 @@ class OtherProcess:
         sink = io.BytesIO()
         with pa.ipc.new_stream(sink, given.rows.schema) as writer:
             writer.write_table(given.rows)
-        self._send(pickle.dumps((sink.getvalue(), given.times, given.clocked, cut)))
+        self._send(pickle.dumps((sink.getvalue(), replace(given, rows=given.rows.slice(0, 0)), cut)))
         assert self._process.stdout is not None
         answer = _read(self._process.stdout)
         return None if answer is None else cast("Seen | None", pickle.loads(answer))
@@ -361,12 +408,11 @@ def serve() -> None:
     source, target = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr  # what policies print is no answer
     sent = _read(source)
-    bolt, schema = pickle.loads(sent or b"")
-    subject = Subject(bolt, schema)
+    bolt, schemas = pickle.loads(sent or b"")
+    subject = Subject(bolt, schemas)
     while (asked := _read(source)) is not None:
-        rows, times, clocked, cut = pickle.loads(asked)
-        given = Given(pa.ipc.open_stream(rows).read_all(), times, clocked)
-        answer = pickle.dumps(subject.run(given, cut))
+        rows, given, cut = pickle.loads(asked)
+        answer = pickle.dumps(subject.run(replace(given, rows=pa.ipc.open_stream(rows).read_all()), cut))
         target.write(struct.pack("<q", len(answer)) + answer)
         target.flush()
 
@@ -467,14 +513,16 @@ def _cells(place: int, windows: Sequence[Window | None]) -> str:
 
 
 def _labels(given: Given) -> list[str]:
-    """Each event: its number from 1, its time, and its values; without the date where all have the same."""
+    """Each event: its number from 1, its time, its input where there are several, and its values; without the date
+    where all have the same."""
     times = ["" if time is None else show(time) for time in given.times]
     same = len({time[:11] for time in times if time}) == 1
     shown = [time[11:].removesuffix("Z") if same else time for time in times]
     found = []
-    for place, row in enumerate(given.rows.to_pylist()):
+    wide = max(map(len, given.columns)) + 2 if len(given.columns) > 1 else 0
+    for place, row in enumerate(given.events()):
         values = ", ".join(f"{name} {value}" for name, value in row.items() if not _is_time(value, given.times[place]))
-        text = f"{place + 1:>2}  {shown[place]}  {values}"
+        text = f"{place + 1:>2}  {shown[place]}  {given.inputs[place] if wide else '':{wide}}{values}"
         found.append(text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…")
     return found
 

@@ -505,6 +505,32 @@ def test_a_join_of_two_streams_takes_policies_that_know_the_stream() -> None:
     assert [(each["a_id"], each["b_id"]) for each in found] == [(0, 9), (2, 8), (3, 7)]
 
 
+@pytest.mark.parametrize("by_columns", [False, True])
+@pytest.mark.parametrize("streams", [["a"], ["a", "b"]])
+def test_an_event_names_its_stream_also_where_there_is_one(streams: list[str], by_columns: bool) -> None:
+    class FromA(EvictionPolicy):
+        def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
+            return Action.PROCESS if event.stream == "a" else Action.EXPIRE
+
+    class FromAByColumns(EvictionPolicy):
+        def evict_all(self, events: QueuedEvents, context: EvictionContext) -> Any:
+            return np.where(events.streams == "a", Action.PROCESS, Action.EXPIRE)
+
+    class OnA(TriggerPolicy):
+        def track(self, event: QueuedEvent, context: TriggerContext) -> Any:
+            return event.stream == "a" and event["value"] > 0
+
+    class OnAByColumns(TriggerPolicy):
+        def track_all(self, events: QueuedEvents, context: TriggerContext) -> Any:
+            return (events.streams == "a") & (events["value"] > 0)
+
+    policies: Any = (FromAByColumns(), OnAByColumns()) if by_columns else (FromA(), OnA())
+    bolt = Show().with_timestamp_field("ts").with_policies(eviction=policies[0], trigger=policies[1])
+    given = {"a": [row(0, 1, 0, 10), row(1, 2, 0, 20), row(2, 1, 1, 40)], "b": [row(9, 1, 1, 30), row(8, 1, 1, 50)]}
+    found = rows_of(bolt, streams, [(0, {name: given[name] for name in streams})])
+    assert [each["held"] for each in found] == [[0, 1, 2]]
+
+
 def test_in_processing_time_events_and_moments_follow_the_clock() -> None:
     bolt = Show().with_time(processing=True).with_policies(trigger=EachThird(), eviction=SinceLast())
     steps = [

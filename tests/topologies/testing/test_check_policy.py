@@ -443,5 +443,131 @@ def test_what_cannot_be_checked_is_said() -> None:
     }.items():
         with pytest.raises(ConfigError, match=f"(?s){match}"):
             check_policy(ROWS, cuts=2, other_process=False, **arguments)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="several events of one input"):
-        check_policy({"orders": ROWS}, trigger=Third(), window="5s")
+    with pytest.raises(ConfigError, match="are not rows of an input 'ts'"):
+        check_policy(ROWS[0], trigger=Third(), window="5s")
+    with pytest.raises(ConfigError, match="is not a column of the events of 'asks'"):
+        check_policy({"bids": ROWS, "asks": [{"at": 1}]}, trigger=Third(), window="5s")
+    with pytest.raises(ConfigError, match=r"columns are not known.*schema={'asks':"):
+        check_policy({"bids": ROWS, "asks": []}, trigger=Third(), window="5s")
+
+
+BIDS = [{"ts": 2_000 * at, "price": 10.0 + at % 4} for at in range(6)]
+ASKS = [{"ts": 2_000 * at + 1_000, "price": 13.0 - at % 3, "venue": "xy"[at % 2]} for at in range(5)]
+
+
+class Crossed(TriggerPolicy):
+    """When the latest bid is as high as the latest ask."""
+
+    reads = "price"
+    state_types: ClassVar[dict[str, type]] = {"bids": float, "asks": float}
+
+    def start(self, state: dict[str, Any]) -> None:
+        state["asks"] = 99.0
+
+    def track(self, event: QueuedEvent, context: TriggerContext) -> bool:
+        context.state[event.stream] = event["price"]
+        return bool(context.state["bids"] >= context.state["asks"])
+
+
+class OfTwoStreams(EvictionPolicy):
+    """The new events, of asks those at a venue."""
+
+    reads = "venue"
+
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
+        good = event.stream == "bids" or event["venue"] == "x"
+        return Action.PROCESS if good and event.number >= context.fired_count else Action.EXPIRE
+
+    def evict_all(self, events: QueuedEvents, context: EvictionContext) -> Any:
+        good = (events.streams == "bids") | (events["venue"] == "x")
+        return np.where(good & (events.numbers >= context.fired_count), Action.PROCESS, Action.EXPIRE)
+
+
+def test_events_of_two_inputs_come_in_order_of_time_and_say_their_stream() -> None:
+    check = check_policy({"bids": BIDS, "asks": ASKS}, eviction=OfTwoStreams(), trigger=Crossed(), cuts=6)
+    assert [(each.end_timestamp, each.streams) for each in check.windows] == [
+        (4_000_000, ["bids", "asks", "bids", "bids"]),
+        (5_000_000, ["asks"]),
+        (6_000_000, ["bids"]),
+    ]
+    assert check.windows[0].events == [BIDS[0], ASKS[0], BIDS[1], BIDS[2]]
+    assert check.notes == []
+
+
+def test_a_policy_that_is_wrong_with_two_inputs_only_is_found() -> None:
+    class Turn(TriggerPolicy):
+        """Fires where the stream changes."""
+
+        before = ""
+
+        def track(self, event: QueuedEvent, context: TriggerContext) -> bool:
+            before, self.before = self.before, event.stream
+            return before not in ("", event.stream)
+
+    given = {"eviction": All(), "trigger": Turn(), "cuts": 4, "other_process": False}
+    with pytest.raises(ConfigError, match="no window fires"):
+        check_policy({"bids": BIDS}, **given)  # type: ignore[arg-type]
+    error = found(rows={"bids": BIDS, "asks": ASKS}, eviction=All(), trigger=Turn())
+    assert "Turn has changed self.before" in str(error)
+    assert isinstance(error.events, dict)
+    assert {name: len(rows) for name, rows in error.events.items()} == {"bids": 1, "asks": 1}
+    assert "1  00:00:07  asks  price 13.0, venue y" in str(error)
+
+
+def test_a_policy_that_goes_by_the_order_of_inputs_is_found() -> None:
+    class Settled(Crossed):
+        """Decides behind all events of one time."""
+
+        def track(self, event: QueuedEvent, context: TriggerContext) -> bool:
+            context.state[event.stream] = event["price"]
+            context.wake_at = event.timestamp + 1
+            return False
+
+        def on_time(self, time: int, context: TriggerContext) -> bool:
+            return bool(context.state["bids"] >= context.state["asks"])
+
+    at_once = {
+        "bids": [{"ts": 1_000, "price": 10.0}, {"ts": 2_000, "price": 11.0}],
+        "asks": [{"ts": 1_000, "price": 11.0}, {"ts": 2_000, "price": 12.0}, {"ts": 3_000, "price": 9.0}],
+    }
+    error = found(rows=at_once, eviction=All(), trigger=Crossed())
+    assert "Crossed() has other windows when its inputs come in another order" in str(error).replace("All() with ", "")
+    check = check_policy(at_once, eviction=All(), trigger=Settled(), cuts=4, other_process=False)
+    assert [len(each.events) for each in check.windows] == [5]
+    by_arrival = check_policy(at_once, eviction=All(), trigger=OnFlushOfAsks(), cuts=4, other_process=False)
+    assert by_arrival.notes == ["that windows do not depend on the order of the inputs (on_arrival follows arrival)"]
+
+
+class OnFlushOfAsks(TriggerPolicy):
+    """At once with a low ask."""
+
+    def on_arrival(self, event: QueuedEvent) -> bool:
+        return bool(event.stream == "asks" and event["price"] < 10)
+
+
+@st.composite
+def two_inputs(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
+    times = draw(st.lists(st.integers(0, 30), min_size=2, max_size=12, unique=True))
+    bids = draw(st.integers(1, 6))
+    return {
+        "bids": [{"ts": 1_000 * at, "price": 10.0 + at % 4} for at in times[:bids]],
+        "asks": [{"ts": 1_000 * at, "price": 9.0 + at % 3, "venue": "x"} for at in times[bids:]],
+    }
+
+
+def test_several_inputs_may_be_drawn_and_timed_by_the_clock() -> None:
+    schema = {"bids": "ts long, price double", "asks": "ts long, price double, venue string"}
+    check = check_policy(
+        two_inputs(), eviction=OfTwoStreams(), trigger=Crossed(), schema=schema, cuts=6, examples=6, other_process=False
+    )
+    assert check.inputs > 3
+    clocked = check_policy(
+        {"bids": BIDS, "asks": ASKS},
+        eviction=OfTwoStreams(),
+        trigger=Crossed(),
+        timestamp_field=None,
+        clock={"bids": [2_000 * at for at in range(6)], "asks": [2_000 * at + 1_000 for at in range(5)]},
+        cuts=4,
+        other_process=False,
+    )
+    assert [each.end_timestamp for each in clocked.windows] == [4_000_000, 5_000_000, 6_000_000]
