@@ -14,6 +14,7 @@ from manager.storage.files import UNREADABLE
 from manager.storage.sealed_files import SealedFolder
 from policies import assigners
 from policies.assigners import AlignedWindows, WindowAssigner
+from policies.protocol import forget_after, is_own
 from policies.trigger import TimeTriggerPolicy
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.graph.describing import boxes_and_arrows, key_trigger_in_words, policies_in_words
@@ -264,7 +265,8 @@ class BoltTiming:
     trigger: bool
     """Whether a trigger of keys fires the windows."""
     policies: list[str]
-    """The names of its trigger and its eviction, where policies of a user's own decide; else empty."""
+    """The names of its trigger and its eviction where policies of a user's own decide, "" for one that windbolt brings;
+    else empty."""
     empty_windows: bool
     keys: list[list[str]]
     """Per input: the columns of its key; none where the bolt has none."""
@@ -272,6 +274,8 @@ class BoltTiming:
     """What forms its windows, where they are not runs of a queue (``assigners_note``)."""
     from_first_clock: bool
     """Whether aligned windows are counted from the first clock of the run."""
+    forget_after: int | None = None
+    """How long, in microseconds, its policies remember a key or a task without events; None for ever."""
     first_past_end: int | None = None
     """Of windows that fire more than once: how far past its end the watermark must be for a window to fire at its end,
     and not for the last time; None for others."""
@@ -332,6 +336,7 @@ class BoltTiming:
         regular = None if formed else settings.slide
         length = settings.length
         arrival = settings.arrival
+        silent = forget_after(node.eviction, node.trigger) if node.by_policies else None
         return BoltTiming(
             windows=_windows(node),
             inputs=list(node.streams),
@@ -361,7 +366,10 @@ class BoltTiming:
             if settings.estimate_arrival and arrival is not None and arrival.late is not None
             else None,
             trigger=settings.key_trigger is not None,
-            policies=[type(node.trigger).__name__, type(node.eviction).__name__] if node.by_policies else [],
+            policies=[type(each).__name__ if is_own(each) else "" for each in (node.trigger, node.eviction)]
+            if node.by_policies
+            else [],
+            forget_after=None if silent is None else silent.micros,
             empty_windows=settings.empty_windows_until is not None,
             keys=[list(key) for key in node.keys],
             assigners=[assigner_values(each) for each in node.assigners],

@@ -178,8 +178,10 @@ _POLICIES = pa.schema(
         ("fired", TIME),
         ("events_since", pa.int64()),
         ("next_moment", TIME),
+        ("forgotten_at", TIME),
         ("trigger", pa.string()),
         ("eviction", pa.string()),
+        ("eviction_events", pa.int64()),
     ]
 )
 _DAY = 86_400_000_000
@@ -199,8 +201,10 @@ def policy_tables(tasks: Sequence[TaskReader], keys: pa.Schema) -> dict[str, pa.
     """``policies``, for a bolt with policies of a user's own: a row for each task, or for each key.
 
     ``events`` have been told, up to the ``time``; ``fired`` is the end of the window that the trigger fired last, and
-    ``events_since`` have been told after it; ``next_moment`` is what the trigger has asked for. ``trigger`` and
-    ``eviction`` are the states of the two policies, as JSON.
+    ``events_since`` have been told after it; ``next_moment`` is what the trigger has asked for; at ``forgotten_at`` all
+    of the row is forgotten, unless an event comes by then (``forget_after``). ``trigger`` and ``eviction`` are the
+    states of the two policies, as JSON; the eviction is told of events when a window fires, so far of
+    ``eviction_events``.
     """
     if not any(isinstance(task.state.windows, PolicyState) for task in tasks):
         return {}
@@ -228,10 +232,16 @@ def _policies(task: TaskReader) -> pa.Table | None:
         "fired": time_column([each.fired for each in records]),
         "events_since": pa.array([each.count - each.fired_count for each in records], pa.int64()),
         "next_moment": time_column([each.next_moment for each in records]),
+        "forgotten_at": time_column([_forgotten_at(each, task.timing.forget_after) for each in records]),
         "trigger": pa.array([json.dumps(each.trigger) for each in records], pa.string()),
         "eviction": pa.array([json.dumps(each.eviction) for each in records], pa.string()),
+        "eviction_events": pa.array([each.tracked for each in records], pa.int64()),
     }
     return beside(own, table.drop_columns([KEY_COLUMN, *RECORD_COLUMNS]), "key.")
+
+
+def _forgotten_at(record: UnitRecord, after: int | None) -> int | None:
+    return None if after is None or record.touched is None else record.touched + after
 
 
 def _parts(task: TaskReader) -> list[pa.Table]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -429,58 +430,76 @@ class OtherWindows:
 
     def of_policies(self) -> WhyAnswer:
         """Windows that policies of the user's own decide about."""
-        trigger, eviction = self.by.timing.policies
+        trigger = self.by.timing.policies[0]
         waiting = waiting_events(self.by.state, self.by.timing, self.by.store, self.by.question.key)
         count = int(waiting.counts.sum())
         told = [f"{_wait(count, self.by.for_key)}: {self.by.timing.windows}."]
         if self.by.question.window is not None:
             told.append("Where such windows end is known when they fire, so they cannot be asked for by their end.")
-        told += self._of_units(trigger, eviction)
+        units = self.units()
+        told += self.of_units(units)
+        if len(units) > 1:
+            both = " and ".join(filter(None, self.by.timing.policies))
+            keep = "keeps" if "" in self.by.timing.policies else "keep"
+            told.append(f"windbolt state shows what {both} {keep} of each.")
         if not self.by.timing.event_time or not len(waiting.times):
             return replace(self.by.told(WhyReason.POLICY if count else WhyReason.NOTHING, *told), waiting=count)
         current = self.by.state.watermark.current
         behind = waiting.times if current is None else waiting.times[waiting.times > current]
         if len(behind):
             at = "there is no watermark yet" if current is None else f"the watermark is at {show(current)}"
-            told.append(f"{trigger} has not been told of {events_in_words(len(behind))}: {at}.")
+            waits = f"{trigger} has not been told of" if trigger else "No window can hold yet"
+            told.append(f"{waits} {events_in_words(len(behind))}: {at}.")
             told += self.by.what_holds(None, int(behind.min()))
         holders = self.by.holding.of(self.by.question.bolt) if len(behind) else ()
         return replace(self.by.told(WhyReason.POLICY, *told), waiting=count, holders=holders)
 
-    def _of_units(self, trigger: str, eviction: str) -> Iterator[str]:
-        """What the policies have been told, and their states: of a task, of the key that is asked for, or in all."""
+    def units(self) -> list[dict[str, Any]]:
+        """What is kept for the policies of each task or key, or of the key that is asked for: the table ``policies`` of
+        ``windbolt state``, with the ``key`` as text, "" without one."""
         tasks = [
             TaskReader(self.by.state, number, self.by.store, self.by.timing)
             for number in range(len(self.by.state.tasks))
         ]
         names = key_columns(self.by.timing) if any(self.by.timing.keys) else ()
         table = policy_tables(tasks, pa.schema([(name, pa.null()) for name in names]))["policies"]
+        shown = [name if name in table.column_names else f"key.{name}" for name in names]
         if self.by.question.key is not None and names:
-            shown = [name if name in table.column_names else f"key.{name}" for name in names]
             table = table.filter(pa.array(has_key(table, shown, self.by.question.key)))
-        rows = table.to_pylist()
-        events = sum(row["events"] for row in rows)
-        if not rows or not events:
-            yield f"{trigger} fires when its hooks say so: it has been told of no event{self.by.for_key} yet."
+        return [{**row, "key": ", ".join(str(row[name]) for name in shown)} for row in table.to_pylist()]
+
+    def of_units(self, units: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+        """What the policies have been told, and their states: of one task or key, or of several in all."""
+        trigger, eviction = self.by.timing.policies
+        keyed = any(self.by.timing.keys)
+        says = f"{trigger} fires when its hooks say so" if trigger else f"{eviction} says what a window holds"
+        events = sum(row["events"] for row in units)
+        if not events:
+            yield f"{says}: it has been told of no event{self.by.for_key} yet."
             return
-        last = show(max(int(from_datetime(row["time"])) for row in rows if row["time"] is not None))
-        of = self.by.for_key if len(rows) == 1 else f" of {len(rows):,} {'keys' if names else 'tasks'}"
-        head = (
-            f"{trigger} fires when its hooks say so: it has been told of {events_in_words(events)}{of}, last at {last}"
-        )
-        if len(rows) > 1:
-            yield f"{head}. windbolt state shows the states of {trigger} and {eviction}, for each."
+        last = show(max(int(from_datetime(row["time"])) for row in units if row["time"] is not None))
+        of = self.by.for_key if len(units) == 1 else f" of {len(units):,} {'keys' if keyed else 'tasks'}"
+        ends = [from_datetime(row["forgotten_at"]) for row in units if row["forgotten_at"] is not None]
+        if len(units) > 1:
+            yield f"{says}. There have been {events_in_words(events)}{of}, the last at {last}."
+            if ends:
+                yield f"At {show(min(ends))} the first of them is forgotten, if no event of it comes by then."
             return
-        (row,) = rows
-        yield f"{head}; its state is {row['trigger']}."
-        fired = (
-            "It has not fired yet" if row["fired"] is None else f"It last fired at {show(from_datetime(row['fired']))}"
-        )
+        (row,) = units
+        told = f"{says}: it has been told of" if trigger else f"{says}. There have been"
+        state = f"; its state is {row['trigger']}" if trigger else ""
+        yield f"{told} {events_in_words(events)}{of}, the last at {last}{state}."
+        fired = row["fired"]
+        last = "No window has fired yet" if fired is None else f"The last window ended at {show(from_datetime(fired))}"
         moment = row["next_moment"]
-        asked = "it has asked for no moment" if moment is None else f"its next moment is {show(from_datetime(moment))}"
-        yield f"{fired}; since then {events_in_words(row['events_since'])}; {asked}."
-        if row["eviction"] != "{}":
-            yield f"The state of {eviction} is {row['eviction']}."
+        asked = "no moment is due" if moment is None else f"the next moment is {show(from_datetime(moment))}"
+        yield f"{last}; since then {events_in_words(row['events_since'])}; {asked}."
+        if eviction:
+            so_far = events_in_words(row["eviction_events"])
+            yield f"{eviction} is told when a window fires, so far of {so_far}; its state is {row['eviction']}."
+        if ends:
+            what = "the key" if keyed else "what is kept of the task"
+            yield f"At {show(ends[0])} {what} is forgotten, if no event comes by then."
 
     def of_counts(self) -> WhyAnswer:
         """Windows that are of a number of events, or fire by one."""

@@ -120,7 +120,7 @@ def policies_in_words(eviction: EvictionPolicy, trigger: TriggerPolicy) -> str:
     return f"{holds or f'what {type(eviction).__name__} keeps'}, fired {fires or f'by {type(trigger).__name__}'}"
 
 
-def policy_in_words(policy: Policy) -> str:
+def policy_in_words(policy: Policy, *, keyed: bool) -> str:
     """A policy of the user's own: its parameters, its moments, and what it keeps and reads."""
     every = getattr(policy, "every", None)
     shift = getattr(policy, "offset", None)
@@ -128,7 +128,7 @@ def policy_in_words(policy: Policy) -> str:
     if every is not None:
         words.append(f"moments every {every}" + (f", shifted by {shift}" if shift is not None and shift.micros else ""))
     if policy.forget_after is not None:
-        words.append(f"forgets a key after {policy.forget_after} without an event")
+        words.append(f"forgets {'a key' if keyed else 'its task'} after {policy.forget_after} without an event")
     if policy.state_types:
         words.append("keeps " + ", ".join(f"{name} {kind.__name__}" for name, kind in policy.state_types.items()))
     read = policy.columns_read
@@ -406,7 +406,7 @@ def _bolt_facts(topology: Graph, node: BoltNode) -> Iterator[tuple[str, str]]:
 def _own_policies(node: WindowedNode) -> Iterator[tuple[str, str]]:
     own = [policy for policy in (node.eviction, node.trigger) if node.by_policies and is_own(policy)]
     for policy in own:
-        yield "policy", policy_in_words(policy)
+        yield "policy", policy_in_words(policy, keyed=any(node.keys))
 
 
 def _state_in_words(bolt: StatefulWindowedBolt) -> str:

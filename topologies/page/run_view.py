@@ -10,19 +10,19 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
-from manager.storage.manifest import AssignedState, BoltState, Manifest, TriggeredState
+from manager.storage.manifest import AssignedState, BoltState, Manifest, PolicyState, TriggeredState
 from manager.storage.segments import SegmentStore
 from manager.watermarks import input_of
 from policies.watermarks import NONE
 from topologies.checkpoints.blocking_inputs import Question, WhyAnswer, holders_of, marks_of
 from topologies.checkpoints.notes import BoltTiming, RunNote
-from topologies.checkpoints.why import Explanation
+from topologies.checkpoints.why import Explanation, OtherWindows
 from topologies.engine.commit import batch_of_file
 from topologies.graph.html import Arrow, Box, layered
 from topologies.io.paths import shown_path
 from topologies.run.summary import spoken
 from windowing.reprs import one_line
-from windowing.timestamps import EARLIEST, LATEST
+from windowing.timestamps import EARLIEST, LATEST, from_datetime
 
 # What a page shows of a run that its checkpoint has noted.
 
@@ -324,6 +324,10 @@ MOST_WINDOWS = 2_000
 """Number of windows that are looked at for those that are open."""
 MOST_ROWS = 200_000
 """Of more events those in each open window are not counted: they would have to be read."""
+MOST_UNITS = 2_000
+"""Of more keys the states of policies are not looked at."""
+SHOWN_UNITS = 6
+"""Number of keys whose states of policies are shown: those that an event came for last."""
 
 
 def bolt_view(name: str, timing: BoltTiming, kept: Sequence[Manifest], since: Mapping[str, int]) -> dict[str, Any]:
@@ -391,16 +395,41 @@ def open_view(
 ) -> dict[str, Any]:
     """The open windows of a bolt as plain JSON: ``windows`` are (end, events) of those that begin at regular times,
     None where they are not counted; ``waiting`` the windows of keys that a trigger fires; ``next`` when the next one is
-    due, or the least end of those whose end depends on their events."""
+    due, or the least end of those whose end depends on their events; ``policies`` what policies of a user's own have
+    been told, and keep."""
     state = kept[-1].bolts[name]
     rows = sum(task.refs.needed for task in state.tasks)
     regular = timing.slide is not None and timing.length is not None and not timing.trigger
     seen: dict[str, Any] = {"windows": None, "past_end": timing.past_end, "rows": rows, **_other_windows(state)}
+    explained = Explanation(Question(name, None, None), {name: timing}, kept, store, first_output)
     if regular and not rows:
         seen["windows"] = []
     elif regular and rows <= MOST_ROWS:
-        explained = Explanation(Question(name, None, None), {name: timing}, kept, store, first_output)
         seen["windows"] = explained.waiting_windows(MOST_WINDOWS)
+    seen["policies"] = _policies(explained) if timing.policies else None
+    return seen
+
+
+def _policies(explained: Explanation) -> dict[str, Any]:
+    """What policies of a user's own have been told, in sentences; and what is kept of each key or task, those that an
+    event came for last. ``more`` is the number of the others."""
+    refs = [task.windows.keys for task in explained.state.tasks if isinstance(task.windows, PolicyState)]
+    count = sum(ref.rows for ref in refs if ref is not None)
+    trigger, eviction = explained.timing.policies
+    seen: dict[str, Any] = {"trigger": trigger, "eviction": eviction, "told": [], "units": [], "more": count}
+    if count > MOST_UNITS:
+        return seen
+    windows = OtherWindows(explained)
+    units = windows.units()
+    seen["told"] = list(windows.of_units(units))
+    latest = sorted(units, key=lambda row: from_datetime(row["time"]) if row["time"] else 0, reverse=True)
+    times = ("time", "fired", "next_moment", "forgotten_at")
+    for row in latest[:SHOWN_UNITS] if len(units) > 1 else []:
+        found = {name: None if row[name] is None else known(from_datetime(row[name])) for name in times}
+        name = row["key"] if any(explained.timing.keys) else f"task {row['task']}"
+        found |= {each: row[each] for each in ("events", "events_since", "trigger", "eviction")}
+        seen["units"].append({"name": name, **found})
+    seen["more"] = max(len(units) - SHOWN_UNITS, 0) if len(units) > 1 else 0
     return seen
 
 

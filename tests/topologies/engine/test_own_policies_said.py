@@ -34,6 +34,7 @@ from tests.topologies.engine.test_own_policies import Cut, Row, Show, run, topol
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.why import why
 from topologies.cli.displays import print_summary
+from topologies.page.live_run import StoredRun
 from topologies.testing.policy_check import check_policy
 from windbolt import state
 from windowing import BoltError, Panes, Session, TopologyError, TupleWindow, minutes, seconds
@@ -536,9 +537,9 @@ def test_a_policy_is_not_said_to_count_events_where_lateness_is_by_window() -> N
 # ---- what is seen of a run (findings 3 and 5)
 
 
-def ended(folder: Path, rows: list[Row], *, keyed: bool = False, keep_open: bool = False) -> str:
+def ended(folder: Path, rows: list[Row], *, keyed: bool = False, keep_open: bool = False, **policies: Any) -> str:
     """What a run with a checkpoint says at its end."""
-    bolt = timed(trigger=OnNine(), eviction=All())
+    bolt = timed(**{"trigger": OnNine(), "eviction": All(), **policies})
     builder = TopologyBuilder("own")
     builder.set_spout(
         "numbers", spouts.memory("id long, key long, value long, ts long", [tuple(row.values()) for row in rows])
@@ -577,6 +578,28 @@ def test_the_state_of_policies_is_a_table(tmp_path: Path) -> None:
     assert found == {0: (4, '{"events": 4}'), 1: (4, '{"events": 4}')}
     (row,) = state.read(str(tmp_path / "keys"), "show", key="0")["policies"].to_pylist()
     assert row["events_since"] == 1
+    assert row["forgotten_at"] is None
+
+
+def test_the_page_and_the_state_show_when_a_key_is_forgotten_and_what_is_kept_of_it(tmp_path: Path) -> None:
+    ended(tmp_path / "one", ROWS, keep_open=True)
+    only = StoredRun(str(tmp_path / "one")).state("", -1)["bolts"]["show"]["open"]["policies"]
+    assert (only["trigger"], only["eviction"], only["units"], only["more"]) == ("OnNine", "All", [], 0)
+    assert only["told"][0].endswith('told of 8 events, the last at 1970-01-01T00:00:07Z; its state is {"events": 8}.')
+    ended(tmp_path / "keys", ROWS, keyed=True, keep_open=True, trigger=Silent(), eviction=Since())
+    seen = StoredRun(str(tmp_path / "keys")).state("", -1)["bolts"]["show"]["open"]["policies"]
+    found = [
+        (row["name"], row["events"], row["events_since"], row["fired"], row["forgotten_at"]) for row in seen["units"]
+    ]
+    assert found == [("1", 4, 4, None, 10_000_000), ("0", 4, 1, 4_000_000, 9_000_000)]
+    assert (
+        seen["told"][-1] == "At 1970-01-01T00:00:09Z the first of them is forgotten, if no event of it comes by then."
+    )
+    kept = state.read(str(tmp_path / "keys"), "show")["policies"].to_pylist()
+    assert {row["key"]: (row["forgotten_at"].timestamp(), row["eviction_events"]) for row in kept} == {
+        0: (9, 3),
+        1: (10, 0),
+    }
 
 
 def test_a_name_that_is_declared_anew_begins_as_it_would_in_a_new_task(tmp_path: Path) -> None:

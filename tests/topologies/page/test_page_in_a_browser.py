@@ -7,11 +7,12 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from policies import QueuedEvent, TriggerContext, TriggerPolicy
 from tests.helpers.examples import sampled
 from tests.helpers.orders_and_refunds import order, shop, write
 from tests.helpers.s3 import S3
@@ -22,7 +23,7 @@ from topologies.page.live_run import StoredRun
 from topologies.page.site import show_page
 from topologies.run.metrics_server import SERVERS
 from topologies.run.options import ComingRestart, Restart, address_of
-from windowing import AggregateBolt, WindowedBolt
+from windowing import AggregateBolt, WindowedBolt, hours
 from windowing.aggregates import count
 from windowing.errors import BoltError, TakenOver
 
@@ -269,7 +270,7 @@ def test_it_fits_the_width_of_a_phone_and_of_a_wall(opened: Open, folder: Path, 
     expect(shown.locator("#banner .state")).to_have_text("Finished.")
     assert fits(shown)
     assert shown.locator("h1").bounding_box()["x"] >= 0  # type: ignore[index]
-    for panel in shown.locator(".panel").all():
+    for panel in shown.locator(".panel:visible").all():
         box = panel.bounding_box()
         assert box is not None
         assert box["x"] >= 0
@@ -387,6 +388,45 @@ def test_nothing_is_asked_while_nobody_looks(opened: Open, folder: Path, port: i
     )
     shown.wait_for_timeout(6_500)
     assert shown.evaluate("window.asked") <= 1, "the question that was due when it was hidden"
+
+
+class Every(TriggerPolicy):
+    """Fires with each third event of a key."""
+
+    reads = ()
+    state_types: ClassVar[dict[str, type]] = {"told": int}
+    forget_after = hours(1)
+
+    def track(self, event: QueuedEvent, context: TriggerContext) -> bool:
+        context.state["told"] += 1
+        return context.state["told"] % 3 == 0
+
+
+def test_policies_of_ones_own_show_what_they_keep_of_each_key(opened: Open, folder: Path, port: int) -> None:
+    builder = TopologyBuilder("own")
+    rows = [(f"u{at % 9}", 1_000 * at) for at in range(30)]
+    builder.set_spout("orders", spouts.memory("user string, ts long", rows))
+    bolt = (
+        AggregateBolt("user", number=count())
+        .with_key("user")
+        .with_timestamp_field("ts")
+        .with_window("1m")
+        .with_policies(trigger=Every())
+    )
+    builder.set_bolt("counts", bolt).fields_grouping("orders", "user")
+    builder.set_sink("out", sinks.memory()).from_("counts")
+    run_local(builder.build(), RunOptions(serve_page=port, keep_open=True))
+    shown = opened(viewport={"width": 400, "height": 740})
+    expect(shown.locator("#policies")).to_contain_text(
+        "Every fires when its hooks say so. There have been 30 events of 9"
+    )
+    cells = [row.inner_text().split("\t") for row in shown.locator("#policies tr").all()]
+    assert cells[0][-2:] == ["forgotten at", "Every"]
+    assert cells[1] == ["u2", "4", "00:00:29", "1", "00:00:20", "–", "01:00:29", '{"told": 4}']
+    assert len(cells) == 7
+    expect(shown.locator("#policies")).to_contain_text("and 3 more, for which an event came earlier")
+    expect(shown.locator("#windows")).to_contain_text("what their windows hold is known when they fire")
+    assert fits(shown)
 
 
 def test_a_run_from_its_checkpoint(opened: Open, folder: Path, port: int) -> None:

@@ -81,6 +81,12 @@ class Since(EvictionPolicy):
         return Action.PROCESS if event.number >= context.fired_count else Action.EXPIRE
 
 
+class Kept(Since):
+    """The same, of users who have been there within an hour."""
+
+    forget_after = hours(1)
+
+
 def on_bob() -> WindowedBolt:
     bolt = Seen().with_timestamp_field("ts").with_lag("1m")
     return bolt.with_policies(trigger=OnBob(), eviction=Since())
@@ -223,9 +229,10 @@ SITUATIONS = {
         WhyReason.POLICY,
         [
             "2 events wait: what Since keeps, fired by OnBob.",
-            "OnBob fires when its hooks say so: it has been told of 2 events, last at 2024-05-01T12:02:00Z; its state "
-            'is {"seen": 2}.',
-            "It last fired at 2024-05-01T12:01:00Z; since then 1 event; its next moment is 2024-05-01T12:30:00Z.",
+            "OnBob fires when its hooks say so: it has been told of 2 events, the last at 2024-05-01T12:02:00Z; its "
+            'state is {"seen": 2}.',
+            "The last window ended at 2024-05-01T12:01:00Z; since then 1 event; the next moment is 2024-05-01T12:30:00Z",
+            "Since is told when a window fires, so far of 1 event; its state is {}.",
             "OnBob has not been told of 1 event: the watermark is at 2024-05-01T12:02:00Z.",
             "Input 'orders' holds it",
         ],
@@ -235,10 +242,37 @@ SITUATIONS = {
     ),
     "a policy of keys": Situation(
         WhyReason.POLICY,
-        ["it has been told of 1 event of 'ada'", 'its state is {"seen": 1}', "It has not fired yet"],
+        ["it has been told of 1 event of 'ada'", 'its state is {"seen": 1}', "No window has fired yet"],
         bolt=lambda: on_bob().with_key("user"),
         orders=[[(1, "bob", "n"), (2, "ada", "n")], [(3, "ada", "n")]],
         key="ada",
+        waiting=2,
+    ),
+    "an eviction of one's own, beside a length and a slide": Situation(
+        WhyReason.POLICY,
+        [
+            "2 events wait: what Kept keeps, fired every 30m.",
+            "Kept says what a window holds. There have been 1 event of 'ada', the last at 2024-05-01T12:02:00Z.",
+            "No window has fired yet; since then 1 event; the next moment is 2024-05-01T12:30:00Z.",
+            "At 2024-05-01T13:02:00Z the key is forgotten, if no event comes by then.",
+            "No window can hold yet 1 event: the watermark is at 2024-05-01T12:02:00Z.",
+        ],
+        bolt=lambda: (
+            Seen().with_key("user").with_window("1h", "30m").with_timestamp_field("ts").with_policies(eviction=Kept())
+        ),
+        orders=[[(1, "bob", "n"), (2, "ada", "n")], [(3, "ada", "n")]],
+        key="ada",
+        waiting=2,
+    ),
+    "policies of several keys": Situation(
+        WhyReason.POLICY,
+        [
+            "OnBob fires when its hooks say so. There have been 2 events of 2 keys, the last at 2024-05-01T12:02:00Z.",
+            "At 2024-05-01T13:01:00Z the first of them is forgotten, if no event of it comes by then.",
+            "windbolt state shows what OnBob and Kept keep of each.",
+        ],
+        bolt=lambda: on_bob().with_key("user").with_policies(eviction=Kept()),
+        orders=[[(1, "bob", "n"), (2, "ada", "n")], [(3, "ada", "n")]],
         waiting=2,
     ),
     "nothing fired at the end for what a policy keeps": Situation(

@@ -1,7 +1,7 @@
 // Asks the run how it is, once a second while somebody looks, and shows it. What is chosen is kept in the address, so a
 // reload shows the same.
 import {GraphView} from "./graph.js";
-import {accountBars, accountsPanel, phaseBars, phasesPanel, ratesOf, runsPanel, sinksPanel, tiles, timePanel, turnedPanel, windowBars, windowsPanel} from "./panels.js";
+import {accountBars, accountsPanel, phaseBars, phasesPanel, policiesPanel, ratesOf, runsPanel, sinksPanel, tiles, timePanel, turnedPanel, windowBars, windowsPanel} from "./panels.js";
 import {ago, fill, make, span, time} from "./values.js";
 
 const OFTEN = 1000, SELDOM = 5000; // milliseconds between two questions, while it runs and after the end
@@ -146,6 +146,8 @@ class RunView {
     const minute = Math.floor(view.now.clock / 5e6);
     fill($("#time"), `${key} ${name} ${this.chosen.marks} ${minute}`, () => timePanel(bolt, view.now.clock, this.chosen.marks, () => { this.chosen.marks = !this.chosen.marks; this.show(); }));
     fill($("#windows"), `${key} ${name}`, () => windowsPanel(bolt, this.charts.windows, (end) => this.why(new Date(end / 1000).toISOString().replace("Z", String(Math.round(end % 1000)).padStart(3, "0") + "Z"))));
+    $(".policies").hidden = !bolt.open?.policies;
+    if (bolt.open?.policies) fill($("#policies"), `${key} ${name}`, () => policiesPanel(bolt));
     fill($("#accounts"), `${key} ${name}`, () => accountsPanel(name, bolt, view.points, this.charts.accounts));
   }
 

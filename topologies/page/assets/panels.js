@@ -112,6 +112,10 @@ export function windowsPanel(bolt, chart, why) {
     const due = open.next === null ? "None is due by the clock." : `The next is due by the clock at ${time(open.next)}.`;
     return [make("p", {}, `${plural(open.waiting, "key has", "keys have")} an open window, fired by a trigger. ${due}`)];
   }
+  if (open.policies) {
+    const waiting = bolt.accounts.pending;
+    return [make("p", {}, waiting ? `${plural(waiting, "event waits", "events wait")}; what their windows hold is known when they fire.` : "None: no event waits.")];
+  }
   if (open.windows === null) {
     const waiting = bolt.accounts.pending;
     if (!waiting) return [make("p", {}, "None: no event waits.")];
@@ -137,6 +141,25 @@ export function windowsPanel(bolt, chart, why) {
 
 export const windowBars = () => new Bars("Events in open windows, by the end of the window", [["events", "events"]],
   (bar) => `ends ${time(bar.end)}: ${plural(bar.values.events, "event")} so far`, short, "first");
+
+// -- policies of a user's own
+
+export function policiesPanel(bolt) {
+  const seen = bolt.open.policies;
+  const words = seen.told.map((each) => make("p", {}, each));
+  if (!seen.told.length && seen.more) words.push(make("p", {class: "dim"}, `The states of ${plural(seen.more, "key")} are too many to look at here: windbolt state shows them.`));
+  if (!seen.units.length) return words;
+  const forgets = seen.units.some((each) => each.forgotten_at !== null);
+  const head = [bolt.key.length ? "key" : "task", "events", "last", "since it fired", "fired", "next moment", forgets ? "forgotten at" : null, seen.trigger, seen.eviction].filter(Boolean);
+  const rows = seen.units.map((each) => make("tr", {}, make("th", {scope: "row"}, each.name), make("td", {class: "n"}, count(each.events)),
+    make("td", {class: "n"}, time(each.time, bolt.watermark)), make("td", {class: "n"}, count(each.events_since)),
+    make("td", {class: "n"}, time(each.fired, bolt.watermark)), make("td", {class: "n"}, time(each.next_moment, bolt.watermark)),
+    forgets ? make("td", {class: "n"}, time(each.forgotten_at, bolt.watermark)) : null,
+    seen.trigger ? make("td", {class: "long mono"}, each.trigger) : null, seen.eviction ? make("td", {class: "long mono"}, each.eviction) : null));
+  words.push(make("div", {class: "scroll", tabindex: 0, "aria-label": "what its policies keep"}, make("table", {}, make("thead", {}, make("tr", {}, head.map((each) => make("th", {scope: "col"}, each)))), make("tbody", {}, rows))));
+  if (seen.more) words.push(make("p", {class: "dim"}, `and ${count(seen.more)} more, for which an event came earlier`));
+  return words;
+}
 
 // -- accounts
 
