@@ -486,7 +486,8 @@ class OtherWindows:
                 yield f"At {show(min(ends))} the first of them is forgotten, if no event of it comes by then."
             return
         (row,) = units
-        told = f"{says}: it has been told of" if trigger else f"{says}. There have been"
+        been = "has been" if events == 1 else "have been"
+        told = f"{says}: it has been told of" if trigger else f"{says}. There {been}"
         state = f"; its state is {row['trigger']}" if trigger else ""
         yield f"{told} {events_in_words(events)}{of}, the last at {last}{state}."
         fired = row["fired"]

@@ -231,7 +231,7 @@ SITUATIONS = {
             "2 events wait: what Since keeps, fired by OnBob.",
             "OnBob fires when its hooks say so: it has been told of 2 events, the last at 2024-05-01T12:02:00Z; its "
             'state is {"seen": 2}.',
-            "The last window ended at 2024-05-01T12:01:00Z; since then 1 event; the next moment is 2024-05-01T12:30:00Z",
+            "The last window ended at 2024-05-01T12:01:00Z; since then 1 event; the next moment is 2024-05-01T12:30:00",
             "Since is told when a window fires, so far of 1 event; its state is {}.",
             "OnBob has not been told of 1 event: the watermark is at 2024-05-01T12:02:00Z.",
             "Input 'orders' holds it",
@@ -251,14 +251,19 @@ SITUATIONS = {
     "an eviction of one's own, beside a length and a slide": Situation(
         WhyReason.POLICY,
         [
-            "2 events wait: what Kept keeps, fired every 30m.",
-            "Kept says what a window holds. There have been 1 event of 'ada', the last at 2024-05-01T12:02:00Z.",
+            "2 events of 'ada' wait: what Kept keeps, fired every 30m.",
+            "Kept says what a window holds. There has been 1 event of 'ada', the last at 2024-05-01T12:02:00Z.",
             "No window has fired yet; since then 1 event; the next moment is 2024-05-01T12:30:00Z.",
             "At 2024-05-01T13:02:00Z the key is forgotten, if no event comes by then.",
             "No window can hold yet 1 event: the watermark is at 2024-05-01T12:02:00Z.",
         ],
         bolt=lambda: (
-            Seen().with_key("user").with_window("1h", "30m").with_timestamp_field("ts").with_policies(eviction=Kept())
+            Seen()
+            .with_key("user")
+            .with_window("1h", "30m")
+            .with_timestamp_field("ts")
+            .with_lag("1m")
+            .with_policies(eviction=Kept())
         ),
         orders=[[(1, "bob", "n"), (2, "ada", "n")], [(3, "ada", "n")]],
         key="ada",
