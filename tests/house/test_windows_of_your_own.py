@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
-from typing import Any, ClassVar
-
-import pytest
+from typing import Any
 
 from policies.protocol import (
     EvictionContext,
@@ -17,10 +15,7 @@ from policies.protocol import (
     TriggerPolicy,
 )
 from tests.helpers.places import ROOT
-from topologies.graph import check_windows
-from windbolt import Count, TopologyBuilder, TopologyError, TupleWindow, WindowedBolt, spouts
 from windbolt.policies import Action
-from windbolt.triggers import CountTrigger
 
 CHAPTER = (ROOT / "docs" / "windows-of-your-own.md").read_text(encoding="utf-8")
 
@@ -30,51 +25,6 @@ def table_below(heading: str) -> dict[str, str]:
     section = CHAPTER.split(f"\n## {heading}\n")[1].split("\n## ")[0]
     rows = re.findall(r"^\| (.*?) \| (.*?) \|(?: .* \|)?$", section, re.M)
     return dict(rows)
-
-
-def test_each_refusal_is_in_the_table_with_its_reason() -> None:
-    told = {name.replace("`", ""): why.replace("`", "") for name, why in table_below("What goes together").items()}
-    refused = {name: why.replace("`", "") for name, (_, why) in check_windows.NOT_WITH_A_POLICY.items()}
-    assert {name: told[name] for name in refused} == refused
-    others = set(told) - set(refused) - {"with a policy of your own"}
-    assert others == {
-        "with_message_id_field",
-        "a trigger of keys, with_trigger(CountTrigger(...))",
-        "with_time(output_time='window start'), with a window_start of your own",
-    }
-    assert {told[name] for name in others} == set(refused_elsewhere())
-
-
-def refused_elsewhere() -> list[str]:
-    """The reasons for which other checks refuse policies."""
-
-    class Fires(TriggerPolicy):
-        def track(self, event: QueuedEvent, context: TriggerContext) -> bool:
-            return True
-
-    class Starts(EvictionPolicy):
-        def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
-            return Action.PROCESS
-
-        def window_start(self, reference: int) -> int:
-            return 0
-
-    class Nothing(WindowedBolt):
-        outputs: ClassVar[dict[str, str]] = {}
-
-        def execute(self, window: TupleWindow) -> None:
-            return None
-
-    builder = TopologyBuilder("ids")
-    builder.set_spout("numbers", spouts.memory("id string, ts timestamp"))
-    ids = Nothing().with_window("1m").with_timestamp_field("ts").with_message_id_field("id")
-    keys = Nothing().with_key("id").with_time(processing=True).with_trigger(CountTrigger(Count(2)))
-    starts = Nothing().with_timestamp_field("ts").with_time(output_time="window start").with_policies(eviction=Starts())
-    for name, bolt in {"ids": ids, "keys": keys, "starts": starts}.items():
-        builder.set_bolt(name, bolt.with_policies(trigger=Fires())).global_grouping("numbers")
-    with pytest.raises(TopologyError) as raised:
-        builder.build()
-    return [each.why for each in raised.value.problems]
 
 
 def test_every_hook_is_described() -> None:

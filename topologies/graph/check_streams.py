@@ -330,7 +330,8 @@ def message_ids(bolt: CheckedBolt) -> Iterator[ConfigError]:
         what = "a trigger of keys" if settings.key_trigger is not None else "a policy of its own"
         yield bolt.fault(
             f"has {call}({field!r}), and {what}",
-            f"windbolt cannot know how long {what} keeps an event, and so how long its id must not repeat",
+            "how long an id must not repeat follows from the windows that its event may be in, and which these are is "
+            f"known when {what} has decided",
             "leave one of the two out, or drop repeated messages in a bolt before it",
         )
     length, slide = settings.length, settings.slide

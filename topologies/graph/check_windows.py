@@ -13,7 +13,7 @@ from topologies.graph.declarations import how_to_have
 from topologies.graph.effects import Situation, shortest_slide
 from topologies.graph.graph import RECORDED, RETRACTED, Input, stream_label
 from topologies.graph.groupings import ListedRows
-from windowing.durations import Duration
+from windowing.durations import Count, Duration
 from windowing.errors import ConfigError, did_you_mean_column
 from windowing.settings.kinds import Session
 from windowing.settings.panes import RETRACT, PaneMode
@@ -433,6 +433,19 @@ def _of_own_policies(bolt: CheckedBolt) -> Iterator[ConfigError]:
     """What windbolt could not keep of the keys, or promise the next bolt."""
     settings, eviction = bolt.settings, bolt.settings.eviction
     yield from _recorded(bolt, "policies")
+    if eviction is not None and settings.trigger is not None and settings.length is not None:
+        yield bolt.fault(
+            "has an eviction and a trigger of its own, and with_window",
+            "the two policies say which events a window holds and when it fires, so a length and a slide would do "
+            "nothing",
+            "leave with_window out, or give one policy only",
+        )
+    elif settings.trigger is not None and settings.slide != Count(1):
+        yield bolt.fault(
+            f"has a trigger of its own, and windows every {settings.slide}",
+            "the trigger says when a window fires, so a slide would do nothing",
+            "leave the slide out: with_window(length)",
+        )
     by_start = settings.output_time is OutputTime.START and bolt.event_time
     if by_start and isinstance(eviction, EvictionPolicy) and is_own(eviction) and overrides(eviction, "window_start"):
         yield bolt.fault(

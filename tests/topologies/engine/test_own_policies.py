@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -34,7 +34,18 @@ from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
 from topologies.graph.topology import Topology
-from windowing import AggregateBolt, Count, TopN, TupleWindow, WindowedBolt, WindowJoin, aggregates, millis
+from windowing import (
+    AggregateBolt,
+    Arrival,
+    Count,
+    TopN,
+    TupleWindow,
+    WindowedBolt,
+    WindowJoin,
+    aggregates,
+    millis,
+    presets,
+)
 from windowing.durations import Duration
 
 Row = dict[str, Any]
@@ -474,6 +485,40 @@ class EachThird(TriggerPolicy):
 
     def on_time(self, time: int, context: TriggerContext) -> Any:
         return context.count > context.fired_count
+
+
+BESIDE: dict[str, Callable[[WindowedBolt], WindowedBolt]] = {
+    "a watermark at each event": lambda bolt: bolt.with_watermark(every=1),
+    "a watermark at lengths of time": lambda bolt: bolt.with_watermark(every="3ms"),
+    "watermarks of partitions": lambda bolt: bolt.with_watermark(partition="key", partitions=[0, 1, 2]),
+    "a partition that may be idle": lambda bolt: bolt.with_watermark(
+        partition="key", every=1, partition_idle_timeout="1h"
+    ),
+    "the greatest mark": lambda bolt: bolt.with_watermark(partition="key", combine="max"),
+    "lateness by the mark of a partition": lambda bolt: bolt.with_lateness(per_input=True).with_watermark(
+        partition="key"
+    ),
+    "ticks": lambda bolt: bolt.with_watermark_interval("5ms"),
+    "a late stream": lambda bolt: bolt.with_late_tuple_stream("late"),
+    "late events that are moved": lambda bolt: bolt.with_lateness(action="adjust"),
+    "late events that stop the run": lambda bolt: bolt.with_lateness(action="error"),
+    "a limit by arrival": lambda bolt: bolt.with_lateness(arrival=Arrival("ts", late="1h")),
+    "rows at the start": lambda bolt: bolt.with_time(output_time="window start"),
+    "a watermark of the start": lambda bolt: bolt.with_time(output_watermark="window start"),
+    "limits": lambda bolt: bolt.with_limits(window_bytes=1_000_000, call_time="1m"),
+    "Azure's times": lambda bolt: bolt.with_time(presets.azure()).with_lag(millis(LAG)),
+}
+"""Settings that may be combined with policies of one's own, and change nothing where no event is late."""
+
+
+@pytest.mark.parametrize("what", BESIDE)
+@examples(10)
+@given(evictions, triggers, inputs(), cuts, st.booleans())
+def test_settings_beside_policies_change_no_window(
+    what: str, eviction: Drawn, trigger: TriggerPolicy, rows: list[Row], sizes: list[int], keyed: bool
+) -> None:
+    bolt = BESIDE[what](bolt_of(eviction, trigger, keyed=keyed))
+    assert by_unit(run(bolt, rows, Cut(sizes))) == by_unit(expected(eviction, trigger, rows, keyed))
 
 
 class SinceLast(EvictionPolicy):

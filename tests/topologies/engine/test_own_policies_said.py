@@ -30,6 +30,7 @@ from policies import (
     WatermarkTimeEvictionPolicy,
     WatermarkTimeTriggerPolicy,
 )
+from tests.helpers.places import ROOT
 from tests.topologies.engine.test_own_policies import Cut, Row, Show, run, topology_of
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.why import why
@@ -37,9 +38,11 @@ from topologies.cli.displays import print_summary
 from topologies.page.live_run import StoredRun
 from topologies.testing.policy_check import check_policy
 from windbolt import state
-from windowing import BoltError, Panes, Session, TopologyError, TupleWindow, minutes, seconds
+from windowing import BoltError, Count, Panes, Session, TopologyError, TupleWindow, Union, minutes, seconds
 from windowing.bolts.windowed_bolt import WindowedBolt
+from windowing.errors import WindboltError
 from windowing.settings.rules import Bounds
+from windowing.settings.triggers import CountTrigger
 
 ROWS: list[Row] = [
     {"id": place, "key": place % 2, "value": value, "ts": 1_000 * place}
@@ -492,21 +495,56 @@ def test_what_is_wrong_with_a_policy_is_said_as_the_topology_is_built(policies: 
         topology_of(timed(**{"trigger": OnNine(), "eviction": All(), **policies}))
 
 
-@pytest.mark.parametrize(
-    ("put", "words"),
-    [
-        (lambda bolt: bolt.with_trigger(Panes(early="1s")), "Panes fire a window before and after its end"),
-        (lambda bolt: bolt.with_empty_windows(until="1h"), "a window without events has an end that is known before"),
-        (lambda bolt: bolt.with_lateness(by="window"), "which window of a policy can still hold an event"),
-        (lambda bolt: bolt.with_window(Session("1m")), "a kind of window says itself"),
-        (lambda bolt: bolt.with_message_id_field("id"), "cannot know how long a policy of its own keeps an event"),
-        (lambda bolt: bolt.with_watermark(per_key=True), "the moments of a policy's keys pass together"),
-    ],
-)
-def test_what_a_policy_cannot_be_combined_with_is_refused_with_the_reason(put: Any, words: str) -> None:
-    bolt = put(Show().with_key("key")).with_timestamp_field("ts")
-    with pytest.raises(TopologyError, match=words):
-        topology_of(bolt.with_policies(trigger=OnNine(), eviction=All()))
+REFUSED: dict[str, tuple[Callable[[WindowedBolt], WindowedBolt], str]] = {
+    "`with_trigger`": (lambda bolt: bolt.with_trigger(Panes(early="1s")), "both, eviction, trigger"),
+    "`with_lifetime`": (lambda bolt: bolt.with_lifetime("value"), "both, eviction, trigger"),
+    "`with_empty_windows`": (lambda bolt: bolt.with_empty_windows(until="1h"), "both, eviction, trigger"),
+    "`with_alignment(anchor=...)`": (lambda bolt: bolt.with_alignment(anchor="start"), "both, eviction, trigger"),
+    "another kind of window": (lambda bolt: bolt.with_window(Session("1m")), "both"),
+    "`with_lateness(by='window')`": (lambda bolt: bolt.with_lateness(by="window"), "both, eviction, trigger"),
+    "`with_watermark(per_key=True)`": (lambda bolt: bolt.with_watermark(per_key=True), "both, eviction, trigger"),
+    "`with_watermark(idle_timeout=...)`": (
+        lambda bolt: bolt.with_watermark(idle_timeout="5s"),
+        "both, eviction, trigger",
+    ),
+    "`with_time(output_time='window start')`, with a `window_start` of your own": (
+        lambda bolt: bolt.with_time(output_time="window start"),
+        "both, eviction",
+    ),
+    "`with_message_id_field`": (lambda bolt: bolt.with_message_id_field("id"), "both, eviction, trigger"),
+    "a trigger of keys, `with_trigger(CountTrigger(...))`": (
+        lambda bolt: bolt.with_trigger(CountTrigger(Count(2))),
+        "both",
+    ),
+    "`with_window`, beside both policies": (lambda bolt: bolt.with_window("1m"), "both"),
+    'a slide, `with_window("1m", "20s")`, beside a trigger': (lambda bolt: bolt.with_window("1m", "20s"), "trigger"),
+    "`Union`, `TemporalJoin`": (lambda bolt: Union(), "both, eviction, trigger"),
+}
+
+
+def refusals() -> dict[str, str]:
+    """The table of the chapter: what is refused, and why."""
+    chapter = (ROOT / "docs" / "windows-of-your-own.md").read_text(encoding="utf-8")
+    table = chapter.split("| with a policy of your own | why not |\n|---|---|\n")[1].split("\n\n")[0]
+    return dict(line.strip("| ").split(" | ") for line in table.splitlines())
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_a_policy_cannot_be_combined_with_is_refused_with_the_reason_of_the_chapter(what: str) -> None:
+    put, which = REFUSED[what]
+    far = type("Far", (All,), {"window_start": lambda self, reference: reference - 3_600_000_000})
+    for given in which.split(", "):
+        bolt = Show() if given == "both" or "slide" in what else Show().with_window("1m")
+        policies: dict[str, Any] = {
+            name: made for name, made in (("trigger", OnNine()), ("eviction", far())) if given in ("both", name)
+        }
+        with pytest.raises(WindboltError) as raised:
+            topology_of(put(bolt.with_key("key").with_timestamp_field("ts")).with_policies(**policies))
+        assert refusals()[what] in str(raised.value)
+
+
+def test_the_chapter_names_nothing_else_that_is_refused() -> None:
+    assert list(refusals()) == list(REFUSED)
 
 
 def test_a_key_whose_columns_are_called_as_what_is_kept_beside_it_is_refused() -> None:
@@ -516,14 +554,6 @@ def test_a_key_whose_columns_are_called_as_what_is_kept_beside_it_is_refused() -
     builder.set_bolt("show", bolt).fields_grouping("numbers", "_cache")
     with pytest.raises(TopologyError, match=r"has policies, and a key with the columns \['_cache'\]"):
         builder.build()
-
-
-def test_rows_at_starts_that_an_eviction_says_itself_are_refused() -> None:
-    """Nobody would know how far back the watermark of the next bolt must stay."""
-    far = type("Far", (All,), {"window_start": lambda self, reference: reference - 3_600_000_000})
-    bolt = timed(Show().with_time(output_time="window start"), trigger=OnNine(), eviction=far())
-    with pytest.raises(TopologyError, match="Far says itself where these begin"):
-        topology_of(bolt)
 
 
 def test_a_policy_is_not_said_to_count_events_where_lateness_is_by_window() -> None:
