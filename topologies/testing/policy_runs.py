@@ -459,7 +459,8 @@ def picture(given: Given, first: Seen, second: Seen, cut: Cut, sides: tuple[str,
         if any(before <= end <= place for end in cut.ends) and number:
             lines.append(f"{'':{left}}  │ {'':{width}}│ {_CUT * max(3 * len(shown), len(sides[1]))}")
         cells = [_cells(place, [pair[side] for pair in shown]) for side in (0, 1)]
-        mark = "" if cells[0] == cells[1] else "  <- differs"
+        differs = any(_holds(first, place) != _holds(second, place) for first, second in shown)
+        mark = "  <- differs" if differs else ""
         lines.append(f"{labels[place]:{left}}  │ {cells[0]:{width}}│ {cells[1]}{mark}".rstrip())
     lines += [_window_line(letter, *pair) for letter, pair in zip(letters, shown, strict=True)]
     if len(pairs) > len(shown):
@@ -507,8 +508,12 @@ def _places(given: Given, pairs: Sequence[Pair]) -> list[int]:
     return sorted(near)[:_MOST_EVENTS]
 
 
+def _holds(window: Window | None, place: int) -> bool:
+    return window is not None and place in window.events
+
+
 def _cells(place: int, windows: Sequence[Window | None]) -> str:
-    marks = (" " if each is None else _HELD if place in each.events else _NOT for each in windows)
+    marks = (" " if each is None else _HELD if _holds(each, place) else _NOT for each in windows)
     return "".join(f"{mark:3}" for mark in marks)
 
 

@@ -532,6 +532,8 @@ def test_a_policy_that_goes_by_the_order_of_inputs_is_found() -> None:
     }
     error = found(rows=at_once, eviction=All(), trigger=Crossed())
     assert "Crossed() has other windows when its inputs come in another order" in str(error).replace("All() with ", "")
+    assert "price 12.0" in str(error)
+    assert [line.endswith("<- differs") for line in str(error).splitlines()[3:6]] == [True, True, False]
     check = check_policy(at_once, eviction=All(), trigger=Settled(), cuts=4, other_process=False)
     assert [len(each.events) for each in check.windows] == [5]
     by_arrival = check_policy(at_once, eviction=All(), trigger=OnFlushOfAsks(), cuts=4, other_process=False)
@@ -553,6 +555,34 @@ def two_inputs(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
         "bids": [{"ts": 1_000 * at, "price": 10.0 + at % 4} for at in times[:bids]],
         "asks": [{"ts": 1_000 * at, "price": 9.0 + at % 3, "venue": "x"} for at in times[bids:]],
     }
+
+
+class Tenths(TriggerPolicy):
+    """Fires with each whole number that the sum of tenths passes; the sum of a call is added to that of those before."""
+
+    state_types: ClassVar[dict[str, type]] = {"total": float}
+
+    def track_all(self, events: QueuedEvents, context: TriggerContext) -> Any:
+        totals = context.state["total"] + np.cumsum(events["price"])
+        before = np.concatenate([[context.state["total"]], totals[:-1]])
+        context.state["total"] = float(totals[-1])
+        return totals // 1 > before // 1
+
+
+class TenthsFromTheState(Tenths):
+    """The same, whose sum begins with the state."""
+
+    def track_all(self, events: QueuedEvents, context: TriggerContext) -> Any:
+        totals = np.cumsum([context.state["total"], *events["price"]])
+        context.state["total"] = float(totals[-1])
+        return totals[1:] // 1 > totals[:-1] // 1
+
+
+def test_sums_of_floats_that_are_rounded_otherwise_are_found() -> None:
+    tenths = [7, 1, 2, 9, 3, 4, 8, 6, 1, 9, 2, 8] * 3
+    rows = [{"ts": 1_000 * at, "price": each / 10} for at, each in enumerate(tenths)]
+    assert "has other windows when batches end elsewhere" in str(found(rows=rows, eviction=All(), trigger=Tenths()))
+    assert check_policy(rows, eviction=All(), trigger=TenthsFromTheState(), cuts=6, other_process=False).windows
 
 
 def test_several_inputs_may_be_drawn_and_timed_by_the_clock() -> None:
