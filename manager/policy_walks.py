@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
@@ -721,23 +721,49 @@ class CountedEviction(EvictionWalk):
 class TimedEviction(EvictionWalk):
     """``TimeEvictionPolicy`` besides a trigger of a user's own: the events of a length of time up to the firing."""
 
+    def __init__(
+        self, policy: EvictionPolicy, record: UnitRecord, key: Any, held: ToldEvents, numbers: NDArray[np.int64]
+    ) -> None:
+        super().__init__(policy, record, key, held, numbers)
+        self._ascend = bool((held.times[1:] >= held.times[:-1]).all())
+        self._left: Indices = range(0)
+        """The events before index ``_reached`` that have not expired."""
+        self._reached = 0
+
     def _members(self, firing: Firing, stop: int) -> Indices:
         assert isinstance(self.policy, TimeEvictionPolicy)
-        self._expire(firing.reference, stop)
-        held = ~self.expired[:stop]
-        if self.policy.bounds is Bounds.START:
-            held &= self._held.times[:stop] < firing.reference  # the others wait for the next window, as evict says
-        return packed(np.flatnonzero(held))
+        left = self._expire(firing.reference, stop)
+        if self.policy.bounds is Bounds.END:
+            return left
+        if self._ascend and isinstance(left, range):  # the others wait for the next window, as evict says
+            return range(left.start, max(self._first(firing.reference, left, "left"), left.start))
+        return among(left, self._held.times[at(left)] < firing.reference)
 
     def clear(self) -> None:
         if self.record.time is not None:
             self._expire(self.record.time, len(self._held))
 
-    def _expire(self, reference: int, stop: int) -> None:
+    def _expire(self, reference: int, stop: int) -> Indices:
+        """Let those before index ``stop`` expire that no window which ends at the reference, or later, can hold; the
+        others."""
         assert isinstance(self.policy, TimeEvictionPolicy)
-        start = reference - self.policy.length.micros
-        times = self._held.times[:stop]
-        self.expired[:stop] |= times <= start if self.policy.bounds is Bounds.END else times < start
+        left = _with_those_behind(self._left, self._reached, stop)
+        self._reached = max(self._reached, stop)
+        start, at_start = reference - self.policy.length.micros, self.policy.bounds is Bounds.START
+        if self._ascend and isinstance(left, range):
+            first = self._first(start, left, "left" if at_start else "right")
+            self.expired[left.start : first] = True
+            self._left = range(first, left.stop)
+            return self._left
+        times = self._held.times[at(left)]
+        over = times < start if at_start else times <= start
+        self.expired[at(among(left, over))] = True
+        self._left = among(left, ~over)
+        return self._left
+
+    def _first(self, time: int, of: range, side: Literal["left", "right"]) -> int:
+        """The index behind the events, of some whose times ascend, that are before a time, or at it too ("right")."""
+        return of.start + int(np.searchsorted(self._held.times[of.start : of.stop], time, side))
 
 
 def _with_those_behind(before: Indices, start: int, stop: int) -> Indices:

@@ -47,6 +47,7 @@ from windowing import (
     presets,
 )
 from windowing.durations import Duration
+from windowing.settings.rules import Bounds
 
 Row = dict[str, Any]
 
@@ -417,6 +418,21 @@ def test_built_in_policies_given_with_a_key_are_windows_of_keys(
 
 
 # ---- the built-in policies, event by event
+
+
+@pytest.mark.parametrize("bounds", Bounds)
+@examples(40)
+@given(st.integers(1, 12), triggers, inputs(), cuts, st.booleans())
+def test_a_length_of_time_holds_the_same_also_where_events_fire_on_arrival(
+    bounds: Bounds, length: int, trigger: TriggerPolicy, rows: list[Row], sizes: list[int], keyed: bool
+) -> None:
+    if isinstance(trigger, DrawnTrigger):
+        trigger = OnFlush(**vars(trigger))
+    found, wanted = (
+        run(bolt_of(kind(millis(length), bounds), trigger, keyed=keyed), rows, Cut(sizes))
+        for kind in (WatermarkTimeEvictionPolicy, TimeByEvent)
+    )
+    assert found == wanted
 
 
 class CountByEvent(CountEvictionPolicy):

@@ -558,7 +558,7 @@ def two_inputs(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
 
 
 class Tenths(TriggerPolicy):
-    """Fires with each whole number that the sum of tenths passes; the sum of a call is added to that of those before."""
+    """Fires with each whole number that a sum of tenths passes; the sum of a call is added to the one before."""
 
     state_types: ClassVar[dict[str, type]] = {"total": float}
 
