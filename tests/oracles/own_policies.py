@@ -170,4 +170,4 @@ def _fresh(policy: Policy) -> dict[str, Any]:
 
 
 def _event(number: int, time: int, row: Mapping[str, Any]) -> QueuedEvent:
-    return QueuedEvent(number, time, {name: [value] for name, value in row.items()})
+    return QueuedEvent(number, time, {name: [value] for name, value in row.items()}, 0, [row.get("stream", "default")])

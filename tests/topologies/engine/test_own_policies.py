@@ -466,8 +466,11 @@ def test_event_by_event_the_built_in_policies_give_the_same_windows(
 # ---- other bolts, inputs and times
 
 
-def rows_of(bolt: WindowedBolt, names: Sequence[str], steps: Sequence[tuple[int, dict[str, list[Row]]]]) -> list[Row]:
-    """What a bolt emits that reads these spouts; a step is the clock, and the rows of each spout."""
+def rows_of(
+    bolt: WindowedBolt, names: Sequence[str], steps: Sequence[tuple[int, dict[str, list[Row]]]], *, ends: bool = False
+) -> list[Row]:
+    """What a bolt emits that reads these spouts; a step is the clock, and the rows of each spout. ``ends``: so do the
+    streams."""
     builder, sink = TopologyBuilder("other"), sinks.memory()
     for name in names:
         builder.set_spout(name, spouts.memory("id long, key long, value long, ts long"))
@@ -485,7 +488,58 @@ def rows_of(bolt: WindowedBolt, names: Sequence[str], steps: Sequence[tuple[int,
         step.run(BatchPlan(number, TimeAdvance(clock), tables))
         for part in step.manifest.bolts.values():
             part.accounts.check(part.pending, "bolt")
+    if ends:
+        step.run(BatchPlan(len(steps) - 1, TimeAdvance(0, close=True), closing=True))
     return list(sink.rows)
+
+
+@dataclass(frozen=True)
+class ByStream(Drawn):
+    """The same of one stream; of the other, what has come since the window before."""
+
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
+        if event.stream == "a":
+            return super().evict(event, context)
+        return Action.PROCESS if event.number >= context.fired_count else Action.EXPIRE
+
+
+@dataclass(frozen=True)
+class ByStreamOnArrays(ByStream, DrawnOnArrays):
+    """The same on arrays."""
+
+    def evict_all(self, events: QueuedEvents, context: EvictionContext) -> Any:
+        new = np.where(events.numbers >= context.fired_count, Action.PROCESS, Action.EXPIRE)
+        actions = np.where(events.streams == "a", super().evict_all(events, context), new)
+        stops = np.flatnonzero(actions == Action.STOP)
+        return np.where(np.arange(len(events)) > stops[0], Action.KEEP, actions) if len(stops) else actions
+
+
+class ByStreamTrigger(DrawnTrigger):
+    """The same, asked about one stream."""
+
+    def track(self, event: QueuedEvent, context: TriggerContext) -> Any:
+        return super().track(event, context) if event.stream == "b" else False
+
+
+@examples(60)
+@given(evictions, triggers, inputs(), cuts, st.lists(st.booleans(), min_size=14, max_size=14), st.booleans())
+def test_windows_of_two_streams_are_those_of_a_plain_list(
+    eviction: Drawn, trigger: TriggerPolicy, rows: list[Row], sizes: list[int], sides: list[bool], keyed: bool
+) -> None:
+    """All times differ: of events at one time the one that a batch reads first would be the first."""
+    rows = [each | {"ts": 20 * each["ts"] + each["id"], "stream": "ab"[sides[each["id"]]]} for each in rows]
+    eviction = (ByStreamOnArrays if isinstance(eviction, DrawnOnArrays) else ByStream)(**vars(eviction))
+    if isinstance(trigger, DrawnTrigger):
+        trigger = ByStreamTrigger(**vars(trigger))
+    bolt = bolt_of(eviction, trigger, keyed=keyed).with_lag(millis(20 * LAG + 20))
+    wanted = by_unit(expected(eviction, trigger, rows, keyed))
+    for cut in ([], [1] * len(rows), sizes):
+        steps, low = [], 0
+        for size in [*cut, len(rows)]:
+            batch = rows[low : low + size]
+            steps.append((0, {name: [each for each in batch if each["stream"] == name] for name in "ab"}))
+            low += size
+        assert by_unit(rows_of(bolt, ["a", "b"], steps, ends=True)) == wanted
 
 
 def row(number: int, key: int, value: int, ts: int) -> Row:
