@@ -765,6 +765,14 @@ class Bolt:
         """guide, "The accounts": no window can hold them; or, at the end, none of those that are left did."""
         return [e for e in self.accepted if e not in self.windowed and (e in self.gone or not self.needs(e))]
 
+    def at_the_watermark(self) -> set[Event]:
+        """Those in no window of a count that came at the very watermark: they are looked at with the next one."""
+        return {event for event in self.unwindowed() if self.counts_events and event.time == self.times.watermark()}
+
+    @property
+    def counts_events(self) -> bool:
+        return not self.rules.key and isinstance(self.of(None, 0), Counted)
+
     def pending(self) -> list[str]:
         out = set(self.unwindowed())
         return ids(event for event in self.accepted if event not in self.windowed and event not in out)
@@ -786,7 +794,7 @@ class Bolt:
             "events": self.events,
             "clocks": [milliseconds(at) for at in self.clocks],
             "watermarks": [milliseconds(at) for at in self.ticks],
-            "gaps": ids(self.gone),
+            "gaps": ids(self.gone | self.at_the_watermark()),
             "opened": self.opened,
             "rows": self.rows(self.emitted),
             "standing": self.rows(self.standing),
