@@ -675,6 +675,8 @@ def test_times_may_be_spelled_as_iso_8601_and_rfc_3339_allow(tmp_path: Path, tex
         ("2024-01-01T24:00Z", "24:00 is written as 00:00 of the next day"),
         ("2024-366", "day of the year"),
         ("2024-W05-1", "week of the year"),
+        ("2024-1-31", "its month or its day has one digit"),
+        ("+2024-01-31T06:00:00Z", "its year has a sign"),
         ("noon", "is no timestamp: write it like 2024-05-01T06:00:00Z"),
     ],
 )
@@ -682,7 +684,7 @@ def test_what_is_no_time_says_what_it_looks_like(tmp_path: Path, text: str, hint
     (tmp_path / "a.csv").write_text(f"t,x\n{text},1\n", encoding="utf-8")
     _, _, bad = read(tmp_path / "a.csv", "csv", "t timestamp")
     assert hint in bad[0]["reason"]
-    assert re.search(r"an extractor$|times=\{'t': '(s|us|%d/%m/%Y( %I:%M %p)?|%Y-%j)'\}$", bad[0]["reason"])
+    assert re.search(r"an extractor$|times=\{'t': '(s|us|%d/%m/%Y( %I:%M %p)?|%Y-%j|%Y-%m-%d)'\}$", bad[0]["reason"])
 
 
 @pytest.mark.parametrize(

@@ -500,6 +500,7 @@ _TIMES: tuple[tuple[str, str, str], ...] = (
     (r"\d{1,2}-\d{1,2}-\d{2,4}.*", "which number is the day and which the month cannot be told", "%d-%m-%Y"),
     (r"\d{4}-?W\d\d.*", "it looks like a week of the year", ""),
     (r"\d{4}-\d{3}", "it looks like a day of the year", "%Y-%j"),
+    (r"\d{4}-\d{1,2}-\d{1,2}", "its month or its day has one digit", "%Y-%m-%d"),
     (r"", "it is empty, and only null is no value", ""),
 )
 """What texts look like that are no times, what that is, and the form that would read the likes of them."""
@@ -549,7 +550,7 @@ def _of_moment(found: re.Match[str], kind: pa.DataType) -> tuple[str, bool]:
         return "there is no such offset", False
     if year in (1, 9999):
         return f"in UTC it is {'before the year 1' if year == 1 else 'after the year 9999'}", True
-    return "there is no such day or time", False
+    return "its year has a sign" if found[1][0] in "+-" else "there is no such day or time", False
 
 
 def _takeable(raw: pa.Table) -> pa.Table:
