@@ -641,8 +641,10 @@ def test_an_event_names_its_stream_also_where_there_is_one(streams: list[str], b
 
     policies: Any = (FromAByColumns(), OnAByColumns()) if by_columns else (FromA(), OnA())
     bolt = Show().with_timestamp_field("ts").with_policies(eviction=policies[0], trigger=policies[1])
-    given = {"a": [row(0, 1, 0, 10), row(1, 2, 0, 20), row(2, 1, 1, 40)], "b": [row(9, 1, 1, 30), row(8, 1, 1, 50)]}
-    found = rows_of(bolt, streams, [(0, {name: given[name] for name in streams})])
+    first = {"a": [row(0, 1, 0, 10), row(1, 2, 0, 20)], "b": [row(9, 1, 1, 15), row(8, 1, 1, 30)]}
+    second = {"a": [row(2, 1, 1, 50)], "b": [row(7, 1, 1, 40)]}
+    steps = [(0, {name: given[name] for name in streams}) for given in (first, second)]
+    found = rows_of(bolt, streams, steps, ends=True)
     assert [each["held"] for each in found] == [[0, 1, 2]]
 
 
