@@ -169,13 +169,12 @@ def check_policy(
     another process, where sets have another order. Policies are also guarded: they may not read a clock, nor an event
     after its call. What differs is shown with the fewest events that show it, both ways side by side.
 
-    With several inputs, events come in the order of their times, those of one input in its order; and once, since
-    batches decide about that, those at the same time in the other order.
+    Several inputs are given as a mapping, ``{"bids": [...], "asks": [...]}``, whose names are the events' streams; so
+    are their schemas and clocks. Their events come in the order of their times, those of one input in its order; and
+    once, since batches decide about that, those at the same time in the other order.
 
     Args:
-        events: Rows in order of arrival, as ``run_bolt`` takes them: those of one input, or a mapping with those of
-            several, ``{"bids": [...], "asks": [...]}``, whose names are the events' streams; or a strategy of
-            Hypothesis that draws such.
+        events: Rows in order of arrival, as ``run_bolt`` takes them; or a strategy of Hypothesis that draws such.
         eviction: Which events a window holds. Without one, ``window`` says it.
         trigger: When it fires. Without one, ``window`` says it.
         bolt: A configured bolt, instead of both and of the settings below. Its ``execute`` is not called.
@@ -183,8 +182,8 @@ def check_policy(
         window: A length, or a length and a slide, for the policy that is not given.
         timestamp_field: The column of the time; None for processing time.
         lag: That of the bolt. By default as much as the events are out of order, so that none is late.
-        schema: The columns, where the rows do not say them; a mapping, for those of several inputs.
-        clock: In processing time, the clock at the arrival of each row; a mapping, for those of several inputs.
+        schema: The columns, where the rows do not say them.
+        clock: In processing time, the clock at the arrival of each row.
         cuts: Number of cuts that are drawn.
         examples: With a strategy, the number of inputs that are drawn.
         seed: For another draw.
