@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from topologies.scenarios.moments import placed
+from topologies.scenarios.moments import Fate, RunMoments, placed
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_model import read_scenario
 from topologies.scenarios.scenario_values import EventStep
@@ -52,3 +52,25 @@ def test_a_window_of_the_clock_fires_before_the_event_that_moves_it_and_one_of_a
     events: list[dict[str, Any]] = [{"event": {}, "clock": clock} for clock in (5, 10, 11)]
     assert order({"length": "10ms", "tumbling": True}, *events) == ["e1", "e2", "#0", "e3"]
     assert order({"length": 2, "tumbling": True}, *events, CLOSE) == ["e1", "e2", "#0", "e3", "CloseStep"]
+
+
+def test_an_event_has_the_decision_about_itself_where_the_tasks_decide() -> None:
+    """They number the events of each batch anew, so these numbers are not those of the scenario."""
+    preset = {"azure": {"late": "5s", "out_of_order": "3s", "arrival_field": "at"}}
+    bolt = {"tumbling": True, "length": "10s", "timestamp_field": "ts", "preset": preset}
+    batches = [{"a": 5, "b": 1, "c": 9, "d": 2}, {"e": 11, "f": 15, "g": 30, "h": 29}]
+    steps = [
+        step
+        for batch in batches
+        for step in (
+            *({"event": {"id": name, "ts": 1000 * at, "at": 1000 * at}} for name, at in batch.items()),
+            {"tick": "watermark"},
+        )
+    ]
+    scenario = read_scenario({"name": "numbers", "bolt": bolt, "steps": steps})
+    answer = replay_locally(scenario)
+    moments = RunMoments(scenario, answer, answer.traces[0]).all()
+    found = {moment.event: (moment.own, moment.fate) for moment in moments if moment.kind == "event"}
+    times = {name: at * 1_000_000 for batch in batches for name, at in batch.items()}
+    assert {name: own for name, (own, _) in found.items()} == times
+    assert {name for name, (_, fate) in found.items() if fate is Fate.ADJUSTED} == {"b", "d"}
