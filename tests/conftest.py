@@ -7,7 +7,9 @@ fewer examples. tests/README.md has the rule. ``--all --part 2/5`` runs a fifth 
 from __future__ import annotations
 
 import gc
+import os
 import re
+import tempfile
 import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -19,6 +21,22 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
     from tests.helpers.s3 import S3
+
+_MEMORY, _ROOM = "/dev/shm", 2 << 30
+
+
+def _keep_in_memory() -> None:
+    """Have temporary folders, of processes that tests start too, in memory where there is room (``TMPDIR`` decides
+    otherwise): a run waits for the disk at each step, longer than it computes. What a disk loses is for the
+    simulation, which has its own."""
+    if "TMPDIR" in os.environ or not os.path.isdir(_MEMORY):
+        return
+    memory = os.statvfs(_MEMORY)
+    if memory.f_bavail * memory.f_frsize >= _ROOM and not memory.f_flag & os.ST_NOEXEC:
+        os.environ["TMPDIR"] = tempfile.tempdir = _MEMORY
+
+
+_keep_in_memory()
 
 pytest.register_assert_rewrite("tests.helpers")  # a failed assert there shows its values too
 
