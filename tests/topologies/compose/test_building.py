@@ -449,8 +449,11 @@ def test_state_of_a_type_that_cannot_be_kept() -> None:
 @pytest.mark.parametrize(
     ("bolt", "complaint"),
     [
-        (tumbling().with_policies(trigger=WatermarkCountTriggerPolicy(Count(1))), "no event time"),
-        (timed().with_policies(trigger=CountTriggerPolicy(Count(1))), "follows the clock"),
+        (Total().with_window("10s").with_policies(trigger=WatermarkCountTriggerPolicy(Count(1))), "no event time"),
+        (
+            Total().with_window("10s").with_timestamp_field("ts").with_policies(trigger=CountTriggerPolicy(Count(1))),
+            "follows the clock",
+        ),
         (timed().with_policies(eviction=Total), "is not a policy"),
     ],
 )
