@@ -77,7 +77,7 @@ class SettledEvents:
 
     @property
     def weighted(self) -> bool:
-        """Whether its rows stand for several events each."""
+        """True if each row stands for several events."""
         return bool(self._chunks) and self._chunks[0].weights is not None
 
     def pieces(self, start: int, stop: int) -> list[Events]:

@@ -179,12 +179,13 @@ class MarkSources:
         return np.where(total == FOREVER, NONE, total)
 
     def _waits(self, heard: set[int]) -> bool:
-        """Whether an input is missing that is not excluded as idle, as a whole or one of its partitions."""
+        """True if an input is missing that is not excluded as idle, as a whole or in one of its partitions."""
         idle = {input_of(source) for source in self.state.idle}
         return any(index not in heard and stream not in idle for index, stream in enumerate(self.streams))
 
     def _makes_marks(self, source: str) -> bool:
-        """Whether events of a source make marks: those of an input that imports marks do not, unless beside them."""
+        """True if events of a source make marks: not if its input imports marks, unless
+        ``watermark_imports_beside``."""
         imports = self.settings.watermark_imports or {}
         return self.settings.watermark_imports_beside or input_of(source) not in imports
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class PolicyFailure(Exception):
-    """What a policy raised or answered wrongly, and what it was called with."""
+    """Error of a user's policy: its exception or wrong answer, and the arguments of the call."""
 
     def __init__(
         self, policy: Policy, hook: str, about: QueuedEvent | str, key: Any, error: BaseException | str
@@ -56,7 +56,7 @@ class PolicyFailure(Exception):
 
 
 class _Walk(Protocol):
-    """What calls a policy for one unit."""
+    """Caller of a policy for one unit."""
 
     policy: Any
     key: Any
@@ -72,7 +72,7 @@ def call(walk: _Walk, hook: str, about: QueuedEvent | str, *arguments: Any) -> A
 
 @dataclass
 class UnitRecord:
-    """What is kept of a unit between two batches, apart from its events; times in microseconds."""
+    """State of a unit between two batches, except its events. Times are in microseconds."""
 
     count: int = 0
     """Number of events told."""
@@ -207,7 +207,7 @@ class Firing:
     stop: int
     """Number of events, since the task or key began, up to its end."""
     by: FiredBy | None = None
-    """What fired it; None for a trigger that windbolt brings."""
+    """Reason of the firing; None for a built-in trigger."""
 
 
 class TriggerWalk:
@@ -536,7 +536,7 @@ class HeldWindow:
     members: Indices
     """Its events, by their indices among the told ones that are held."""
     by: FiredBy | None = None
-    """What fired it."""
+    """Reason of the firing."""
 
 
 class EvictionWalk:

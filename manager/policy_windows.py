@@ -558,7 +558,7 @@ def _check_state(policy: Policy, state: Any, key: Any) -> None:
 
 
 def _unstorable(value: Any, path: str) -> str:
-    """What of a value cannot be stored as JSON without a change; empty where all can."""
+    """Describes the first part of a value that JSON cannot store unchanged; empty if there is none."""
     if value is None or type(value) in (int, float, str, bool):
         return ""
     if type(value) is list:

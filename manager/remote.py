@@ -41,9 +41,9 @@ _ARROW = re.compile(
     r"|google::cloud::Status\((?:UNAVAILABLE|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|ABORTED|INTERNAL)\b"
     rf"|\b{_STATUS} (?:Server Busy|Service Unavailable|Operation could not be completed)"
 )
-"""What Arrow's file systems of stores say, which have no numbers: the SDKs' own names of errors."""
+"""Error texts of Arrow's file systems for stores. They have no numbers, only the SDKs' names of errors."""
 _OBSTORE = re.compile(rf"non-2xx status code: {_STATUS}\b|HTTP error: ")
-"""What obstore says after its own retries: a status, or that there was no answer."""
+"""Error texts of obstore after its own retries: an HTTP status, or no answer."""
 _WEB_CLIENTS = frozenset({"urllib", "urllib3", "requests", "httpx", "httpcore", "aiohttp"})
 _NO_ANSWER = re.compile(r"Timeout|Connect(?:ion|or)?Error|RemoteProtocol|Disconnected|NameResol|NewConn")
 """In the names of the classes of their errors where there was no answer."""
@@ -67,7 +67,7 @@ _JAVA = re.compile(
 
 
 def is_transient(error: BaseException | None) -> bool:
-    """Whether an error may pass by itself: its own kind says so, or that of an error that it was raised from."""
+    """True if an error may pass by itself, judged by its own kind or by that of an error that caused it."""
     while error is not None:
         if isinstance(error, WindboltError):
             return error.transient
@@ -82,11 +82,12 @@ _OF_VALUES = frozenset({errno.EINVAL, errno.EDOM, errno.ERANGE, errno.EOVERFLOW,
 
 
 def is_of_events(error: BaseException | None) -> bool:
-    """Whether events may have caused an error of users' code, so that another try would raise it again for them alone.
+    """True if events may have caused an error of users' code: another try would raise it again for these events alone.
 
-    Not what may pass, a lack of memory, what the system says of files, networks and processes, and what is wrong with
-    the code whatever the events are: a module or a name that there is not. The same holds for what it was raised from.
-    An OSError without a number is what decompressors raise about bytes, unless it is of a library's own class.
+    False for errors that may pass, for a lack of memory, for system errors of files, networks and processes, and for
+    faults of the code that do not depend on events: a missing module or name. The causes of an error are judged the
+    same way. Decompressors raise an OSError without a number for bad bytes, so it counts as caused by events, unless
+    its class is a library's own.
     """
     if is_transient(error):
         return False
@@ -109,7 +110,7 @@ def _of_events(error: BaseException) -> bool:
 
 
 def passes_in_java(text: str) -> bool:
-    """Whether the long text of a Java error names a class of errors that pass."""
+    """True if the long text of a Java error names a class of errors that may pass."""
     return _JAVA.search(text) is not None
 
 
@@ -180,7 +181,7 @@ KNOWN = ("s3", "gs", "abfs", "abfss", "hdfs", "viewfs", "file")
 _DBFS = "/dbfs/"
 """Where Databricks shows its file system to Python; Spark calls it ``dbfs:/``."""
 _QUERY = re.compile(r"\?[A-Za-z_]+=")
-"""What begins a query; a question mark alone is part of a pattern."""
+"""Beginning of a query. A question mark alone is part of a glob pattern."""
 
 
 def place_name(path: str) -> str:
@@ -196,7 +197,7 @@ def place_name(path: str) -> str:
 
 
 def has_query(path: str) -> bool:
-    """Whether a place is named with options behind it, ``?endpoint_override=...``."""
+    """True if a path has options behind it, ``?endpoint_override=...``."""
     return "://" in path and _QUERY.search(path) is not None
 
 
@@ -230,8 +231,10 @@ def hadoop_name(path: str) -> str:
 
 
 def s3a_settings(path: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What Hadoop has to be told so that it asks the same S3 store as Arrow and obstore, as the same user: settings of
-    the bucket, by their names within ``fs.s3a.bucket.<bucket>.``; empty for other places."""
+    """Returns Hadoop's settings for the same S3 store, and the same user, as Arrow and obstore use.
+
+    Names are those within ``fs.s3a.bucket.<bucket>.``. Empty for other places.
+    """
     named = place_name(path)
     if not named.startswith("s3://"):
         return {}
@@ -286,9 +289,9 @@ to say that a store is down; the run then ends, or starts again by itself (``--r
 
 
 def asking_again(act: Callable[[], Reply], again: Callable[[], Reply] | None = None) -> Reply:
-    """What ``act`` returns, asked again where it fails in a way that may pass; the last failure is raised.
+    """Calls ``act`` and returns its result. Retries after failures that may pass, and raises the last one.
 
-    ``again``: what is asked instead after a failure, of which nobody knows whether the store has done it.
+    ``again``: called in retries instead of ``act``, if a failed call may have taken effect in the store.
     """
     begun = time.monotonic()
     for retry in range(RETRIES):

@@ -42,7 +42,7 @@ _TOGETHER = 1 << 19
 def dense_is_cheaper(
     accumulators: Sequence[Accumulator], keys: int, rows: NDArray[np.int64], slices: NDArray[np.int64]
 ) -> bool:
-    """Whether joining whole slices, with an entry for every key, is cheaper than joining each window from its rows.
+    """True if merging whole slices, with an entry for every key, is cheaper than merging each window from its rows.
 
     ``rows`` and ``slices`` are the numbers of rows and slices of each window.
     """

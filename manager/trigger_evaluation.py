@@ -83,8 +83,7 @@ class KeyedEvents:
         return np.flatnonzero(self._is_new)
 
     def asked(self, rule: Any) -> Iterator[Any]:
-        """What a rule is called with for each of the new events, in order: a Tuple, or what the rule itself reads from
-        their columns.
+        """Returns a rule's argument for each new event, in order: a Tuple, or what a ColumnRule reads from the columns.
 
         A rule may name the columns that it needs (``columns``); otherwise it gets all.
         """
@@ -267,7 +266,7 @@ class Evaluation:
     now: int
     """The clock in microseconds."""
     closing: bool
-    """Whether the streams end at that clock, and all windows still open then fire."""
+    """True if the streams end at that clock; then all windows still open fire."""
 
     @property
     def until(self) -> int:

@@ -360,7 +360,7 @@ class RuleWindow:
             self._evaluation.key_states.drop(self._key)
 
     def _stays_open(self, stop: int) -> bool:
-        """Whether the window stays open at the clock; if not, it is fired."""
+        """True if the window stays open at the clock; otherwise it is fired here."""
         evaluation, due = self._evaluation, self._timeout.due(self._first, self._last)
         if (due is None or due > evaluation.until) and evaluation.until != FOREVER:
             evaluation.firings.waiting.extend([] if due is None else [due])

@@ -66,7 +66,7 @@ class WatermarkState:
         self.latest[stream] = max(latest, self.latest.get(stream, latest))
 
     def may_tick(self, clock: int, interval: Duration) -> bool:
-        """Whether the watermark interval has passed on the clock (microseconds) since the last tick."""
+        """True if the watermark interval has passed on the clock (microseconds) since the last tick."""
         return self.ticked_at is None or clock - self.ticked_at >= interval.micros
 
     def to_json(self) -> dict[str, Any]:

@@ -90,8 +90,8 @@ class EvaluationTime:
     """How long windows take events after the watermark has reached their end, in microseconds; None where windows are
     also closed by the clock, or there is no watermark."""
     within_batch: bool = False
-    """Whether more events of the batch follow. Only windows that have closed fire then: all other firings are decided
-    at the end of a batch, by all its events."""
+    """True if more events of the batch follow. Then only closed windows fire; all other firings are decided at the end
+    of the batch, by all its events."""
 
 
 @dataclass(frozen=True)

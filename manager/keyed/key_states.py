@@ -73,7 +73,7 @@ class KeyStates:
 
     @property
     def changed(self) -> bool:
-        """Whether any record changed."""
+        """True if any record changed."""
         return bool(self._changed)
 
     def get(self, key: int) -> KeyRecord | None:
@@ -377,7 +377,7 @@ class RuleCache:
 
 
 def is_flat(cache: dict[str, Any]) -> bool:
-    """Whether a round trip through JSON changes nothing: text keys, with values of text or numbers."""
+    """True if a round trip through JSON changes nothing: text keys, with values of text or numbers."""
     for key, value in cache.items():  # all() would cost twice as much, for every event
         if type(key) is not str:
             return False

@@ -89,7 +89,7 @@ class _Sessions:
         return low, first, high
 
     def is_late(self, time: int, end: int, first: int, high: int, reference: int) -> bool:
-        """Whether an event is late that meets the open sessions from ``first`` to before ``high``; ``end`` is that of
+        """True if an event is late. It meets the open sessions from ``first`` to before ``high``; ``end`` is the end of
         the session that it would open."""
         return first == high and (time < reference or end <= self.limit)
 
@@ -150,7 +150,7 @@ class _CheckedSessions(_Sessions):
 
     @property
     def _goes_on(self) -> bool:
-        """Whether the session after the cut is open, or may still get its first event."""
+        """True if the session after the cut is open, or may still get its first event."""
         place = bisect_left(self.spans, self._cut, key=_START)
         return any(start == self._cut and end > self.limit for start, end in self.spans[place : place + 1])
 
@@ -249,7 +249,7 @@ def _times_by_key(keys: NDArray[np.int64], held: Held | None) -> dict[int, list[
 
 
 def _holds(times: list[int], time: int, closed_until: int, length: int) -> bool:
-    """Whether events of these times have made a window that is open and holds a time that is closed itself."""
+    """True if events of these times have made an open window that holds ``time``, which is itself closed."""
     leaving = _has_between(times, closed_until - length, time)
     return leaving or _has_between(times, closed_until, time + length)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 COLUMNS = ("streams", "keys", "ends", "closed_until", "gaps", "edges", "evaluation", "numbers")
-"""What held events may have besides their times and the user's columns."""
+"""Columns that retained events may have besides their times and the user's columns."""
 
 FLAGS = ("seen", "last", "gone")
 
@@ -58,18 +58,18 @@ class Held:
     """Number of each event since its task or key began, where policies of a user's own decide; -1 before it is known.
     Stored beside the flags, since it becomes known later than the event is written."""
     seen: NDArray[np.bool_] | None = None
-    """Whether each event has been in a window."""
+    """True for each event that has been in a window."""
     last: NDArray[np.bool_] | None = None
-    """Whether each event is in the window of its key that fired last."""
+    """True for each event in the last fired window of its key."""
     gone: NDArray[np.bool_] | None = None
-    """Whether no window needs each event any more; with ``last`` it is kept until it is reported as expired."""
+    """True for each event that no window needs any more. With ``last`` it is kept until it is reported as expired."""
 
     def __len__(self) -> int:
         return len(self.times)
 
     @property
     def has_live(self) -> bool:
-        """Whether some of the events are live."""
+        """True if some of the events are live."""
         return len(self) > 0 and (self.gone is None or not bool(self.gone.all()))
 
     def take(self, indices: NDArray[np.int64]) -> Held:
@@ -272,7 +272,7 @@ class SortedEvents:
 
     @property
     def keyed(self) -> bool:
-        """Whether events have a key, which their windows then have too."""
+        """True if events have a key, which their windows then have too."""
         return any(self._keys)
 
     @property

@@ -1,1 +1,1 @@
-"""What is saved of a run and restored after a crash: plans, manifests with the state of tasks, and segments of rows."""
+"""Stored files that restore a run after a crash: plans, manifests with the state of tasks, and segments of rows."""

@@ -43,7 +43,7 @@ def check_batch(files: SealedFolder, segments: FileSegments, key: str) -> Manife
 
 
 def read_committed(files: SealedFolder) -> Committed:
-    """What is committed by the last turn; nothing where there is none, as on this machine."""
+    """Returns the state that the last turn committed; an empty one if there is no turn, as on the local file system."""
     turn = None if files.uri is None else last_turn(files)
     return Committed() if turn is None else Committed.in_turn(turn)
 
@@ -157,7 +157,7 @@ class MemoryCheckpoint:
         return self._plans.setdefault(key, plan), is_new
 
     def planned(self, key: str) -> bool:
-        """Whether a batch has been planned, and so perhaps begun."""
+        """True if a batch has been planned, and so may have begun."""
         return key in self._plans
 
     def sync_plans(self) -> None:
@@ -167,11 +167,11 @@ class MemoryCheckpoint:
         """Called before a batch writes its first segment."""
 
     def after_failure(self, batch: str) -> str:
-        """What happens to a batch (``batch 7``) that a StorageError ended, for the text of that error."""
+        """Says, in the text of a StorageError, what happens to the batch (``batch 7``) that it ended."""
         return "the run has no checkpoint, and starts over; delete first what it has written so far"
 
     def after_commit(self, batch: str) -> str:
-        """What happens to a batch that a StorageError ended while its files were given their names."""
+        """Says, in the text of a StorageError, what happens to a batch whose files were being renamed."""
         return self.after_failure(batch)
 
     def commit(self, manifest: Manifest) -> None:
@@ -206,14 +206,14 @@ class FileCheckpoint:
         self.files = SealedFolder(self.root, self._fs, uri)
         self._turns = None if uri is None else Turns(self.files)
         self._committed = Committed()
-        """What this run has committed last, and what it has found committed; nothing before the claim."""
+        """Last commit that this run has made or found; empty before the claim."""
         self._kept: list[Manifest] = []
         self._superfluous: tuple[str, str, set[str]] | None = None
-        """What the last commit has left to delete, as ``_clean`` takes it; None once that is done."""
+        """Files that the last commit left to be deleted, as arguments of ``_clean``; None once they are deleted."""
         self._swept = False
-        """Whether this process has cleaned all folders of segments: an earlier process may have died while cleaning."""
+        """True if this process has cleaned all folders of segments: an earlier process may have died while cleaning."""
         self._all_readable = True
-        """Whether the manifests that are to be kept could all be read; what others need is not known."""
+        """True if all manifests to be kept could be read. An unreadable one may need any segment."""
         for folder in () if is_object_store(uri) else ("plans", "manifests", "segments"):
             make_folder(self._fs, f"{self.root}/{folder}")
 
@@ -285,7 +285,7 @@ class FileCheckpoint:
         return True
 
     def planned(self, key: str) -> bool:
-        """Whether a batch has been planned, and so perhaps begun."""
+        """True if a batch has been planned, and so may have begun."""
         return self.files.has(f"plans/{key}")
 
     def sync_plans(self) -> None:
@@ -318,11 +318,11 @@ class FileCheckpoint:
             make_folder(self._fs, folder)
 
     def after_failure(self, batch: str) -> str:
-        """What happens to a batch (``batch 7``) that a StorageError ended, for the text of that error."""
+        """Says, in the text of a StorageError, what happens to the batch (``batch 7``) that it ended."""
         return f"{batch} was not committed, and runs again; nothing is lost"
 
     def after_commit(self, batch: str) -> str:
-        """What happens to a batch that a StorageError ended while its files were given their names."""
+        """Says, in the text of a StorageError, what happens to a batch whose files were being renamed."""
         return f"{batch} is committed, and the next run gives the rest of its files their names; nothing is lost"
 
     def commit(self, manifest: Manifest) -> None:

@@ -91,7 +91,7 @@ def why_and_do(error: Exception) -> dict[str, Any]:
 
 
 def remedy(number: int) -> str:
-    """What to do about an error of a file system, by its number (``errno``); 0 where it has none."""
+    """Returns advice for an error of a file system, by its number (``errno``); 0 if it has none."""
     return _REMEDIES.get(number, _ELSEWHERE)
 
 
@@ -117,7 +117,7 @@ _MOUNTS = "/proc/self/mountinfo"
 
 
 def keeps_order(path: str) -> bool:
-    """Whether the file system of an existing path is known to keep the order of changes of names."""
+    """True if the file system of an existing path is known to keep the order of renames."""
     return _type_of(os.stat(path).st_dev) in _KEEPING
 
 
@@ -236,12 +236,12 @@ def read_bytes(filesystem: pafs.FileSystem, path: str) -> bytes:
 
 
 def is_there(filesystem: pafs.FileSystem, path: str) -> bool:
-    """Whether there is something at a path."""
+    """True if a file or folder exists at a path."""
     return bool(path_type(filesystem, path) != pafs.FileType.NotFound)
 
 
 def path_type(filesystem: pafs.FileSystem, path: str) -> pafs.FileType:
-    """Whether a path is a file, a folder, or nothing."""
+    """Returns the type of a path: file, folder or not found."""
     with as_storage_error(path, "looked at"):
         return filesystem.get_file_info(path).type
 

@@ -125,12 +125,12 @@ _PIECE = 1 << 23
 
 
 def is_hdfs(uri: str | None) -> bool:
-    """Whether a file system, by its URI, is HDFS."""
+    """True if the URI of a file system is one of HDFS."""
     return uri is not None and urlsplit(uri).scheme in _SCHEMES
 
 
 def is_hdfs_itself(filesystem: pafs.FileSystem) -> bool:
-    """Whether a file system is one of ``open_hdfs``, also where it is asked again."""
+    """True for a file system of ``open_hdfs``, with or without retries."""
     return isinstance(filesystem, pafs.PyFileSystem) and bool(filesystem.type_name.endswith("hdfs"))
 
 
@@ -188,7 +188,7 @@ def _of(uri: str) -> tuple[_Handler, pafs.FileSystem]:
 
 
 class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]
-    """What Arrow asks of a file system, asked of HDFS. Paths begin with a slash."""
+    """Arrow's file system interface for HDFS. Paths begin with a slash."""
 
     def __init__(self, root: str) -> None:
         self.root = root

@@ -350,7 +350,7 @@ class Manifest:
 
     batch: int = -1
     closing: bool = False
-    """Whether this is the end of a run, after the batch: a closing tick, and no events."""
+    """True for the end of a run, after the batch: a closing tick, and no events."""
     clock: int | None = None
     query: str | None = None
     """Id of the Spark query that runs on the checkpoint; None without Spark."""

@@ -88,7 +88,7 @@ def read_range(uri: str, path: str, start: int, length: int) -> bytes:
 
 
 def is_object(uri: str, path: str) -> bool:
-    """Whether there is an object."""
+    """True if the object exists."""
     store, key = _of(uri, path)
     with _as_os_error():
         try:
@@ -136,7 +136,7 @@ def rename_objects(uri: str, names: Sequence[tuple[str, str]]) -> None:
 
 
 def is_object_store(uri: str | None) -> bool:
-    """Whether a file system, by its URI, is an object store; not this machine's (None), nor HDFS."""
+    """True if the URI of a file system is one of an object store: neither local (None) nor HDFS."""
     return uri is not None and not is_hdfs(uri) and urlsplit(uri).scheme != "file"
 
 
@@ -198,7 +198,7 @@ def _store(uri: str, bucket: str, process: _Process) -> Any:
 
 
 def _s3_options(uri: str, process: _Process) -> dict[str, Any]:
-    """What obstore is told, so that it asks the same store as pyarrow, as the same user."""
+    """Returns obstore's options for the same store, and the same user, as pyarrow uses."""
     at = urlsplit(uri)
     asked = {name: values[-1] for name, values in parse_qs(at.query).items()}
     options: dict[str, Any] = {"region": asked.get("region") or _opened(uri, process)[0].region}

@@ -61,7 +61,7 @@ def _header(version: int, body: bytes) -> bytes:
 
 
 def _is_unsealed(data: bytes) -> bool:
-    """Whether the content is a single JSON document, as a sealed file, even cut short, never is."""
+    """True if the content is a single JSON document. A sealed file never is, even if it is cut short."""
     try:
         return isinstance(json.loads(data), dict)
     except ValueError:
@@ -105,7 +105,7 @@ class SealedFolder:
         return f"{self.root}/{name}.json"
 
     def has(self, name: str) -> bool:
-        """Whether the document exists."""
+        """True if the document exists."""
         path = self.path(name)
         if self.uri is not None and is_object_store(self.uri):
             with as_storage_error(path, "looked at"):
@@ -243,7 +243,7 @@ wrote it; and ``id``, which no other document has."""
 
 @dataclass(frozen=True)
 class Committed:
-    """What is committed, as of one turn."""
+    """State that has been committed, as of one turn."""
 
     batch: str | None = None
     """The key of the batch committed last; None before the first one."""
@@ -262,7 +262,7 @@ class Committed:
 
 @dataclass(frozen=True)
 class Owner:
-    """Who claims a checkpoint, for those that lose it."""
+    """Owner that claims a checkpoint, described for the one that loses it."""
 
     name: str
     """Such as ``process 4711 on host``."""

@@ -163,8 +163,7 @@ _MOST_CHECKED = 1 << 12
 
 
 def epoch_prefix(epoch: int) -> str:
-    """What the names of an owner's files have before the part that is their own; empty where a lock keeps others
-    off."""
+    """Returns the first part of the names of an owner's files; empty if a lock excludes other owners."""
     return f"{epoch:010d}-" if epoch else ""
 
 
@@ -231,7 +230,7 @@ class FileSegments:
 
     @property
     def takes_requests(self) -> bool:
-        """Whether each look into a segment is a request to a server."""
+        """True if each read of a segment is a request to a server."""
         return self.uri is not None
 
     def span(self, segment: str, start: int, length: int) -> bytes:
@@ -284,7 +283,7 @@ class FileWriter:
     def __init__(self, store: FileSegments, name: str) -> None:
         self.store, self.name = store, name
         self._begun = False
-        """Whether there may be a file."""
+        """True if there may be a file."""
         self._file: pa.NativeFile | None = None
 
     def add(self, table: pa.Table) -> Ref:
@@ -464,8 +463,10 @@ def gather_sections(store: FileSegments, folder: str, wanted: GatherItem) -> Gat
 
 
 def _runs(wanted: GatherItem) -> tuple[list[tuple[int, int, int]], list[int]]:
-    """What is read at once, sections that lie beside each other, with at most a request's worth of other bytes between
-    two: the segment, the first byte and the number of bytes of each such run; and the run of each section."""
+    """Groups neighbouring sections into runs that are read at once; gaps within a run have at most ``PIECE`` bytes.
+
+    Returns the segment, the first byte and the number of bytes of each run; and the index of the run of each section.
+    """
     starts, ends = wanted.extents[:, 0], wanted.extents[:, 0] + wanted.extents[:, 1]
     order = np.lexsort((starts, wanted.segments))
     segments, starts, ends = wanted.segments[order], starts[order], ends[order]

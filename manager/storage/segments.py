@@ -60,7 +60,7 @@ class Ref:
         return self.rows - self.start if self.flags is None else sum(self.by_stream)
 
     def has_live_up_to(self, time: int) -> bool:
-        """Whether a live row is at this time (microseconds) or before it."""
+        """True if a live row is at or before this time (microseconds)."""
         return self.earliest_live is not None and self.earliest_live <= time
 
     def needed_up_to(self, time: int) -> int:
@@ -72,7 +72,7 @@ class Ref:
         return (self.segment,) if self.flags is None else (self.segment, self.flags.segment)
 
     def has_live_after(self, time: int) -> bool:
-        """Whether a live row is after this time (microseconds)."""
+        """True if a live row is after this time (microseconds)."""
         return self.latest_live is not None and self.latest_live > time
 
     def to_json(self) -> list[Any]:
