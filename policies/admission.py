@@ -49,7 +49,7 @@ class Decision(IntEnum):
 
 
 def all_accepted(codes: NDArray[np.int8]) -> bool:
-    """Whether every event is accepted as it came: the usual case, in which much need not be computed."""
+    """True if every event is accepted unchanged: the usual case, in which much need not be computed."""
     return not codes.any()  # ACCEPTED is 0
 
 
@@ -105,17 +105,16 @@ class Admission:
     late_by: LateBy
     late_action: LateAction
     per_input: bool
-    """Whether an event is late by the mark of its own input, partition or key rather than by the watermark of the
-    bolt."""
+    """True if an event is late by the mark of its own input, partition or key; False: by the watermark of the bolt."""
     allowed: int
     """Allowed lateness: windows close this many microseconds after the watermark has reached their end."""
     closes_after_end: bool
     last_end: LastEnd | None = None
     """The last window end of an event; None where that depends on other events."""
     holds_start: bool = False
-    """Whether windows hold their start and not their end."""
+    """True if windows include their start and not their end."""
     overtakes: bool = False
-    """Whether an event that is in order by its own mark is admitted behind the watermark, if one of its windows is
+    """True if an event behind the watermark is admitted when it is in order by its own mark and one of its windows is
     open."""
 
     def closes_until(self, watermarks: NDArray[np.int64]) -> NDArray[np.int64]:

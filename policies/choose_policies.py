@@ -213,7 +213,7 @@ def placeholder_lengths(settings: WindowSettings) -> WindowSettings:
 
 
 def closes_after_end(settings: WindowSettings, *, event_time: bool) -> bool:
-    """Whether a window closes only when time is past its end, so that all events of that instant are in it."""
+    """True if a window closes only when time is past its end, so that all events of that instant are in it."""
     holds_end = settings.bounds is Bounds.END
     if settings.kinds and all(kind.counts for kind in settings.kinds):
         return False  # they end just after their last event: an event of that moment is in the next

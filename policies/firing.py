@@ -104,7 +104,7 @@ class Filling:
         )
 
     def fits(self, event: int) -> bool:
-        """Whether the event at an index fits into the window; the first event always does."""
+        """True if the event at an index fits into the window; the first event always does."""
         return not self._held or self._bytes is None or self._used + self._size(event) <= self._bytes
 
     def join(self, event: int) -> bool:
@@ -203,10 +203,10 @@ class Timeout:
         return Timeout(None if trigger.timeout is None else trigger.timeout.micros, trigger.from_first)
 
     def timed_out(self, first: Any, last: Any, now: Any) -> Any:
-        """Whether the timeout has passed before an event that comes now; works on times and on arrays of times.
+        """True if the timeout has passed before an event that comes now; works on times and on arrays of times.
 
-        A timeout after the first event passes before an event of its instant, one after the last event passes after it
-        (UH-12).
+        An event exactly at the timeout comes too late if the timeout counts from the first event, and in time if it
+        counts from the last one (UH-12).
         """
         if self.micros is None:
             return False

@@ -135,7 +135,7 @@ class QueuedEvents:
 
 @dataclass(slots=True, repr=False)
 class PolicyContext:
-    """What a policy knows when it is called, besides the event."""
+    """Information for a policy at each call, besides the event."""
 
     state: dict[str, Any] = field(default_factory=dict)
     """The policy's state for this task or key: the names of ``state_types``. Change it in place."""
@@ -175,7 +175,7 @@ class TriggerContext(PolicyContext):
 
 
 class Policy:
-    """What both kinds of policies have."""
+    """Base class of both kinds of policies."""
 
     state_types: ClassVar[Mapping[str, type]] = {}
     """The names in ``context.state`` and their types: int, float, str, bool, list or dict; None is as good for each.
@@ -275,7 +275,7 @@ class TriggerPolicy(Policy):
     """
 
     event_time: ClassVar[bool | None] = None
-    """Whether the policy needs the time of events (True), the clock (False), or goes by the one that the bolt has."""
+    """The time that the policy needs: that of events (True), the clock (False), or the one that the bolt has (None)."""
     every: Duration | None = None
     """``on_time`` is called at the first multiple of this after each event: at each that passes, but for those before
     which no event has come since the last. None: only ``wake_at`` counts."""
@@ -332,7 +332,7 @@ class TriggerPolicy(Policy):
 
 
 Answer = bool | Fire
-"""What a trigger answers."""
+"""Type of a trigger's answer."""
 
 
 def forget_after(*policies: Policy) -> Duration | None:

@@ -70,7 +70,7 @@ class ColumnarTriggerPolicy(TriggerPolicy):
         return reference
 
     def idle(self, previous: int | None, frontier: int, seen: int, ready: int) -> bool:
-        """Whether certainly nothing is due, decided without any event.
+        """True if certainly nothing is due, decided without any event.
 
         ``seen`` events of the task were settled at the frontier ``previous``; at most ``ready`` are settled at
         ``frontier``.
@@ -201,7 +201,7 @@ class WatermarkTimeTriggerPolicy(TimeTriggerPolicy):
     """Fires at every multiple of the slide that the watermark has reached and whose window holds an event (ST-16)."""
 
     closes_after_end: bool = False
-    """Whether the watermark must be past the end, so that an event exactly at the watermark is in the window."""
+    """True if a window fires only when the watermark is past its end, so that it holds events at the watermark."""
 
     event_time = True
 

@@ -52,7 +52,7 @@ class Live:
     sides: NDArray[np.int8] | None = None
     """Which of the bolt's inputs each event came on, from 0; None where no assigner asks (``by_side``)."""
     seen: NDArray[np.bool_] | None = None
-    """Whether each event has been in a window, or is known to be in none. None: no event is so far."""
+    """True for each event that has been in a window, or is known to be in none. None: for no event so far."""
     arrivals: NDArray[np.int64] | None = None
     """The place of each event by arrival, as far as it is known: events of earlier batches come before those of this
     one, in any order. None: they arrived in the order that they have here."""
@@ -84,11 +84,11 @@ class WindowAssigner(ABC):
     """Forms windows from live events. Immutable and stateless: results depend on the arguments alone."""
 
     merges: ClassVar[bool] = False
-    """Whether one more event may extend a window, or make one of two. An event is then in one window only."""
+    """True if one more event may extend a window, or join two. An event is then in one window only."""
     by_time_alone: ClassVar[bool] = False
-    """Whether the time of an event alone decides which windows hold it; of events that last, others may decide too."""
+    """True if the time of an event alone decides which windows hold it. For lifetimes other events may matter too."""
     ends_by_time: ClassVar[bool] = True
-    """Whether time may end a window. One of a number of events ends with an event, and has no start in time."""
+    """True if time may end a window. Windows of a number of events end with an event, and have no start in time."""
 
     @property
     def windows_per_event(self) -> int:
@@ -124,18 +124,18 @@ class WindowAssigner(ABC):
 
     @property
     def takes_events_at_the_watermark(self) -> bool:
-        """Whether, with bounds of START, no window that ends at or before a time could hold an event of that time."""
+        """True if, with bounds of START, no window that ends at or before a time could hold an event of that time."""
         return True
 
     @property
     def ends_at_limit(self) -> bool:
-        """Whether a lifetime that begins or is cut exactly at a limit may end a window there only after the limit was
+        """True if a lifetime that begins or is cut exactly at a limit may end a window there only after the limit was
         reached."""
         return False
 
     @property
     def by_side(self) -> bool:
-        """Whether it asks for ``Live.sides``. Each event whose key has a null then has a key of its own."""
+        """True if it asks for ``Live.sides``. Each event whose key has a null then has a key of its own."""
         return False
 
     @abstractmethod

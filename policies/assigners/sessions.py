@@ -221,8 +221,7 @@ class SessionWindows(WindowAssigner):
         return ends if self.max_duration is None else np.minimum(ends, _checks(times, times, self.max_duration.micros))
 
     def joins(self, distance: int) -> bool:
-        """Whether an event this many microseconds after the last one, or after a check point, is in the same
-        session."""
+        """True if an event is in the session whose last event, or check point, is ``distance`` microseconds earlier."""
         return distance <= self.gap.micros if self.touching else distance < self.gap.micros
 
     def _needless(
@@ -334,12 +333,12 @@ class CountedWindows(WindowAssigner):
     length: Count
     slide: Count
     by_arrival: bool = False
-    """Whether windows are ordered by the arrival of their last events, and not by (end, start, key). Only where every
-    event counts in the batch in which it arrives, in processing time: of earlier events the order is not known."""
+    """True if windows are ordered by the arrival of their last events, and not by (end, start, key). Used only if every
+    event counts in the batch in which it arrives, in processing time: the order of earlier events is not known."""
 
     @property
     def _leaves_gaps(self) -> bool:
-        """Whether there are events between two windows, in none."""
+        """True if some events lie between two windows and are in none."""
         return self.slide.value > self.length.value
 
     @property

@@ -377,7 +377,7 @@ class MeetingWindows(WindowAssigner):
     left: int
     """Which of the bolt's two inputs is the left one."""
     edges: bool = False
-    """Whether the end of an event may still become known: then events without one are kept for it."""
+    """True if the end of an event may become known later. Events without an end are then kept for it."""
 
     @property
     def by_side(self) -> bool:
