@@ -85,7 +85,7 @@ def resolved(annotation: Any, names: Mapping[str, Any]) -> Any:
 
 
 def is_one(value: object, annotation: Any, names: Mapping[str, Any]) -> bool:
-    """Whether a value is what an annotation says, as far as that can be told without consuming the value."""
+    """True if a value fits an annotation, as far as that can be told without consuming the value."""
     kind = resolved(annotation, names)
     origin, parts = get_origin(kind), get_args(kind)
     if origin in _UNIONS:
@@ -120,7 +120,7 @@ def _is_generic(value: object, origin: type, parts: tuple[Any, ...], names: Mapp
 
 
 def in_words(annotation: Any, names: Mapping[str, Any]) -> str:
-    """What a value of an annotation is: ``a text or a list of texts``; "" where nothing can be said."""
+    """Describes the values of an annotation: ``a text or a list of texts``; "" if nothing can be said."""
     said = dict.fromkeys(_said(resolved(annotation, names), names))
     said.pop("", None)
     *others, last = said or [""]
@@ -244,7 +244,7 @@ def checked_on_failure(call: Call) -> Call:
 
 
 def _first(check: Callable[[_Signature, Callable[..., Any], Any, Any], Any]) -> Callable[..., Any]:
-    """What makes a function one whose arguments are looked at before it is called."""
+    """Makes a decorator that hands each call of a function to ``check``, which looks at the arguments first."""
 
     def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
         about = _Signature(function)

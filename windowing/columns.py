@@ -23,7 +23,7 @@ _MANY = 512
 
 
 def is_sorted(keys: NDArray[np.int64]) -> bool:
-    """Whether the keys never decrease."""
+    """True if the keys never decrease."""
     return bool((keys[1:] >= keys[:-1]).all())
 
 

@@ -135,7 +135,7 @@ def _doubtful(values: pa.Array, target: pa.DataType) -> npt.NDArray[np.int64]:
 
 
 REFUSED = (pa.ArrowException, TypeError, ValueError, OverflowError)
-"""What a conversion that is refused raises."""
+"""Exceptions of a conversion that is refused."""
 
 _NONE = type(None)
 _DIGITS = 20
@@ -290,9 +290,9 @@ def _check_fields(names: Iterable[Any], kind: pa.StructType) -> None:
 
 
 def _is_plain(values: Iterable[Any], kind: pa.DataType) -> bool:
-    """Whether Arrow itself keeps or refuses each of these values: lists and dicts, and values of types it is strict on.
+    """True if Arrow itself keeps or refuses each of these values: lists and dicts, and values of types it is strict on.
 
-    It looks at types alone, since Arrow is ten times as fast as the way in which others are converted.
+    It looks at types alone, since Arrow is ten times as fast as the conversion of other values.
     """
     if types.is_list(kind):
         lists = list(values)

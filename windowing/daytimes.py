@@ -109,7 +109,7 @@ class TimeText:
         return hours.pop() * 3_600_000_000 + rest
 
     def _misfit(self, text: str) -> str:
-        """What was expected, after what, and what was found instead."""
+        """Describes a mismatch: the part that was expected, the text before it, and the text found instead."""
         regex, end = "", 0
         for part in self.parts:
             regex += part.regex
@@ -186,7 +186,7 @@ def _unreadable(pattern: str, why: str) -> ConfigError:
 
 
 def _missing(letters: Set[str]) -> str:
-    """What letters lack to tell a time of day; "" if nothing."""
+    """Says why letters of a format cannot tell a time of day; "" if they can."""
     if not letters & {"H", "k"}:
         if not letters & {"K", "h"}:
             return "it has no hours"

@@ -14,7 +14,7 @@ class WindboltError(Exception):
     def __init__(self, what: str, *, why: str = "", do: str = "", transient: bool = False) -> None:
         self.what, self.why, self.do = what, why, do
         self.transient = transient
-        """Whether it may pass by itself, so that the same run may succeed later: a server that does not answer."""
+        """True if the error may pass by itself, so that another run may succeed: a server that does not answer."""
         super().__init__(what, why, do)
 
     def __str__(self) -> str:
@@ -86,7 +86,7 @@ class StorageError(WindboltError):
     def __init__(self, what: str, *, why: str = "", do: str = "", doing: str = "", transient: bool = False) -> None:
         super().__init__(f"{doing} failed: {what}" if doing else what, why=why, do=do, transient=transient)
         self.doing = doing
-        """What windbolt was doing, such as ``committing batch 7``; "" where the error does not say so."""
+        """The work that failed, such as ``committing batch 7``; "" if the error does not say so."""
 
     def about(self, whose: str) -> StorageError:
         """The same, with whose file it is."""

@@ -205,7 +205,7 @@ class _Parser:
 
 
 def _odd_name(found: str) -> str:
-    """What to do about a letter that a name may only have in backticks; "" for all else."""
+    """Returns advice for a letter that a name may only have in backticks; "" for all others."""
     return "put the name in backticks, as in '`größe` double'" if found.isalpha() and not found.isascii() else ""
 
 
@@ -235,7 +235,7 @@ Loose = list[tuple[Any, ...]]
 
 
 def emissions(rows: EmittedRows, outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, pa.Table | Loose]]:
-    """What a bolt's return value stands for: streams, and for each a table or loose rows, checked but their types.
+    """Yields a bolt's return value by stream, as a table or loose rows; all but their types is checked.
 
     Loose rows that follow each other on a stream come together; ``from_rows`` makes them a table.
     """
@@ -337,7 +337,7 @@ def _is_frame(rows: Any) -> bool:
 
 
 def _as_table(part: Any, schema: pa.Schema) -> pa.Table:
-    """What a bolt returned as a table. A DataFrame without names, 0, 1, 2, has those that are declared."""
+    """Makes a table of a bolt's return value. A DataFrame with unnamed columns (0, 1, 2) gets the declared names."""
     if isinstance(part, pa.Table):
         return part
     if isinstance(part, pa.RecordBatch):

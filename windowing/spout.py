@@ -30,7 +30,7 @@ class Spout(ABC):
     schema: ClassVar[SchemaLike]
     """The columns of its rows, as for ``spouts.files``."""
     defaults: ClassVar[Mapping[str, Any]] = {}
-    """What its rows have in columns where they have no value."""
+    """Values for columns in which its rows have none."""
     rows_per_batch: ClassVar[int] = 100_000
     """About how many rows a micro-batch takes; ``read`` is called until there are so many, nothing more is there, or a
     second has passed."""

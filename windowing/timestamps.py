@@ -139,7 +139,7 @@ def show_end(timestamp: int) -> str:
 
 
 def is_time(kind: pa.DataType) -> bool:
-    """Whether a column of this type can give event times (ST-9): timestamps, dates, whole numbers of milliseconds."""
+    """True if a column of this type can give event times (ST-9): timestamps, dates, whole numbers of milliseconds."""
     return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_integer(kind))
 
 

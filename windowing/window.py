@@ -42,7 +42,7 @@ class ColumnReads:
     def __init__(self) -> None:
         self.names: set[str] = set()
         self.whole = False
-        """Whether it was given whole rows, whose columns it may then have used or not."""
+        """True if user code was given whole rows, and so may have used any of their columns."""
 
 
 class EventSource(Protocol):
@@ -119,7 +119,7 @@ class TupleWindow:
         """The position of the window's kind, from 0; None unless ``with_window`` was given several."""
         self.ident = ident
         self.fired_by = fired_by
-        """What made the window fire, if the bolt has a trigger (``with_trigger``); else None."""
+        """Reason for which the window fired, if the bolt has a trigger (``with_trigger``); else None."""
         self.pane = pane
         """Which firing of the window this is; None without ``with_trigger(Panes(...))``."""
         self.reads: ColumnReads | None = None
@@ -191,7 +191,7 @@ class TupleWindow:
 
     @property
     def knows_expired(self) -> bool:
-        """Whether ``expired`` can be asked for."""
+        """True if ``expired`` can be asked for."""
         return self._expired is not None
 
     @property

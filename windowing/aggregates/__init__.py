@@ -1,11 +1,11 @@
-"""What an AggregateBolt sums windows up to: ``AggregateBolt(by=["user"], n=count(), revenue=sum("amount"))``.
+"""Aggregates of an AggregateBolt: ``AggregateBolt(by=["user"], n=count(), revenue=sum("amount"))``.
 
-Nulls are passed over, as SQL does it; a group without values has null, and a count of 0. NaN is a value, and what it
-is part of is NaN. ``first``, ``last`` and ``collect`` are about events: for them, as for SQL, null is a value too.
+Nulls are skipped, as in SQL; a group without values gives null, and a count of 0. NaN is a value, and a result that
+includes it is NaN. ``first``, ``last`` and ``collect`` are about events: for them, as for SQL, null is a value too.
 
-``max_by``, ``min_by``, ``top``, ``bottom`` and ``collect(order_by=)`` pick events by the order of a column, in which
-NaN is after all numbers, as in Spark and DuckDB, and structs are compared field by field. Among events with equal
-values the one that is first by time, then by arrival, comes first: so they do not depend on how the input was cut.
+``max_by``, ``min_by``, ``top``, ``bottom`` and ``collect(order_by=)`` pick events by the order of a column. NaN is
+after all numbers, as in Spark and DuckDB, and structs are compared field by field. Among events with equal values the
+first by time, then by arrival, comes first: so results do not depend on how the input was cut.
 """
 
 from __future__ import annotations
@@ -190,17 +190,17 @@ def min_by(field: str | Sequence[str] | None = None, *, by: str) -> Aggregate:
 
 @checked_value
 def top(k: int, field: str | Sequence[str] | None = None, *, by: str) -> Aggregate:
-    """What ``max_by`` is, of the ``k`` events with the greatest values: an array, the greatest first.
+    """Collects the results of ``max_by`` for the ``k`` events with the greatest values: an array, the greatest first.
 
-    Among events with equal values the first come first, by time and then by arrival. Where there are fewer than ``k``
-    with a value, it is shorter. No more than ``k`` events are kept for each key and slice of time.
+    Among events with equal values the first come first, by time and then by arrival. The array is shorter if fewer than
+    ``k`` events have a value. At most ``k`` events are kept for each key and slice of time.
     """
     return Top(**one_or_several(field), by=by, limit=k)
 
 
 @checked_value
 def bottom(k: int, field: str | Sequence[str] | None = None, *, by: str) -> Aggregate:
-    """What ``min_by`` is, of the ``k`` events with the least values: an array, the least first; as ``top``."""
+    """Collects the results of ``min_by`` for the ``k`` events with the least values: an array, the least first."""
     return Top(**one_or_several(field), by=by, limit=k, greatest=False)
 
 

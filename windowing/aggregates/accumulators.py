@@ -189,7 +189,7 @@ class Extreme(DenseAccumulator):
 
     @property
     def _none(self) -> Any:
-        """What every value is beyond, or equal to."""
+        """Returns the start value: every value of the type is beyond it, or equal to it."""
         kind = np.dtype(self.kind)
         if kind.kind == "f":
             return kind.type(-np.inf if self.greatest else np.inf)
@@ -327,14 +327,14 @@ _UNSIGNED = (1 << 63) - 1
 
 
 def can_be_ranked(kind: pa.DataType) -> bool:
-    """Whether values of this type have an order, those of structs by their fields."""
+    """True if values of this type have an order; structs are ordered by their fields."""
     if pa.types.is_struct(kind):
         return all(can_be_ranked(field.type) for field in kind)
     return has_order(kind) and not pa.types.is_dictionary(kind)
 
 
 def has_order(kind: pa.DataType) -> bool:
-    """Whether values of this type can be sorted, and told apart."""
+    """True if values of this type can be sorted, and told apart."""
     if pa.types.is_nested(kind):
         return False
     try:

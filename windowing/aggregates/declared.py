@@ -101,7 +101,7 @@ class Aggregate(ABC):
 
     @property
     def accumulators(self) -> tuple[Accumulator, ...]:
-        """What must be kept of the events."""
+        """Returns the accumulators that the aggregate keeps of the events."""
         return ()
 
     @property
@@ -180,7 +180,7 @@ class _Summed(Summable):
 
     @property
     def _wide(self) -> bool:
-        """Whether a sum, of some of the values or of all, may be longer than 64 bits."""
+        """True if a sum, of some or all of the values, may need more than 64 bits."""
         return self._decimal or self.kind in (pa.int64(), pa.uint32())
 
     @property
@@ -232,7 +232,7 @@ class Variance(Numeric):
 
     ddof: int = 1
     root: bool = False
-    """Whether its root is wanted, the standard deviation."""
+    """True for the standard deviation, the root of the variance."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -390,7 +390,7 @@ class Combined(Accumulator):
 
 @dataclass(frozen=True, kw_only=True)
 class Combine(Aggregate):
-    """What users' functions make of the values that are not null; null without any."""
+    """Aggregate by users' functions of the values that are not null; null if there are none."""
 
     folding: Function
     merging: Function

@@ -244,7 +244,7 @@ def estimates(registers: pa.Array, bits: int) -> NDArray[np.int64]:
 
 
 def _unused(share: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What the share of registers that no hash has named stands for (Ertl's sigma); it is below 1 where some has."""
+    """Returns Ertl's correction for empty registers (sigma) from their share, which is 1 if all are empty."""
     power, factor = np.where(share < 1, share, 0.0), 1.0
     total = power.copy()
     while power.any():

@@ -42,7 +42,7 @@ class Picking(Aggregate):
     by: str | None = None
     """The column whose order it is."""
     types: tuple[tuple[str, pa.DataType], ...] = ()
-    """What is kept of an event, once the topology is built: columns and their types."""
+    """Columns kept of an event, with their types; known once the topology is built."""
     order: pa.DataType | None = None
     """The type of ``by``, once the topology is built."""
 
@@ -114,7 +114,7 @@ class Picking(Aggregate):
 
     @property
     def may_go_by_time(self) -> bool:
-        """Whether ``by`` may be left out."""
+        """True if ``by`` may be left out."""
         return False
 
     def __str__(self) -> str:
@@ -294,7 +294,7 @@ class Leading(Accumulator):
     limit: int | None
     """How many; None: all of them."""
     nulls: bool
-    """Whether those in which the column is null come last; else they are passed over."""
+    """True if events with a null in the column come last; False: they are skipped."""
 
     @property
     def columns(self) -> Mapping[str, pa.DataType]:
@@ -352,7 +352,7 @@ class _Listed(Picking):
 
     @property
     def may_be_all(self) -> bool:
-        """Whether ``limit`` may be left out."""
+        """True if ``limit`` may be left out."""
         return False
 
     @property

@@ -65,7 +65,7 @@ class Buckets:
 
     @property
     def _shift(self) -> int:
-        """What makes the number of the smallest value's bucket 1, about."""
+        """Returns the offset with which the smallest value's bucket has about the number 1."""
         return ceil(1023 * self.per_octave) + 1
 
     def of(self, values: NDArray[np.float64]) -> NDArray[np.int64]:

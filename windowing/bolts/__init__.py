@@ -1,1 +1,1 @@
-"""What users subclass or declare: bolts with and without windows, joins, unions, shifts, state."""
+"""Classes that users subclass or declare: bolts with and without windows, joins, unions, shifts, state."""

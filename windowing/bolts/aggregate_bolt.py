@@ -48,7 +48,7 @@ class BoundAggregates:
 
     @cached_property
     def accumulators(self) -> tuple[Accumulator, ...]:
-        """What is kept of the events, each once."""
+        """Returns the accumulators of all aggregates, each once."""
         return tuple(dict.fromkeys(each for _, aggregate in self.aggregates for each in aggregate.accumulators))
 
     def result(self, keys: Sequence[pa.Array], states: Sequence[State], cells: Cells) -> pa.Table:
@@ -145,7 +145,7 @@ class AggregateBolt(BatchWindowedBolt):
         self._by = None if by is None else tuple(columns)
         self.aggregates = dict(aggregates)
         self.bound_aggregates: BoundAggregates | None = None
-        """What it computes; known once the topology is built."""
+        """The aggregates with their types; known once the topology is built."""
         self.fill: Mapping[str, Any] = {}
         """By column, the values of aggregates in the rows of windows without events, where others are wanted."""
         problems = [*self._strange(by)]
@@ -263,7 +263,7 @@ class AggregateBolt(BatchWindowedBolt):
 
     @property
     def takes_retractions(self) -> bool:
-        """Whether it tells them from other rows: by its key, or in a subclass that makes rows of its own."""
+        """True if it tells retractions from other rows: by its key, or in a subclass that makes rows of its own."""
         return RETRACT in self.by or not self.is_as_declared
 
     @property
@@ -274,7 +274,7 @@ class AggregateBolt(BatchWindowedBolt):
 
     @property
     def is_as_declared(self) -> bool:
-        """Whether its rows are those of its aggregates, and no subclass makes others."""
+        """True if its rows are those of its aggregates, and no subclass makes others."""
         cls = type(self)
         return cls.execute is AggregateBolt.execute and cls.execute_all is AggregateBolt.execute_all
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TaskContext:
-    """What a task knows of itself when it is prepared: its bolt, its number, its run; and what it counts."""
+    """Facts about a task when it is prepared (its bolt, its number, its run) and its counters."""
 
     component: str
     """The name of the bolt in the topology."""
@@ -41,7 +41,7 @@ class TaskContext:
     run: str = ""
     """Which run of the topology this is: another one after each start."""
     counters: Counter[str] = field(default_factory=Counter, compare=False)
-    """What a windowed bolt counts by itself: ``context.counters["declined"] += 1``.
+    """Counts by a windowed bolt of its own: ``context.counters["declined"] += 1``.
 
     The totals are in the reports of the run. They are committed with the batch: each call counts once, whatever fails.
     """
@@ -51,7 +51,7 @@ class TaskContext:
 
 
 class Component:
-    """What every bolt has: declared outputs, and a call before the first event."""
+    """Base class of every bolt: declared outputs, and a call before the first event."""
 
     outputs: ClassVar[str | pa.Schema | Mapping[str, str | pa.Schema]] = {}
     """The columns that the bolt emits, ``"user string, revenue double"``; a mapping for several streams."""
@@ -122,13 +122,13 @@ class PlainBolt(Component):
     """A bolt without windows."""
 
     on_error: Literal["stop", "errors"] = "stop"
-    """What happens where ``execute`` raises an exception for an event, or returns what was not declared.
+    """Rule for an event for which ``execute`` raises an exception, or returns a value that was not declared.
 
-    ``"stop"``: the run ends, and says where. ``"errors"``: the event goes to the stream ``errors`` of the bolt with the
-    exception as its reason, nothing is emitted for it, and it is ``invalid`` at the windowed bolts that the bolt feeds;
-    a BatchBolt is called again with fewer events, to find those that it fails on. What is not about the event ends the
-    run in either case: what may pass (a connection that is lost), what the system says of files, networks and
-    processes, a lack of memory, and a module or a name that there is not.
+    ``"stop"``: the run ends with an error that says where. ``"errors"``: the event goes to the bolt's stream ``errors``
+    with the exception as its reason, nothing is emitted for it, and the windowed bolts that this bolt feeds count it as
+    ``invalid``; a BatchBolt is called again with fewer events, to find those on which it fails. An error that is not
+    about the event ends the run in either case: one that may pass (a lost connection), a system error of files,
+    networks or processes, a lack of memory, and a missing module or name.
     """
     time_shift: int = 0
     """Microseconds by which it moves the time of what passes through it, and the watermark with it (SI-25)."""
@@ -228,7 +228,7 @@ def pack_state(state: Mapping[str, Any], types: Mapping[str, StateType]) -> tupl
 
 
 def _same(read: Any, kept: Any) -> bool:
-    """Whether JSON gave back what it was given; unlike ``==``, NaN is NaN, and a tuple is not a list."""
+    """True if JSON gave back the same value. Unlike with ``==``, NaN equals NaN, and a tuple is no list."""
     if isinstance(kept, dict):
         return (
             isinstance(read, dict) and read.keys() == kept.keys() and all(_same(read[key], kept[key]) for key in kept)
@@ -242,7 +242,7 @@ def _same(read: Any, kept: Any) -> bool:
 
 
 class Unset(Enum):
-    """What stands for an argument that is not given, where None is a value."""
+    """Marker for an argument that is not given, where None is a value."""
 
     UNSET = "not given"
 
@@ -416,7 +416,7 @@ def _second_windows(call: str, first: WindowSettings, second: WindowSettings) ->
 
 
 def _is_of_kinds(settings: WindowSettings) -> bool:
-    """Whether windows can be among several kinds: those of kinds, and those of a length and a slide in time."""
+    """True if these windows can be one kind of several: by kind of window, or with length and slide in time."""
     return bool(settings.kinds) or (not isinstance(settings.length, Count) and not isinstance(settings.slide, Count))
 
 

@@ -261,7 +261,7 @@ class Join(WindowedBolt):
     """A bolt whose rows are made of a left and a right event with equal keys."""
 
     left_only = False
-    """Whether its rows have the columns of left events alone."""
+    """True if its rows have only the columns of left events."""
     usual: ClassVar[Mapping[str, str | None]] = {START: None, END: None}
     """The columns of the start and the end where nobody names them."""
 
@@ -462,7 +462,7 @@ def _kinds(how: How, left: int) -> tuple[Onset | Meeting]:
 
 
 def _begins(window: TupleWindow) -> bool:
-    """Whether the life of an event begins with the window; else it is one of events that met no partner."""
+    """True if the lifetime of an event begins with the window; else the window is for events without a partner."""
     starts = window.timestamps
     return bool(((starts == window.start_timestamp) & (window.lifetime_ends > starts)).any())
 

@@ -98,7 +98,7 @@ class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
     """
 
     held_back = "held back"
-    """What the events that are held back are called in the counters of a run."""
+    """Name of the counter of events that are held back."""
     state: dict[str, Any]
 
     def __init__(self, by: object, within: Time | None, rest: str | None, *, length: str = "within") -> None:

@@ -1,5 +1,4 @@
-"""What can be read off the code of a bolt: whether it asks its windows for what has expired, and which names are in
-it."""
+"""Inspection of a bolt's code: whether it asks its windows for expired events, and which names are in it."""
 
 from __future__ import annotations
 
@@ -21,17 +20,17 @@ _READS = {"LOAD_ATTR", "LOAD_METHOD"}
 _LIBRARIES = {"numpy", "pandas", "pyarrow", "pyspark"}
 _OURS = {"windowing", "policies", "manager", "topologies"} | _LIBRARIES
 _WRAPPERS = (partial, partialmethod, cached_property, singledispatchmethod, type(lru_cache(len)))
-"""What holds a function, and is none itself."""
+"""Types that hold a function, but are not functions."""
 _CONTAINERS = (Mapping, list, tuple, set, frozenset, deque, SimpleNamespace)
 _MOST = 20_000
 """How many functions and values are looked through."""
 
 
 def asks_for_expired(bolt: WindowedBolt) -> bool:
-    """Whether a method of the bolt, or a function that one of them names, reads ``.expired``, ``.get_expired`` or
-    ``.select_expired``.
+    """True if the bolt's code reads ``.expired``, ``.get_expired`` or ``.select_expired``.
 
-    An attribute of ``self`` is another one. What is not found: names that are put together while running.
+    Read are its methods, and the functions that these name. An attribute of ``self`` with such a name does not count.
+    Names that are put together at run time are not found.
     """
     functions = (found for found in islice(_reached(bolt), _MOST) if isinstance(found, FunctionType))
     return any(_reads(function.__code__) for function in functions if _is_users(function))
@@ -162,7 +161,7 @@ def _reads(code: CodeType) -> bool:
 
 
 def _named(function: FunctionType) -> Iterator[Any]:
-    """What the names of a function stand for: globals, names in modules, what it closes over, and defaults."""
+    """Yields the values of the names in a function: globals, names in modules, its closure, and defaults."""
     names = {name for code in _codes(function.__code__) for name in code.co_names}
     modules, seen = [], set[str]()
     for name in names:
@@ -182,7 +181,7 @@ def _named(function: FunctionType) -> Iterator[Any]:
 
 
 def _wrapped(function: FunctionType) -> Iterator[Any]:
-    """What a function closes over, and its attributes: what a decorator has wrapped is among them."""
+    """Yields a function's closure values and attributes; the function that a decorator has wrapped is among them."""
     for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents

@@ -115,7 +115,7 @@ class AlterLifetime(BatchBolt):
         return bound
 
     def _wrong_ends(self, schema: pa.Schema) -> Iterator[ConfigError]:
-        """What is wrong with the column of the ends; with a duration it need not be there."""
+        """Yields errors about the column of ends; with a duration it need not exist."""
         if self._extend is not None:
             yield from _wrong_times(schema, self._end, self._extend)
             return
@@ -161,7 +161,7 @@ def _one_schema(inputs: Mapping[str, pa.Schema]) -> pa.Schema:
 
 
 def _wrong_times(schema: pa.Schema, name: str, by: int) -> Iterator[ConfigError]:
-    """What is wrong with a column of times to be moved by a number of microseconds."""
+    """Yields errors about a column of times that is to be shifted by a number of microseconds."""
     if name not in schema.names:
         yield ConfigError(
             f"there is no column {name!r} to shift{did_you_mean_column(name, schema.names)}",

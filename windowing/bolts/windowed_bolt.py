@@ -74,8 +74,8 @@ class WindowedBolt(ConfiguredBolt):
     """The columns that its windows have, ``"user, amount"``, beside those that its rules name; None, or ``"*"``: all. A
     run reads and keeps no others."""
     parallel_windows: ClassVar[bool] = False
-    """Whether ``execute`` looks at nothing but its window, so that several windows of a task can be fired at the same
-    time, by copies of the bolt in several processes. Rows come in the order of the windows as ever."""
+    """True if ``execute`` looks only at its window, so that several windows of a task can fire at the same time, in
+    copies of the bolt in several processes. The rows still come in the order of the windows."""
 
     def execute(self, window: TupleWindow) -> EmittedRows:
         """Called once for each window that fires, in order; what it returns is emitted with the window's end as time.
@@ -86,18 +86,18 @@ class WindowedBolt(ConfiguredBolt):
 
     @property
     def counts_answers(self) -> bool:
-        """Whether what it counts by itself are the answers of a step's rules."""
+        """True if its counters count the answers of a step's rules."""
         return False
 
     @property
     def rows_are_of_events(self) -> bool:
-        """Whether it emits nothing for a window without events, whatever came before."""
+        """True if it emits nothing for a window without events, whatever came before."""
         return False
 
     @property
     def takes_retractions(self) -> bool:
-        """Whether it heeds ``_retract`` in rows of a bolt before it that takes rows back; otherwise each of these would
-        count as another event."""
+        """True if it handles ``_retract`` in rows of an earlier bolt that takes rows back; otherwise each such row
+        would count as another event."""
         return True
 
     @property
@@ -373,7 +373,7 @@ class WindowedBolt(ConfiguredBolt):
 
     @checked_value
     def with_limits(self, *, window_bytes: int | Unset | None = UNSET, call_time: Time | Unset | None = UNSET) -> Self:
-        """What a window and a call may come to at most; more ends the run with a BoltError that names the window.
+        """Limits a window and a call; if one is exceeded, the run ends with a BoltError that names the window.
 
         ``window_bytes``: the bytes of a window's events in memory, as Arrow counts them, when the bolt is called with
         it. ``call_time``: how long a call of ``execute`` may take, or of ``execute_all``, which has many windows at
@@ -661,9 +661,9 @@ AllRows: TypeAlias = "NumberedRows | Mapping[str, NumberedRows] | None"
 def numbered_rows(
     given: object, windows: int, outputs: Mapping[str, pa.Schema]
 ) -> list[tuple[str, pa.Table, NDArray[np.int64]]]:
-    """What ``execute_all`` returned for so many windows: for each stream with rows, these and the window of each.
+    """Splits the return value of ``execute_all`` by stream: for each stream with rows, its rows and the window of each.
 
-    SchemaError where it is something else.
+    ``windows`` is the number of windows of the call. Raises SchemaError for any other return value.
     """
     if given is None:
         return []
@@ -699,7 +699,7 @@ def _numbered(
 
 
 def _ascending(index: NDArray[np.int64], windows: int) -> bool:
-    """Whether these are numbers of windows, in order."""
+    """True if these are numbers of windows, in order."""
     inside = not len(index) or (int(index.min()) >= 0 and int(index.max()) < windows)
     return inside and not (np.diff(index) < 0).any()
 

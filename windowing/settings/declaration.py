@@ -29,7 +29,7 @@ class Reader:
     """One type of values of settings."""
 
     words: str
-    """What a value is, with its unit: ``a duration``."""
+    """Description of a value, with its unit: ``a duration``."""
     read: Callable[[Any], Any]
     """Converts what a user gives to the value of a setting. Raises ConfigError for an invalid one."""
     choices: type[Enum] | None = None
@@ -185,13 +185,13 @@ class SaidBy:
     what: str
     """A setting whose words say it too, or a line of the description."""
     own_place: bool = False
-    """Whether the JSON of a topology has a place for it beside the rules: ``"lag"``, ``"bounds"``."""
+    """True if the JSON of a topology has a place for it beside the rules: ``"lag"``, ``"bounds"``."""
 
 
 class Admits(Enum):
-    """Who admits the events of a bolt that has another value of a setting than its default.
+    """The part of a run that admits a bolt's events if a setting has another value than its default.
 
-    What makes a bolt hold its events (a key, sessions, a trigger of keys) is left to
+    Settings that make a bolt hold its events (a key, sessions, a trigger of keys) are left to
     ``policies.choose_policies``: tasks that hold events always admit them.
     """
 
@@ -223,22 +223,22 @@ class Declaration:
     given_as: str
     """The part of the argument that it is, where several settings share one argument: ``Panes(...)``; else empty."""
     preset: bool
-    """Whether a preset decides it."""
+    """True if a preset decides it."""
     needs: tuple[str, ...]
     """Without which it changes nothing and is refused, the first missing one told: names in ``NEEDS``
     (``topologies/graph/effects.py``)."""
     scenario: str | None
     """Its name in scenario files; None where those have another way to say it, or none."""
     resumes: bool | str
-    """Whether a run may continue with another value on the same checkpoint; or, as a text, when it may not."""
+    """True if a run may continue with another value on the same checkpoint; a text says when it may not."""
     admits: Admits
-    """Who admits the events of a bolt that has another value than the default."""
+    """The part of a run that admits the events if the value is not the default."""
     words: Words | SaidBy
     """How ``windbolt describe`` says it."""
 
     @property
     def has_own_place(self) -> bool:
-        """Whether the JSON of a topology has a place for it beside the rules."""
+        """True if the JSON of a topology has a place for it beside the rules."""
         return isinstance(self.words, SaidBy) and self.words.own_place
 
     @property
@@ -331,7 +331,8 @@ class ListedKeys:
 
     @staticmethod
     def of(keys: Iterable[Any] | None, since: datetime | str | None) -> ListedKeys | None:
-        """What a user gives; None where neither is given. ConfigError where one of them is missing or cannot be."""
+        """Returns the keys that a user lists; None if neither argument is given. ConfigError if one is missing or
+        wrong."""
         if keys is None and since is None:
             return None
         if keys is None or since is None:

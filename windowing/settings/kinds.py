@@ -40,27 +40,27 @@ class WindowKind(ABC):
     """
 
     edges_known: ClassVar[bool] = False
-    """Whether its windows begin and end at times that are known without any event."""
+    """True if its windows begin and end at times that are known without any event."""
     takes_offset: ClassVar[bool] = False
-    """Whether these times are counted from an offset or an anchor."""
+    """True if these times are counted from an offset or an anchor."""
     usually_holds_start: ClassVar[bool] = False
-    """Whether its windows hold their start, and not their end, unless a bolt declares bounds."""
+    """True if its windows include their start and not their end, unless a bolt declares bounds."""
     merges: ClassVar[bool] = False
-    """Whether one more event may extend a window, or make one of two."""
+    """True if one more event may extend a window, or join two."""
     between_edges: ClassVar[bool] = False
-    """Whether its windows lie between the edges of events, so that one more event may divide one."""
+    """True if its windows lie between the edges of events, so that one more event may divide a window."""
     counts: ClassVar[bool] = False
-    """Whether the number of events decides where its windows end."""
+    """True if the number of events decides where its windows end."""
     of_points: ClassVar[bool] = False
-    """Whether its events must be points in time, and may not last."""
+    """True if its events must be points in time, without a duration."""
     of_moments: ClassVar[bool] = False
-    """Whether its windows are moments at which a ready bolt is called, and no windows of a user's."""
+    """True if its windows are moments at which a ready-made bolt is called, and no windows of a user's."""
     of_temporal_join: ClassVar[bool] = False
-    """Whether it is what a temporal join is called at."""
+    """True if its windows are the moments at which a temporal join is called."""
 
     @abstractmethod
     def in_words(self) -> str:
-        """What its windows are: ``sessions with a gap of 5m``. Checkpoints compare these words."""
+        """Describes its windows: ``sessions with a gap of 5m``. Checkpoints compare these words."""
 
     @property
     def by_columns(self) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ class WindowKind(ABC):
         return declared
 
     def changes_at_its_end(self, declared: Bounds) -> bool:
-        """Whether an event exactly at the end of a window changes it, whatever the other settings of the bolt are."""
+        """True if an event exactly at the end of a window changes it, whatever the other settings of the bolt are."""
         return False
 
 
@@ -445,7 +445,7 @@ class Session(WindowKind):
     gap: Duration
     """The pause without events that ends a session."""
     touching: bool
-    """Whether events exactly the gap apart share a session (Flink, UH-12); in Atlas they do not."""
+    """True if events exactly the gap apart share a session (Flink, UH-12); False in Atlas."""
     max_duration: Duration | None
     """Closes a session that is longer at the next multiple of this on the clock (AZ-22)."""
     gap_field: str | None

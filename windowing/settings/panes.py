@@ -41,13 +41,13 @@ class Pane:
     index: int
     """0 for the first firing of the window."""
     timing: Timing
-    """Whether it fired before its end, at its end, or after it; a window that late events open is late at once."""
+    """Moment of the firing: before the end, at it, or after it. A window that late events open is late at once."""
     last: bool
-    """Whether the window cannot fire again."""
+    """True if the window cannot fire again."""
 
 
 class PaneMode(Enum):
-    """What a window shows when it fires again."""
+    """Contents of a window that fires again."""
 
     ACCUMULATING = "accumulating"
     """All its events so far."""
@@ -59,7 +59,7 @@ class PaneMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OpenWindows:
-    """What a trigger knows of windows that are open; arrays of equal length."""
+    """Facts about open windows for a trigger; arrays of equal length."""
 
     fresh: NDArray[np.int64]
     """Events since the last firing."""
@@ -78,9 +78,9 @@ class PaneTrigger:
     """Decides when an open window fires."""
 
     uses_clock = False
-    """Whether it may fire when no event comes, because the clock moves on."""
+    """True if it may fire without a new event, because the clock advances."""
     even_unchanged: bool = False
-    """Whether it may fire a window that has no new events since it fired last."""
+    """True if it may fire a window that has no new events since its last firing."""
 
     def due(self, windows: OpenWindows) -> NDArray[np.bool_]:
         """Which of the windows fire now; asked at the end of each micro-batch that changed something."""
@@ -204,11 +204,11 @@ class Panes:
     early: PaneTrigger | None
     """When a window fires before its end: a trigger, a number of events, or a duration of the clock."""
     late: PaneTrigger | None
-    """Whether, or when, a window fires again for late events, until the allowed lateness is over."""
+    """Trigger that fires a window again for late events, until the allowed lateness is over; None: never."""
     mode: PaneMode
     """Which events a firing shows: all so far, or only the new ones, or all after the rows of the last firing again."""
     closes: bool
-    """Whether the first firing, early or at the end, is the only one: events that come to the window later are late."""
+    """True if the first firing, early or at the end, is the only one: events that come to the window later are late."""
     at_end: Count | None
     """Minimum number of events in the window for the firing at its end; None: it always fires."""
 
@@ -270,12 +270,12 @@ class Panes:
 
     @property
     def on_time(self) -> bool:
-        """Whether a window fires when the watermark reaches its end, and not only when its lateness is over."""
+        """True if a window fires when the watermark reaches its end, and not only when its lateness is over."""
         return self.early is not None or self.late is not None
 
     @property
     def uses_clock(self) -> bool:
-        """Whether a window may fire when no event comes."""
+        """True if a window may fire without a new event."""
         return any(trigger is not None and trigger.uses_clock for trigger in (self.early, self.late))
 
 

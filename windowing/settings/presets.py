@@ -39,7 +39,7 @@ LONGEST_WINDOW = Duration(7 * 24 * 3_600_000_000)
 """7 days: Azure's longest window (AZ-19)."""
 
 UNLIMITED = (-1, "-1")
-"""What Azure writes for no late tolerance at all (AZ-10)."""
+"""Values that Azure uses for an unlimited late tolerance (AZ-10)."""
 
 _TIME_SPAN = re.compile(r"(?:(\d+)\.)?(\d{1,2}):([0-5]\d):([0-5]\d)(?:\.(\d{1,6}))?")
 _LATE_ACTIONS = {action.value: action for action in (LateAction.ADJUST, LateAction.DROP, LateAction.ERROR)}
@@ -89,7 +89,7 @@ AzureLateActionName: TypeAlias = Literal["adjust", "drop", "error", "Adjust", "D
 
 
 def late_action(value: LateAction | str) -> LateAction:
-    """What happens to late and disordered events (AZ-9): ``adjust`` or ``drop``, or Azure's ``Adjust`` and ``Drop``.
+    """Returns the action for late and disordered events (AZ-9): ``adjust`` or ``drop``, or Azure's own spellings.
 
     ``error``, which Azure does not have, stops the run. Raises ConfigError for the words of other systems.
     """
@@ -122,7 +122,7 @@ class Preset:
     name: str
     rules: Mapping[str, Any]
     asked: tuple[tuple[str, str], ...] = ()
-    """What of it the user has asked for by name, (setting, argument); see ``WindowSettings.asked``."""
+    """Parts of the preset that the user asked for by name, (setting, argument); see ``WindowSettings.asked``."""
 
     def __repr__(self) -> str:
         return of_fields(self)

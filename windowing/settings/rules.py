@@ -29,7 +29,7 @@ class Bounds(Enum):
     """Atlas's, StreamInsight's and Flink's (AT-1): the other way round."""
 
     def holds(self, start: int, end: int, timestamp: int) -> bool:
-        """Whether the window from ``start`` to ``end`` holds an event of this time (all in microseconds)."""
+        """True if the window from ``start`` to ``end`` holds an event of this time (all in microseconds)."""
         return start < timestamp <= end if self is Bounds.END else start <= timestamp < end
 
     def among(self, timestamps: NDArray[np.int64], start: int, end: int) -> NDArray[np.bool_]:
@@ -113,7 +113,7 @@ _NAMES = {
     "OutputTime": ("an output time", "which time emitted rows have"),
     "PaneMode": ("a mode of panes", "what a window shows when it fires again"),
 }
-"""What each choice is called, and what it decides, in messages."""
+"""The name of each choice in messages, and its meaning."""
 
 
 class LateBy(Enum):
@@ -129,7 +129,7 @@ LateActionName: TypeAlias = Literal["divert", "drop", "adjust", "cut", "error"]
 
 
 class LateAction(Enum):
-    """What happens to a late event."""
+    """Action for a late event."""
 
     DIVERT = "divert"
     """It goes to the late stream, if there is one, and into the account ``late`` (ST-18, AT-16)."""
@@ -163,7 +163,7 @@ class WatermarkCombiner(Enum):
 
 
 class Partition(Enum):
-    """What divides an input into partitions, beside a column of its events."""
+    """Division of an input into partitions other than by a column of its events."""
 
     SOURCE = "the source's own"
     """The partitions that the source itself has, a topic of Kafka's; other sources have one."""
@@ -215,7 +215,7 @@ class OutputTime(Enum):
 
 @dataclass(frozen=True)
 class InputRules:
-    """What one input of a bolt has of its own, because its source declares it (SI-17)."""
+    """Rules of one input of a bolt that its source declares (SI-17)."""
 
     watermark_every: Count | Duration | None
     delay: int
@@ -234,7 +234,7 @@ class Arrival:
     late: Duration | None
     """An event that arrives more than this after its time is late. None: no limit."""
     action: LateAction
-    """What happens to an event that is late by its arrival."""
+    """Action for an event that is late by its arrival."""
 
     @checked_value
     def __init__(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class FireResult(StrEnum):
-    """What a rule says after each event (UH-17); anything else it says means ``FIRE_AND_PURGE`` (UH-18)."""
+    """A rule's answer after each event (UH-17); any other answer means ``FIRE_AND_PURGE`` (UH-18)."""
 
     CONTINUE = "continue"
     """Gather on."""
@@ -37,7 +37,7 @@ class FireResult(StrEnum):
 
 
 class FiredBy(StrEnum):
-    """What made a window fire: ``window.fired_by``."""
+    """Reason for which a window fired: ``window.fired_by``."""
 
     COUNT = "count"
     RULE = "rule"
@@ -60,7 +60,7 @@ class FiredBy(StrEnum):
 @checked_on_failure
 @dataclass(slots=True)
 class TriggerCall:
-    """What a rule is given besides its event (UH-19); easily made in a test: ``TriggerCall()``."""
+    """Information for a rule besides its event (UH-19); easily made in a test: ``TriggerCall()``."""
 
     key: Any = None
     """The value of the window's key."""
@@ -121,7 +121,7 @@ class CountTrigger:
     timeout: Duration | None = None
     """After the first event, or the last; None: only the count fires."""
     from_first: bool = True
-    """Whether the timeout runs from the first event; if not, from the last."""
+    """True if the timeout runs from the first event; False: from the last."""
 
     def __post_init__(self) -> None:
         _check_timeout(self.timeout)
@@ -142,7 +142,7 @@ class RuleTrigger:
     timeout: Duration | None = None
     """After the first event, or the last; None: only the rule fires."""
     from_first: bool = True
-    """Whether the timeout runs from the first event; if not, from the last."""
+    """True if the timeout runs from the first event; False: from the last."""
 
     def __repr__(self) -> str:
         return of_fields(self)

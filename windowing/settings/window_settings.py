@@ -99,9 +99,9 @@ class WindowSettings:
     timestamp_extractor: Callable[..., Any] | None = None
     extractor_on_columns: bool = False
     extractor_on_error: str | None = None
-    """What happens to an event on which the extractor fails, where that was said: ``"stop"`` or ``"errors"``."""
+    """Rule for an event on which the extractor fails: ``"stop"`` or ``"errors"``; None if it was not given."""
     extractor_on_truncation: str = "cut"
-    """What happens to an event whose extracted time is finer than microseconds: ``"cut"`` or ``"error"``."""
+    """Rule for an event whose extracted time is finer than microseconds: ``"cut"`` or ``"error"``."""
     processing_time: bool = setting(
         False,
         FLAG,
@@ -111,7 +111,7 @@ class WindowSettings:
         admits=Admits.READER,
         words=SaidBy("time", own_place=True),
     )
-    """Whether the bolt is in processing time. Without this, a field or an extractor, the input streams decide."""
+    """True if the bolt is in processing time. If it is not, and has no field or extractor, the input streams decide."""
     default_time: DefaultTime = setting(
         DefaultTime.CLOCK,
         choice(DefaultTime),
@@ -247,7 +247,7 @@ class WindowSettings:
         admits=Admits.READER,
         words=lambda *_: "inputs that take watermarks make their own as well, and the greater counts",
     )
-    """Whether those inputs also make marks of their own; the greater mark counts (SI-16)."""
+    """True if those inputs also make marks of their own; the greater mark counts (SI-16)."""
     estimate_arrival: bool = setting(
         False,
         FLAG,
@@ -356,7 +356,7 @@ class WindowSettings:
         admits=Admits.TASK,
         words=lambda action, _: f"behind the watermark: {action.value}",
     )
-    """What is done with late events (ST-18, SI-12, SI-13)."""
+    """Action for late events (ST-18, SI-12, SI-13)."""
     late_stream: str | None = setting(
         None,
         STREAM,
@@ -450,7 +450,7 @@ class WindowSettings:
         admits=Admits.READER,
         words=SaidBy("keeps", own_place=True),
     )
-    """Whether windows that would have to store it have ``window.expired`` (ST-21); None: if the bolt's code mentions
+    """True if windows have ``window.expired`` (ST-21), even if it is stored for them; None: if the bolt's code names
     it."""
 
     empty_windows_until: Duration | None = setting(
@@ -535,8 +535,8 @@ class WindowSettings:
         admits=Admits.READER,
         words=words.anchor,
     )
-    """What aligned windows are counted from: None, the epoch; "start", the first clock of the run; or a moment. No
-    window begins before it (AT-3)."""
+    """Moment from which aligned windows are counted: None, the epoch; "start", the first clock of the run; or a moment.
+    No window begins before it (AT-3)."""
     closes_after_end: bool = setting(
         False,
         FLAG,
@@ -590,8 +590,8 @@ class WindowSettings:
         admits=Admits.READER,
         words=words.output_watermark,
     )
-    """What the next bolt's watermark follows: the ends of open windows, or the start of the earliest one (SI-24). None:
-    what ``output_time`` implies."""
+    """Times that the next bolt's watermark follows: the ends of open windows, or the start of the earliest one (SI-24).
+    None: as ``output_time`` implies."""
     close_fires: bool = setting(
         True,
         FLAG,
@@ -601,7 +601,7 @@ class WindowSettings:
         admits=Admits.READER,
         words=lambda *_: "the end of the streams fires nothing",
     )
-    """Whether the end of the streams is a watermark of +infinity (SI-7); if not, open windows stay for the next run."""
+    """True if the end of the streams is a watermark of +infinity (SI-7); False: open windows stay for the next run."""
 
     # -- what follows from inputs, and what was asked for
     input_rules: Mapping[str, InputRules] | None = None
@@ -609,10 +609,10 @@ class WindowSettings:
     given: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     """The settings that were given by name, which those of a source do not replace (SI-18)."""
     asked: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
-    """What the user asked for by name, (setting, call) in order: if it would change nothing, it is refused. What a
-    preset brings along without being asked may be idle."""
+    """Settings that the user asked for by name, (setting, call) in order: one that would change nothing is refused.
+    Settings that only a preset brings along may have no effect."""
     every_is_derived: bool = field(default=False, compare=False, repr=False)
-    """Whether ``watermark_every`` follows from other settings that need it, and the user has not said it."""
+    """True if ``watermark_every`` follows from other settings that need it, and the user has not given it."""
     forgotten: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """The calls whose settings a preset that came after them has replaced."""
 
@@ -621,21 +621,21 @@ class WindowSettings:
 
     @property
     def follow_each_other(self) -> bool:
-        """Whether each window of a task or key comes after another, so that something can have expired in between."""
+        """True if each window of a task or key comes after another, so that events can have expired in between."""
         return self.panes is None and self.key_trigger is None and len(self.kinds) <= 1
 
     @property
     def follows_events(self) -> bool:
-        """Whether a setting makes the watermark, in event time, follow the events in their order of arrival."""
+        """True if a setting makes the watermark, in event time, follow the events in their order of arrival."""
         return any(self._changes(each) for each in _FOLLOWING_EVENTS)
 
     @property
     def comes_with_events(self) -> bool:
-        """Whether the watermark may advance between two events of a micro-batch."""
+        """True if the watermark may advance between two events of a micro-batch."""
         return self.watermark_every is not None or self.estimate_arrival
 
     def admitted_by_tasks(self, *, event_time: bool) -> bool:
-        """Whether a setting makes the bolt's tasks admit its events, in event time or in processing time."""
+        """True if a setting makes the bolt's tasks admit its events, in event time or in processing time."""
         return any(self._changes(each) for each in (_BY_TASKS_IN_EVENT_TIME if event_time else _BY_TASKS))
 
     def _changes(self, declared: Declaration) -> bool:
@@ -643,20 +643,21 @@ class WindowSettings:
 
     @property
     def reads_timestamps(self) -> bool:
-        """Whether event times come from a field or an extractor of this bolt's own."""
+        """True if event times come from a field or an extractor of this bolt's own."""
         return self.timestamp_field is not None or self.timestamp_extractor is not None
 
     @property
     def arrival_is_time(self) -> bool:
-        """Whether events have the time of their arrival, in a column, and no other (AZ-1)."""
+        """True if the only time of events is that of their arrival, in a column (AZ-1)."""
         by_default = self.default_time is DefaultTime.ARRIVAL and not self.reads_timestamps and not self.processing_time
         return by_default and self.arrival is not None and self.arrival.field is not None
 
     @property
     def overtakes(self) -> bool:
-        """Whether an event may be in order on its own input or partition, and behind the watermark of the bolt.
+        """True if an event may be in order on its own input or partition, and behind the watermark of the bolt.
 
-        That happens where inputs and partitions are judged by themselves, and one was not known or had been left out.
+        That happens if inputs and partitions are judged by themselves, and one was not known before, or was excluded as
+        idle.
         """
         unknown = isinstance(self.watermark_partition, str) or self.partition_idle_timeout is not None
         one_by_one = self.late_per_input and not self.watermark_per_key and self.late_by is LateBy.WATERMARK
@@ -674,7 +675,7 @@ class WindowSettings:
 
 
 DECLARED: Final[Mapping[str, Declaration]] = declarations(WindowSettings)
-"""What is known of each declared setting, by its name."""
+"""Declaration of each setting, by its name."""
 
 ARGUMENTS: Final[Mapping[tuple[str, str], Declaration]] = by_argument(DECLARED)
 """The setting that an argument of a method is; the argument is empty if the method sets one thing."""

@@ -79,7 +79,7 @@ def watermark_field(column: str, settings: Others) -> str:
 
 
 def watermark_partition(partition: str | Partition, settings: Others) -> str:
-    """What divides inputs into partitions."""
+    """Describes how inputs are divided into partitions."""
     if partition is SOURCE:
         return "the watermark is the least over the partitions of the source, where it has some"
     return f"the watermark is the least over the partitions by {partition}{_existing(settings.partitions)}"
@@ -166,7 +166,7 @@ def trigger_in_words(trigger: PaneTrigger, each: str = "every") -> str:  # noqa:
 
 
 def anchor(moment: str | int, _: Others) -> str:
-    """What aligned windows are counted from."""
+    """Describes from where aligned windows are counted."""
     return f"windows are counted from {'the first clock of the run' if isinstance(moment, str) else show(moment)}"
 
 
@@ -192,7 +192,7 @@ def output_time(time: OutputTime, _: Others) -> str:
 
 
 def output_watermark(edge: OutputTime, settings: Others) -> str:
-    """What the next bolt's watermark follows, where that is not what its time says anyway."""
+    """Describes the next bolt's watermark if it differs from the output time; "" if it does not."""
     if edge is not OutputTime.START or settings.output_time is OutputTime.START:
         return ""
     return "the next bolt's watermark follows the start of the earliest open window"
