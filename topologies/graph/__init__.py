@@ -1,1 +1,1 @@
-"""What a topology is once it has been built, in data and in words."""
+"""A built topology, as data and in words."""

@@ -177,8 +177,8 @@ _CALLED = (
 
 
 def missing_method(name: str, bolt: Component) -> ConfigError | None:
-    """What is wrong with a bolt that does not define the method that it is called with, as where its name is
-    misspelled."""
+    """Returns an error if a bolt lacks the method that windbolt calls, perhaps because its name is misspelled; else
+    None."""
     kind, method, parameter, when = next(called for called in _CALLED if isinstance(bolt, called.kind))
     if any(_defines(bolt, kind, each) for each in {method, "execute"}):
         return None
@@ -196,7 +196,7 @@ def missing_method(name: str, bolt: Component) -> ConfigError | None:
 
 
 def _defines(bolt: Component, kind: type[Component], method: str) -> bool:
-    """Whether a bolt has a method of its own in the place of that of its kind."""
+    """True if a bolt replaces a method of its kind by its own."""
     return getattr(type(bolt), method, None) is not getattr(kind, method, None) or method in vars(bolt)
 
 
@@ -485,7 +485,7 @@ class _Compilation:
             )
 
     def _is_readable(self, name: str, read: Input) -> bool:
-        """Whether the stream of an input is known; a mistake in its grouping is reported."""
+        """True if the stream of an input is known. Reports an unknown stream, and a mistake in the grouping."""
         if self.known.is_broken(read.stream):
             return False
         schema = self.known.schemas.get(read.stream)

@@ -380,9 +380,9 @@ def _is_span(kind: pa.DataType) -> bool:
 def limits(
     name: str, settings: WindowSettings, message_timeout: Duration | None, max_spout_pending: int | None
 ) -> Iterator[ConfigError]:
-    """What bolt ``name`` holds for longer, or more of, than the topology allows; None: as it likes.
+    """Yields errors for windows of bolt ``name`` that last longer, or hold more events, than the topology allows.
 
-    Length plus slide, as Storm has it; of other kinds the length, where what is declared bounds it.
+    None: no limit. The limit is for length plus slide, as in Storm; for other kinds, for the length, if it is bounded.
     """
     lengths = _lengths(settings)
     time = Duration(sum(length.micros for length in lengths if isinstance(length, Duration)))
@@ -405,7 +405,7 @@ def limits(
 
 
 def _lengths(settings: WindowSettings) -> list[Duration | Count]:
-    """What a bolt holds at least: the sum of these."""
+    """Returns the lengths whose sum a bolt holds at least."""
     if settings.key_trigger is not None:
         return []  # its rules say when its windows end
     if not settings.kinds:
@@ -430,14 +430,14 @@ CHECKS = (
 
 
 def mistakes_of(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """What is wrong with the settings of a bolt; first what was asked for and changes nothing (ST-18, AT-22)."""
+    """Yields errors in the settings of a bolt; first the settings that change nothing (ST-18, AT-22)."""
     yield from idle_settings(bolt.name, bolt.situation)
     for check in CHECKS:
         yield from check(bolt)
 
 
 def late_by_window_fits(settings: WindowSettings) -> bool:
-    """Whether events of a bolt with event times can be late by their windows (C-23)."""
+    """True if events of a bolt with event times can be late by their windows (C-23)."""
     if settings.eviction is not None or settings.trigger is not None:
         return False
     bolt = CheckedBolt(name="", settings=settings, event_time=True)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedBolt:
-    """What is known of a windowed bolt when its settings are checked."""
+    """A windowed bolt with all that the checks of its settings need."""
 
     name: str
     settings: WindowSettings
@@ -43,28 +43,28 @@ class CheckedBolt:
     groups_by: tuple[str, ...] | None = None
     """The columns by which it groups its events, if it does."""
     rows_are_of_events: bool = False
-    """Whether it emits nothing for a window without events."""
+    """True if it emits nothing for a window without events."""
     takes_retractions: bool = True
-    """Whether it heeds that a bolt before it has taken rows back."""
+    """True if it handles retractions of rows by a bolt before it."""
     asks_for_expired: bool = False
-    """Whether it was told, or its code was seen, to ask its windows what has expired."""
+    """True if its settings or its code say that it asks its windows for expired events."""
     partitioned: bool = False
-    """Whether a source behind its inputs has partitions of its own."""
+    """True if a source behind its inputs has partitions of its own."""
     parallel_windows: bool = False
-    """Whether several windows of a task may be fired at the same time."""
+    """True if several windows of a task may fire at the same time."""
     stateful: bool = False
-    """Whether a window gets what the ones before it have left behind."""
+    """True if a window gets state that the windows before it have left."""
     joined: Mapping[str, tuple[str, ...]] | None = None
     """Of a join: the key columns of each input, by its name."""
 
     @property
     def temporal(self) -> bool:
-        """Whether the bolt is a temporal join, whose key is that of the join."""
+        """True for a temporal join, whose key is that of the join."""
         return self.joined is not None and any(kind.of_temporal_join for kind in self.settings.kinds)
 
     @property
     def situation(self) -> Situation:
-        """What decides which of its settings change anything."""
+        """Returns the facts that decide which of its settings have an effect."""
         from_outside = not self.brings or not all(self.brings)
         return Situation(self.settings, self.event_time, len(self.inputs), self.partitioned, from_outside)
 
@@ -131,7 +131,7 @@ class CheckedBolt:
 
 
 def _leaves_out_its_end(settings: WindowSettings) -> bool:
-    """Whether a window never holds an event of its end."""
+    """True if a window never holds an event exactly at its end."""
     if settings.key_trigger is not None:
         return False
     if settings.kinds:
@@ -219,7 +219,7 @@ def _too_long(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _each_kind(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """What one kind of window asks of its events."""
+    """Yields errors for kinds of windows that do not fit the events or the other settings."""
     settings = bolt.settings
     for kind in settings.kinds:
         if settings.lifetime is not None and kind.of_points:
@@ -341,7 +341,7 @@ def _retracted(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def expired(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """What has expired is what was in the window before, so there must be one (ST-21)."""
+    """Yields an error for a bolt that uses expired events, if its windows have no previous window (ST-21)."""
     settings = bolt.settings
     if not bolt.asks_for_expired or settings.follow_each_other:
         return
@@ -406,12 +406,13 @@ NOT_WITH_A_POLICY: Final[Mapping[str, tuple[Callable[[CheckedBolt], bool], str]]
         "(partition_idle_timeout=), or ask for a moment (wake_at)",
     ),
 }
-"""What a policy of a user's own cannot be combined with: whether a bolt has it, and why not. Message ids have their own
-check; all other settings, joins, aggregates and states of bolts are allowed."""
+"""Features that cannot be combined with a policy of a user's own: the test whether a bolt has one, and the reason.
+Message ids have their own check; all other settings, joins, aggregates and states of bolts are allowed."""
 
 
 def policies(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """What decides about windows besides a policy of the user's own."""
+    """Yields errors for features that conflict with a user's own policy, and for columns that it reads and inputs
+    lack."""
     if bolt.settings.eviction is None and bolt.settings.trigger is None:
         return
     for other, (has, why) in NOT_WITH_A_POLICY.items():
@@ -430,7 +431,8 @@ def policies(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _of_own_policies(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """What windbolt could not keep of the keys, or promise the next bolt."""
+    """Yields errors for columns of the key that cannot be stored, and for rows at starts of windows not known
+    before."""
     settings, eviction = bolt.settings, bolt.settings.eviction
     yield from _recorded(bolt, "policies")
     if eviction is not None and settings.trigger is not None and settings.length is not None:
@@ -499,7 +501,7 @@ MOST = 1_000_000
 
 
 def empty_windows(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """What does not go with windows that fire without events; for some kinds of windows they have no effect."""
+    """Yields errors for settings that conflict with ``with_empty_windows``, unless the kind of window ignores it."""
     settings, until = bolt.settings, bolt.settings.empty_windows_until
     slide = shortest_slide(settings)
     if until is None or slide is None:

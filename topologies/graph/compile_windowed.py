@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EventTimes:
-    """What the windows of a bolt go by."""
+    """Kind of time that the windows of a bolt use."""
 
     event_time: bool
     """Event time, or processing time."""
@@ -259,7 +259,7 @@ RECORD_TIME = "kafka_timestamp"
 
 
 def names_no_time(settings: WindowSettings) -> bool:
-    """Whether nothing that the user said tells where the time of events comes from."""
+    """True if no setting of the user's says where the time of events comes from."""
     return not settings.reads_timestamps and not settings.processing_time
 
 
@@ -390,7 +390,7 @@ MAX_INPUTS = 127
 
 @dataclass(frozen=True)
 class _Reading:
-    """What a windowed bolt reads."""
+    """Inputs of a windowed bolt, with their columns and origins."""
 
     bolt: str
     inputs: tuple[Input, ...]
@@ -534,7 +534,7 @@ def _checked(
 def _all_outputs(
     name: str, settings: WindowSettings, outputs: Mapping[str, pa.Schema], schema: pa.Schema, mistakes: Mistakes
 ) -> dict[str, pa.Schema]:
-    """What the bolt emits, and the streams that its settings add."""
+    """Returns the streams that the bolt emits, and those that its settings add. Conflicts are added to ``mistakes``."""
     found = dict(outputs)
     if settings.panes is not None and settings.panes.mode is PaneMode.RETRACTING:
         retract = pa.field(RETRACT, pa.bool_())

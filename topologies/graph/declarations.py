@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Mistakes(list[ConfigError]):
-    """What is wrong with a topology."""
+    """List of the mistakes in a topology."""
 
     def tell(self, what: str, why: str = "", do: str = "") -> None:
         """Add a mistake: what it is, why it is one, what to do."""
@@ -188,11 +188,11 @@ class KnownStreams:
         return max(self._levels.get(each.stream[0], -1) for each in inputs)
 
     def is_broken(self, stream: Stream) -> bool:
-        """Whether a stream is unknown for a mistake that has been told."""
+        """True if a stream is unknown because of a mistake that has been reported."""
         return stream[0] in self.broken and stream not in self.schemas
 
     def unknown(self, who: str, stream: Stream) -> ConfigError:
-        """What to say to somebody who reads a stream that is not there; ``who``: ``bolt 'total' reads``."""
+        """Returns an error for a reader of a stream that does not exist; ``who``: ``bolt 'total' reads``."""
         component, name = stream
         streams = sorted(label for (owner, label) in self.schemas if owner == component)
         components = sorted({owner for owner, _ in self.schemas})
@@ -216,7 +216,7 @@ class KnownStreams:
 
 
 def _of_dotted(name: str, components: list[str]) -> str:
-    """What to do about a component that is not there: ``rev.late`` may mean a stream of one that is."""
+    """Returns advice for a component that does not exist: ``rev.late`` may mean a stream of one that does."""
     component, _, stream = name.partition(".")
     if stream and component in components:
         return f"name a stream of {component!r} by an argument: ..._grouping({component!r}, ..., stream={stream!r})"

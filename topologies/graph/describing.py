@@ -43,7 +43,7 @@ _BESIDE_RULES = {
     "extractor_on_truncation",
     *(name for name, declared in DECLARED.items() if declared.has_own_place),
 }  # fmt: skip
-"""What the JSON of a topology has a place for, beside the rules."""
+"""Settings that have a place of their own in the JSON of a topology, beside the rules."""
 
 
 def changed(settings: WindowSettings) -> dict[str, Any]:
@@ -137,8 +137,7 @@ def policy_in_words(policy: Policy, *, keyed: bool) -> str:
 
 
 def rules_in_words(node: WindowedNode) -> Iterator[str]:
-    """What of a bolt's time settings is not Storm's, and changes something, a sentence each, as their declarations have
-    them."""
+    """Yields a sentence for each time setting of a bolt that differs from Storm's and has an effect."""
     settings = node.bolt.settings
     for name, declared in DECLARED.items():
         value = getattr(settings, name)
@@ -151,7 +150,8 @@ def rules_in_words(node: WindowedNode) -> Iterator[str]:
 
 
 def late_in_words(node: WindowedNode, diverted: str) -> Iterator[str]:
-    """What happens to the events that are turned away or moved; ``diverted``: of those that may go to a stream."""
+    """Yields a phrase for each way in which events are rejected or moved; ``diverted``: the phrase for diverted
+    ones."""
     settings, arrival = node.bolt.settings, node.bolt.settings.arrival
     fates = {
         LateAction.DIVERT: diverted,
@@ -219,11 +219,11 @@ def topology_text(topology: Graph) -> str:
 
 @dataclass(frozen=True)
 class Described:
-    """What there is to know of a spout, a bolt or a sink."""
+    """Description of a spout, a bolt or a sink."""
 
     name: str
     title: str
-    """What it is: ``bolt revenue (RevenuePerUser, 2 tasks)``."""
+    """Its kind, name and class: ``bolt revenue (RevenuePerUser, 2 tasks)``."""
     facts: tuple[tuple[str, str], ...]
     """Pairs of a word and a fact; facts of one word follow each other."""
 
@@ -410,7 +410,8 @@ def _own_policies(node: WindowedNode) -> Iterator[tuple[str, str]]:
 
 
 def _state_in_words(bolt: StatefulWindowedBolt) -> str:
-    """What a bolt remembers from window to window; of ready bolts the columns, which is all that users know of."""
+    """Describes the state that a bolt keeps between windows. Users know only the columns of a ready-made bolt's
+    state."""
     if isinstance(bolt, Passing):
         columns = ", ".join(bolt.remembered_columns)
         return f"of the events that have passed: their time and {columns}" + (
@@ -610,7 +611,7 @@ def topology_svg(topology: Graph) -> str:
 
 
 def boxes_and_arrows(topology: Graph) -> tuple[list[Box], list[Arrow]]:
-    """What the graph is drawn of: a box for each spout, bolt and sink, an arrow for each stream that one reads."""
+    """Returns a box for each spout, bolt and sink, and an arrow for each stream that one of them reads."""
     boxes = [Box(node.name, "spout", (spout_in_words(node.spout),)) for node in topology.spouts.values()]
     arrows = []
     for bolt in bolts_of(topology):

@@ -1,8 +1,8 @@
-"""What settings need to change anything: what a user asks for by name and would change nothing is refused.
+"""Conditions under which settings have an effect. A setting that a user asks for and that changes nothing is refused.
 
-Which setting needs what stands in its declaration (``WindowSettings``), by the names of the table at the end. What a
-preset brings along without being asked is passed over: a system's rules are a whole, and not every kind of window has
-use for each.
+The conditions of a setting are in its declaration (``WindowSettings``), by the names of the table at the end. A setting
+that only a preset brings along is skipped: a system's rules are a whole, and not every kind of window uses each of
+them.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Situation:
-    """What decides whether a setting changes anything."""
+    """Facts that decide whether a setting has an effect."""
 
     settings: WindowSettings
     event_time: bool
     inputs: int
     """How many streams the bolt reads."""
     partitioned: bool = False
-    """Whether a source of one of them has partitions of its own: Kafka."""
+    """True if a source of one of the streams has partitions of its own: Kafka."""
     from_outside: bool = True
-    """Whether one of them brings events from outside, and not the rows of windowed bolts alone."""
+    """True if one of the streams brings events from outside, and not only rows of windowed bolts."""
 
     @property
     def has_partitions(self) -> bool:
-        """Whether an input has several marks."""
+        """True if an input has several marks."""
         partition = self.settings.watermark_partition
         return self.partitioned if isinstance(partition, Partition) else partition is not None
 
     @property
     def several_marks(self) -> bool:
-        """Whether the watermark is over more than one mark."""
+        """True if the watermark combines more than one mark."""
         return self.inputs > 1 or self.has_partitions
 
     @property
     def from_source(self) -> bool:
-        """Whether no watermark is made here: the source puts them in, or they are another input's."""
+        """True if no watermark is made here: it comes from the source, or from another input."""
         rules = (self.settings.input_rules or {}).values()  # where the sources of several inputs differ (SI-17)
         made = {each.watermark_every for each in rules} or {self.settings.watermark_every}
         return made == {SOURCE_ONLY}
 
     @property
     def has_ctis(self) -> bool:
-        """Whether watermarks are StreamInsight's: the data alone moves time, never the clock (SI-4)."""
+        """True if watermarks are StreamInsight's: the data alone advances time, never the clock (SI-4)."""
         settings = self.settings
         given = settings.watermark_field is not None or settings.watermark_imports is not None
         return given or settings.default_time is DefaultTime.NONE or self.from_source
@@ -73,7 +73,7 @@ class Need:
 
 
 def idle_settings(name: str, situation: Situation) -> Iterator[ConfigError]:
-    """What the user of bolt ``name`` asked for and would change nothing, each call once."""
+    """Yields errors for calls by the user of bolt ``name`` that change nothing, each call once."""
     settings, told = situation.settings, set[str]()
     for call in dict.fromkeys(settings.forgotten):
         yield ConfigError(
@@ -109,7 +109,7 @@ def _missing(declared: Declaration, situation: Situation) -> Need | None:
 
 
 def _shapes(rule: str, *values: Any) -> Callable[[Situation], bool]:
-    """Whether a bolt's windows are others, or close at another time, for some of these values of a setting."""
+    """Makes a test: True if some of these values of a setting change a bolt's windows, or when they close."""
 
     def met(situation: Situation) -> bool:
         settings = situation.settings
@@ -140,7 +140,7 @@ def _has_lengths(situation: Situation) -> bool:
 
 
 def _left_open(situation: Situation) -> bool:
-    """Whether the end of the streams can find events in no window yet that only wait for time to advance."""
+    """True if the end of the streams can find events that are in no window yet only because time has not advanced."""
     settings = situation.settings
     if not isinstance(settings.slide, Count) or settings.length is None or settings.kinds:
         return True
@@ -151,7 +151,7 @@ def _left_open(situation: Situation) -> bool:
 
 
 def _opens_behind(situation: Situation) -> bool:
-    """Whether an open window can start before the end of one that is over and has been told."""
+    """True if an open window can start before the end of a closed one, which the next bolt has been told."""
     settings = situation.settings
     tumbling = settings.length == settings.slide and isinstance(settings.length, Duration) and not settings.kinds
     if not tumbling or settings.late_by is not LateBy.WINDOW:
@@ -181,7 +181,7 @@ def _empty_fits(situation: Situation) -> bool:
 
 
 def _instants(settings: WindowSettings) -> bool:
-    """Whether every window is one instant, which is over when the watermark is past it."""
+    """True if every window is one instant, which is over when the watermark is past it."""
     points = settings.lifetime is None and not settings.allowed_lateness.micros
     return points and bool(settings.kinds) and all(kind.between_edges for kind in settings.kinds)
 
@@ -403,5 +403,5 @@ NEEDS: dict[str, Need] = {
     "open windows behind closed ones": OPENS_BEHIND,
     "open windows at the end": LEFT_OPEN,
 }
-"""What a setting may need to change anything, by the names that its declaration uses (``WindowSettings``). Settings
-that need nothing change something on every bolt, or are refused for what they contradict (``checks``)."""
+"""Conditions for settings to have an effect, by the names in their declarations (``WindowSettings``). Settings without
+a condition have an effect on every bolt, or are refused for what they contradict (``checks``)."""

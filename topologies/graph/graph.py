@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 SEQ_COLUMN, DECISION_COLUMN, END_EDGE_COLUMN = "_seq", "_decision", "_end_edge"
-"""What an event is given on its way to the task of its bolt."""
+"""Columns that are added to an event on its way to the task of its bolt."""
 
 MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN, TRUNCATED_COLUMN = "_merge_key", "_merge_place", "_truncated"
 """Where a row of a part that is merged with others belongs, and whether a time of it was cut."""
@@ -116,12 +116,11 @@ LATE_COLUMNS = (
     pa.field("_window_start", TIMESTAMP),
     pa.field("_window_end", TIMESTAMP),
 )
-"""What a late stream carries behind the event's own columns. The window is the last that could have held the event;
-where sessions (``by_session``) or sliding logs decide which events are late, it is the one that the event would have
-opened."""
+"""Columns of a late stream after the event's own. The window is the last that could have held the event; where sessions
+(``by_session``) or sliding logs decide which events are late, it is the one that the event would have opened."""
 
 REASON = "_reason"
-"""What a refused stream carries behind the event's own columns: why the rule of the trigger failed."""
+"""Column of a refused stream after the event's own: why the rule of the trigger failed."""
 
 
 # Streams between components, and how a bolt reads one.
@@ -164,11 +163,11 @@ class PlainNode:
     inputs: tuple[Input, ...]
     outputs: Mapping[str, pa.Schema]
     carries_time: bool
-    """Whether its events have event times and a watermark, from a windowed bolt before it."""
+    """True if its events have event times and a watermark, from a windowed bolt before it."""
     shift: int = 0
     """Microseconds by which it moves these times (SI-25)."""
     clocked: bool = False
-    """Whether some of its events come with a moment of the clock: that at which windows fired before it."""
+    """True if some of its events come with a clock time: that at which windows fired before it."""
 
     def copies(self, input_index: int) -> int:
         """The number of tasks that each event of an input goes to."""
@@ -201,7 +200,7 @@ class SpoutNode:
     needed: frozenset[str] | None = None
     """Those of its columns that are asked for; None: all."""
     defaults: Defaults = field(default_factory=Defaults)
-    """What its rows have in columns where they have no value."""
+    """Values for columns in which its rows have none."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -243,7 +242,7 @@ def _of_rules(settings: WindowSettings) -> Iterator[str]:
 
 
 def has_windows_of_time(node: WindowedNode) -> bool:
-    """Whether both policies of a bolt are windbolt's own, and of time: each event is in the windows of its time,
+    """True if both policies of a bolt are windbolt's own, and of time: each event is in the windows of its time,
     whatever other events there are."""
     ours = all(type(each).__module__.startswith("policies.") for each in (node.eviction, node.trigger))
     return ours and isinstance(node.eviction, TimeEvictionPolicy) and isinstance(node.trigger, TimeTriggerPolicy)
@@ -273,12 +272,13 @@ class WindowedNode:
     level: int
     """0 where it depends on no windowed bolt, else one more than those it depends on."""
     assigners: tuple[WindowAssigner, ...] = ()
-    """What forms its windows, where they are not the runs of a queue that eviction and trigger decide about."""
+    """Assigners that form its windows; empty if the windows are runs of a queue, by eviction and trigger."""
     clocked: tuple[bool, ...] = ()
     """Per input: whether its events bring along the clock at which the windows before them fired. Only for key
     triggers."""
     remembers: bool = False
-    """Whether its tasks keep the last window of each key, to say what has expired since; queues know it anyway."""
+    """True if its tasks keep the last window of each key, to tell which events have expired. Queues need no such
+    record."""
     idle: frozenset[str] = frozenset()
     """The settings that change nothing on this bolt: a preset has brought them along."""
 
@@ -288,7 +288,7 @@ class WindowedNode:
 
     @cached_property
     def by_policies(self) -> bool:
-        """Whether policies of a user's own decide about its windows (decision 96)."""
+        """True if policies of a user's own decide about its windows (decision 96)."""
         settings = self.bolt.settings
         if self.assigners or settings.key_trigger is not None:
             return False
@@ -302,13 +302,13 @@ class WindowedNode:
 
     @property
     def holds_events(self) -> bool:
-        """Whether its tasks hold events until no window needs them, and not a queue that is in order of time."""
+        """True if its tasks hold events until no window needs them, instead of a queue in order of time."""
         return bool(self.assigners) or self.bolt.settings.key_trigger is not None or self.by_policies
 
     @property
     def can_share_windows(self) -> bool:
-        """Whether windows of one of its tasks can be fired at the same time: they are independent, runs of a queue of
-        events, and what came in has been admitted by those who read it."""
+        """True if windows of one task can fire at the same time: they are independent runs of a queue of events, and
+        the tasks that read have admitted the events."""
         return self.bolt.parallel_windows and not self.holds_events and not self.deferred and self.slicing is None
 
     @cached_property
@@ -337,7 +337,7 @@ class WindowedNode:
 
     @property
     def takes_events_at_the_watermark(self) -> bool:
-        """Whether an event at the very watermark is always in time, and all its windows are still to come."""
+        """True if an event exactly at the watermark is always in time, and all its windows are still to come."""
         if self.bolt.settings.bounds is not Bounds.START:
             return False
         if not self.assigners:
@@ -384,7 +384,7 @@ class WindowedNode:
 
     @property
     def follows_clock(self) -> bool:
-        """Whether its windows may fire when no event comes, because the clock moves on."""
+        """True if its windows may fire without a new event, because the clock advances."""
         settings = self.bolt.settings
         if not self.event_time:
             if self.assigners:
@@ -397,16 +397,18 @@ class WindowedNode:
 
     @cached_property
     def deferred(self) -> bool:
-        """Whether its tasks decide which events are admitted, not the task that reads: the last tick is not enough.
+        """True if its own tasks decide which events are admitted, not the task that reads: the last tick is not enough.
 
-        Tasks that hold events do; else it follows from the declarations of the settings (``Admits``).
+        Tasks that hold events do so; else it follows from the declarations of the settings (``Admits``).
         """
         return self.holds_events or self.bolt.settings.admitted_by_tasks(event_time=self.event_time)
 
     @cached_property
     def sequenced(self) -> bool:
-        """Whether its watermark follows its events in their order of arrival, and not only the ticks: as the
-        declarations of the settings say (``Admits.FOLLOWING_EVENTS``), except for watermarks per key."""
+        """True if its watermark follows its events in their order of arrival, and not only the ticks.
+
+        The declarations of the settings decide it (``Admits.FOLLOWING_EVENTS``); watermarks per key never do so.
+        """
         settings = self.bolt.settings
         return self.event_time and settings.follows_events and not settings.watermark_per_key
 
@@ -431,9 +433,9 @@ class WindowedNode:
 
     @property
     def overtakes(self) -> bool:
-        """Whether it takes events behind its watermark that are in order on their own input or partition (AZ-4).
+        """True if it takes events behind its watermark that are in order on their own input or partition (AZ-4).
 
-        Only in windows of which it is known which have closed: others would change with an event that comes so late.
+        Only if it is known which windows have closed: others would change with an event that comes so late.
         """
         settings = self.bolt.settings
         if not self.event_time or not settings.overtakes or settings.lifetime is not None:
@@ -458,7 +460,7 @@ class WindowedNode:
 
     @property
     def retracts(self) -> bool:
-        """Whether its windows, when they fire again, take back what they emitted."""
+        """True if its windows take back their earlier rows when they fire again."""
         panes = self.bolt.settings.panes
         return panes is not None and panes.mode is PaneMode.RETRACTING
 
@@ -475,7 +477,7 @@ class WindowedNode:
 
     @property
     def closes_after_end(self) -> bool:
-        """Whether its windows close only when time is past their end."""
+        """True if its windows close only when time is past their end."""
         return closes_after_end(self.bolt.settings, event_time=self.event_time)
 
     def closes_until(self, marks: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -515,7 +517,7 @@ def _latest(ends: Sequence[LastEnd | None]) -> LastEnd | None:
 
 @dataclass(frozen=True)
 class Graph:
-    """What a topology consists of. Immutable, and sent to the workers as it is."""
+    """Compiled topology: its spouts, bolts and sinks. Immutable, and sent to the workers as it is."""
 
     name: str
     spouts: Mapping[str, SpoutNode]
@@ -562,12 +564,12 @@ class Graph:
 
     @property
     def needs_clock(self) -> bool:
-        """Whether time must move on a quiet stream: a window follows the clock."""
+        """True if time must advance on a quiet stream, because a window follows the clock."""
         return any(node.follows_clock for node in self.windowed.values())
 
     @property
     def needs_heartbeat(self) -> bool:
-        """Whether there are batches without input too: windows follow the clock, or a watermark waits for its
+        """True if batches are needed without input too: windows follow the clock, or a watermark waits for its
         interval."""
         waits = any(node.bolt.settings.watermark_interval.micros for node in self.windowed.values())
         return waits or self.needs_clock

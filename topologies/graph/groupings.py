@@ -89,7 +89,7 @@ def value_codes(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], int]:
 
 
 def is_one_to_one(kind: pa.DataType) -> bool:
-    """Whether different values of a type have different hashes."""
+    """True if different values of a type have different hashes."""
     numbers = pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_floating(kind)
     return bool(numbers or pa.types.is_timestamp(kind) or pa.types.is_date(kind))
 

@@ -125,7 +125,7 @@ def text(value: object) -> str:
 
 
 def framed(*parts: str) -> str:
-    """What a cell shows, with the style that it needs; the parts are HTML."""
+    """Puts parts of HTML into a notebook's cell, with the style that they need."""
     return f"<style>{_STYLE}</style><div class='windbolt'>{''.join(parts)}</div>"
 
 
@@ -345,7 +345,7 @@ class Box:
 
     @property
     def lines(self) -> list[str]:
-        """What is written into it."""
+        """Returns the lines of text in the box."""
         return [_short(line) for line in (self.name, *self.facts)]
 
     @property
