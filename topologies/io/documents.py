@@ -293,7 +293,7 @@ def _choice(allowed: list[str], found: object) -> str:
 
 
 def _unknown(spot: _Spot, model: type[BaseModel]) -> str:
-    """What is said of a key that its mapping does not know."""
+    """Describes a key that its mapping does not know."""
     assert spot.within is not None
     key, names = str(spot.path[-1]), list(_fields(spot.within))
     if spot.within is not model and issubclass(model, spot.within) and key in _fields(model):
@@ -320,7 +320,7 @@ class Document:
     index: int | None = None
     """Its index in the list that it is an item of, from 0."""
     mistake: str = ""
-    """What is wrong, with line and column where that is known; it quotes no values."""
+    """Description of the mistake, with line and column if they are known; it quotes no values."""
 
 
 def load(path: Path, endings: Collection[str], *, lists: bool = False) -> Iterator[Document]:

@@ -119,13 +119,13 @@ class FileSpout:
     merge_by: str | None = None
     """The column by which the rows of a batch's files are merged; None: they arrive file by file."""
     on_missing: str = "stop"
-    """What to do about a listed file that no longer exists: ``stop``, or count it as ``invalid``."""
+    """Action for a listed file that no longer exists: ``stop``, or count it as ``invalid``."""
     on_change: str = "warn"
-    """What to do about a file that was changed after it was read: ``warn``, ``error`` or ``ignore``."""
+    """Action for a file that was changed after it was read: ``warn``, ``error`` or ``ignore``."""
     timezone: str | None = None
     """The zone of times that are written without one; None: UTC."""
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """What its rows have in columns where they have no value."""
+    """Values for columns in which its rows have none."""
 
     def __repr__(self) -> str:
         return of_fields(self)
@@ -142,7 +142,7 @@ class FileSpout:
 
     @property
     def on_truncation(self) -> OnTruncation:
-        """What it does with times that are finer than microseconds."""
+        """Returns the action for times that are finer than microseconds."""
         return getattr(self.format, "on_truncation", "cut")
 
     @property
@@ -181,7 +181,7 @@ class FileSpout:
             )
 
     def partition_of(self, path: str) -> Partition:
-        """What the folders of a file say of its rows, in UTC. Raises DataError where that cannot be read."""
+        """Reads the columns of a file's folders, in UTC. Raises DataError for a value that cannot be read."""
         zoned = in_zone(self.partitions, self.timezone)
         optional, times = self.defaults.keys(), self.partition_times
         return Partition.of(path, zoned, optional, self.on_truncation, times).cast(self.partitions)
@@ -260,7 +260,7 @@ def chunks_of(
 
 
 def entries_of(paths: Iterable[str], here: str | None = None) -> list[Entry]:
-    """What paths stand for, in no order, without what is passed over; ``here`` as for ``find``."""
+    """Lists the files of paths, in no order, without those that are passed over; ``here`` as for ``find``."""
     return [each for each in find(paths, here) if not passed_over(each.path) and _is_text(each.path)]
 
 

@@ -75,7 +75,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Before:
-    """What a key was given before, which ``+=`` appends to."""
+    """Stands for the earlier value of a key, to which ``+=`` appends."""
 
 
 @dataclass
@@ -84,7 +84,7 @@ class Sequenced:
 
     items: list[Entry]
     is_resolved: bool = False
-    """Whether the values of all items are known."""
+    """True if the values of all items are known."""
 
 
 @dataclass
@@ -93,7 +93,7 @@ class Mapping:
 
     entries: dict[str, list[Entry]] = field(default_factory=dict)
     is_resolved: bool = False
-    """Whether each key has one entry, whose value is known."""
+    """True if each key has one entry, whose value is known."""
 
     def lay(self, other: Mapping) -> None:
         """Lay another mapping over this one."""
@@ -115,7 +115,7 @@ class Entry:
     """The value, once it is known; None for an optional reference that leads nowhere."""
     is_known: bool = False
     is_open: bool = False
-    """Whether it is being worked out."""
+    """True while its value is computed."""
     used: frozenset[Entry] = frozenset()
     """The entries whose values the known value was made of."""
     seen_as: list[Value | None] = field(default_factory=list)
@@ -398,7 +398,7 @@ class _Reader:
         return Sequenced(items)
 
     def _separator(self, closing: str) -> None:
-        """What comes after a field or an item: a comma or the end of the line, unless it is the last one."""
+        """Reads the separator after a field or an item: a comma or the end of the line, which the last one may lack."""
         at_new_line = self._gap()
         if self._take(","):
             self._gap()

@@ -175,11 +175,11 @@ class KafkaSpout:
     timezone: str | None = None
     """The zone of times that are written without one; None: UTC."""
     on_truncation: OnTruncation = "cut"
-    """What happens to times that are finer than microseconds."""
+    """Action for times that are finer than microseconds."""
     times: Times = ()
     """How times are declared to be written, by column."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """What its rows have in columns where they have no value."""
+    """Values for columns in which its rows have none."""
 
     def __repr__(self) -> str:
         return of_fields(self)

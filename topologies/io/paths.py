@@ -127,7 +127,7 @@ def leading(path: str) -> tuple[str, bool]:
 
 
 def look(path: str) -> Entry | None:
-    """What is at exactly this absolute path or URI; None where nothing is."""
+    """Returns the entry at exactly this absolute path or URI; None if there is none."""
     return _folders(_parsed(path).root).kind(path)
 
 
@@ -159,8 +159,8 @@ class _Path:
     root: str | None
     """The URI of its file system; None for this machine's."""
     ways: tuple[tuple[str, tuple[str, ...]], ...]
-    """What stands before it and is no pattern, and its parts between slashes; several ways where alternatives hold
-    slashes: ``{a/b,c}``."""
+    """The root or the working folder with which the path begins, and the parts after it, between slashes. There are
+    several ways if alternatives hold slashes: ``{a/b,c}``."""
 
 
 def _parsed(path: str, here: str | None = None) -> _Path:
@@ -286,18 +286,18 @@ def _compiled(part: str) -> re.Pattern[str]:
 
 @lru_cache(256)
 def _visible(part: str) -> re.Pattern[str]:
-    """What a part matches if a star or a question mark does not stand for the ``_`` or dot that a name begins with."""
+    """Compiles a part so that no star or question mark matches the ``_`` or dot with which a name begins."""
     return re.compile(_regex(part, hiding="(?![_.])"), re.DOTALL)
 
 
 class _Folders(Protocol):
-    """What is asked of a file system. Paths are absolute, or URIs."""
+    """Interface to the folders of a file system. Paths are absolute, or URIs."""
 
     def kind(self, path: str) -> Entry | None:
-        """What is at a path; None where nothing is."""
+        """Returns the entry at a path; None if there is none."""
 
     def inside(self, folder: str) -> list[Entry]:
-        """What a folder holds; nothing where it is gone, or is no folder."""
+        """Returns the entries of a folder; none if it is gone, or is no folder."""
 
     def asked(self, question: Callable[[str], list[Entry]], paths: Sequence[str]) -> Iterable[list[Entry]]:
         """The answers to a question about each of several paths, in their order."""
@@ -410,7 +410,7 @@ def _folders_in(folders: _Folders, folder: str) -> list[Entry]:
 
 
 def _matched(folders: _Folders, part: str, last: bool, folder: str) -> list[Entry]:
-    """What matches a part in a folder; a folder that is named and not the last part is not looked at."""
+    """Returns the entries of a folder that match a part. A plain name that is not the last part is not looked up."""
     named = _named(folders, folder, part)
     if named is not None:
         if not last:

@@ -25,7 +25,7 @@ class PulledSpout:
 
     @property
     def defaults(self) -> Mapping[str, Any]:
-        """What its rows have in columns where they have no value."""
+        """Returns the values for columns in which its rows have none."""
         return self.spout.defaults
 
     def outputs(self) -> dict[str, pa.Schema]:

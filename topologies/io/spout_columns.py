@@ -105,7 +105,7 @@ def given_table(given: Any) -> pa.Table | None:
 
 
 def is_data_frame(given: Any) -> bool:
-    """Whether it is a DataFrame of pandas, without importing that."""
+    """True for a DataFrame of pandas, without importing pandas."""
     return hasattr(given, "iloc") and hasattr(given, "columns")
 
 
@@ -232,7 +232,7 @@ _EXAMPLES = {
 
 
 def _is_same(given: Any, kept: Any) -> bool:  # noqa: PLR0911 - one for each kind
-    """Whether a value is the one that was given: Arrow cuts off the time of day for a date, and fractions in lists."""
+    """True if a value was kept as it was given: Arrow cuts off the time of day for a date, and fractions in lists."""
     match kept:
         case None:
             return given is None
@@ -271,7 +271,7 @@ def _in_utc(moment: datetime) -> datetime:
 
 
 def _is_unnamed(frame: Any) -> bool:
-    """Whether the columns of a DataFrame go by place."""
+    """True if the columns of a DataFrame have no names, only positions."""
     return list(frame.columns) == list(range(len(frame.columns)))
 
 
@@ -284,7 +284,7 @@ def _is_unnamed(frame: Any) -> bool:
 NULL = "__HIVE_DEFAULT_PARTITION__"
 """The name of null among folders, in Hive, Spark and all that write such folders."""
 _NUMBER = re.compile(r"\s*[+-]?\d+(\.\d*)?([eE][+-]?\d+)?\s*")
-"""What would be milliseconds since 1970 in a file."""
+"""Text that would be milliseconds since 1970 in a file."""
 _BASIC_DATE = re.compile(r"(\d{4})(\d\d)(\d\d)")
 
 
@@ -333,10 +333,10 @@ def with_partition_columns(declared: pa.Schema, columns: pa.Schema) -> pa.Schema
 
 
 def folder_texts(path: str) -> dict[str, str]:
-    """What the folders of a file say, by column: those of the form ``name=value`` that stand one in the other, the
-    nearest to the file. Raises DataError where two of them have one name.
+    """Returns the values of the folders ``name=value`` above a file, as texts by column.
 
-    Folders of other names may stand between them and the file. Those above the others count no more, as in Spark.
+    Only those count that stand directly in each other, nearest to the file, as in Spark. Folders of other names may
+    stand between them and the file. Raises DataError if two of them have one name.
     """
     found: dict[str, str] = {}
     for folder in reversed(path.split("/")[:-1]):
@@ -358,7 +358,7 @@ def folder_texts(path: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Partition:
-    """What the folders of a file say of its rows."""
+    """Values that a file's folders give to its rows."""
 
     values: Mapping[str, pa.Array]
     """By column, an array of its type that holds the value alone. Not there for one that has a default, and that the
@@ -366,7 +366,7 @@ class Partition:
     texts: Mapping[str, str]
     """By column, the value as the folder has it."""
     cut: bool = False
-    """Whether one of the values is a time that was cut to microseconds."""
+    """True if one of the values is a time that was cut to microseconds."""
 
     @staticmethod
     def of(
@@ -376,11 +376,10 @@ class Partition:
         on_truncation: OnTruncation = "cut",
         times: Times = (),
     ) -> Partition:
-        """What the folders of this file say of these columns; they may lack those in ``optional``. ``times``: how times
-        are declared to be written, by column.
+        """Reads these columns from the folders of a file; only those in ``optional`` may be missing there.
 
-        Raises DataError for a column that they lack otherwise, and for a value that is not of its type or, with
-        ``"error"``, is finer than it.
+        ``times``: the declared forms of times, by column. Raises DataError for a column that is missing, and for a
+        value that is not of its type or, with ``"error"``, is finer than it.
         """
         if not columns.names:
             return Partition({}, {})

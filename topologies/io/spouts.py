@@ -47,7 +47,7 @@ class FrameSpout:
     make: Callable[[Any], Any]
     declared: SchemaLike
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """What its rows have in columns where they have no value."""
+    """Values for columns in which its rows have none."""
 
     def __repr__(self) -> str:
         return of_fields(self)
@@ -64,7 +64,7 @@ class MemorySpout:
     declared: SchemaLike
     batches: Sequence[EmittedRows] = field(default_factory=list)
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """What its rows have in columns where they have no value."""
+    """Values for columns in which its rows have none."""
 
     def __repr__(self) -> str:
         named = {"defaults": self.defaults} if self.defaults else {}
@@ -85,7 +85,7 @@ AnySpout = FileSpout | FrameSpout | KafkaSpout | MemorySpout | PulledSpout
 
 
 def on_truncation_of(spout: object) -> OnTruncation:
-    """What a spout does with times that are finer than microseconds; spouts of rows in Python have none."""
+    """Returns a spout's action for times finer than microseconds; spouts of rows in Python have no such times."""
     return spout.on_truncation if isinstance(spout, FileSpout | KafkaSpout) else "cut"
 
 

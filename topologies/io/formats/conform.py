@@ -73,8 +73,8 @@ _POWERS = 38
 
 
 def convertible(source: pa.DataType, target: pa.DataType, form: str | None = None) -> bool:
-    """Whether a column of the one type can become one of the other, value by value. ``form``: how its times are
-    declared to be written."""
+    """True if a column of one type can become one of the other, value by value. ``form``: that of times, if
+    declared."""
     if form is not None and _is_written(source):
         return True
     if source == target or _kinds.is_null(source):
@@ -187,7 +187,7 @@ def _is_listing(kind: pa.DataType) -> bool:
 
 
 def _castable(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether Arrow's table of powers of ten covers the scale, which Arrow itself does not check."""
+    """True if Arrow's table of powers of ten covers the scale, which Arrow itself does not check."""
     return bool(_kinds.is_decimal(target) or abs(source.scale) <= _POWERS)
 
 
@@ -535,7 +535,7 @@ def _time_hint(name: str, value: object, kind: pa.DataType) -> str | None:
 
 
 def _of_moment(found: re.Match[str], kind: pa.DataType) -> tuple[str, bool]:
-    """What is wrong with a day and a time of day, and whether that is its year."""
+    """Describes what is wrong with a day and a time of day; the second value is True if it is the year."""
     year, month, day, hour, minute, second = (int(part or 0) for part in found.group(1, 2, 3, 5, 6, 7))
     try:
         datetime(2000 + year % 400, month, day, hour, minute, second, tzinfo=UTC)  # the calendar repeats itself

@@ -121,7 +121,8 @@ class RowFinder:
         self.escape, self.comment = escape.encode() if escape else None, comment.encode() if comment else None
         self._patterns()
         self._beside_quotes = np.zeros(256, np.bool_)
-        """What may stand before a quote that begins a value and after one that ends it; or it is doubled."""
+        """True for each byte that may stand before an opening or after a closing quote. Another quote makes a doubled
+        one."""
         self._beside_quotes[list(self.delimiter + b"\r\n" + (self.quote or b""))] = True
 
     def find(self, data: bytes, last: bool) -> Rows:
@@ -160,8 +161,8 @@ class RowFinder:
         return Rows(data, starts, stops, nexts, np.diff(before, prepend=0) + 1, {}, int(nexts[-1]) if len(nexts) else 0)
 
     def _regular(self, found: npt.NDArray[np.uint8], quotes: _Places) -> bool:
-        """Whether the first quote, the third ... begin a value or are the second of two, and the others end a value or
-        are the first of two."""
+        """True if all odd quotes (the first, the third ...) begin a value or are the second of a doubled one, and all
+        others end a value or are the first of a doubled one."""
         opening, closing = quotes[::2], quotes[1::2]
         begins = (opening == 0) | self._beside_quotes[found[opening - 1]]
         followed = closing[closing + 1 < len(found)]
@@ -228,7 +229,7 @@ class RowFinder:
 _BLOCK = 4 << 20
 _SIGN = re.compile(r"[^\x00\r\n+.A-Za-z0-9\x80-\U0010ffff-]")
 DELIMITER_LINE = re.compile(rb'(?P<quote>"?)(?i:sep)=(?P<sign>[^\r\n])(?P=quote)(\r\n|\n|\r|\Z)')
-"""What Excel takes for the delimiter of a file, where it stands in the first line."""
+"""First line of a file by which Excel recognises the delimiter."""
 _LONGEST_DELIMITER_LINE = 10
 _PROBE = 'a,"1"\r\n'
 

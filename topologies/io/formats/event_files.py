@@ -78,7 +78,7 @@ def refuse_absent(path: str, present: Sequence[str], schema: pa.Schema, optional
 
 
 def _other_form(absent: Sequence[str], present: Sequence[str]) -> str:
-    """What to say of names that look alike: ``é`` may be one character, or an ``e`` and its accent."""
+    """Returns a hint for names that look alike: ``é`` may be one character, or an ``e`` and its accent; else ""."""
     for name in absent:
         alike = [each for each in present if normalize("NFKC", each) == normalize("NFKC", name)]
         if alike:
@@ -449,7 +449,7 @@ def _encodable(text: str) -> str:
 
 Chunk: TypeAlias = tuple[pa.Table, npt.NDArray[np.int64], BadRows]
 OnTruncation: TypeAlias = Literal["cut", "error"]
-"""What happens to times that are finer than microseconds: ``cut`` leaves the rest out and counts the row as truncated,
+"""Action for times that are finer than microseconds: ``cut`` leaves the rest out and counts the row as truncated,
 ``error`` makes the row a bad one."""
 
 

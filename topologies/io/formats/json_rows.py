@@ -74,7 +74,7 @@ def parse_json(text: str) -> Any:
 
 
 def _over_lines(text: str, position: int) -> str:
-    """What to do about a text that is a part of a value."""
+    """Returns advice for a text that is a part of a value; "" for others."""
     begins = text.lstrip()[:1] in ("{", "[") and position >= len(text.rstrip())
     if not begins and text.strip().rstrip(",") not in ("}", "]"):
         return ""
@@ -464,7 +464,7 @@ def _named_twice(rows: list[bytes], whole: bytes, given: dict[str, int]) -> Mask
 
 
 def _holds(kind: pa.Schema | pa.DataType, is_kind: Callable[[pa.DataType], bool]) -> bool:
-    """Whether a field at any depth is of some kind."""
+    """True if a field at any depth is of some kind."""
     return any(
         _holds(field.type, is_kind) if _kinds.is_nested(field.type) else is_kind(field.type)
         for field in (kind if isinstance(kind, pa.Schema) else [kind.field(at) for at in range(kind.num_fields)])
@@ -502,7 +502,7 @@ def _struct(fields: pa.Schema | pa.StructType, raw: frozenset[str] = frozenset()
 
 
 def _shape(kind: pa.DataType) -> Any:
-    """What msgspec shall accept for a type."""
+    """Returns the type that msgspec is to accept for an Arrow type."""
     if _kinds.is_list(kind):
         return list[_shape(kind.value_type)] | None  # type: ignore[misc]
     return _struct(kind) | None if _is_struct(kind) else _form(kind)[0]
@@ -590,7 +590,8 @@ _SIMPLE: tuple[tuple[Callable[[pa.DataType], bool], Any, Callable[[list[Any], pa
 
 
 def _form(kind: pa.DataType) -> tuple[Any, Callable[[list[Any], pa.DataType], Converted]]:
-    """What msgspec shall accept for a simple type, and how that becomes a column; what it does not know stays JSON."""
+    """Returns the type that msgspec is to accept for a simple type, and its conversion to a column. Others stay
+    JSON."""
     return next(((shape, read) for is_kind, shape, read in _SIMPLE if is_kind(kind)), (msgspec.Raw, _from_json))
 
 

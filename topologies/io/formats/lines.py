@@ -56,7 +56,7 @@ def too_long(longest: int) -> str:
 
 
 class Source(Protocol):
-    """What blocks are read from."""
+    """Source from which blocks are read."""
 
     def read(self, size: int, /) -> bytes: ...
 

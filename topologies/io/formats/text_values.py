@@ -388,7 +388,7 @@ def parse_base64(values: pa.Array, target: pa.DataType) -> Converted:
 
 
 def convertible_text(target: pa.DataType) -> bool:
-    """Whether text may be a value of the type."""
+    """True if text can be converted to the type."""
     kinds = pa.types
     written = (
         kinds.is_timestamp,

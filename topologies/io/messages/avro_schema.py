@@ -123,7 +123,7 @@ def _union_problems(union: list[Any], made: Parsed) -> Iterator[str]:
 
 
 def tag_of(branch: Any) -> str:
-    """What identifies a branch of a union: its name, else its type."""
+    """Returns the tag that identifies a branch of a union: its name, else its type."""
     return str(branch["name"]) if isinstance(branch, dict) and branch["type"] in NAMED else avro_type(branch)
 
 

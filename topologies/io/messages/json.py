@@ -40,7 +40,7 @@ _NESTS = frozenset({dict, list, tuple})
 
 
 def nests_deeper(event: Any, text: bytes, max_depth: int) -> bool:
-    """Whether a value, whose JSON is ``text``, nests more than ``max_depth`` lists and objects."""
+    """True if a value, whose JSON is ``text``, nests more than ``max_depth`` lists and objects."""
     if text.count(b"[") + text.count(b"{") <= max_depth:
         return False
     level = [event] if type(event) in _NESTS else []
@@ -74,7 +74,7 @@ _EXPONENTS = (b"0e000", b"0e-000")
 
 
 def keeps_all(event: Any, text: bytes) -> bool:
-    """Whether a value is all that the text says from which it was read: each number, and each name of an object."""
+    """True if a value has all that is in the text from which it was read: each number, and each name of an object."""
     written, text = orjson.dumps(event).translate(None, _SPACE), text.translate(None, _SPACE)
     if written == text:
         return True
@@ -104,7 +104,7 @@ _SAFE = frozenset({NoneType, bool, int, str})
 
 
 def may_have_nan(event: Any) -> bool:
-    """Whether a value may contain a NaN or an infinity, which orjson writes as null."""
+    """True if a value may contain a NaN or an infinity, which orjson writes as null."""
     to_see: list[Iterable[Any]] = [(event,)]
     while to_see:
         for value in to_see.pop():

@@ -206,7 +206,7 @@ def _name(name: Any) -> str:
 
 @lru_cache(maxsize=1024)
 def _is_name(name: str) -> bool:
-    """Whether the parser takes it as the name of an element."""
+    """True if the parser takes it as the name of an element."""
     if not name or len(name) > 1000 or _MARKUP.search(name) or _FORBIDDEN.search(name):
         return False
     names: list[str] = []
