@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a checkpoint."""
+    """Question about a window in a checkpoint."""
 
     bolt: str
     key: str | None
@@ -53,7 +53,7 @@ def events_in_words(count: int) -> str:
 
 
 class WhyReason(StrEnum):
-    """What a window waits for, or why it waits no more."""
+    """Reason for which a window waits, or waits no more."""
 
     NOT_STARTED = "no batch has been committed"
     ENDED = "the streams have ended"
@@ -87,7 +87,7 @@ class Holder:
     since: int | None
     """The clock since which it has not moved, in microseconds; None where the checkpoint does not tell."""
     since_exactly: bool
-    """Whether that is when it last delivered; else it stands since then at least."""
+    """True if it delivered last at ``since``; False: it has not moved since then at least."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON; times in ISO 8601."""
@@ -116,7 +116,7 @@ class WhyAnswer:
     needed: int | None = None
     """The watermark at which the window fires."""
     holders: tuple[Holder, ...] = ()
-    """What holds the watermark."""
+    """Inputs that hold the watermark."""
     idle: tuple[str, ...] = ()
     """The inputs and partitions that do not hold it, because they have been silent for longer than their timeout."""
     waiting: int | None = None
@@ -183,8 +183,8 @@ def own_marks_of(timing: BoltTiming, state: BoltState) -> dict[str, int | None]:
 
 
 def holders_of(bolt: str, timing: BoltTiming, kept: Sequence[Manifest]) -> list[Holder]:
-    """What holds the watermark: where an input has delivered nothing, that; else whatever is furthest behind, or ahead
-    where the watermark is the greatest of the marks. ``kept``: the manifests, the last one last."""
+    """Returns the inputs that hold the watermark: those that have delivered nothing; else those furthest behind, or
+    ahead if the watermark is the greatest of the marks. ``kept``: the manifests, the last one last."""
     state = kept[-1].bolts[bolt]
     marks = own_marks_of(timing, state)
     known = [mark for mark in marks.values() if mark is not None]
@@ -258,8 +258,8 @@ class Holding:
     kept: Sequence[Manifest]
 
     def sentences(self, bolt: str, end: int | None, needed: int | None) -> Iterator[str]:
-        """What holds the watermark of a bolt, and what its rules of idleness will do. ``end`` of the window that waits;
-        ``needed``: the watermark at which it fires."""
+        """Yields sentences on the inputs that hold a bolt's watermark, and on the effect of its idle rules. ``end``:
+        that of the waiting window; ``needed``: the watermark at which it fires."""
         timing, state, holders = self.timings[bolt], self._state(bolt), self.of(bolt)
         lagging = [mark for mark in own_marks_of(timing, state).values() if mark is None or mark < (needed or mark)]
         for holder in holders:
@@ -282,7 +282,7 @@ class Holding:
             )
 
     def of(self, bolt: str) -> tuple[Holder, ...]:
-        """What holds the watermark of a bolt."""
+        """Returns the inputs that hold the watermark of a bolt."""
         return tuple(holders_of(bolt, self.timings[bolt], self.kept))
 
     def _state(self, bolt: str) -> BoltState:

@@ -121,7 +121,7 @@ def _noted(halves: PairedCheckpoint, files: FileCheckpoint, topology: Topology, 
 
 
 def _note_for_others(halves: PairedCheckpoint, topology: Topology, manifest: Manifest | None) -> None:
-    """What those want to know who look at the checkpoint later; no run depends on it."""
+    """Writes notes for those who look at the checkpoint later; no run depends on them."""
     note_timing(halves.files, topology)
     note_movable(halves.files, topology)
     note_sinks(halves.files, topology, -1 if manifest is None else manifest.batch)
@@ -230,7 +230,7 @@ class Cleaning:
 
 
 IngestRows = Callable[[int, Mapping[str, Partitions]], Callable[[Context], list[Output]] | None]
-"""What ingests the rows of a batch that are in no files: by the number of splits, and the partitions that there are."""
+"""Function that ingests a batch's rows that are in no files. Arguments: the number of splits, and the partitions."""
 
 
 class CheckpointedRun(ABC):
@@ -339,13 +339,13 @@ class CheckpointedRun(ABC):
         return topology
 
     def _open_log(self) -> None:
-        """What belongs to which batch, without what a run that died has left half written."""
+        """Opens the log of files by batch, and removes what a run that died has left unfinished."""
         half = self.halves.spark_half
         self.log = SourceLog(half.filesystem, half.root, *self._open_source())
         half.sweep()  # Spark begins no query beside the draft of a first batch
 
     def watch(self, name: str, spout: FileSpout) -> WatchedFiles:
-        """What lists the files of a spout; of one that the user has written, what pulls its rows too."""
+        """Makes the object that lists a spout's files; for a spout that the user has written it pulls the rows too."""
         source = self.given.spouts[name].spout
         if isinstance(spout, PulledRows) and isinstance(source, PulledSpout):
             keep, check_owner = self.checkpoint.keep, self.checkpoint.check_owner
@@ -441,10 +441,10 @@ class CheckpointedRun(ABC):
             watched.acknowledge([path for spout, path in found if spout == name])
 
     def _planned(self, key: str, drafted: dict[str, Any]) -> dict[str, Any]:
-        """What a batch is, as it was planned first.
+        """Returns the plan of a batch, as it was written first.
 
-        A run that has lost the checkpoint may have planned it, with other files than the source's log has by now, or at
-        a time before the last batch: that plan is obsolete.
+        A run that has lost the checkpoint may have written it, with other files than the source's log has by now, or at
+        a time before the last batch: that plan is obsolete, and is replaced.
         """
         batch = batch_in_words(key)
         with during(f"planning {batch}", self.checkpoint.after_failure(batch)):
@@ -493,7 +493,8 @@ class CheckpointedRun(ABC):
         return files_behind(self.topology, self.files_read)
 
     def _remarks(self) -> list[str]:
-        """What is to be said of files, each once: their names cannot be read, or they were changed after they were."""
+        """Returns remarks about files, each once: unreadable names, and files that were changed after they were
+        read."""
         told = self._passed_over()
         for name, watched in self.watched.items():
             changed = watched.take()
@@ -507,7 +508,7 @@ class CheckpointedRun(ABC):
         return told
 
     def _passed_over(self) -> list[str]:
-        """What is to be said of files that have come since and whose names cannot be read: each is named once."""
+        """Returns remarks about new files whose names cannot be read: each is named once."""
         found = {path for node in self.topology.spouts.values() for path in unnameable(node.spout)}
         new, self.passed_over = sorted(found - self.passed_over), self.passed_over | found
         return [f"{path}: not read, since its name is no UTF-8; rename it" for path in new]

@@ -136,7 +136,7 @@ class GivenEvents:
     tasks: NDArray[np.int64]
     rows: NDArray[np.int64]
     of_frame: bool
-    """Whether they come of a DataFrame, in which a null and NaN are the same."""
+    """True if they come from a DataFrame, in which null and NaN are the same."""
 
     @staticmethod
     def of(bolt: str, given: Any) -> GivenEvents:
@@ -258,7 +258,7 @@ class TaskCorrection:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether all is as it was."""
+        """True if nothing is changed."""
         return bool(self.kept.all()) and not self.touched.any()
 
 

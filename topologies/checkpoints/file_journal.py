@@ -41,7 +41,7 @@ from windowing.errors import CheckpointError
 _COMPACT_EVERY = 10
 """Every tenth entry of the log of a source holds those of all before it too (``fileSource.log.compactInterval``)."""
 _NOT_QUOTED = "-_.!~*'():@&=+$,;/"
-"""What Java leaves as it is in the path of a URI, besides letters and digits."""
+"""Characters that Java does not escape in the path of a URI, besides letters and digits."""
 _BEAT = 1000
 """Milliseconds by which a heartbeat of Spark's advances."""
 
@@ -183,7 +183,7 @@ class FileJournal:
         self._places = places
 
     def _is_begun(self, source: int) -> bool:
-        """Whether the log of a source has files that belong to none of the batches that are planned."""
+        """True if the log of a source has files that belong to no planned batch."""
         place = self._places[source]
         return self._logs[source].last_after(-1 if place == "-" else json.loads(place)["logOffset"]) is not None
 
@@ -344,7 +344,7 @@ def _emptied(filesystem: pafs.FileSystem, folder: str, name: str, last: int) -> 
 
 
 def _is_file(line: str) -> bool:
-    """Whether a line is one of a log of files."""
+    """True if a line is one of a log of files."""
     try:
         found = json.loads(line)
     except ValueError:

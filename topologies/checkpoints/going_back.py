@@ -95,7 +95,7 @@ class BatchLook:
 
 @dataclass
 class CheckpointLook:
-    """What is in a checkpoint."""
+    """Contents of a checkpoint."""
 
     path: str
     topology: str | None = None
@@ -111,11 +111,11 @@ class CheckpointLook:
     """Batches that have been begun, and not committed."""
     sinks: list[dict[str, Any]] = field(default_factory=list)
     damage: list[tuple[str, str]] = field(default_factory=list)
-    """What is damaged, and why that is known."""
+    """Damaged parts, each with the reason why it counts as damaged."""
     refused: str = ""
     """Why the next run will not continue; empty where it will."""
     advice: str = ""
-    """What to do about that."""
+    """Advice on the damage."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON."""
@@ -211,7 +211,7 @@ class _Inspection:
                 refuse_later(sink["name"], filesystem, folder, last, lambda key: halves.files.has(f"plans/{key}"))
 
     def _tried(self, read: Callable[[], Found]) -> Found | None:
-        """What is read; None, and its damage noted, where that fails."""
+        """Returns the result of ``read``; None if that fails, and the damage is noted."""
         try:
             return read()
         except UNREADABLE as error:
@@ -250,7 +250,7 @@ def _words(error: WindboltError) -> str:
 
 @dataclass
 class Rollback:
-    """What going back has done."""
+    """Result of going back to an earlier batch."""
 
     batch: str
     """The batch whose state it is now: ``7`` or ``7-close``."""
@@ -261,7 +261,7 @@ class Rollback:
     sinks: dict[str, tuple[str, int]] = field(default_factory=dict)
     """Per folder of a sink: where its files are now, and how many."""
     warnings: list[str] = field(default_factory=list)
-    """What cannot be gone back with."""
+    """Things that stay as they are, such as messages that were sent."""
 
 
 def go_back(halves: PairedCheckpoint, key: str) -> Rollback:
@@ -421,7 +421,7 @@ def _move(filesystem: pafs.FileSystem, source: str, target: str, done: Rollback)
 
 @dataclass
 class Reset:
-    """What a reset has done."""
+    """Result of a reset."""
 
     batch: str | None
     """The batch after which this is the state; None where none has been committed yet."""

@@ -45,7 +45,7 @@ from windowing.timestamps import from_column, from_datetime, is_time, show
 
 @dataclass(frozen=True)
 class Findings:
-    """What was seen of a spout or a sink, what of it keeps a run from succeeding, and what is probably not meant."""
+    """Facts about a spout or a sink, problems that keep a run from succeeding, and warnings of probable mistakes."""
 
     facts: tuple[tuple[str, str], ...] = ()
     """Pairs of a word and what there is to say: ``("read", "8 rows")``."""
@@ -72,7 +72,8 @@ def refuse_missing(name: str, spout: FileSpout) -> None:
 
 
 def missing_input(name: str, spout: FileSpout) -> ConfigError | None:
-    """What is to be said of a spout whose file or folder, or the folder before its pattern, is not there."""
+    """Returns an error if the file or folder of a spout, or the folder before its pattern, does not exist; else
+    None."""
     for given in spout.paths:
         path, is_pattern = leading(given)
         entry = look(path)
@@ -321,7 +322,7 @@ def _wrong_rows(node: WindowedNode, spout: str, rows: pa.Table, wrong: list[int]
 
 
 def _raised(node: WindowedNode, row: pa.Table) -> Exception | None:
-    """What the extractor raises for a row: the run has kept its text only, and not the line."""
+    """Calls the extractor for a row and returns its exception, or None. The run has kept the text, but not the line."""
     extractor = node.bolt.settings.timestamp_extractor
     assert extractor is not None
     try:
@@ -423,12 +424,12 @@ _PATIENCE = 3.0
 
 
 def find_sources(topology: Topology) -> dict[str, Findings]:
-    """What was found of each spout, by its name. A few rows are read of those that can be read without Spark."""
+    """Returns the findings about each spout, by name. Reads a few rows, but none that need Spark."""
     return {name: _found(topology, node) for name, node in topology.spouts.items()}
 
 
 def dubious_input(topology: Topology) -> list[WindboltError]:
-    """What is probably not meant: patterns that match no file, and columns that no row has. Raises nothing."""
+    """Returns probable mistakes: patterns that match no file, and columns that no row has. Raises no error."""
     found: list[WindboltError] = []
     for node in topology.spouts.values():
         if isinstance(node.spout, FileSpout) and node.spout.is_here:
@@ -475,7 +476,7 @@ def _of_files(topology: Topology, node: SpoutNode, spout: FileSpout) -> Findings
 
 
 def _folders(spout: FileSpout, first: str) -> Iterator[tuple[str, str]]:
-    """What the folders of the first file say, and what of it is not read as a column."""
+    """Yields facts about the folders of the first file: the columns read from them, and those that are not read."""
     with suppress(DataError):  # which reading the file raises too
         texts = spout.partition_of(first).texts
         if spout.partitions.names:
@@ -532,8 +533,8 @@ def _findings_of_rows(
 
 
 def _extracted(topology: Topology, node: SpoutNode, first: FirstRows) -> list[Findings]:
-    """What the extractors of the bolts that read the spout make of its rows; none where files lack columns, such as
-    their own paths, that a run adds."""
+    """Runs the extractors of the bolts that read the spout on its first rows. Returns nothing if the rows lack columns
+    that only a run adds, such as the path of their file."""
     if first.rows.column_names != node.outputs[DEFAULT_STREAM].names:
         return []
     return [
@@ -612,7 +613,7 @@ def _no_file(name: str, spout: FileSpout) -> WindboltError:
 
 
 def _of_kafka(name: str, servers: str) -> Findings:
-    """Whether a broker can be connected to; records are read by Spark alone."""
+    """Tests whether a broker can be connected to; only Spark reads records."""
     refusals = []
     for server in servers.split(","):
         host, _, port = server.strip().rpartition(":")

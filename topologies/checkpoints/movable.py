@@ -1,4 +1,4 @@
-"""Whether and how what a bolt keeps can be moved to other tasks; each run notes it."""
+"""Notes by each run on how a bolt's stored state can be moved to other tasks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Movable:
     """The states of a stateful bolt that are kept by key, and their columns, in the order of the fields of the first
     input; none for one that is the same in all tasks."""
     state_by_method: bool
-    """Whether the bolt has a method that moves its state."""
+    """True if the bolt has a method that moves its state."""
 
     @staticmethod
     def of(topology: Topology, node: WindowedNode) -> Movable:
@@ -67,7 +67,7 @@ class Movable:
 
     @property
     def in_one_task(self) -> bool:
-        """Whether all events go to the first task, however many there are."""
+        """True if all events go to the first task, whatever the number of tasks."""
         return not any(self.fields)
 
 
@@ -88,10 +88,10 @@ def note_movable(files: SealedFolder, topology: Topology) -> None:
 
 
 def read_movable(files: SealedFolder, topology: dict[str, Any]) -> dict[str, Movable] | None:
-    """What the last run has noted, by bolt; None where none has noted it in this form.
+    """Returns the note of the last run, by bolt; None if there is none in this form, or none for this topology.
 
-    ``topology``: the note of the topology that the state is of. In a store a run that has lost the checkpoint may have
-    written how the state of another one can be moved.
+    ``topology``: the note of the topology that the state belongs to. In an object store the note may come from a run
+    that has lost the checkpoint, and be about another topology.
     """
     found: dict[str, Any] | None = files.read(MOVABLE)
     names = {each.name for each in fields(Movable)}
@@ -103,7 +103,7 @@ def read_movable(files: SealedFolder, topology: dict[str, Any]) -> dict[str, Mov
 
 
 def has_method(bolt: StatefulWindowedBolt) -> bool:
-    """Whether a bolt moves its state by a method of its own."""
+    """True if a bolt moves its state by a method of its own."""
     return type(bolt).move_state is not StatefulWindowedBolt.move_state
 
 

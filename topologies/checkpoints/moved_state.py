@@ -140,9 +140,9 @@ def move_bolt_states(
     writer: SegmentWriter,
     bolt: StatefulWindowedBolt | None,
 ) -> list[BoltTaskState]:
-    """What the bolt keeps in each task from now on, except for rows that may be retracted.
+    """Returns the new state of the bolt in each task, except for rows that may be retracted.
 
-    Counts are of all tasks together, so the first task has them. ``bolt`` is asked where it moves its state itself.
+    Counts are for all tasks together, so the first task has them. ``bolt`` is called if it moves its state itself.
     """
     total = BoltTaskState()
     for state in before:
@@ -257,7 +257,7 @@ _KEY = "key."
 
 @dataclass
 class MovedTasks:
-    """What has happened to the windows of a bolt's tasks."""
+    """Windows of a bolt's tasks after they were moved."""
 
     tasks: list[TaskState]
     unwindowed: NDArray[np.int64]

@@ -104,7 +104,7 @@ class RunNote:
     """``finished``, ``stopped``, ``failed``, or ``restarting`` where it failed and is started again; None with
     ``ended``."""
     error: str | None = None
-    """What a failed run ended with; of one in progress, why it was restarted last."""
+    """Error that ended a failed run; for one in progress, the reason of its last restart."""
     restarts: int = 0
     """How often it was started again after a failure."""
 
@@ -158,7 +158,7 @@ def _write(files: SealedFolder, note: RunNote) -> None:
 
 
 def graph_values(topology: Topology) -> dict[str, Any]:
-    """What the graph is drawn of."""
+    """Returns the boxes and arrows of the graph, as values for JSON."""
     boxes, arrows = boxes_and_arrows(topology)
     return {
         "boxes": [{**asdict(box), "facts": list(box.facts)} for box in boxes],
@@ -243,27 +243,27 @@ class BoltTiming:
     """Of windows at regular times: how far their ends are shifted from the multiples of the slide; of windows that are
     counted from the first clock of the run, from that clock."""
     end_belongs: bool
-    """Whether an event at the end of a window is in it, and one at its start is not; else it is the other way round."""
+    """True if a window includes an event at its end and not one at its start; False: the other way round."""
     past_end: int
     """How far past its end the watermark must be for a window to be due: the allowed lateness, and 1 where an event at
     the end belongs to it."""
     delay: int
     """How far the watermark stays behind the latest event."""
     follows_events: bool
-    """Whether each input, or partition, has a mark of its own; else the watermark is made at ticks."""
+    """True if each input, or partition, has a mark of its own; False: the watermark is made at ticks."""
     tick: int
     """The least time between two ticks; 0: at each batch."""
     per_key: bool
     greatest: bool
-    """Whether the watermark is the greatest of the marks; else the least."""
+    """True if the watermark is the greatest of the marks; False: the least."""
     idle_timeout: int | None
     idle_waits_for_end: bool
-    """Whether the idle timeout runs from the end of a window, where that is after the last event."""
+    """True if the idle timeout runs from the end of a window, if that is after the last event."""
     partition_idle_timeout: int | None
     late_tolerance: int | None
     """How far the watermark stays behind the estimated arrival time; None where it does not follow the clock."""
     trigger: bool
-    """Whether a trigger of keys fires the windows."""
+    """True if a trigger of keys fires the windows."""
     policies: list[str]
     """The names of its trigger and its eviction where policies of a user's own decide, "" for one that windbolt brings;
     else empty."""
@@ -271,7 +271,7 @@ class BoltTiming:
     keys: list[list[str]]
     """Per input: the columns of its key; none where the bolt has none."""
     assigners: list[dict[str, Any]]
-    """What forms its windows, where they are not runs of a queue (``assigners_note``)."""
+    """Notes on the assigners that form its windows (``assigners_note``); empty if the windows are runs of a queue."""
     from_first_clock: bool
     """Whether aligned windows are counted from the first clock of the run."""
     forget_after: int | None = None
@@ -280,7 +280,7 @@ class BoltTiming:
     """Of windows that fire more than once: how far past its end the watermark must be for a window to fire at its end,
     and not for the last time; None for others."""
     fires_once: bool = False
-    """Whether the first firing of such a window is the only one."""
+    """True if the first firing of such a window is the only one."""
     grouped: list[list[str]] | None = None
     """Per input: the columns by which it is grouped, where its bolt has no key but groups each input by fields."""
     imports: dict[str, str] | None = None
@@ -293,9 +293,9 @@ class BoltTiming:
     source does) or ``span`` (with one that is so much later than the last that did), and neither where ticks do; and
     ``delay`` as above. None where an earlier version has noted none."""
     by_arrival: bool = False
-    """Whether an event may be early or late by its arrival, and then does not move the watermark as its time says."""
+    """True if an event may be early or late by its arrival. Its time then does not move the watermark as it is."""
     by_place: bool = False
-    """Whether its windows hold or count events by their places among all those of a task, and not by their times."""
+    """True if its windows hold or count events by their places among all events of a task, and not by their times."""
     least_at_end: int = 1
     """How many events a window needs to fire at its end, where it may fire more than once."""
     versions: str | None = None
@@ -312,8 +312,8 @@ class BoltTiming:
         return self.keys if any(self.keys) else self.grouped or [self.key]
 
     def formed_by(self, anchor: int | None) -> tuple[WindowAssigner, ...]:
-        """What forms its windows; none where they are runs of a queue. ``anchor``: the first clock of the run, where
-        windows are counted from it."""
+        """Returns the assigners that form its windows; none if they are runs of a queue. ``anchor``: the first clock of
+        the run, if windows are counted from it."""
         found = tuple(map(assigner_from, self.assigners))
         if not self.from_first_clock or anchor is None:
             return found

@@ -133,7 +133,7 @@ class FolderLock:
 
 
 START_OVER = "start with a new checkpoint folder (which reads all input again)"
-"""What can always be done."""
+"""Advice that can always be followed."""
 
 
 class PairedCheckpoint:
@@ -157,11 +157,11 @@ class PairedCheckpoint:
         self.files = SealedFolder(f"{self.root}/windbolt", self.filesystem, self.uri)
         self.spark_half = SparkHalf(self.filesystem, f"{self.root}/spark")
         self.is_beginning = False
-        """Whether who has this object is giving the checkpoint the events that it begins with (``savepoint.py``)."""
+        """True while this object writes the events with which the checkpoint begins (``savepoint.py``)."""
 
     @contextmanager
     def _reached(self) -> Iterator[None]:
-        """What keeps a file system from being reached is not a defect, and nothing has been written yet."""
+        """Raises CheckpointError if the file system cannot be reached; that is no damage, and nothing was written."""
         try:
             yield
         except (OSError, pa.ArrowException) as error:
@@ -179,12 +179,12 @@ class PairedCheckpoint:
 
     @property
     def has_our_half(self) -> bool:
-        """Whether the folder ``windbolt/`` is there."""
+        """True if the folder ``windbolt/`` is there."""
         return is_there(self.filesystem, self.files.root)
 
     @property
     def found(self) -> bool:
-        """Whether there is a checkpoint."""
+        """True if there is a checkpoint."""
         return self.has_our_half or is_there(self.filesystem, f"{self.spark_half.root}/offsets")
 
     def check_found(self) -> None:
@@ -269,7 +269,7 @@ def naming_a_way_back(halves: PairedCheckpoint) -> Iterator[None]:
 
 
 def advice(halves: PairedCheckpoint) -> str:
-    """What to do about a checkpoint that is damaged."""
+    """Returns advice on a damaged checkpoint."""
     whole = next(whole_batches(halves), None)
     if whole is None:
         return f"no batch can be gone back to; restore the whole checkpoint from one copy, or {START_OVER}"
@@ -295,7 +295,7 @@ def whole_batches(halves: PairedCheckpoint) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class SparkBatches:
-    """What Spark's half has."""
+    """Batches in Spark's half."""
 
     query: str | None
     """The id of the query; None before its first start."""
@@ -341,8 +341,11 @@ def check_unclaimed(halves: PairedCheckpoint, *, resetting: bool = False) -> Man
 
 
 def check_ours_is_there(halves: PairedCheckpoint) -> SparkBatches:
-    """What Spark's half has; CheckpointError where it has batches and our half is missing, or this is a savepoint, or
-    one that is to begin with events, that is not complete."""
+    """Returns the batches in Spark's half.
+
+    Raises CheckpointError if it has batches and our half is missing; also if a savepoint, or a checkpoint that is to
+    begin with events, is not complete.
+    """
     check_savepoint_complete(halves)
     check_beginning_complete(halves)
     half = halves.spark_half

@@ -33,7 +33,7 @@ from windowing.settings.rules import Bounds, LateAction, OutputTime, WatermarkCo
 
 
 def find_sinks(topology: Topology) -> dict[str, Findings]:
-    """What was found of each sink, by its name. Nothing is made, and nothing is left behind."""
+    """Returns the findings about each sink, by its name. Makes nothing, and leaves nothing behind."""
     return {name: _found(node) for name, node in topology.sinks.items()}
 
 
@@ -234,7 +234,7 @@ def _has_its_end_as_time(node: WindowedNode) -> bool:
 
 
 def _has_regular_starts(node: WindowedNode) -> bool:
-    """Whether its windows are ``[start, end)``, one after the other at regular times."""
+    """True if its windows are ``[start, end)``, one after the other at regular times."""
     settings = node.bolt.settings
     if settings.key_trigger is not None or settings.bounds is not Bounds.START:
         return False
@@ -247,7 +247,7 @@ def _has_regular_starts(node: WindowedNode) -> bool:
 
 
 def untaken(topology: Topology) -> Iterator[str]:
-    """What is kept nowhere, a sentence each: rows that cannot be read, and late events."""
+    """Yields a sentence for each kind of rows that nothing keeps: unreadable rows, failed events, and late events."""
     errors = [name for name in topology.spouts if not _errors_are_taken(topology, name)]
     if errors:
         yield f"the stream 'errors' of {', '.join(errors)} is not read: rows that cannot be read are counted, not kept"
@@ -261,13 +261,13 @@ def untaken(topology: Topology) -> Iterator[str]:
 
 
 def _errors_are_taken(topology: Topology, component: str) -> bool:
-    """Whether somebody takes the errors of a spout or a plain bolt: its own, or among those of a bolt that reads it."""
+    """True if the errors of a spout or a plain bolt are read: its own, or those of a bolt that reads it."""
     readers = [name for stream, found in topology.readers.items() if stream[0] == component for name, _ in found]
     return any(_is_taken(topology, name, ERRORS) for name in (component, *readers))
 
 
 def _late_is_lost(topology: Topology, bolt: str) -> bool:
-    """Whether late events of a bolt are diverted, to a stream that nothing reads or to none."""
+    """True if late events of a bolt are diverted, to a stream that nothing reads or to none."""
     node = topology.windowed[bolt]
     settings = node.bolt.settings
     from_spouts = not all(node.origins)
@@ -311,7 +311,7 @@ def _waits(topology: Topology, node: WindowedNode) -> Iterator[ConfigError]:
 
 
 def _of_windows(topology: Topology, stream: Stream) -> bool:
-    """Whether a windowed bolt comes before a stream."""
+    """True if a windowed bolt comes before a stream."""
     component, _ = stream
     if component in topology.windowed:
         return True

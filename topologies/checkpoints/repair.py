@@ -117,7 +117,7 @@ def _windows_with(
 
 
 def _same(one: _Span, other: _Span, *, merging: bool) -> bool:
-    """Whether a firing of one window supersedes that of the other: it is the same, or they merge and overlap."""
+    """True if a firing of one window supersedes that of the other: it is the same, or they merge and overlap."""
     return one == other or (merging and one[0] < other[1] and other[0] < one[1])
 
 
@@ -141,7 +141,7 @@ def check_taken_out(bolt: str, task: TaskReader, kept: NDArray[np.bool_]) -> Non
 
 
 def _reasons(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], str]]:
-    """What stands in the way: of each reason, for which rows it is one."""
+    """Yields the reasons against a repair: for which rows each of them holds, and its text."""
     match task.state.windows:
         case QueueState() as state:
             if task.timing.by_place:
@@ -339,7 +339,7 @@ def _with_columns(table: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:
 
 @dataclass(frozen=True)
 class BoltRepair:
-    """What is to be different of one bolt."""
+    """Changes to one bolt."""
 
     name: str
     state: BoltState
@@ -447,7 +447,7 @@ def repair(
 
 
 class _Repairing:
-    """What is to be repaired of a checkpoint."""
+    """Repair of a checkpoint."""
 
     def __init__(self, source: PairedCheckpoint, events: Mapping[str, Any], without: Mapping[str, Any]) -> None:
         self.source, self.names = source, sorted({*events, *without})

@@ -40,7 +40,7 @@ MOST_TASKS = 10_000
 
 @dataclass
 class Rescaled:
-    """What rescaling has done."""
+    """Result of rescaling."""
 
     batch: str
     """The key of the batch whose state was laid out again; empty where no batch has been committed yet."""
@@ -90,13 +90,13 @@ def rescale_for(
 
 @dataclass(frozen=True)
 class _Move:
-    """What is to be moved."""
+    """Planned move of stored state to other tasks."""
 
     manifest: Manifest | None
     changed: Mapping[str, int]
     ways: Mapping[str, Movable]
     done: Rescaled
-    """What will have been done then."""
+    """Result that the move will have."""
 
 
 def _look(

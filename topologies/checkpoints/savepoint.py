@@ -67,7 +67,7 @@ Rewrite: TypeAlias = Callable[[SegmentWriter], Manifest]
 
 @dataclass(frozen=True)
 class StateChange:
-    """What is to be different in a savepoint."""
+    """Change of the state in a savepoint."""
 
     prepare: Callable[[Manifest], Rewrite]
     """Called with the state before anything is written, to refuse what cannot be."""
@@ -77,7 +77,7 @@ class StateChange:
 
 @dataclass
 class Savepoint:
-    """What was taken."""
+    """A savepoint that was taken."""
 
     path: str
     batch: str

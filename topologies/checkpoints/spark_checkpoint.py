@@ -102,7 +102,7 @@ def _draft_of(path: str) -> str:
 
 
 def _fits(data: bytes, sums: bytes) -> bool:
-    """Whether these are the checksums of the data: a CRC-32 for each block of bytes."""
+    """True if these are the checksums of the data: a CRC-32 for each block of bytes."""
     if sums[:4] != _MAGIC or len(sums) < 8:
         return False
     size = int.from_bytes(sums[4:8], "big")
@@ -148,7 +148,7 @@ class SparkHalf:
         return self._numbers("commits")
 
     def has_heartbeat(self, spouts: int) -> bool | None:
-        """Whether a heartbeat comes after so many sources in the log; None where no batch has been planned yet."""
+        """True if a heartbeat comes after so many sources in the log; None if no batch has been planned yet."""
         planned = self.offsets()
         if not planned:
             return None
@@ -273,7 +273,7 @@ class SparkHalf:
         return sorted("/".join(filter(None, [folder, name[1:-4]])) for name in sums)
 
     def names(self, folder: str) -> list[str]:
-        """What lies in a folder, hidden files left out."""
+        """Returns the names in a folder, without hidden files."""
         found = [entry.base_name for entry in self._entries(folder)]
         return sorted(name for name in found if not name.startswith("."))
 
@@ -352,8 +352,8 @@ class Partitions:
     delivering: int
     """How many bring something, at most."""
     ranges: tuple[OffsetRange, ...] | None = None
-    """What each of these brings, in order of topic and partition; None where Spark's logs alone do not tell, as where
-    partitions have gone."""
+    """Offsets that each of these brings, in order of topic and partition; None if Spark's logs alone do not tell, as
+    where partitions have gone."""
 
 
 @dataclass(frozen=True)
@@ -501,9 +501,9 @@ class SourceLog:
 def _ranges(
     starts: dict[tuple[str, int], int] | None, ends: dict[tuple[str, int], int]
 ) -> tuple[OffsetRange, ...] | None:
-    """What lies between the ends of two batches; None where a partition has gone, or one goes back.
+    """Returns the offsets between the ends of two batches; None if a partition has gone, or one goes back.
 
-    One that has come begins with its first record, offset 0; Spark refuses another beginning as lost records.
+    A new partition begins with its first record, offset 0; Spark refuses another beginning as lost records.
     """
     if starts is None or starts.keys() - ends.keys():
         return None

@@ -213,7 +213,7 @@ def policy_tables(tasks: Sequence[TaskReader], keys: pa.Schema) -> dict[str, pa.
 
 
 def unit_records(task: TaskReader) -> list[UnitRecord]:
-    """What is kept of a task, or of each of its keys, for policies of a user's own, in stored order."""
+    """Returns the records of a task, or of each of its keys, for policies of a user's own, in stored order."""
     table = task.table(task.state.windows.keys) if isinstance(task.state.windows, PolicyState) else None
     return [] if table is None else [UnitRecord.from_text(text) for text in table.column(CACHE_COLUMN).to_pylist()]
 
@@ -568,15 +568,15 @@ def read(
     until: datetime | str | None = None,
     batch: str | int | None = None,
 ) -> StoredState:
-    """What a checkpoint holds of a windowed bolt, as tables; ``state.read("ck/", "revenue").to_pandas("windows")``.
+    """Reads a windowed bolt's state in a checkpoint, as tables; ``state.read("ck/", "revenue").to_pandas("windows")``.
 
-    ``bolt`` may be left out where there is only one. ``task``: of this task alone. ``key``: only of this key; of
-    several columns with commas between them. ``since`` and ``until``, datetimes or ISO 8601: events from the one time
-    on and before the other, and windows that end there. ``batch``: after an earlier one that is kept, ``7`` or
-    ``"7-close"``; None: after the last.
+    ``bolt`` may be left out if there is only one. ``task``: of this task alone. ``key``: only of this key; of several
+    columns with commas between them. ``since`` and ``until``, datetimes or ISO 8601: only events from ``since`` on and
+    before ``until``, and windows that end there. ``batch``: after an earlier one that is kept, ``7`` or ``"7-close"``;
+    None: after the last.
 
-    Nothing is changed, and a run may be in progress. Raises CheckpointError where there is no checkpoint, one of
-    another format, or not that batch; ConfigError for a bolt, task or key that it does not have.
+    Nothing is changed, and a run may be in progress. Raises CheckpointError if there is no checkpoint, one of another
+    format, or not that batch; ConfigError for a bolt, task or key that it does not have.
     """
     halves = checkpoint_at(os.fspath(checkpoint))
     known = known_timing(halves)
@@ -619,7 +619,7 @@ def _read(
 
 
 def noted_bolt(halves: PairedCheckpoint, name: str) -> dict[str, Any]:
-    """What the note of the topology says of a bolt; empty where it says nothing."""
+    """Returns the part about a bolt in the note of the topology; empty if there is none."""
     found: dict[str, Any] = (read_note(halves.files, TOPOLOGY) or {"bolts": {}})["bolts"].get(name, {})
     return found
 
@@ -634,7 +634,7 @@ def stored_columns(halves: PairedCheckpoint, name: str, timing: BoltTiming) -> t
 
 
 def _undisturbed(halves: PairedCheckpoint, look: Callable[[], Looked]) -> Looked:
-    """What is found; once more where a run has committed meanwhile, and may have deleted what was about to be read."""
+    """Returns the result of ``look``. Repeats it if a run has committed meanwhile, and may have deleted files."""
     for _ in range(_ATTEMPTS):
         before = halves.files.names("manifests")
         try:

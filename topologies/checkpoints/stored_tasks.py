@@ -78,7 +78,7 @@ def joined(parts: Sequence[pa.Table], empty: pa.Table) -> pa.Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What is wanted; None: no such limit."""
+    """Selection of stored rows; None: no such limit."""
 
     task: int | None = None
     key: str | None = None
@@ -187,7 +187,7 @@ class EventRows:
     ends: NDArray[np.int64] | None = None
     """The ends of their lifetimes; None where they have none."""
     edge: bool = False
-    """Whether they are ends of events whose starts have not come yet."""
+    """True if they are ends of events whose starts have not come yet."""
 
     def __len__(self) -> int:
         return len(self.times)
@@ -204,7 +204,7 @@ class TaskReader:
 
     @property
     def state(self) -> TaskState:
-        """What the manifest says of it."""
+        """Returns its state in the manifest."""
         return self.bolt.tasks[self.number]
 
     @cached_property
@@ -275,7 +275,7 @@ def key_columns(timing: BoltTiming) -> Sequence[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredState:
-    """What a checkpoint holds of a windowed bolt after a batch: ``state.read("ck/", "revenue")["events"]``."""
+    """State of a windowed bolt in a checkpoint, after a batch: ``state.read("ck/", "revenue")["events"]``."""
 
     checkpoint: str
     bolt: str

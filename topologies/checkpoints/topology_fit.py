@@ -72,7 +72,7 @@ def fingerprint(topology: Topology) -> dict[str, Any]:
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """What has changed, a sentence each."""
+    """Returns a sentence for each change."""
     changed = []
     if before["name"] != now["name"]:
         changed.append(f"it is called {now['name']!r}, and was {before['name']!r}")
@@ -133,7 +133,7 @@ def _changed(what: str, was: Any, is_: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """What is kept, as people write it: ``parse_duration('5m')`` is 5m, and what is not set is left out."""
+    """Shows a kept value as people write it: ``parse_duration('5m')`` is 5m. Values that are not set are left out."""
     text = "; ".join(map(str, value)) if isinstance(value, list) else repr(value)
     for pattern, words in _WORDS:
         text = re.sub(pattern, words, text)
@@ -211,7 +211,7 @@ _OF_STREAM = "columns of "
 
 @dataclass(frozen=True)
 class NewColumns:
-    """What a topology has that the note of its checkpoint has not."""
+    """Columns of a topology that the note of its checkpoint does not have."""
 
     note: dict[str, Any]
     """The note, as it is with them."""
@@ -256,7 +256,7 @@ def _added(was: str, now: str) -> list[str] | None:
 
 
 def _comes_from_spouts(column: str, node: WindowedNode, topology: Topology, new: dict[str, set[str]]) -> bool:
-    """Whether no input of a bolt can have had the column before."""
+    """True if no input of a bolt can have had the column before."""
     for each in node.inputs:
         component, stream = each.stream
         if component in topology.spouts:
@@ -411,7 +411,8 @@ def _defaults(column: str, node: WindowedNode, topology: Topology) -> OfInputs:
 
 
 def _in_words(defaults: OfInputs, node: WindowedNode) -> str | None:
-    """What the events of before have in a column, in words: ``'EUR'``, or ``'EUR' (orders), null (refunds)``."""
+    """Describes a column's values in earlier events: ``'EUR'``, or ``'EUR' (orders), null (refunds)``; None: all
+    null."""
     if not any(default is not None for default in defaults):
         return None
     words = ["null" if default is None else in_words(default) for default in defaults]
@@ -421,7 +422,7 @@ def _in_words(defaults: OfInputs, node: WindowedNode) -> str | None:
 
 
 def _look(halves: PairedCheckpoint, topology: Topology, first_output: int | None) -> NewColumns | None:
-    """What is new; None for nothing."""
+    """Returns the new columns; None if there are none."""
     note, begun = read_note(halves.files, TOPOLOGY), halves.files.read(ADDING_COLUMNS)
     new = None if note is None else NewColumns.of(note, fingerprint(topology), topology)
     if new is not None and begun is not None and new.note != begun["topology"]:
