@@ -98,7 +98,7 @@ class KeyCoder(Protocol):
 
 @dataclass(frozen=True)
 class AdmissionContext:
-    """What a task knows from earlier batches that decides which events are admitted."""
+    """Knowledge of a task from earlier batches that decides which events are admitted."""
 
     live: Callable[..., Held | None] | None = None
     """Returns the live events with some of their columns, by name (none: all), in order of arrival; None where there
@@ -115,7 +115,7 @@ class AdmissionContext:
 
 @dataclass(frozen=True, kw_only=True)
 class Decisions:
-    """What was decided about events; arrays with one entry per event."""
+    """Decisions about events; arrays with one entry per event."""
 
     times: NDArray[np.int64]
     """The assigned time in microseconds; without a meaning where the event is turned away."""
@@ -202,12 +202,12 @@ def _by_watermark(
 
 
 def joins_sessions(node: WindowedNode) -> bool:
-    """Whether an event is late if no open session takes it."""
+    """True if an event is late when no open session takes it."""
     return node.session is not None and node.admission.late_by is LateBy.WINDOW
 
 
 def joins_windows(node: WindowedNode) -> bool:
-    """Whether an event is late if no open window takes it that other events have made."""
+    """True if an event is late when no open window that other events have made takes it."""
     return joins_sessions(node) or (node.sliding_log is not None and node.admission.late_by is LateBy.WINDOW)
 
 

@@ -42,9 +42,9 @@ class TimeAdvance:
     clock: int
     """The clock in microseconds since the epoch; journaled, so that a re-run has the same."""
     tick: bool = True
-    """Whether the watermark interval has passed."""
+    """True if the watermark interval has passed."""
     close: bool = False
-    """Whether the streams end here: all open windows fire."""
+    """True if the streams end here: all open windows fire."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class BatchPlan:
     """Reads input that does not come in splits, such as a streaming DataFrame; its events arrive after those of the
     splits."""
     closing: bool = False
-    """Whether this is the end of a run, after the batch of this number."""
+    """True for the end of a run, after the batch of this number."""
     advances: Mapping[str, TimeAdvance] = field(default_factory=dict)
     """Per bolt, its own time advance, where scenarios run side by side; other bolts take ``advance``."""
     run: str = ""
@@ -152,8 +152,8 @@ class BatchProgress:
                 spout[what] = spout.get(what, 0) + number
 
     def written_for(self, bolt: str) -> list[Sections]:
-        """What was written for the tasks of a bolt that do not have it yet, in a few parts; what the driver is to read,
-        the order of arrival, is for task -1."""
+        """Returns the sections written for the tasks of a bolt that do not have them yet, in a few parts. The order of
+        arrival, which the driver reads, is for task -1."""
         queued, deferred = self.queued.get(bolt), self.deferred.get(bolt)
         return [*([Sections.concat(queued)] if queued else []), *([] if deferred is None else deferred.as_parts())]
 
@@ -193,7 +193,7 @@ class BatchProgress:
         return self.deferred.get(bolt, DeferredEvents())
 
     def seen(self, bolt: str) -> InputProgress:
-        """What the events of the batch have shown on all inputs of a bolt."""
+        """Merges the progress of the batch on all inputs of a bolt."""
         return reduce(InputProgress.merge, self.inputs.get(bolt, {}).values(), InputProgress())
 
     def _see(self, bolt: str, inputs: Mapping[str, InputProgress]) -> None:
@@ -211,7 +211,7 @@ class BatchProgress:
 
 @dataclass(frozen=True)
 class Context:
-    """What every task of a batch receives."""
+    """Data that every task of a batch receives."""
 
     topology: Topology
     store: SegmentStore
@@ -223,13 +223,13 @@ class Context:
     """Per windowed bolt, the watermark in microseconds at the start of the batch, which decides which events are late;
     None before the first."""
     traced: bool = False
-    """Whether tracing is on: windows and late events are then recorded with the ids of their events."""
+    """True if tracing is on: windows and late events are then recorded with the ids of their events."""
     notes_window_ends: bool = False
-    """Whether the ends of the windows that fire are recorded, for metrics."""
+    """True if the ends of the windows that fire are recorded, for metrics."""
     samples_traces: bool = False
-    """Whether trace contexts of events in windows that fire are recorded, for spans."""
+    """True if trace contexts of events in windows that fire are recorded, for spans."""
     samples_turned_away: bool = False
-    """Whether some of the rejected events are recorded with their reasons, for observers of the run."""
+    """True if some of the rejected events are recorded with their reasons, for observers of the run."""
     first: FirstOutput | None = None
     """The first output of the run; None for a run that starts with its input."""
     run: str = ""

@@ -241,8 +241,8 @@ def _refuse_others(name: str, filesystem: pafs.FileSystem, folder: str) -> None:
 
 
 def _is_left(base: str, ending: str, epoch: int) -> bool:
-    """Whether a name is that of an unpublished file of a task, of this owner's or of one before:
-    ``.<batch>-<epoch>-<32 hexadecimal digits>.<format>``, where a lock keeps others off without the epoch."""
+    """True if a name is that of an unpublished file of a task, by this owner or an earlier one: ``.<batch>-<epoch>-<32
+    hexadecimal digits>.<format>``, without the epoch where a lock excludes other owners."""
     stem = os.path.splitext(base)[0]
     is_draft = stem.startswith(".") and len(stem.rsplit("-", 1)[-1]) == 32 and stem[1:2].isdigit()
     return base.endswith(ending) and is_draft and epoch_of(base) <= epoch
@@ -257,7 +257,7 @@ def _delete(filesystem: pafs.FileSystem, folder: str, uri: str | None, doomed: C
 
 
 class Frames(Protocol):
-    """What Spark does for sinks, with rows that lie in segments."""
+    """Spark's work for sinks, with rows that lie in segments."""
 
     def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> object:
         """The rows as a Spark DataFrame, for a function."""
@@ -333,7 +333,7 @@ def hand_over(node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store
 
 
 def tells_others(node: SinkNode) -> bool:
-    """Whether what a sink is handed cannot be taken back: who is told of a batch never hears that it was not."""
+    """True if a sink cannot take rows back: its receivers never hear that a batch was not committed."""
     return isinstance(node.sink, FunctionSink | KafkaSink)
 
 

@@ -139,7 +139,7 @@ def promise(topology: Topology, state: Manifest, bolts: list[str], watermark: in
 
 
 def can_promise(node: WindowedNode) -> bool:
-    """Whether a bolt has a single watermark that its inputs from spouts can advance."""
+    """True if a bolt has a single watermark that its inputs from spouts can advance."""
     settings = node.bolt.settings
     return node.event_time and not settings.watermark_per_key and not all(node.origins)
 
@@ -386,7 +386,7 @@ def session_gaps(
 
 @dataclass(frozen=True, kw_only=True)
 class Timed:
-    """What is known about rows before it is known which are late; one entry per row, times in microseconds."""
+    """Facts about rows before it is known which are late; one entry per row, times in microseconds."""
 
     times: NDArray[np.int64]
     codes: NDArray[np.int8]
@@ -571,7 +571,7 @@ class FirstOutput:
         return frozenset(name for name, _ in self.inputs)
 
     def is_after(self, bolt: str, end: int) -> bool:
-        """Whether a window of a bolt that ends at ``end`` (microseconds) is to be suppressed."""
+        """True if a window of a bolt that ends at ``end`` (microseconds) is to be suppressed."""
         return end < self.time and bolt in self._bolts
 
     def older(self, node: WindowedNode, input_index: int, table: pa.Table, clock: int) -> NDArray[np.bool_]:

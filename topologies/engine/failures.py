@@ -153,7 +153,7 @@ class TooLong(BaseException):
 
 
 class _Caller:
-    """What a calling thread and the watchdog tell each other."""
+    """State that a calling thread and the watchdog share."""
 
     __slots__ = ("__weakref__", "aimed", "another", "due", "limit", "shooting", "shots", "spare", "thread")
 
@@ -162,9 +162,9 @@ class _Caller:
         self.due = _NEVER
         """Time at which the call is due; ``_NEVER`` where there is no call."""
         self.aimed = False
-        """Whether a shot may have been fired during this call."""
+        """True if a shot may have been fired during this call."""
         self.shooting = False
-        """Whether a shot is about to be fired."""
+        """True if a shot is about to be fired."""
         self.shots = 0
         self.spare = 0
         """Number of further shots that the last one may trigger by itself."""
@@ -242,7 +242,7 @@ def _caller() -> _Caller:
 
 
 def in_call() -> bool:
-    """Whether this thread is in a call; an exception there may be meant for the outermost call."""
+    """True if this thread is in a call; an exception there may be meant for the outermost call."""
     return _caller().due is not _NEVER
 
 
@@ -301,13 +301,13 @@ def _settle(caller: _Caller) -> None:
 
 
 _NO_FIELD = re.compile(r'Field "(.*)" does not exist in schema')
-"""What Arrow says of a column that a table lacks."""
+"""Arrow's error text for a column that a table lacks."""
 FIX = "fix it and rerun"
 SMALLER = (
     "if memory was short, shorten the window, give it a key, or name the columns that it needs (reads); "
     "with_limits(window_bytes=) ends a run before that"
 )
-"""What to do where a bolt may have had too little memory for a window."""
+"""Advice for a bolt that may have had too little memory for a window."""
 _HOME = __file__.rsplit("/", 3)[0]
 _OWN_FOLDERS = tuple(f"{_HOME}/{folder}/" for folder in ("windowing", "policies", "manager", "topologies/engine"))
 
@@ -410,7 +410,7 @@ class TaskFailure:
     why: str
     do: str
     more: dict[str, Plain]
-    """What else an error of its class holds, such as the ``bolt`` and the ``task`` of a BoltError."""
+    """Other attributes of an error of its class, such as the ``bolt`` and the ``task`` of a BoltError."""
     traceback: str
 
     @classmethod

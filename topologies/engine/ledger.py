@@ -57,7 +57,7 @@ class TraceContexts:
 
 
 def carries_contexts(schema: pa.Schema) -> bool:
-    """Whether events of these columns may carry trace contexts."""
+    """True if events of these columns may carry trace contexts."""
     index = schema.get_field_index(TRACEPARENT)
     return index >= 0 and bool(pa.types.is_string(schema.field(index).type))
 
@@ -223,9 +223,9 @@ class Ledger:
 
     def __init__(self, topology: Topology, *, traced: bool, samples: bool = False) -> None:
         self.traced = traced
-        """Whether tracing is on."""
+        """True if tracing is on."""
         self.samples = samples
-        """Whether events that are not admitted are sampled."""
+        """True if events that are not admitted are sampled."""
         self._turned_away: dict[str, deque[TurnedAway]] = {}
         self._stop_on_invalid = topology.stop_on_invalid
         self._counts: dict[str, dict[str, NDArray[np.int64]]] = {}

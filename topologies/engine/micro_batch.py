@@ -204,7 +204,7 @@ class _Written:
         return [order[start:stop] for start, stop in pairwise(edges)]
 
     def item(self, group: NDArray[np.int64], chosen: NDArray[np.int64]) -> GatherItem:
-        """What a task is to copy: sections of these segments."""
+        """Returns the copying job of a task: sections of these segments."""
         return GatherItem(
             [self._names[segment] for segment in group.tolist()],
             np.searchsorted(group, self._segments[chosen]),
@@ -300,7 +300,7 @@ class MicroBatch:
         tidy_folders(self.topology, self.checkpoint.epoch)
 
     def done(self, batch: int) -> bool:
-        """Whether the batch of this number has been committed."""
+        """True if the batch of this number has been committed."""
         return batch <= self.manifest.batch
 
     def run(self, plan: BatchPlan, *, query: str | None = None) -> BatchReport:

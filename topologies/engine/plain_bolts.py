@@ -277,7 +277,7 @@ class PlainBolts:
 def _emitted(
     bolt: Bolt | BatchBolt, given: Any, node: PlainNode, index: int | None, columns: list[str], failures: Failures
 ) -> list[tuple[str, pa.Table]] | None:
-    """What a bolt emits for a tuple, or a table; None where it fails, and its errors go to their stream.
+    """Returns the tables that a bolt emits for a tuple, or a table; None if it fails and its errors go to their stream.
 
     ``index``: of the row, which is then added to the failures; None for several rows.
     """
@@ -296,7 +296,7 @@ def _emitted(
 def _of_batch(
     bolt: BatchBolt, table: pa.Table, rows: tuple[int, int], node: PlainNode, failures: Failures
 ) -> list[tuple[str, pa.Table]]:
-    """What a BatchBolt emits for some rows, without those on which it fails: it is called again for each half."""
+    """Returns a BatchBolt's output without the rows on which it fails, which are found by calling it for each half."""
     start, stop = rows
     index = start if stop - start == 1 else None
     found = _emitted(bolt, table.slice(start, stop - start), node, index, table.column_names, failures)

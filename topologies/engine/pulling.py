@@ -65,7 +65,7 @@ class Puller:
 
     @property
     def wants_acknowledgements(self) -> bool:
-        """Whether the user's spout wants to know of batches that are committed."""
+        """True if the user's spout wants to know of batches that are committed."""
         return type(self._spout).acknowledge is not Spout.acknowledge
 
     def acknowledge(self, offset: Any) -> None:
@@ -88,7 +88,7 @@ class Puller:
             self._is_open = True
 
     def _asked(self, limit: int) -> tuple[pa.Table, Any] | None:
-        """What the user's spout returns, tried again where an error may pass."""
+        """Calls the user's spout and returns its result; tries again after an error that may pass."""
         for pause in PAUSES:
             try:
                 return self._once(limit)

@@ -61,7 +61,7 @@ class IsLive(Protocol):
     """Tells which events are live while events arrive one after another."""
 
     def __call__(self, place: int, row: int) -> bool:
-        """Whether the event at index ``place``, counting those of earlier batches first, is live when row ``row`` of
+        """True if the event at index ``place``, counting those of earlier batches first, is live when row ``row`` of
         this batch arrives. Calls must not go back in ``row``."""
         ...
 

@@ -109,7 +109,7 @@ class Death:
     reason: str
 
     def of(self, spout: str, split: FileSplit) -> bool:
-        """Whether it lies in a split."""
+        """True if it lies in a split."""
         return (self.spout, self.path, self.part, self.parts) == (spout, split.path, split.part, split.parts)
 
     def to_json(self) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class Death:
 
 
 def has_lines(format: FileFormat) -> bool:
-    """Whether files of a format have lines, which can be told without decoding them."""
+    """True if files of a format have lines that can be found without decoding them."""
     return format.name in _HEADERS and "\n".encode(getattr(format, "encoding", "utf-8")) == b"\n"
 
 

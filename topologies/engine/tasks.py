@@ -38,7 +38,7 @@ from topologies.io.file_spout import FileSpout
 from windowing.schema import DEFAULT_STREAM
 
 _COUNTED = ("rows", "invalid", "unreadable_files", "truncated")
-"""What is counted of a spout."""
+"""Names of the counts of a spout."""
 
 
 def ingest(split: SourceSplit, context: Context) -> Output:
@@ -126,7 +126,7 @@ def _with_defaults(source_batch: SourceBatch, context: Context) -> pa.Table:
 
 
 def _of_files(context: Context, spout: str) -> bool:
-    """Whether a spout reads files of the user's."""
+    """True if a spout reads files of the user's."""
     spouts = context.topology.spouts
     return spout in spouts and type(spouts[spout].spout) is FileSpout
 

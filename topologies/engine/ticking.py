@@ -252,8 +252,11 @@ def _write(store: SegmentStore, context: Context, marks: MarksAround) -> Ref:
 def frontiers_of(
     node: WindowedNode, bolt_state: BoltState, advance: TimeAdvance, new_watermark: int | None
 ) -> Frontiers:
-    """What a bolt evaluated last, and how far it may do so now; ``new_watermark`` is the watermark that this batch
-    has emitted, None if it has emitted none. Nothing is evaluated behind the last evaluation."""
+    """Returns a bolt's frontiers: of its last evaluation, and of the one that is possible now, None if none is.
+
+    ``new_watermark``: emitted by this batch; None if it has emitted none. Nothing behind the last evaluation is
+    evaluated.
+    """
     previous = bolt_state.frontier
     if advance.close and node.bolt.settings.close_fires:
         current: int | None = FOREVER
@@ -315,7 +318,7 @@ def floor_of(node: WindowedNode, bolt_state: BoltState, clock: int) -> int:
 
 
 def has_work(node: WindowedNode, task: TaskState, arrived: DeferredSections | None, frontiers: Frontiers) -> bool:
-    """Whether a task may have something to do at the current frontier."""
+    """True if a task may have something to do at the current frontier."""
     frontier = frontiers.current
     if frontier is None:
         return False
@@ -337,7 +340,7 @@ def has_work(node: WindowedNode, task: TaskState, arrived: DeferredSections | No
 
 
 def _queue_is_idle(node: WindowedNode, queue: QueueState, ready: int, previous: int | None, frontier: int) -> bool:
-    """Whether a queue certainly has nothing to do: no window is due and no account would change. False when in doubt.
+    """True if a queue certainly has nothing to do: no window is due and no account would change. False when in doubt.
 
     ``ready``: the rows that are needed in sections with a live row up to the frontier. ``previous`` and ``frontier``
     are the frontiers of the last evaluation and of this one, in microseconds.
@@ -358,7 +361,7 @@ def _queue_is_idle(node: WindowedNode, queue: QueueState, ready: int, previous: 
 
 
 def _leaves_gaps(eviction: EvictionPolicy, trigger: CountTriggerPolicy) -> bool:
-    """Whether some events lie between windows, which is known as soon as they have their place in the order."""
+    """True if some events lie between windows, which is known as soon as they have their place in the order."""
     return isinstance(eviction, CountEvictionPolicy) and trigger.count.value > eviction.length.value
 
 
@@ -416,7 +419,7 @@ def _at_the_end(progress: BatchProgress, node: WindowedNode, advance: TimeAdvanc
 
 
 def _may_fire_otherwise(node: WindowedNode, task: TaskState, frontiers: Frontiers, end: BatchEnd) -> bool:
-    """Whether a task that holds events may fire without reaching a frontier: by the watermarks of its keys, or a window
+    """True if a task that holds events may fire without reaching a frontier: by the watermarks of its keys, or a window
     early or once more."""
     settings = node.bolt.settings
     if not task.refs:

@@ -93,7 +93,7 @@ class Rows:
     clock: int
     """The clock at arrival in microseconds."""
     placed: bool = True
-    """Whether the positions are those in the source; False where they only count the rows of a BatchBolt."""
+    """True if the positions are those in the source; False if they only count the rows of a BatchBolt."""
     turns: NDArray[np.int64] | int = 0
     """Offset of a shuffle grouping for the source of the rows, or one per row."""
     partition: str | RowPartitions = ""
@@ -212,7 +212,7 @@ class Sections:
 
 @dataclass(frozen=True)
 class InputProgress:
-    """What some events of an input of a bolt have shown; times in microseconds, None where no event has shown it."""
+    """Progress that some events of a bolt's input have shown; times in microseconds, None if no event has shown it."""
 
     latest: int | None = None
     """The latest event time."""
@@ -226,7 +226,7 @@ class InputProgress:
     """The clock when the last event came."""
 
     def merge(self, other: InputProgress) -> InputProgress:
-        """What the events of both have shown."""
+        """Combines the progress of both."""
         return InputProgress(
             latest=_chosen(max, self.latest, other.latest),
             skew=_chosen(max, self.skew, other.skew),
@@ -326,7 +326,7 @@ small."""
 
 @dataclass(frozen=True)
 class BoltWork:
-    """What a bolt has cost, in one task or in several together."""
+    """Cost of a bolt, in one task or in several together."""
 
     seconds: float = 0.0
     """Wall time of its tasks: of a windowed bolt with admitting, reading and firing, and with the writing of what it
@@ -427,7 +427,7 @@ _NOTHING = BoltWork()
 
 @dataclass(frozen=True)
 class Staged:
-    """What a task wrote for others."""
+    """Data that a task wrote for others."""
 
     queued: Mapping[str, Sections] = field(default_factory=dict)
     """Per windowed bolt: admitted events for the queues of its tasks."""
@@ -457,7 +457,7 @@ class TurnedAway:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a task counted and saw."""
+    """Counts and observations of a task."""
 
     counts: Mapping[str, Mapping[str, list[int]]] = field(default_factory=dict)
     """Per windowed bolt and account: counts by input stream."""
@@ -478,7 +478,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Output:
-    """What a task wrote and counted; the driver merges it into the progress of the batch."""
+    """Written data and counts of a task; the driver merges them into the progress of the batch."""
 
     staged: Staged
     recorded: Recorded
@@ -575,13 +575,13 @@ class FireItem:
 
 @dataclass(frozen=True)
 class FireOutcome:
-    """What a task of a windowed bolt wrote and counted, and its new state."""
+    """Written data and counts of a windowed bolt's task, and its new state."""
 
     output: Output
     state: TaskState | None
     """None from all shares of a task but the first."""
     done: BoltTaskState
-    """What the calls of the bolt add to its state."""
+    """Effect of the bolt's calls on its state."""
 
 
 @dataclass(frozen=True)

@@ -225,7 +225,7 @@ class EvaluationScope:
 
     @property
     def within_batch(self) -> bool:
-        """Whether further events of the batch are added afterwards."""
+        """True if further events of the batch are added afterwards."""
         return self.count < len(self.events)
 
 
@@ -273,7 +273,7 @@ class Evaluations:
 
     @property
     def needs_no_events(self) -> bool:
-        """Whether windows may fire although there are no live events."""
+        """True if windows may fire although there are no live events."""
         return self._known is not None and len(self._known) > 0
 
     def run(self, given: EvaluationScope, flags: NDArray[np.uint8]) -> Generator[TupleWindow, None, NDArray[np.uint8]]:
@@ -446,12 +446,12 @@ class AssignedTask:
         return list(dict.fromkeys(name for names in self._node.keys for name in names))
 
     def _kept_by_key(self) -> list[pa.Table]:
-        """What is kept of keys that may have no events: their codes and values."""
+        """Returns the tables of keys that may have no events: their codes and values."""
         marks = None if self._keys is None else self._keys.substreams.all()
         return [table for table in (marks, self._evaluations.known_keys) if table is not None]
 
     def _may_be_due(self) -> bool:
-        """Whether a window may be due. If not, the events of earlier batches are not read."""
+        """True if a window may be due. If not, the events of earlier batches are not read."""
         frontier, new, settings = self._item.frontiers.current, self._events.new, self._node.bolt.settings
         if settings.panes is not None or settings.idle_timeout is not None or self._keys is not None:
             return True

@@ -187,7 +187,7 @@ class FiredWindows:
         sampled = context.samples_traces and carries_contexts(node.schema)
         self._contexts = TraceContexts() if sampled else None
         self.wanted = context.notes_window_ends or context.traced or sampled
-        """Whether anything is to be recorded."""
+        """True if anything is to be recorded."""
 
     def note(self, window: TupleWindow) -> None:
         """Record a window."""
@@ -437,7 +437,7 @@ class BoltCalls:
 
     @property
     def done(self) -> BoltTaskState:
-        """What the calls add: windows, rows, counts."""
+        """Returns the effect of the calls on the state: windows, rows, counts."""
         counters = {name: int(count) for name, count in self._counters.items()}
         return BoltTaskState(self._fired, self._suppressed, dict(self._emitted), counters)
 
@@ -467,7 +467,7 @@ class BoltCalls:
                 self._emit(DEFAULT_STREAM, joined.rows, times[joined.windows])
 
     def _is_suppressed(self, window: TupleWindow) -> bool:
-        """Whether a window ends before the first output of the run; such windows are counted."""
+        """True if a window ends before the first output of the run; such windows are counted here."""
         first = self.context.first
         if first is None or not first.is_after(self.node.name, window.end_timestamp):
             return False
@@ -497,7 +497,7 @@ class BoltCalls:
 
     @cached_property
     def _at_once(self) -> bool:
-        """Whether the bolt is called for many windows at once, and has no ``execute`` of its own."""
+        """True if the bolt is called for many windows at once, and has no ``execute`` of its own."""
         execute = getattr(self._ready().execute, "__func__", None)
         return self._retractions is None and execute is BatchWindowedBolt.execute
 

@@ -60,7 +60,7 @@ class Matched:
 
 
 def concerned(node: WindowedNode, new: Admitted, waiting: Held | None) -> bool:
-    """Whether there may be edges to match: an end edge arrived, or a start whose end edge waits for it."""
+    """True if there may be edges to match: an end edge arrived, or a start whose end edge waits for it."""
     if new.end_edges is not None and new.end_edges.any():
         return True
     if waiting is None or waiting.edges is None or new.events.edges is None:
@@ -169,7 +169,7 @@ class WaitingEdges:
         self._edges = None if stored is None else read_held(router.context.store, stored)[0]
 
     def concern(self, admitted: Admitted) -> bool:
-        """Whether some of the admitted events may match, so that all live events must be looked at."""
+        """True if some of the admitted events may match, so that all live events must be looked at."""
         return concerned(self._node, admitted, self._edges)
 
     def match(self, live: Held | None, admitted: Admitted) -> Held:

@@ -130,7 +130,7 @@ def _incoming(
 def _decided_by_key(
     item: FireItem, node: WindowedNode, admission_context: AdmissionContext, times: NDArray[np.int64], marks: Marks
 ) -> bool:
-    """Whether it may depend on the events that a task has of a key which of these are admitted."""
+    """True if a task's stored events of a key may decide which of these events are admitted."""
     if admission_context.shut is not None or node.bolt.settings.message_id_field is not None:
         return True
     by_timeout = node.session is not None and item.admit.closed_until > NONE
@@ -203,7 +203,7 @@ class StillOpen:
 
 
 Firing: TypeAlias = TupleWindow | SummedWindows | Forgotten | StillOpen
-"""What is due: a window, windows of partial sums, or a key that is forgotten; or which windows may still fire."""
+"""Something that is due: a window, windows of partial sums, or a forgotten key; or the windows that may still fire."""
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class TaskSnapshot:
     counts: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
     """Per account, the events that entered it in this batch, by input."""
     counters: Mapping[str, int] = field(default_factory=dict)
-    """What is counted besides, by name."""
+    """Further counts, by name."""
 
 
 class TaskWindows(Protocol):
@@ -229,7 +229,7 @@ class TaskWindows(Protocol):
 
     @property
     def admission_context(self) -> AdmissionContext:
-        """What admission may ask about the events of earlier batches."""
+        """Returns the knowledge that admission needs of the events of earlier batches."""
         ...
 
     def accept(self, admitted: Admitted) -> None:
@@ -280,7 +280,7 @@ class OldEvents:
 
 
 class TaskKeys:
-    """What a task keeps of its keys apart from their events: their records, and the codes of keys that share a hash."""
+    """State of a task's keys besides their events: their records, and the codes of keys that share a hash."""
 
     def __init__(self, store: SegmentStore, before: TriggeredState, node: WindowedNode) -> None:
         """``before`` is the state of the task's windows before the batch."""
