@@ -43,10 +43,10 @@ class ProbedPlace:
     """A folder or file that every process of a run has to see."""
 
     what: str
-    """What it is to the user: ``the checkpoint``."""
+    """Its meaning for the user: ``the checkpoint``."""
     path: str
     written: bool
-    """Whether tasks write there; otherwise they only read."""
+    """True if tasks write there; otherwise they only read."""
 
     @property
     def _found(self) -> tuple[pafs.FileSystem, str]:
@@ -96,7 +96,7 @@ class ProbedPlace:
 
 
 def places_of(topology: Topology, checkpoint: str) -> list[ProbedPlace]:
-    """What every process of a run has to see, as far as it is there on the driver."""
+    """Returns the files and folders that every process of a run has to see, if they exist on the driver."""
     places = [ProbedPlace("the checkpoint", shown_path(checkpoint), True)]
     for name, node in topology.spouts.items():
         if isinstance(node.spout, FileSpout):
@@ -132,7 +132,7 @@ def _reason(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class Told:
-    """What the driver tells an executor."""
+    """Message of the driver to an executor."""
 
     unpack: Callable[[], Topology]
     """Gives the topology, as a task gets it."""
@@ -140,7 +140,7 @@ class Told:
     """Installed packages that the user's modules import at their top."""
     places: tuple[ProbedPlace, ...]
     probe: str
-    """What is written in these places, new for every run."""
+    """Text that is written in these places, new for every run."""
 
 
 def look(told: Told, task: int) -> dict[str, Any]:

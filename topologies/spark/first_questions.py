@@ -1,5 +1,5 @@
-"""What an executor is asked first. Its code is sent by value and imports nothing but Python's own, since windbolt, or
-what it needs, may be missing there."""
+"""First questions to an executor. The code is sent by value and imports only Python's own modules, since windbolt, or a
+package that it needs, may be missing there."""
 
 from __future__ import annotations
 

@@ -161,13 +161,13 @@ class KafkaRanges:
         return self._readers
 
     def _settings(self, spout: KafkaSpout) -> Any:
-        """What the consumers of a spout are told, as Spark's are."""
+        """Returns the settings of a spout's consumers, the same as Spark's."""
         given = kafka_settings(READING, spout.options)
         return properties(self._spark, {**_DEFAULTS, **given, **_FIXED, "bootstrap.servers": spout.servers})
 
 
 def _is_usual(options: Mapping[str, str]) -> bool:
-    """Whether nothing is asked of Spark's reading but what a consumer does by itself."""
+    """True if no option asks more of Spark's reading than a consumer does by itself."""
     return options.get("failOnDataLoss", "true") == "true" and "kafka.group.id" not in options
 
 

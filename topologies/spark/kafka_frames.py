@@ -60,7 +60,7 @@ _FIRST = {"default.api.timeout.ms": "10000", "request.timeout.ms": "5000"}
 
 
 def reaches_kafka(topology: Topology) -> bool:
-    """Whether a topology needs Spark's connector."""
+    """True if a topology needs Spark's connector."""
     spouts = any(isinstance(node.spout, KafkaSpout) for node in topology.spouts.values())
     return spouts or any(isinstance(node.sink, KafkaSink) for node in topology.sinks.values())
 
@@ -141,7 +141,7 @@ def _narrow(spark: SparkSession, admin: Any, name: str, sink: KafkaSink, there: 
 
 
 def _makes_topics(spark: SparkSession, admin: Any) -> bool:
-    """Whether brokers create a topic when it is first written to; True where they do not say."""
+    """True if brokers create a topic when it is first written to, or if they do not say."""
     jvm: Any = spark._jvm
     kind = jvm.org.apache.kafka.common.config.ConfigResource
     try:
@@ -409,8 +409,8 @@ class ReadTopics:
     def _is_remade(
         self, admin: Any, topic: str, read: Mapping[int, int], known: str | None, now: tuple[str, int]
     ) -> bool:
-        """Whether a topic is another one than was read: by its id, or where that is not known, because it ends before
-        what was read."""
+        """True if a topic is not the one that was read: by its id, or if that is unknown, because it ends before the
+        records that were read."""
         found, partitions = now
         if known is not None and found != _UNKNOWN:
             return known != found
@@ -419,7 +419,7 @@ class ReadTopics:
 
 
 def may_lose(spout: KafkaSpout) -> bool:
-    """Whether a spout goes on where records are gone."""
+    """True if a spout goes on where records are gone."""
     return spout.options.get("failOnDataLoss", "true") == "false"
 
 

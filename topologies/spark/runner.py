@@ -165,7 +165,7 @@ class SparkRun(CheckpointedRun):
         self.spark, self.metrics = spark, metrics
         self.query: StreamingQuery | None = None
         self.told: list[str] = []
-        """What the next report says of the topics."""
+        """Sentences about the topics for the next report."""
         super().__init__(topology, options, observers, attempts)
 
     def _begin(self, held: ExitStack) -> None:

@@ -61,7 +61,7 @@ def owner_of(name: str) -> ModuleOwner:
 
 
 def is_users(module: ModuleType) -> bool:
-    """Whether a module is a file of the user's, which a worker may not be able to import."""
+    """True if a module is a file of the user's, which a worker may not be able to import."""
     path = getattr(module, "__file__", None)
     return (
         path is not None and module.__name__ != "__main__" and owner_of_file(module.__name__, path) is ModuleOwner.USER
@@ -77,7 +77,7 @@ def owner_of_file(name: str, path: str) -> ModuleOwner:
 
 
 def is_users_path(path: str) -> bool:
-    """Whether a file or folder of modules is neither Python's own nor installed."""
+    """True if a file or folder of modules is neither Python's own nor installed."""
     return not any(each in path for each in _INSTALLED) and not path.startswith(_STANDARD)
 
 
@@ -113,7 +113,7 @@ _MADE = ("__pycache__", "node_modules")
 
 @dataclass
 class Reached:
-    """What was found; the names are those of top-level modules and packages."""
+    """Modules that were found; the names are those of top-level modules and packages."""
 
     users: dict[str, str] = field(default_factory=dict)
     """By name, the file or folder of the user's own."""
@@ -127,7 +127,7 @@ def with_code(value: object) -> bytes:
 
 
 def reached_by(topology: Topology) -> Reached:
-    """What a topology needs, as far as that can be read off its modules: not what is imported by a computed name."""
+    """Finds the modules that a topology needs, by reading code; imports by a computed name are not found."""
     seen = _Seen(io.BytesIO())
     with suppress(Exception):  # what cannot be sent is told where it is sent
         seen.dump(topology)  # type: ignore[no-untyped-call]

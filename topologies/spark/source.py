@@ -51,7 +51,7 @@ from windowing.schema import DEFAULT_STREAM, conform
 
 _SOURCE = Path(__file__).with_name("PlannedFiles.java")
 _ONCE = "once"
-"""What Java asks first in a run to the end of the present input."""
+"""Java's first request in a run to the end of the present input."""
 
 
 class PlannedFiles:
@@ -67,7 +67,7 @@ class PlannedFiles:
         taken the checkpoint over."""
         self.watched, self._open_log, self._check_owner = watched, open_log, check_owner
         self.failure: BaseException | None = None
-        """What the query failed with, where that was in here."""
+        """Exception that made the query fail, if it was raised in here."""
         self._log: FileLog | None = None
         self._ahead: Iterator[list[FoundFile]] | None = None
         """The batches that are left of the present input, in a run to its end."""
@@ -236,7 +236,7 @@ class StreamSource:
         self.file_spouts = tuple(name for name in names if name not in self.rows)
         heartbeats = topology.needs_heartbeat
         self.alone = len(names) == len(self.rows) == 1 and not heartbeats and self._plainly_named(names[0])
-        """Whether all rows are from one spout: they then keep their own columns instead of being a struct column, which
+        """True if all rows are from one spout: they then keep their own columns instead of being a struct column, which
         costs less."""
         self._ranges: KafkaRanges | None = None
         self.planned = [self._planned(spark, source, name) for source, name in enumerate(self.file_spouts)]
@@ -422,7 +422,7 @@ class StreamSource:
         return frame
 
     def _plainly_named(self, name: str) -> bool:
-        """Whether Spark can hand columns of these names to Python; inside a struct column they may have any name."""
+        """True if Spark can hand columns of these names to Python; inside a struct column they may have any name."""
         return all(column.replace("_", "a").isalnum() for column in self._columns(name).names)
 
     def _columns(self, name: str) -> pa.Schema:
@@ -466,12 +466,12 @@ def _column(name: str) -> Column:
 
 @dataclass(frozen=True)
 class _How:
-    """What a task needs to know about the rows it is given."""
+    """Facts that a task needs about the rows it is given."""
 
     names: tuple[str, ...]
     """The spouts the rows may be from, in order of declaration."""
     alone: bool
-    """Whether there is only one spout, whose columns the rows have."""
+    """True if there is only one spout, whose columns the rows have."""
     merged: frozenset[str]
     """The spouts whose rows are only written as parts."""
 

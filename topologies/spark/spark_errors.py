@@ -75,7 +75,7 @@ _TIMESTAMP = re.compile(
     r"[^\n]*timestamp value -?\d+ that overflows[^\n]*"
     r"|[^\n]*ArithmeticException: long overflow(?=(?:\n\s+at [^\n]*)*?\n\s+at [^\n]*KafkaRecordToRowConverter)"
 )
-"""What Spark says of a record whose timestamp does not fit into microseconds: 4.2, and earlier versions."""
+"""Spark's error text for a record whose timestamp does not fit into microseconds: of 4.2, and of earlier versions."""
 _NO_TOPIC = re.compile(r"(UnknownTopicOrPartition\w*): ?([^\n]*)")
 
 

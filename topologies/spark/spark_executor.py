@@ -38,15 +38,14 @@ from windowing.errors import EnvironmentMissing, WindboltError
 
 
 MOST_BYTES, MOST_SECTIONS = 2**24, 64
-"""What the tasks may read, all together: some milliseconds for one process, however large the cluster is."""
+"""Limits for what the tasks may read, all together: some milliseconds for one process, however large the cluster is."""
 
 
 def is_near(function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> bool:
-    """Whether the driver is to run all these tasks: they read little, from files, and call nobody's code but
-    windbolt's.
+    """True if the driver is to run all these tasks: they read little, from files, and call only windbolt's own code.
 
-    That is so of the sums of an AggregateBolt, and of sections that are made one. In a store of objects each section
-    takes a request, and those of several tasks are better made at the same time.
+    That is so for the sums of an AggregateBolt, and for sections that are merged. In an object store each section takes
+    a request, and the requests of several tasks are better made at the same time.
     """
     in_files = isinstance(context.store, FileSegments) and not context.store.takes_requests
     if not in_files or function not in (fire, compact):
@@ -65,7 +64,7 @@ def is_near(function: Callable[[Any, Context], Any], items: Sequence[Any], conte
 
 
 def _sums(bolt: str, topology: Topology) -> bool:
-    """Whether the tasks of a bolt join ready sums, and what they emit goes to no bolt within the task."""
+    """True if the tasks of a bolt merge ready sums, and their rows go to no bolt within the task."""
     if topology.windowed[bolt].slicing is None:
         return False
     read = {each.stream[0] for node in topology.plain.values() for each in node.inputs}
@@ -73,7 +72,7 @@ def _sums(bolt: str, topology: Topology) -> bool:
 
 
 def _calls_users(bolt: str, topology: Topology) -> bool:
-    """Whether sums are made by functions of the user's."""
+    """True if sums are made by functions of the user's."""
     aggregates = getattr(topology.windowed[bolt].bolt, "aggregates", {})
     return any(getattr(each, "functions", ()) for each in aggregates.values())
 
@@ -86,9 +85,9 @@ _FEW = 2
 _MISSING = re.compile(
     r"ModuleNotFoundError: No module named '(windbolt|windowing|policies|manager|topologies|numpy|pandas|pyarrow)\b"
 )
-"""What Python says where a worker cannot even unpack a task."""
+"""Python's error text if a worker cannot even unpack a task."""
 _CLASSES = ("PythonRDD", "PythonUtils", "SimplePythonFunction")
-"""What PySpark asks Java for in each job of RDDs."""
+"""Java classes that PySpark asks for in each job of RDDs."""
 _TOPOLOGIES: dict[str, Topology] = {}
 """In a worker: the unpacked topology, by a name that its run chose."""
 
@@ -97,7 +96,7 @@ class TaskExecutor(RunExecutor, Protocol):
     """Runs the tasks of a run where rows may come from Spark."""
 
     on_this_machine: bool
-    """Whether tasks see the files of the driver."""
+    """True if tasks see the files of the driver."""
 
     def task(
         self, function: Callable[[Any, Context], Any], context: Context
@@ -177,7 +176,7 @@ class SparkExecutor:
         return run
 
     def unpacker(self) -> Callable[[], Topology]:
-        """What gives the topology in a worker."""
+        """Returns the function that gives the topology in a worker."""
         assert self.topology is not None, "no topology was loaded"
         return partial(unpacked, self.name, self.topology, self.paths, self.sent)
 
@@ -199,11 +198,11 @@ def in_hands(items: Sequence[Any], slots: int) -> list[list[Any]]:
 
 @dataclass(frozen=True)
 class Cluster:
-    """What a cluster's settings say of its slots."""
+    """Settings of a cluster that decide about its slots."""
 
     cores_of_task: int
     grows: bool
-    """Whether Spark asks for executors by the tasks that wait (dynamic allocation)."""
+    """True if Spark asks for executors by the tasks that wait (dynamic allocation)."""
 
     @classmethod
     def of(cls, spark: SparkContext) -> Cluster:

@@ -204,7 +204,7 @@ def jars(pinned: Path) -> list[str]:
 
 
 def are_cached(pinned: Path) -> bool:
-    """Whether all jars of a list are cached."""
+    """True if all jars of a list are cached."""
     try:
         folder = _cache()
         return all(_target(folder, digest, path).exists() for digest, path in _lines(pinned))
@@ -213,7 +213,7 @@ def are_cached(pinned: Path) -> bool:
 
 
 def is_published(paths: list[str]) -> bool | None:
-    """Whether Maven Central has all of these files; None where it does not answer."""
+    """True if Maven Central has all of these files; None if it does not answer."""
     with ThreadPoolExecutor(len(paths)) as pool:
         answers = set(pool.map(_is_there, paths))
     return False if False in answers else None if None in answers else True
@@ -284,7 +284,7 @@ def _is_there(path: str) -> bool | None:
 _ONE_AT_A_TIME = Lock()
 
 FAILURES = (Py4JError, TypeError)
-"""What is raised where Java fails, or has no compiler: to py4j a class that is not there is a package."""
+"""Exceptions that are raised if Java fails, or has no compiler: to py4j a class that does not exist is a package."""
 
 
 _COMPILED: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
@@ -357,7 +357,7 @@ def agree_on_python(context: SparkContext) -> None:
 
 
 def _wrong_with(python: str) -> str:
-    """What keeps a Python from running tasks; "" where nothing does."""
+    """Says why a Python cannot run tasks; "" if it can."""
     command = [python, "-c", _QUESTION, *_NEEDED]
     try:
         # Spark starts workers in the driver's environment.
@@ -379,11 +379,11 @@ _TOGETHER = Together()
 
 @contextmanager
 def without_programs(spark: SparkSession) -> Iterator[None]:
-    """Who asks Hadoop within the block for the file system of this machine gets one that sets permissions itself.
+    """Makes Hadoop use, within the block, a local file system that sets permissions without starting programs.
 
     Without its native library Hadoop's own starts a program, ``chmod``, for each file that it creates, and more for one
-    with a checksum: 3 to 4 ms each. In all else they are the same, so it is no harm if others get it too. Where it
-    cannot be had, or somebody has set ``fs.file.impl``, nothing changes.
+    with a checksum: 3 to 4 ms each. In all else they are the same, so other users of Hadoop may get it too. Nothing
+    changes if it is not available, or if somebody has set ``fs.file.impl``.
     """
     with _TOGETHER.during(spark.sparkContext._gateway, partial(_enter, spark)):
         yield
@@ -507,7 +507,7 @@ def forget_ended_java() -> None:
 
 
 def java_runs() -> bool:
-    """Whether a Java is running, even if another process started it."""
+    """True if a Java is running, even if another process started it."""
     java = _process()
     return SparkContext._gateway is not None and (java is None or java.poll() is None)
 
@@ -517,7 +517,7 @@ def _process() -> subprocess.Popen[bytes] | None:
 
 
 def _has_ended(java: subprocess.Popen[bytes], error: BaseException | None) -> bool:
-    """Whether Java has ended; after an error of the connection to it, waits a moment for that."""
+    """True if Java has ended; after an error of the connection to it, waits a moment for that."""
     while error is not None and java.poll() is None:
         if type(error).__module__.startswith("py4j") or isinstance(error, ConnectionError):
             with suppress(subprocess.TimeoutExpired):

@@ -132,7 +132,7 @@ def reach_stores(spark: SparkSession, places: Collection[str]) -> None:
 
 
 def _is_set(spark: SparkSession, hadoop: Any, name: str) -> bool:
-    """Whether somebody has set it: for Spark, or in a file of Hadoop's that is not that of its defaults."""
+    """True if somebody has set it: for Spark, or in a file of Hadoop's other than its defaults."""
     if spark.sparkContext.getConf().contains(f"spark.hadoop.{name}"):
         return True
     return any(str(source).endswith("-site.xml") for source in hadoop.getPropertySources(name) or ())
@@ -175,7 +175,7 @@ _UNRESOLVED = re.compile(r"unresolved dependency: ([^\]\n]*)|(Server access erro
 _UNKEPT = re.compile(
     r"^Exception in thread \"main\" ([^\n]*)(?:\n\s+at [^\n]*)*?\n\s+at org\.apache\.ivy\.", re.MULTILINE
 )
-"""What Java says where Ivy, which fetches for Spark, has no folder to write to."""
+"""Java's error text if Ivy, which fetches jars for Spark, has no folder to write to."""
 _REMEDY = (
     "name a mirror of Maven Central with --conf spark.jars.repositories=URL or spark.jars.ivySettings=FILE; "
     "another version with --conf spark.jars.packages=...; or give files, --conf spark.jars=/a.jar,/b.jar: those of "
@@ -215,12 +215,12 @@ def with_connector(conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_known_to_work() -> bool:
-    """Whether the tests use the older connector with this Spark."""
+    """True if the tests use the older connector with this Spark."""
     return pyspark.__version__.startswith("4.3.")
 
 
 def _must_be_older() -> bool:
-    """Whether Maven Central has no connector of this version, or does not answer and had none at an earlier start."""
+    """True if Maven Central has no connector of this version, or does not answer and had none at an earlier start."""
     published = is_published(_poms())
     return published is False or (published is None and are_cached(CONNECTOR))
 
@@ -399,7 +399,7 @@ OLDEST_JAVA = 17
 _MASTER, _PYTHON, _JAVA_OPTIONS = "spark.master", "spark.pyspark.python", "spark.driver.extraJavaOptions"
 _PROGRESS = "spark.ui.showConsoleProgress"
 _UNNAMED = "pyspark-shell"
-"""What spark-submit calls an application that nobody has named."""
+"""Name that spark-submit gives an application without a name."""
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _TOGETHER = Together()
@@ -460,7 +460,7 @@ def _at_start(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _defaults(master: str) -> dict[str, str]:
-    """What windbolt sets where nobody else has."""
+    """Returns the settings that windbolt makes if nobody else has made them."""
     settings = {
         _MASTER: master,
         "spark.app.name": "windbolt",
@@ -497,7 +497,7 @@ def python_of_workers(given: Mapping[str, str]) -> Iterator[None]:
 
 
 def _submitted() -> bool:
-    """Whether spark-submit, or who else started Java, has said where to run."""
+    """True if spark-submit, or another program that started Java, has said where to run."""
     return "PYSPARK_GATEWAY_PORT" in os.environ or "PYSPARK_SUBMIT_ARGS" in os.environ
 
 

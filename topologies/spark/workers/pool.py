@@ -45,7 +45,7 @@ class Pool(Protocol):
 
 
 def is_of_input(death: WorkerDied) -> bool:
-    """Whether a worker died while reading input that is known."""
+    """True if a worker died while reading input that is known."""
     return isinstance(death.item, FileSource | FileGroup)
 
 

@@ -163,7 +163,7 @@ class WorkerPool:
         self._closed = False
 
     def like(self, other: WorkerPool) -> bool:
-        """Whether the workers of both pools are configured alike."""
+        """True if the workers of both pools are configured alike."""
         own, others = ((pool.most, pool._environment, pool._folder) for pool in (self, other))
         return own == others
 
@@ -213,7 +213,7 @@ class WorkerPool:
             self._dismiss(self._workers)
 
     def has_no_children(self) -> bool:
-        """Whether no process started by a bolt is left, as far as can be determined."""
+        """True if no process started by a bolt is left, as far as can be determined."""
         return not any(followers(worker.process.pid) for worker in self._workers)
 
     def _prepare(self, wanted: int) -> None:
@@ -319,7 +319,7 @@ class _WorkerProcess:
         self.task: int | None = None
         """Index of the current item; None where there is none."""
         self.busy = False
-        """Whether an answer is expected."""
+        """True if an answer is expected."""
         self.where = ""
         """For a process that has ended: the window that it was working on, as text."""
         self._job = b""
