@@ -57,7 +57,7 @@ class TableTimes:
 
 @dataclass
 class TableLine:
-    """What a row says; times in microseconds, None where there is none."""
+    """Values of a row; times in microseconds, None if there is none."""
 
     event: str = ""
     stream: str = ""
@@ -65,7 +65,7 @@ class TableLine:
     clock: int | None = None
     arrival: int | None = None
     payload: dict[str, str] = field(default_factory=dict)
-    """What else the event carries: its key, its device."""
+    """Other values that the event carries: its key, its device."""
     assigned: int | None = None
     watermark: int | None = None
     mark: int | None = None
@@ -76,7 +76,7 @@ class TableLine:
     lateness: int | None = None
     """The watermark, less the allowed lateness."""
     decision: str = ""
-    """What was decided about the event; the table spells it ``action``, as answers do."""
+    """Decision about the event; the table spells it ``action``, as answers do."""
 
     @property
     def style(self) -> str:
@@ -104,7 +104,7 @@ class TableColumn:
     key: str = ""
 
     def cell(self, line: TableLine, show: TableTimes) -> str:
-        """What stands in it for a row."""
+        """Returns the text of its cell in a row."""
         if self.key:
             return line.payload.get(self.key, "")
         value = getattr(line, self.of)

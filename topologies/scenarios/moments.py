@@ -30,7 +30,7 @@ from windowing.timestamps import FOREVER
 
 
 class Fate(Enum):
-    """What happened to an event; the value is its class in the style sheet."""
+    """Outcome of an event; the value is its class in the style sheet."""
 
     WINDOWED = "windowed"
     ADJUSTED = "adjusted"
@@ -46,7 +46,7 @@ class Fate(Enum):
 
     @property
     def is_unusual(self) -> bool:
-        """Whether people want to be told why."""
+        """True if people want to be told the reason."""
         return self in (Fate.LATE, Fate.DROPPED, Fate.EARLY, Fate.INVALID, Fate.ADJUSTED)
 
     @property
@@ -86,7 +86,7 @@ _BY_DECISION = {
 
 
 def fate_of(decided: Decided, *, windowed: bool, pending: bool, ids: bool) -> Fate:
-    """What happened to an event that came to a bolt. ``ids``: whether windows say which events they hold."""
+    """Returns the outcome of an event that came to a bolt. ``ids``: whether windows say which events they hold."""
     decision = decided["decision"]
     if decision in _BY_DECISION:
         return _BY_DECISION[decision]
@@ -290,7 +290,7 @@ def known_ids(ids: Sequence[str | None] | None) -> list[str]:
 
 
 def goes_by_arrival(scenario: Scenario, trace: BoltTrace) -> bool:
-    """Whether only the order of arrival can place events: where no time is known of windows, or of the run."""
+    """True if only the order of arrival can place events, because no time is known of windows, or of the run."""
     no_ends = any(window["end"] is None for window in trace.windows.values())
     return no_ends or not (trace.event_time or scenario.has_clock)
 
@@ -359,7 +359,7 @@ class _Progress:
             self.watermark = max(watermark, self.watermark)
 
     def allows(self, window: AnswerWindow) -> bool:
-        """Whether a window is due before its batch ends, with all its events."""
+        """True if a window is due before its batch ends, with all its events."""
         time = self.clock if window["by_clock"] else self.watermark
         known = {name for name in window["events"] or () if name is not None}
         return window["due"] <= time and self.arrived.issuperset(known)

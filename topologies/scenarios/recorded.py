@@ -40,7 +40,7 @@ class RecordedScenario:
     unreadable: int
     """Number of rows that cannot be read, and are not in it."""
     differences: tuple[str, ...]
-    """What comes out otherwise when the file is replayed; none where it is a test that holds."""
+    """Differences that appear when the file is replayed; none if it is a test that holds."""
 
 
 def recorded(reference: str, topology: Topology, inputs: Sequence[str]) -> RecordedScenario:
@@ -110,7 +110,8 @@ def _batches(node: SpoutNode, path: str | None) -> Iterator[Pieces]:
 
 
 def _reader(node: SpoutNode, path: str | None) -> FileSpout:
-    """What reads the input of a spout: the spout itself, elsewhere; for another one, files with its columns."""
+    """Returns the reader of a spout's input: a spout of files, at ``path`` if that is given; for another spout, files
+    at ``path`` with its columns."""
     spout = node.spout
     if isinstance(spout, FileSpout):
         if spout.merge_by is not None:
@@ -171,7 +172,7 @@ def _value(value: Any) -> Any:
 
 
 def _expected(answer: Replayed) -> dict[str, Any]:
-    """What came out, as what is expected: windows, late events, rows of sinks, and the accounts."""
+    """Turns an answer into expectations: windows, late events, rows of sinks, and the accounts."""
     if answer.ok is False:
         raise ScenarioError(f"the input cannot be replayed: {'; '.join(answer.differences)}")
     said: dict[str, Any] = {"counts": {name: number for name, number in answer.counts.items() if number}}
@@ -184,7 +185,7 @@ def _expected(answer: Replayed) -> dict[str, Any]:
 
 
 def _window(window: AnswerWindow) -> dict[str, Any]:
-    """What a window is known by, and its events, where their ids are known."""
+    """Returns the values that identify a window, and its events if their ids are known."""
     shown: dict[str, Any] = {**window}
     known_by: tuple[str, ...] = ("bolt", "step", "key", "kind")
     named = {name: plain(shown[name]) for name in known_by if name in shown}

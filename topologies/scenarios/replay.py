@@ -54,7 +54,7 @@ from windowing.timestamps import from_datetime
 
 @dataclass
 class Recording:
-    """What is seen of a run, whichever engine it is on; a batch that runs again replaces what was seen of it."""
+    """Record of a run, whichever engine it is on; a batch that runs again replaces its earlier record."""
 
     windows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     late: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -150,7 +150,7 @@ class Recording:
         pending: list[str | None],
         prefix: str,
     ) -> BoltTrace:
-        """What happened at one bolt. ``prefix``: before the names of its inputs where scenarios share a run."""
+        """Returns the trace of one bolt. ``prefix``: before the names of its inputs if scenarios share a run."""
 
         def of(seen: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
             rows = ({**row, "batch": key} for key in sorted(seen) for row in seen[key] if row["bolt"] == node.name)
@@ -230,7 +230,7 @@ def _pending(node: WindowedNode, bolt: BoltState, store: SegmentStore) -> Iterat
 
 
 def _watched(rules: WindowSettings) -> bool:
-    """Whether an answer tells how the events of a bolt were taken in: where more than ticks decides about them."""
+    """True if an answer tells how the events of a bolt were admitted: if more than ticks decides about them."""
     marks = rules.watermark_every or rules.watermark_field or rules.watermark_partition or rules.watermark_imports
     return bool(marks) or rules.watermark_per_key or rules.arrival is not None or rules.message_id_field is not None
 
@@ -358,7 +358,8 @@ def _metric_differences(expected: Mapping[str, int | float], found: Mapping[str,
 
 
 def _missing(includes: Includes, answer: Replayed) -> Iterator[str]:
-    """What is not among the answer: windows of each bolt or step, late events, and rows of each sink, in order."""
+    """Yields a text for each expectation that the answer does not include: windows of each bolt or step, late events,
+    and rows of each sink, in order."""
     windows, late = includes.windows or [], includes.late or []
     first = _first_step(answer)
     for step, bolt in dict.fromkeys((each.step or first, each.bolt) for each in windows):
@@ -379,7 +380,7 @@ def _missing(includes: Includes, answer: Replayed) -> Iterator[str]:
 
 
 def _before(at: int) -> str:
-    """What the order says, where there is one."""
+    """Returns words for the place in an ordered list; "" for the first."""
     return f" after the {at} before it" if at else ""
 
 
@@ -397,7 +398,7 @@ def _fits_row(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
 
 
 def _on_fields(expected: ExpectedRows, found: ExpectedRows) -> Iterator[dict[str, Any]]:
-    """What was found, on the fields that are expected at its place; whole where nothing is."""
+    """Yields the rows found, with the fields that are expected at their place; whole if nothing is expected there."""
     for at, row in enumerate(found):
         names = expected[at] if at < len(expected) else row
         yield {name: value for name, value in row.items() if name in names}
@@ -502,7 +503,8 @@ def _row_differences(sink: str, expected: ExpectedRows, found: ExpectedRows, *, 
 
 
 def _as_part(expected: ExpectedRows, found: ExpectedRows, *, named: bool) -> str:
-    """What helps where all that is expected has come out: only among other rows or columns, or in another order."""
+    """Returns a hint if all that is expected has come out, but among other rows or columns, or in another order; else
+    ""."""
     if not expected:
         return f" ({_PART})" if named else ""
     if not _not_among(expected, found, _fits_row):
@@ -549,7 +551,7 @@ def _row_count(number: int) -> str:
 
 
 def _same(expected: Any, found: Any) -> bool:
-    """Whether a value read from a file is the value that came out, whose types may be richer."""
+    """True if a value read from a file is the value that came out, whose type may be richer."""
     match expected, found:
         case (bool(), _) | (_, bool()):
             return expected is found

@@ -40,7 +40,7 @@ class AnswerWindow(TypedDict):
     due: int
     """The watermark or clock from which it was due; FOREVER if only the end of its batch made it fire."""
     by_clock: bool
-    """Whether ``due`` is of the clock, and not of the watermark."""
+    """True if ``due`` is of the clock, and not of the watermark."""
     brackets: tuple[str, str]
     """How its edges are written: ``[`` and ``)`` where it holds events at its start, and none at its end."""
     step: NotRequired[str]
@@ -63,7 +63,7 @@ class AnswerWindow(TypedDict):
     """The place of its kind among those of the bolt."""
     pane: NotRequired[AnswerPane]
     by: NotRequired[str]
-    """What made it fire, where the bolt has a trigger."""
+    """Reason for which it fired, if the bolt has a trigger."""
 
 
 class AnswerEvent(TypedDict):
@@ -81,7 +81,7 @@ class AnswerEvent(TypedDict):
 
 
 class Decided(TypedDict):
-    """What a bolt decided about an event that came to it; times in microseconds."""
+    """Decision of a bolt about an event that came to it; times in microseconds."""
 
     batch: str
     """The key of the batch in which it was decided."""
@@ -116,7 +116,7 @@ class BoltBatch:
 
 @dataclass(frozen=True, kw_only=True)
 class BoltTrace:
-    """What happened at one windowed bolt."""
+    """Record of all that happened at one windowed bolt."""
 
     bolt: str
     """Its name, as users gave it; of an aggregation step the name of the step."""
@@ -149,11 +149,11 @@ class BoltTrace:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What came out of a scenario, with the values that ``replay --json`` prints.
+    """Result of a scenario, with the values that ``replay --json`` prints.
 
-    Times are milliseconds since the epoch, fractions where they are not whole, "+inf" at the end of the streams. ``ok``
-    is None where nothing was expected. The rows of ``outputs`` have the values that the sinks got. Events are listed by
-    their column ``id``; one whose id does not reach the bolt is None in these lists.
+    Times are milliseconds since the epoch, with fractions if they are not whole, "+inf" at the end of the streams.
+    ``ok`` is None if nothing was expected. The rows of ``outputs`` have the values that the sinks got. Events are
+    listed by their column ``id``; one whose id does not reach the bolt is None in these lists.
     """
 
     name: str
@@ -214,7 +214,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What came out of a scenario, as it is compared and drawn. Times are microseconds; ``ok`` as of ``Answer``."""
+    """Result of a scenario, as it is compared and drawn. Times are microseconds; ``ok`` as in ``Answer``."""
 
     name: str
     ok: bool | None = None
@@ -239,7 +239,7 @@ class Replayed:
     """The windowed bolts that no column ``id`` reaches; and whether they are given events of spouts, and not only rows
     of other windowed bolts."""
     traces: list[BoltTrace] = field(default_factory=list)
-    """What happened at each windowed bolt, for pictures."""
+    """Record of each windowed bolt, for pictures."""
 
     def answer(self) -> Answer:
         """As it is given to users."""

@@ -79,7 +79,7 @@ from windowing.window import TupleWindow
 
 
 Column = Literal["time", "gap", "text", "whole", "number", "flag"]
-"""What stands in a column: a moment, a duration, a text, a whole number, a number, or whether something is so."""
+"""Kind of value in a column: a moment, a duration, a text, a whole number, a number, or true or false."""
 
 TYPES = {
     "time": TIMESTAMP,
@@ -142,7 +142,7 @@ def schema_of(rules: WindowSettings, columns: Mapping[str, Column] | None = None
 
 
 def cell(kind: Column, value: object) -> Any:
-    """What stands in a column as JSON; ScenarioError where it cannot. Times out of the calendar are none."""
+    """Converts a value of a column to JSON; ScenarioError if it cannot be. Times outside the calendar become None."""
     if value is None:
         return None
     match kind:
@@ -437,7 +437,7 @@ KINDS = ("length", *(name for name in _MAKERS if name not in ("hopping", "tumbli
 
 
 class _Settings(Strict):
-    """What a file says of its bolt in another way than by a key for each setting, and what must go together."""
+    """Settings that a file does not write as one key each, and checks of settings that must go together."""
 
     FORMER_KEYS: ClassVar = FORMER_KEYS
     """For the suggestion in the error about an unknown key."""

@@ -58,7 +58,7 @@ FIELDS = ("id", "topic", "partition", "offset", "timestamp", "key", "value", "va
 
 
 def problems(event: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with an event as a message: a text for each, with its place in the event."""
+    """Yields the mistakes in an event as a message: a text for each, with its place in the event."""
     for name in event:
         if name not in FIELDS:
             yield f".{name}: expected some of {', '.join(FIELDS)}, found {name!r}"
@@ -294,7 +294,7 @@ class Scenario(Strict):
 
     @property
     def first_clock(self) -> int:
-        """What the clock is at first: what it will be when it first moves, since no time has passed before."""
+        """Returns the initial clock: the time to which it first moves, since no time has passed before."""
         clocks = (step.moved for step in self.steps if isinstance(step, EventStep | ClockStep))
         return next((clock for clock in clocks if clock is not None), self._begins)
 
@@ -318,12 +318,12 @@ class Scenario(Strict):
 
     @cached_property
     def rules(self) -> WindowSettings:
-        """What the bolt's settings come to, those of its preset among them; the defaults for a topology."""
+        """Returns the bolt's settings, those of its preset among them; the defaults for a topology."""
         return WindowSettings() if self.bolt is None else bare_bolt(self.bolt, partitions=self.partitions).settings
 
     @property
     def names_policies(self) -> bool:
-        """Whether the bolt has policies of the user's own."""
+        """True if the bolt has policies of the user's own."""
         return self.bolt is not None and (self.bolt.eviction is not None or self.bolt.trigger is not None)
 
     @cached_property
@@ -353,7 +353,7 @@ class Scenario(Strict):
 
     @property
     def is_event_time(self) -> bool:
-        """Whether the bolt reads its time from a field (false for a topology, whose bolts may differ)."""
+        """True if the bolt reads its time from a field (False for a topology, whose bolts may differ)."""
         return self.time_field is not None
 
     @property
@@ -366,7 +366,7 @@ class Scenario(Strict):
 
     @property
     def has_clock(self) -> bool:
-        """Whether some step says what the clock is."""
+        """True if some step sets the clock."""
         return any(isinstance(step, EventStep | ClockStep) and step.moved is not None for step in self.steps)
 
     def event_time(self, step: EventStep) -> int | None:
@@ -378,7 +378,7 @@ class Scenario(Strict):
         return moment_of(value)
 
     def is_watermark(self, step: EventStep) -> bool:
-        """Whether a step is not an event, but a watermark that the source puts in."""
+        """True if a step is not an event, but a watermark that the source puts in."""
         field = self.rules.watermark_field
         return field is not None and step.event.get(field) is not None
 
@@ -520,7 +520,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong at a place: one text for each thing that was expected and not found."""
+    """Mistakes at a place: one text for each thing that was expected and not found."""
 
     place: ScenarioPlace
     texts: tuple[str, ...]
@@ -549,12 +549,12 @@ def scenario_files(folder: Path) -> list[Path]:
 
 
 def passed_over(folder: Path) -> bool:
-    """Whether a folder holds no files of a project's own."""
+    """True if a folder holds no files of a project's own."""
     return folder.name.startswith(".") or folder.name in _FOREIGN or (folder / "pyvenv.cfg").is_file()
 
 
 def speaks_of_scenarios(path: Path) -> bool:
-    """Whether a file has what every scenario has: ``steps``, and a ``bolt``, a ``topology`` or a ``step``."""
+    """True if a file has the keys of every scenario: ``steps``, and a ``bolt``, a ``topology`` or a ``step``."""
     try:
         text = path.read_bytes()
     except OSError:

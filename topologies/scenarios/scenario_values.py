@@ -298,7 +298,7 @@ WHEREABOUTS = (*ACCOUNTS, "pending")
 """Where a received event can be; the counts of an answer name these, ``received``, ``adjusted`` and ``truncated``."""
 
 METRICS = (*BESIDE, "watermark_delay")
-"""What an answer counts beside the accounts."""
+"""Counts of an answer beside the accounts."""
 
 
 def _only(value: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]:
@@ -394,7 +394,7 @@ class ExpectedEvent(Strict):
 
 
 class Includes(Strict):
-    """What must be among what comes out, in this order; what else comes is not looked at."""
+    """Results that must be among all results, in this order; other results are ignored."""
 
     windows: list[ExpectedWindow] | None = None
     late: list[EventId] | None = None
@@ -414,10 +414,10 @@ class Includes(Strict):
 
 
 class Expect(Strict):
-    """What must come out; a key that is left out is not checked, one that is given is checked whole."""
+    """Results that must come out; a key that is left out is not checked, one that is given is checked whole."""
 
     includes: Includes | None = None
-    """What must be among it."""
+    """Results that must be among them."""
 
     windows: list[ExpectedWindow] | None = None
     late: list[EventId] | None = None
@@ -432,7 +432,7 @@ class Expect(Strict):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is expected at all."""
+        """True if nothing is expected at all."""
         return all(getattr(self, name) is None for name in type(self).model_fields)
 
 
@@ -453,7 +453,7 @@ class EventStep(Strict):
 
     @property
     def moved(self) -> int | None:
-        """What the clock is at this step, if it says so."""
+        """Returns the clock at this step; None if the step does not set it."""
         return self.clock if self.arrival is None else self.arrival
 
     @property
@@ -485,7 +485,7 @@ class ClockStep(Strict):
 
     @property
     def moved(self) -> int:
-        """What the clock is then."""
+        """Returns the clock at this step."""
         return self.clock
 
 
@@ -502,7 +502,7 @@ class CloseStep(Strict):
 
 
 class ExpectStep(Strict):
-    """What must have come out so far: the answer to a scenario that ended here."""
+    """Results that must have come out so far: the answer to a scenario that ended here."""
 
     expect: Expect
 

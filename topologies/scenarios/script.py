@@ -126,7 +126,7 @@ def step_of(scenario: Scenario) -> Topology:
 def messages_of(
     topology: Topology, outputs: Mapping[str, MessageRows], prefix: str = ""
 ) -> dict[str, list[dict[str, Any]]]:
-    """What steps have sent, as scenarios expect it; ``prefix``: before the names of their parts."""
+    """Returns the messages of steps in the form that scenarios expect; ``prefix``: before the names of their parts."""
 
     def read_by(sink: str) -> Any:
         component, _ = topology.sinks[f"{prefix}{sink}"].streams[0]  # those that share a sink write one format
@@ -200,7 +200,7 @@ def _check_names(scenario: Scenario, topology: Topology) -> None:
 
 
 def _expectations(scenario: Scenario) -> Iterator[tuple[str, Expect]]:
-    """What a scenario expects, at its end and in between, with its place."""
+    """Yields the expectations of a scenario, at its end and in between, with their places."""
     if scenario.expect is not None:
         yield "expect", scenario.expect
     for at, prefix in scenario.midway.items():
@@ -301,9 +301,9 @@ class ScriptBatch:
     arrivals: list[ScriptedEvents] = field(default_factory=list)
     advance: TimeAdvance = field(default_factory=lambda: TimeAdvance(0, tick=False))
     crash: bool = False
-    """Whether it crashes before its commit; it then runs again, as it was."""
+    """True if it crashes before its commit; it then runs again, as it was."""
     clock: bool = False
-    """Whether a step of the clock alone ends it."""
+    """True if a step of the clock alone ends it."""
     end: int = 0
     """Number of steps of the scenario that are over when it ends."""
 
@@ -354,7 +354,7 @@ def script(scenario: Scenario, prefix: str = "") -> list[ScriptBatch]:
 
 
 def clock_matters(rules: WindowSettings) -> bool:
-    """Whether it makes a difference to a bolt when, between two events, its clock moved."""
+    """True if the moment at which the clock moved, between two events, makes a difference to a bolt."""
     by_events = rules.reads_timestamps or rules.arrival_is_time
     early = rules.panes is not None and rules.panes.uses_clock
     idle = rules.idle_timeout is not None or rules.partition_idle_timeout is not None

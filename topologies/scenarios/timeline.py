@@ -85,7 +85,7 @@ def _of_bolt(trace: BoltTrace) -> Iterator[tuple[int, list[int]]]:
 
 
 def _is_same(earlier: AnswerWindow, later: AnswerWindow, *, sessions: bool) -> bool:
-    """Whether a window is an earlier firing of another; sessions may have grown since, or have become one."""
+    """True if a window is an earlier firing of another; sessions may have grown since, or have become one."""
     if any(earlier.get(name) != later.get(name) for name in ("task", "key", "kind")):
         return False
     if not sessions:
@@ -106,7 +106,7 @@ def _by_moments(trace: BoltTrace) -> bool:
 WINDOWED, LATE, PENDING, NOWHERE, INVALID = "●", "✗", "○", "·", "?"
 NEW, AGAIN = "◆", "●"
 _FIRED: dict[str, str] = {FiredBy.MOMENT: "at a moment", FiredBy.ARRIVAL: "at an arrival"}
-"""What fired a window of a trigger of the user's own, where it was no event in its turn."""
+"""Words for a window that a trigger of the user's own fired otherwise than at an event in its turn."""
 
 
 class Chart:
@@ -229,7 +229,7 @@ class Chart:
         return NOWHERE, "dim", "not known: its id does not reach the bolt" if self.lost else "in no window"
 
     def _told(self, step: EventStep) -> tuple[str, str, str] | None:
-        """What is known of an event that was moved or turned away, or is none."""
+        """Returns symbol, style and word for a moved or rejected event, or a watermark; None for others."""
         if self.scenario.is_watermark(step):
             return "", "cyan", "a watermark"
         taken = self.taken.get(step.id)
@@ -412,7 +412,7 @@ def _cell(value: Any) -> str:
 
 
 def timeline(scenario: Scenario, answer: Replayed) -> Timeline:
-    """What to print (with rich) to show a run: its events, watermarks, windows, outputs, and what differs."""
+    """Returns the output (for rich) that shows a run: its events, watermarks, windows, outputs, and what differs."""
     return Timeline(scenario, answer)
 
 

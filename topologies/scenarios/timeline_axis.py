@@ -46,7 +46,7 @@ def time_text(at: int, *, as_clock: bool, dated: bool, seconds: bool = True) -> 
 
 
 def are_of_a_clock(times: Collection[int]) -> bool:
-    """Whether times are those of today's world, and not counted from zero."""
+    """True if times are those of today's world, and not counted from zero."""
     return bool(times) and min(times) > 3 * 365 * DAY
 
 
@@ -334,7 +334,7 @@ class Axis:
         yield Text("".join(ruler), "dim")
 
     def draw(self, row: ChartRow, watermark: int | None) -> Text:
-        """What stands on a line; ``watermark`` is the one that has been reached."""
+        """Draws a line of the chart; ``watermark`` is the one that has been reached."""
         cells: list[tuple[str, str]] = [(" ", "")] * self.width
         if watermark is not None and row.upto is None:
             cells[self.column(watermark)] = ("┊", "cyan dim")

@@ -255,17 +255,17 @@ def _places(new: Sequence[int] | None, count: int) -> NDArray[np.int64]:
 
 
 BOLT = "bolt"
-"""What the bolt is called."""
+"""Name of the bolt."""
 
 
 @dataclass(frozen=True, repr=False)
 class BoltRun:
-    """What a bolt emitted for some rows, and the windows that it was called with."""
+    """Rows that a bolt emitted, and the windows that it was called with."""
 
     rows: list[dict[str, Any]]
-    """What it emitted on its default stream."""
+    """Rows that it emitted on its default stream."""
     streams: dict[str, list[dict[str, Any]]]
-    """What it emitted on each stream that it has."""
+    """Rows that it emitted on each stream that it has."""
     table: pa.Table
     """``rows`` as an Arrow table."""
     windows: list[FiredWindow] = field(default_factory=list)
@@ -273,11 +273,11 @@ class BoltRun:
     late: list[dict[str, Any]] = field(default_factory=list)
     """The late events, with ``_reason``, ``_watermark`` and so on."""
     errors: list[dict[str, Any]] = field(default_factory=list)
-    """What could not be used, with the reason in ``_reason``: events without a time, and what the bolt refused."""
+    """Unusable events, with the reason in ``_reason``: those without a time, and those that the bolt refused."""
     accounts: dict[str, int] = field(default_factory=dict)
     """Where its events are: ``received`` is the sum of the others; ``adjusted`` and ``truncated`` are beside."""
     counters: dict[str, int] = field(default_factory=dict)
-    """What it counted by itself."""
+    """Counts by the bolt itself."""
 
     def __repr__(self) -> str:
         accounts = ", ".join(f"{number} {name}" for name, number in self.accounts.items() if number)
@@ -285,7 +285,7 @@ class BoltRun:
 
     @checked_value
     def to_pandas(self) -> pd.DataFrame:
-        """What it emitted on its default stream, as a DataFrame."""
+        """Returns the rows that it emitted on its default stream, as a DataFrame."""
         frame: pd.DataFrame = self.table.to_pandas()
         return frame
 
@@ -301,21 +301,21 @@ def run_bolt(
     keep_open: bool = False,
     stream: str = "input",
 ) -> BoltRun:
-    """What a bolt emits for these rows, with the windows that it was called with: in memory, by the real engine.
+    """Runs a bolt on these rows, in memory, by the real engine; returns its rows and the windows it was called with.
 
     ``rows`` are those of one input, called ``stream``, or a mapping with those of several, ``{"orders": [...],
-    "prices": [...]}``. ``schema``: their columns, for each input where there are several; without it the rows say them,
-    and a text in the column that the bolt takes its time from is a time.
+    "prices": [...]}``. ``schema``: their columns, for each input if there are several; without it the columns follow
+    from the rows, and a text in the column that the bolt takes its time from is a time.
 
-    Time is that of the bolt's timestamp field. ``clock``: where the clock is, or a list with a time for each row of
+    Time is that of the bolt's timestamp field. ``clock``: the time of the clock, or a list with a time for each row of
     a single input, each of which then comes by itself; without it the machine's (or freezegun's).
 
     All rows come in one micro-batch, so that none is late by the watermark of another, unless the bolt has watermarks
-    at events (``with_watermark(every=1)``); with ``rows_per_batch=1`` the watermark moves after each of them.
-    At the end the streams end, and what is open fires; ``keep_open``: it stays open.
+    at events (``with_watermark(every=1)``); with ``rows_per_batch=1`` the watermark moves after each of them. At the
+    end the streams end, and open windows fire; with ``keep_open`` they stay open.
 
-    Raises TopologyError where the bolt cannot be used so, SchemaError and ConfigError where rows, columns or times
-    cannot be, BoltError where the bolt raises.
+    Raises TopologyError if the bolt cannot be run in this way, SchemaError and ConfigError for rows, columns or times
+    that cannot be used, BoltError if the bolt raises.
     """
     if isinstance(bolt, type):
         raise ConfigError(

@@ -71,7 +71,7 @@ class FiredWindow:
     size: int
     """Number of its events."""
     emitted: dict[str, NamedRows]
-    """What the bolt emitted for it, by stream."""
+    """Rows that the bolt emitted for it, by stream."""
     called_with: TupleWindow | None = None
     """The window itself; None of an AggregateBolt that keeps partial results, and no events."""
 
@@ -110,7 +110,7 @@ class FiredWindow:
 
     @property
     def rows(self) -> NamedRows:
-        """What the bolt emitted for it on its default stream."""
+        """Returns the rows that the bolt emitted for it on its default stream."""
         return self.emitted.get(DEFAULT_STREAM, [])
 
     @property
@@ -200,7 +200,7 @@ def _noted_all(name: str, note: Callable[[FiredWindow], None]) -> Callable[[Batc
 
 
 class NotedAggregates(BoundAggregates):
-    """What an AggregateBolt computes, which also notes the windows that it was computed for."""
+    """Aggregates of an AggregateBolt that also note the windows for which they were computed."""
 
     @staticmethod
     def of(aggregates: BoundAggregates, name: str, note: Callable[[FiredWindow], None]) -> NotedAggregates:
@@ -419,10 +419,11 @@ class TopologyDriver:
 
     @checked_value
     def read(self, name: str) -> list[dict[str, Any]]:
-        """What a sink was given since the last ``read``, as dicts; or what was on a stream.
+        """Returns the rows that a sink was given since the last ``read``, as dicts; or those of a stream.
 
         A stream is called as its spout or bolt, ``"revenue"``, or with the name that it has there, ``"revenue.late"``;
-        what could not be read is on ``"orders.errors"``, and again on the errors of each bolt that would have got it.
+        rows that could not be read are on ``"orders.errors"``, and again on the errors of each bolt that would have got
+        them.
         """
         found = self.table(name)
         before = self._read.get(name, 0)
@@ -464,7 +465,7 @@ class TopologyDriver:
 
     @checked_value
     def counters(self, bolt: str) -> dict[str, int]:
-        """What a bolt has counted by itself (``context.counters``)."""
+        """Returns a bolt's own counts (``context.counters``)."""
         self._node(bolt)
         return self._run.micro_batch.manifest.bolts[bolt].counters
 

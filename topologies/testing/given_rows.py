@@ -113,7 +113,7 @@ def _listed(what: str, rows: Any) -> list[Mapping[str, Any] | tuple[Any, ...]]:
 
 
 def _is_one(rows: object) -> bool:
-    """Whether it is one row, and not rows in a tuple."""
+    """True if it is one row, and not rows in a tuple."""
     return isinstance(rows, Mapping) or (isinstance(rows, tuple) and not all(map(_is_row, rows)))
 
 
@@ -207,7 +207,7 @@ def _converted(values: Sequence[Any], field: pa.Field) -> Any:
 
 
 def _is_missing(value: object) -> bool:
-    """Whether a time is none: null, or pandas' NaT."""
+    """True if a time is missing: null, or pandas' NaT."""
     return value is None or (isinstance(value, datetime | np.datetime64) and value != value)  # noqa: PLR0124
 
 

@@ -95,7 +95,7 @@ class PolicyDiffers(AssertionError):
         self.events = given.by_input()
         """The fewest events that were found to show it, as ``check_policy`` takes them."""
         self.first, self.second = first, second
-        """What came of them in two ways; None where a policy does what it may not, whatever comes of it."""
+        """Results of the two runs that differ; None if a policy does something forbidden, whatever the results are."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,7 +119,7 @@ class CheckedWindow:
 
 @dataclass(repr=False)
 class PolicyCheck:
-    """What was checked, and the windows that fired each time."""
+    """Extent of a check, and the windows that fired each time."""
 
     windows: list[CheckedWindow] = field(default_factory=list)
     """The windows of the events, those of each key in order; with a strategy, those of the last events drawn."""
@@ -132,7 +132,7 @@ class PolicyCheck:
     moved: int = 0
     """Number of runs in which batches had different numbers of tasks."""
     notes: list[str] = field(default_factory=list)
-    """What could not be checked, and why."""
+    """Parts that could not be checked, and why."""
 
     def __repr__(self) -> str:
         inputs = "" if self.inputs == 1 else f"{self.inputs} inputs, "
@@ -418,7 +418,7 @@ class _Way:
     cut: Cut
     run: Callable[[Given, Cut], Seen]
     side: str
-    """What the second side of the picture shows."""
+    """Title of the second side of the picture."""
     problem: str
     advice: str
 
@@ -550,7 +550,7 @@ class _Checking:
         return Cut(tuple(ends), self._still & frozenset(ends))
 
     def _kept(self) -> str:
-        """What a policy was seen to keep on itself, in the words of an advice."""
+        """Lists the attributes that policies were seen to change on themselves, in the words of an advice."""
         policies = self.subject.policies()
         before = [dict(getattr(each, "__dict__", {})) for each in policies]
         shown = [{name: repr(value) for name, value in fields.items()} for fields in before]

@@ -38,10 +38,10 @@ class PolicyMistake(Exception):
 
 @dataclass
 class Watch:
-    """What guarded policies were seen to do."""
+    """Record of what guarded policies did."""
 
     mistakes: list[str] = field(default_factory=list)
-    """What no policy may do, each with the user's line."""
+    """Actions that no policy may do, each with the user's line."""
     chance: dict[str, None] = field(default_factory=dict)
     """Calls whose answers differ from run to run: ``random.random (rules.py:12)``."""
 

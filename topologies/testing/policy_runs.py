@@ -161,7 +161,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Seen:
-    """What came of a run."""
+    """Results of a run."""
 
     windows: tuple[Window, ...] = ()
     """Those of each key in the order in which they fired."""
@@ -176,7 +176,7 @@ class Seen:
 
 @dataclass
 class Subject:
-    """What is checked: a bolt with its policies; what of it does not depend on the events is made once."""
+    """Subject of a check: a bolt with its policies. Parts that do not depend on the events are made once."""
 
     bolt: WindowedBolt
     schemas: Mapping[str, pa.Schema]
@@ -221,7 +221,7 @@ class Subject:
         return change(_copied(node.eviction)), change(_copied(node.trigger))
 
     def run(self, given: Given, cut: Cut) -> Seen:
-        """What comes of the events, cut so. A BoltError is part of it."""
+        """Runs the events, cut in this way, and returns the results. A BoltError is part of them."""
         return _Run(self, given, cut).result()
 
 
@@ -379,7 +379,7 @@ class OtherProcess:
         self._send(sent)
 
     def ask(self, given: Given, cut: Cut) -> Seen | None:
-        """What comes of the events there; None where the process has died, or cannot import the policies."""
+        """Runs the events there and returns the results; None if the process has died or cannot import the policies."""
         sink = io.BytesIO()
         with pa.ipc.new_stream(sink, given.rows.schema) as writer:
             writer.write_table(given.rows)

@@ -91,7 +91,7 @@ class Outcome:
 
     answer: Replayed
     malformed: str | None = None
-    """What is wrong with the scenario itself, or with the topology that it names; None if nothing is."""
+    """Mistake in the scenario itself, or in the topology that it names; None if there is none."""
     printed: str = ""
     """The output of the user's code."""
     trace: str = ""

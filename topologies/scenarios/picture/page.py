@@ -59,7 +59,7 @@ def panel(name: str, picture: Picture, *, alone: bool, first: bool) -> str:
 
 
 def summary(picture: Picture) -> str:
-    """What is in the picture, in numbers."""
+    """Describes the picture by numbers of events and windows."""
     counts = {fate: sum(moment.fate is fate for moment in picture.moments) for fate in Fate}
     events = ", ".join(f"{count} {fate.word}" for fate, count in counts.items() if count)
     total, windows = sum(counts.values()), len(picture.trace.windows)
@@ -113,7 +113,7 @@ def _part(kind: str, width: int, height: int, content: str) -> str:
 
 
 def _clipped(name: str, width: int, height: int, content: str) -> str:
-    """What is hidden from a row on: the script moves the upper edge."""
+    """Makes a drawing that is hidden from a row on: the script moves the edge."""
     rect = element("rect", class_="upto", width=width, height=height)
     return element("clipPath", rect, id=name) + element("g", content, clip_path=f"url(#{name})")
 

@@ -137,7 +137,7 @@ def boxes_of(moments: Sequence[RunMoment], trace: BoltTrace, first_clock: int) -
 
 
 def _identity(number: int, window: AnswerWindow) -> str:
-    """What the firings of one window share; without panes each firing is a window of its own."""
+    """Returns an id that the firings of one window share; without panes each firing is a window of its own."""
     if "pane" not in window:
         return str(number)
     own: list[Any] = [window["start"], window["end"], window.get("key"), window.get("kind"), window.get("task")]
@@ -318,7 +318,7 @@ class Stories:
                 self.holding.setdefault(name, []).append(number)
 
     def of(self, moment: RunMoment) -> str:
-        """What happened at a moment."""
+        """Describes a moment of the run."""
         match moment.kind:
             case "event":
                 return self._event(moment)
@@ -397,7 +397,7 @@ class Stories:
         return f"{passed}. {' '.join(told)}{rule}".rstrip(".")
 
     def _was(self, window: tuple[int, int], moment: RunMoment) -> str:
-        """What had become of a window when a late event came that would be in it."""
+        """Describes the state of the window in which a late event would be, at the time when it came."""
         extent = self._between(*window)
         for number, fired in self.trace.windows.items():
             if (fired["start"], fired["end"]) == window and self.rows[number].number < moment.number:
@@ -491,7 +491,7 @@ def source_name(source: str) -> str:
 
 
 def _unnamed(window: AnswerWindow) -> str:
-    """What is in a window whose events have no ids."""
+    """Describes the contents of a window whose events have no ids."""
     count = None if window["events"] is None else len(window["events"])
     if count == 0:
         return "It holds no event."
@@ -513,7 +513,7 @@ def _ordinal(number: int) -> str:
 
 @dataclass(frozen=True)
 class Picture:
-    """What is drawn of one bolt."""
+    """Drawing of one bolt."""
 
     bolt: str
     trace: BoltTrace
@@ -528,7 +528,7 @@ class Picture:
     stories: Sequence[str]
     """A sentence or more for each moment."""
     by_arrival: bool
-    """Whether the axis counts events, since there is no time to place them by."""
+    """True if the axis counts events, since there is no time to place them by."""
     extents: dict[int, str]
     """By the number of a window: its bounds in words."""
 

@@ -185,7 +185,7 @@ class Plot:
             yield element("rect", class_="gap", x=x, y=0, width=BREAK, height=self.height)
 
     def _passed(self) -> Iterator[str]:
-        """What lies behind the watermark."""
+        """Yields the area behind the watermark."""
         points = self.picture.watermark.points
         if points and not self.picture.by_arrival:
             way = "".join(f"V{self.y(row):.1f}H{self.x(at):.1f}" for row, at in points)
@@ -305,7 +305,7 @@ AXIS = 46
 _LABEL = 30
 """Characters of a label of a row."""
 _FIRED: dict[str, str] = {FiredBy.MOMENT: " at a moment", FiredBy.ARRIVAL: " at an arrival"}
-"""What fired a window of a trigger of the user's own, where it was no event in its turn."""
+"""Words for a window that a trigger of the user's own fired otherwise than at an event in its turn."""
 _TURNED = (Fate.LATE, Fate.DROPPED, Fate.EARLY, Fate.INVALID)
 
 
@@ -351,7 +351,7 @@ def drawn(picture: Picture, *, told: bool = False) -> Drawing:
 
 
 def _name(picture: Picture, moment: RunMoment) -> str:
-    """What a row is called: its time on the clock where that moved, and what happened."""
+    """Returns the name of a row: its time on the clock if that has moved, and the kind of moment."""
     before = picture.moments[moment.number - 1].clock if moment.number else None
     clock = "" if moment.clock in (None, before) else f"{picture.show(moment.clock or 0)} "
     match moment.kind:
