@@ -52,7 +52,7 @@ def in_lines(error: BaseException) -> str:
 
 
 class RunPhase(StrEnum):
-    """What a run is doing."""
+    """Phase of a run."""
 
     STARTING = "starting"
     """Its engine is being started, or its state restored."""
@@ -71,13 +71,13 @@ class RunPhase(StrEnum):
 
     @property
     def over(self) -> bool:
-        """Whether the run has ended."""
+        """True if the run has ended."""
         return self in (RunPhase.FINISHED, RunPhase.STOPPED, RunPhase.FAILED)
 
 
 @dataclass(frozen=True)
 class RunStatus:
-    """What a run was doing when it was asked: a value that does not change. Times are aware datetimes in UTC."""
+    """Status of a run at one moment: a value that does not change. Times are aware datetimes in UTC."""
 
     phase: RunPhase
     since: datetime
@@ -95,7 +95,7 @@ class RunStatus:
     """By windowed bolt: the watermark that each of its inputs alone would allow. An input that has delivered nothing
     is missing; it, or else the one that is furthest behind, holds the bolt's watermark back."""
     error: str | None = None
-    """What a failed run ended with, or failed with before it is started again, in a sentence."""
+    """Error that ended a failed run, or made it fail before it is started again, in a sentence."""
     restarts: int = 0
     """Number of times it was started again after a failure."""
 
@@ -346,7 +346,7 @@ class Run:
         self._trace: TracebackType | None = None
         self._ended = threading.Event()
         self.error_was_told = False
-        """Whether somebody has seen the error of the run, if it failed."""
+        """True if somebody has seen the error of the run, if it failed."""
         self._display = Display(self)
         own = replace(options, on_begin=self._begin, on_report=self._report, on_restart=self._restart)
         thread = threading.Thread(target=copy_context().run, args=(self._work, run, own), name="windbolt-run")
@@ -382,7 +382,7 @@ class Run:
 
     @property
     def status(self) -> RunStatus:
-        """What it is doing now."""
+        """Returns its status now."""
         with self._lock:
             summary, phase, since = self._snapshot(), self._phase, self._since
             error = self._error or self._passing
@@ -408,7 +408,7 @@ class Run:
 
     @property
     def summary(self) -> Summary:
-        """What it has come to so far, as ``wait`` returns it at the end: batches, rows, the last batch's report."""
+        """Returns its summary so far, as ``wait`` returns it at the end: batches, rows, the last batch's report."""
         with self._lock:
             return self._snapshot()
 
@@ -462,7 +462,7 @@ class Run:
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended, in whichever way."""
+        """True if it has ended, in whichever way."""
         return self._ended.is_set()
 
     def end_within(self, seconds: float) -> bool:
@@ -608,7 +608,8 @@ def runner(
     conf: Mapping[str, str] | None = None,
     metrics: TimeMetrics | None = None,
 ) -> Runner:
-    """What runs a topology on an engine; Spark is imported only if requested. The rest is for Spark alone."""
+    """Returns a function that runs a topology on an engine. Spark is imported only if chosen; the keywords are for
+    it."""
     if engine is Engine.LOCAL:
         from topologies.local import run_local
 

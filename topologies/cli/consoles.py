@@ -73,7 +73,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 _BEGINNING = re.compile(r" *(?:(?:why|do): *|\d+\. |\S+(?: \S+)? {2,})?")
-"""What stands before the text of a line: its indent, and the word or number of what follows."""
+"""Text at the beginning of a line: its indent, and the word or number before the text proper."""
 WIDTH = 120
 """Line width where there is no terminal and COLUMNS is not set."""
 

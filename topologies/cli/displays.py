@@ -134,7 +134,7 @@ def _delay(bolt: BoltReport) -> str:
 
 
 class Complaints:
-    """What has been complained about in a run; two complaints are the same if only their files differ."""
+    """Complaints during a run; two complaints are the same if only their files differ."""
 
     def __init__(self) -> None:
         self._times: Counter[tuple[str, str]] = Counter()
@@ -228,7 +228,7 @@ def _state_words(topology: Topology, summary: Summary, checkpoint: str) -> str:
 
 
 def _still_pending(topology: Topology, bolts: dict[str, BoltReport]) -> Iterator[str]:
-    """What the end of the streams has left in no window, and why."""
+    """Yields a sentence for each bolt that has events in no window at the end of the streams, with the reason."""
     for name, bolt in bolts.items():
         pending = bolt.accounts.get("pending", 0)
         if pending and name in topology.windowed:
@@ -268,7 +268,7 @@ def rate(rows: int, seconds: float) -> str:
 
 
 def _this_run_table(bolts: dict[str, BoltTotals]) -> Group:
-    """What this run alone did; an account that is zero everywhere has no row."""
+    """Makes a table of this run alone; an account that is zero everywhere has no row."""
     table = _table(bolts)
     accounts = [bolt.accounts for bolt in bolts.values()]
     for name in dict.fromkeys(name for account in accounts for name in account):
@@ -473,7 +473,8 @@ class LiveProgress:
         self.ended = False
         self.complaints = Complaints()
         self.in_words = False
-        """Whether a table was too wide: what is shown does not go back and forth."""
+        """True if a table was once too wide: sentences are shown from then on, so that the display does not switch
+        back."""
 
     def report(self, report: BatchReport) -> None:
         """Called after each batch."""

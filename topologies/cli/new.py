@@ -18,7 +18,7 @@ TEMPLATES = Path(__file__).with_name("project")
 
 
 class Example(StrEnum):
-    """What a new project shows."""
+    """Example that a new project contains."""
 
     WINDOWS = "windows"
     JOIN = "join"

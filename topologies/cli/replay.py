@@ -326,7 +326,7 @@ class _Report:
     debug: bool
     status: int = 0
     shown: list[tuple[Loaded, Outcome]] = field(default_factory=list)
-    """What was answered, for the files of pictures."""
+    """Answered scenarios, for the files of pictures."""
 
     def all(self, items: Sequence[Loaded | Problem], engine: Engine, topology: Topology | None) -> None:
         scenarios = [located(item.scenario, item.place.path) for item in items if isinstance(item, Loaded)]
@@ -388,7 +388,7 @@ class _Pictures:
     console: Console
     few: bool
     draw: bool
-    """Whether all are drawn."""
+    """True if all are drawn."""
     quiet: bool
     counts: dict[bool | None, int] = field(default_factory=lambda: {True: 0, False: 0, None: 0})
     unusable: int = 0

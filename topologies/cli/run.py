@@ -478,7 +478,7 @@ def run(
 
 
 def _new_columns_in_words(columns: Sequence[str], defaults: Mapping[str, str]) -> str:
-    """What the events of before have in the new columns of a bolt."""
+    """Describes the values of earlier events in the new columns of a bolt."""
     parts = [f"{defaults[column]} in {column}" for column in columns if column in defaults]
     nulls = [column for column in columns if column not in defaults]
     parts += [f"nulls in {', '.join(nulls)}"] if nulls else []

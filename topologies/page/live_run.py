@@ -174,7 +174,7 @@ class LiveRun(RunObserver):
             self._version += 1
 
     def end(self, *, stopped: bool, error: BaseException | None) -> None:
-        """What it has come to stays."""
+        """Marks the end of the run; its results stay."""
         with self._lock:
             self._ended = self._clock()
             self._version += 1
@@ -241,7 +241,7 @@ class LiveRun(RunObserver):
             )
 
     def _now(self) -> dict[str, Any]:
-        """What moves between two batches."""
+        """Returns the values that change between two batches."""
         health = self.metrics.health()
         return {
             "clock": self._clock(),
@@ -301,7 +301,7 @@ class LiveRun(RunObserver):
         return found
 
     def _advice_now(self) -> list[Advice]:
-        """What the run would advise if it ended now, looked up now and then."""
+        """Returns the advice that the run would give if it ended now, computed now and then."""
         if time.monotonic() - self._advised_at >= ADVICE_SECONDS:
             with self._lock:
                 work = dict(self._work)

@@ -137,7 +137,7 @@ def page_remark(severity: Severity, text: str, bolt: str | None = None) -> dict[
 def remarks_of(
     bolts: Mapping[str, Mapping[str, Any]], points: Sequence[Point], clock: int | None
 ) -> list[dict[str, Any]]:
-    """What is to be said of the bolts, worst first; ``clock``: that of the last batch."""
+    """Returns the remarks about the bolts, worst first; ``clock``: that of the last batch."""
     found: list[dict[str, Any]] = []
     recent = [point for point in points if points and point["at"] >= points[-1]["at"] - RECENT]
     for name, bolt in bolts.items():
@@ -149,7 +149,7 @@ def remarks_of(
 
 
 def _of_time(name: str, bolt: Mapping[str, Any], clock: int | None) -> Iterator[dict[str, Any]]:
-    """What holds the time of a bolt, where that is one input or partition that others are ahead of."""
+    """Yields remarks on an input or partition that holds the time of a bolt, and that others are ahead of."""
     if bolt["ended"]:
         return
     marks = [mark for mark in bolt["marks"] if not mark["idle"]]

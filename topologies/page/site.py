@@ -39,7 +39,7 @@ _HEADERS = {"Content-Security-Policy": _POLICY, "Referrer-Policy": "no-referrer"
 
 
 class PageSite:
-    """What is answered under the address of a page. Several runs share it; of two of one name the later is shown."""
+    """Answers under the address of a page. Several runs share it; of two of one name the later is shown."""
 
     def __init__(self, address: Address) -> None:
         self.address = address

@@ -1,1 +1,1 @@
-"""What every runner takes and returns: options, the summary, the clock; and what a run needs a checkpoint for."""
+"""Arguments and results of every runner: options, summary, clock; and the reasons why a run needs a checkpoint."""

@@ -40,9 +40,9 @@ class RunObserver:
     class does nothing."""
 
     wants_trace_contexts: bool = False
-    """Whether ``trace_contexts`` is called; looking for them costs each window that fires a little."""
+    """True if ``trace_contexts`` is to be called; collecting them costs each window that fires a little."""
     wants_turned_away = False
-    """Whether it wants to see some of the events that are not admitted."""
+    """True if it wants to see some of the events that are not admitted."""
 
     def begin(self, micro_batch: MicroBatch, lag: LagNow) -> None:
         """Called when the state is restored and the first batch is awaited."""
@@ -148,8 +148,8 @@ def observed(
     watching: Sequence[RunObserver],
     run: Callable[[RunOptions, Observers, Attempts], Summary],
 ) -> Summary:
-    """What ``run`` returns, in as many attempts as the options allow; it is given those who watch it, and they are told
-    of its restarts and its end."""
+    """Calls ``run`` in as many attempts as the options allow, and returns its summary. ``run`` is given the observers,
+    and they are told of its restarts and its end."""
     observers = Observers(watching)
     try:
         summary = run_in_attempts(options, lambda own, attempts: run(own, observers, attempts), observers.restarting)
@@ -169,7 +169,7 @@ back at once."""
 
 
 class Attempts:
-    """What later attempts of a run have to know of earlier ones."""
+    """State that later attempts of a run need of earlier ones."""
 
     def __init__(self, policy: Restart | None = None) -> None:
         """``policy``: None for a run that ends with its first failure."""
@@ -177,7 +177,7 @@ class Attempts:
         self.token = uuid.uuid4().hex
         """The id that all attempts share."""
         self.has_claimed = False
-        """Whether an attempt has had the checkpoint: a later one then takes it from no other run."""
+        """True if an attempt has had the checkpoint: a later one then takes it from no other run."""
         self.first_run: str | None = None
         """The id by which the note of runs knows this one: that of the first attempt that was noted."""
         self.restarts = 0
@@ -189,7 +189,7 @@ class Attempts:
         self._in_a_row = 0
 
     def restarts_after(self, error: BaseException) -> bool:
-        """Whether the run is to be started again after this error."""
+        """True if the run is to be started again after this error."""
         policy = self.policy
         passes = policy is not None and isinstance(error, Exception) and is_transient(error)
         return passes and policy is not None and self._in_a_row < policy.attempts
@@ -249,7 +249,7 @@ class _Whole:
         return whole
 
     def _begin(self, before: Mapping[str, BoltTotals]) -> None:
-        """What earlier runs had done is what the first attempt found."""
+        """Keeps the totals of earlier runs that the first attempt found."""
         self._before = before if self._before is None else self._before
         self._told.on_begin(self._before)
 

@@ -47,7 +47,7 @@ class Distributions:
         distribution.total += value * times
 
     def copied(self) -> Iterator[tuple[tuple[str, ...], Distribution]]:
-        """What it holds, by labels, which later values do not change."""
+        """Yields copies of its distributions by labels, which later values do not change."""
         for labels, each in self.of_labels.items():
             yield labels, Distribution(list(each.counts), each.total)
 
@@ -289,6 +289,6 @@ def _marks(node: WindowedNode, report: BoltReport) -> dict[tuple[str, str], int]
 
 
 def has_named_partitions(node: WindowedNode) -> bool:
-    """Whether the partitions of a bolt's inputs are those that the source has or that its settings list."""
+    """True if the partitions of a bolt's inputs are those that the source has or that its settings list."""
     settings = node.bolt.settings
     return settings.watermark_partition is SOURCE or bool(settings.partitions)

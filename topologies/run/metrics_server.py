@@ -54,7 +54,7 @@ def encoded(runs: Sequence[RunMetrics], accept: str) -> tuple[bytes, str]:
 
 
 class _Runs:
-    """What a registry of prometheus-client collects."""
+    """Collector for a registry of prometheus-client."""
 
     def __init__(self, runs: Iterable[RunMetrics]) -> None:
         self._runs = list(runs)
@@ -103,7 +103,7 @@ _PATHS = "This is windbolt: /metrics for Prometheus, /health and /ready for the 
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """What a request is answered."""
+    """Answer to a request."""
 
     body: bytes
     kind: str
@@ -150,7 +150,7 @@ class MetricsServer:
             return self._site
 
     def answer(self, path: str, query: Mapping[str, str], host: str, accept: str) -> HttpAnswer:
-        """What a request is answered: by the page first, where there is one."""
+        """Answers a request: by the page first, if there is one."""
         site = self._site
         try:
             found = None if site is None else site.answer(path, query, host)
@@ -298,7 +298,7 @@ class Servers:
             return self._servers[address]
 
     def has(self, address: Address) -> bool:
-        """Whether something is served at an address."""
+        """True if something is served at an address."""
         return address in self._servers and self._process == os.getpid()
 
     def close(self, address: Address) -> None:

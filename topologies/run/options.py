@@ -44,7 +44,7 @@ def check_named(checkpoint: str) -> None:
 
 LOOPBACK = "127.0.0.1"
 LOCAL_NAMES = frozenset({LOOPBACK, "localhost", "::1"})
-"""What this machine calls itself."""
+"""Names of this machine for itself."""
 PAGE_PORT = 8765
 """The port of a page where none is given."""
 _DO = "give a port from 1 to 65535, such as 9464, or a host with one, such as 0.0.0.0:9464"
@@ -58,7 +58,7 @@ class Address(NamedTuple):
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it."""
+        """True if only this machine can reach it."""
         return self.host in LOCAL_NAMES
 
     def __str__(self) -> str:
@@ -95,12 +95,12 @@ def local_cores(master: str) -> tuple[str, str | None] | None:
 
 
 def on_this_machine(master: str) -> bool:
-    """Whether all of Spark runs on this machine: ``local``, ``local[N]``, ``local-cluster`` of Spark's own tests."""
+    """True if all of Spark runs on this machine: ``local``, ``local[N]``, ``local-cluster`` of Spark's own tests."""
     return master.startswith("local")
 
 
 def is_cluster(master: str) -> bool:
-    """Whether tasks run in executors, which are other processes than the driver's."""
+    """True if tasks run in executors, which are other processes than the driver's."""
     return local_cores(master) is None
 
 
@@ -281,7 +281,7 @@ class RunOptions:
     """Run until stopped, with a micro-batch at this interval (``"2s"``), which requires a checkpoint; None: run to the
     end of the present input."""
     keep_open: bool = False
-    """Whether the windows still open at the end of the input stay open for the next run; if not, they fire."""
+    """True if the windows still open at the end of the input stay open for the next run; False: they fire."""
     first_output: datetime | str | None = None
     """Time of the first output: input that it does not need is not read, and windows that end before are not emitted.
     None for no such limit."""
@@ -289,7 +289,7 @@ class RunOptions:
     """Number of last batches, 1 to 100, whose state the checkpoint keeps so that one can go back to it; the closing at
     the end of a run counts as a batch."""
     allow_rescale: bool = False
-    """Whether a checkpoint may be given the parallelism that the topology has now; if not, a topology with different
+    """True if a checkpoint may be given the parallelism that the topology has now; False: a topology with different
     parallelism is refused."""
     clock: Clock = system_clock
     """Called for the time of a batch: microseconds since the epoch. For tests; by default the system's clock."""
@@ -307,7 +307,7 @@ class RunOptions:
     """Port at which metrics for Prometheus (``/metrics``) and the health of the run (``/health``) are served until the
     process ends: ``9464`` on the loopback interface, ``"0.0.0.0:9464"`` on all; None for none."""
     otel: bool = False
-    """Whether the run reports to OpenTelemetry: metrics, and spans of batches, phases and windows. They go to the
+    """True if the run reports to OpenTelemetry: metrics, and spans of batches, phases and windows. They go to the
     providers that the program has set up, or else where the variables ``OTEL_*`` say."""
     serve_page: int | str | None = None
     """Port at which a live page of the run is served until the process ends: ``8765`` on the loopback interface,
@@ -370,7 +370,7 @@ class RunOptions:
 
 
 def closes(summary: Summary, options: RunOptions) -> bool:
-    """Whether a run that has no batch left to run is to close; notes in ``summary`` whether it was stopped.
+    """True if a run that has no batch left to run is to close; notes in ``summary`` whether it was stopped.
 
     A run that was asked to stop ends after the batch in hand, also if that is the last one: its windows stay open, as
     they do where ``every`` lets it continue until it is stopped.

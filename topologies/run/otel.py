@@ -113,7 +113,7 @@ def _made() -> Providers:
 
 
 def _resource() -> Resource:
-    """What the variables say of this service; it is called windbolt where they give it no name."""
+    """Returns this service's resource from the variables; its name is windbolt if they give none."""
     from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 
     found = Resource.create()
@@ -326,7 +326,7 @@ class BatchSpans(RunObserver):
         self._contexts = {}
 
     def report(self, report: BatchReport) -> None:
-        """What came of the batch."""
+        """Adds the results of the batch to its span, and ends the span."""
         if self._batch is None:
             return
         self._batch.set_attributes(

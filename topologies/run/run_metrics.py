@@ -51,7 +51,7 @@ _KAFKA = "KafkaV2["
 
 
 class SourceProgress(Protocol):
-    """What Spark reports of a source; offsets are JSON: ``{"topic": {"0": 5}}``."""
+    """Spark's report on a source; offsets are JSON: ``{"topic": {"0": 5}}``."""
 
     @property
     def description(self) -> str: ...
@@ -104,7 +104,7 @@ STALL_SECONDS, STALL_FACTOR = 300.0, 10
 
 
 class RunState(StrEnum):
-    """What a run is doing, for those who watch it from outside."""
+    """State of a run, for those who watch it from outside."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -131,25 +131,25 @@ class Health:
     phase_seconds: float | None
     """How long the batch in hand has taken so far."""
     error: str | None
-    """What a failed run ended with, or one that is to be started again failed with; of one that was taken over by whom,
+    """Error that ended a failed run, or made it fail before it is started again; of a run that was taken over, by whom
     and when."""
     restarts: int = 0
     """How often it was started again."""
 
     @property
     def live(self) -> bool:
-        """Whether there is nothing that only a restart can help; started again, a run that was taken over would take
+        """True unless only a restart can help. A run that was taken over counts as live: started again, it would take
         the checkpoint back."""
         return self.well
 
     @property
     def well(self) -> bool:
-        """Whether the run has not failed, and does not stall."""
+        """True if the run has not failed, and does not stall."""
         return self.state not in (RunState.FAILED, RunState.STALLED)
 
     @property
     def ready(self) -> bool:
-        """Whether the run takes input: its state is restored, and it has not ended."""
+        """True if the run takes input: its state is restored, and it has not ended."""
         return self.state is RunState.RUNNING
 
     def to_json(self) -> dict[str, Any]:
@@ -241,7 +241,7 @@ class RunMetrics(RunObserver):
     def __init__(self, topology: Topology, clock: Clock) -> None:
         self.topology = topology
         self.recorders: list[Recorder] = []
-        """Who keeps the values of histograms beside this."""
+        """Recorders that keep the values of histograms besides this."""
         self.version = 0
         """A number that is greater after each batch, and at the begin and the end."""
         self._clock, self._name = clock, topology.name

@@ -59,7 +59,7 @@ def byte_size(value: int) -> str:
 
 @dataclass(frozen=True)
 class BoltTotals:
-    """What a windowed bolt has done, in all runs on a checkpoint."""
+    """Totals of a windowed bolt, over all runs on a checkpoint."""
 
     accounts: dict[str, int]
     """The events that it received, by what happened to them; without those that are pending."""
@@ -103,7 +103,7 @@ class Advice:
     text: str
     """It in a sentence or two, with what was measured."""
     write: str | None = None
-    """What to write, as Python; None where there is nothing to declare."""
+    """Python text to write; None if there is nothing to declare."""
 
     def __str__(self) -> str:
         return self.text
@@ -116,7 +116,7 @@ class Advice:
 def advice_on(
     topology: Topology, work: Mapping[str, BoltWork], limits: AdviceLimits | None = None, *, kept: bool = False
 ) -> list[Advice]:
-    """What there is to advise after a run that has cost this. ``kept``: it was on a checkpoint, which the next run
+    """Returns the advice after a run that has cost this. ``kept``: it was on a checkpoint, which the next run
     continues."""
     limits, spent = limits or LIMITS, sum(each.seconds for each in work.values())
     if spent < limits.seconds:
@@ -149,7 +149,7 @@ def _busiest(topology: Topology, work: Mapping[str, BoltWork], spent: float) -> 
 def _columns(
     topology: Topology, node: WindowedNode, work: Mapping[str, BoltWork], limits: AdviceLimits, *, kept: bool
 ) -> Iterator[Advice]:
-    """What a bolt of the user's may declare that asks for few of its columns, by name, and has many."""
+    """Yields advice on the columns to declare, for a user's bolt that has many and asks, by name, for few."""
     names, sizes = node.schema.names, work[node.name].column_bytes
     asked = _asked(topology, node, work)
     enough = None if asked is None else enough_columns(topology, node, asked)
@@ -252,9 +252,9 @@ class Summary:
     complaints: list[str] = field(default_factory=list)
     """The first few messages about unreadable input."""
     stopped: bool = False
-    """Whether it was asked to stop before its end: it ended after the batch in hand, and its windows stayed open."""
+    """True if it was asked to stop before its end: it ended after the batch in hand, and its windows stayed open."""
     before: dict[str, BoltTotals] = field(default_factory=dict)
-    """What the bolts had done in earlier runs on the checkpoint; empty where it is the first."""
+    """Totals of the bolts in earlier runs on the checkpoint; empty if it is the first."""
     rescaled: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Per bolt whose state was moved to other tasks (``allow_rescale``): how many tasks it had before, and has."""
 
@@ -271,7 +271,7 @@ class Summary:
     work: dict[str, BoltWork] = field(default_factory=dict)
     """Per bolt, and for the reading of input (``""``): what it cost in this run."""
     advice: list[Advice] = field(default_factory=list)
-    """What the run advises, once it has ended: which bolt took the most time, and what to declare. Empty for a run that
+    """Advice of the run, once it has ended: which bolt took the most time, and what to declare. Empty for a run that
     was short or small."""
 
     def __repr__(self) -> str:
@@ -301,7 +301,7 @@ class Summary:
 
     @checked
     def this_run(self) -> dict[str, BoltTotals]:
-        """What the windowed bolts have done in this run alone."""
+        """Returns the totals of the windowed bolts in this run alone."""
         bolts = {} if self.last is None else self.last.bolts
         return {
             name: BoltTotals(

@@ -254,7 +254,7 @@ class AvroSchemaPlace(Place):
     """The place of an Avro schema."""
 
     default: Flag = False
-    """Whether it is used for messages without the header schemaName."""
+    """True if it is used for messages without the header schemaName."""
 
 
 class AvroSection(Section):
@@ -309,7 +309,7 @@ _CONNECTION = 'the connection by its name: config: {type: "kafka", name: "output
 
 
 def is_topic(name: object) -> bool:
-    """Whether Kafka accepts a topic name; such a name is also valid for a folder."""
+    """True if Kafka accepts a topic name; such a name is also valid for a folder."""
     return isinstance(name, str) and _TOPIC.fullmatch(name) is not None and name not in (".", "..")
 
 
@@ -378,9 +378,9 @@ class FilesSource(Section):
     files_per_batch: Files | None = None
     """Maximum number of files per batch."""
     on_missing: Literal["stop", "invalid"] = "stop"
-    """What to do about a listed file that no longer exists when it is to be read."""
+    """Action for a listed file that no longer exists when it is to be read."""
     on_change: Literal["warn", "error", "ignore"] = "warn"
-    """What to do about a file that was changed after it was read."""
+    """Action for a file that was changed after it was read."""
 
 
 SourceSection: TypeAlias = Annotated[KafkaSource | FilesSource, Field(discriminator="type")]
@@ -455,7 +455,7 @@ Connection: TypeAlias = Annotated[KafkaConnection | FilesConnection, Field(discr
 
 
 def same_servers(connections: Mapping[str, Connection], one: str, other: str) -> bool:
-    """Whether two connections are to the same Kafka: equal names, or a server in common."""
+    """True if two connections are to the same Kafka: equal names, or a server in common."""
     if one == other:
         return True
     found = [connections.get(name) for name in (one, other)]

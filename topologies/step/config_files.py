@@ -118,7 +118,7 @@ class Merged:
 
 
 def _other_type(key: str, under: Tree, value: Mapping[str, Any]) -> bool:
-    """Whether a mapping is of another type than what it is laid over; a topic may omit its type."""
+    """True if a mapping has another type than the one that it is laid over; a topic may omit its type."""
     before = under.get("type", "destination" if key in ("destination", "error") else None)
     return before is not None and "type" in value and before != value["type"]
 
@@ -240,7 +240,7 @@ class Step(Section):
     )
     dsl: Place = Field(description='where the rules are that aggregate the events: dsl: {source: "file", path: ...}')
     state_full: Flag = False
-    """Whether the rules' cache survives a restart (UH-30)."""
+    """True if the rules' cache survives a restart (UH-30)."""
     destination: Next = Field(
         description='where the results go: destination: {name: "output", topic: "output", '
         'config: {type: "kafka", name: "output"}}, or a further step, of type "aggregation"'
@@ -281,9 +281,9 @@ class StepConfig(Step):
     source: SourceSection | None = None
     connections: dict[str, Connection] = Field(default_factory=dict, repr=False)  # secret
     allow_loops: Flag = False
-    """Whether messages may be sent to topics that the step itself reads."""
+    """True if messages may be sent to topics that the step itself reads."""
     allow_file_rules: Flag = True
-    """Whether rules may be read from files; otherwise they come only from the path of Python's modules."""
+    """True if rules may be read from files; otherwise they come only from the path of Python's modules."""
 
     _file: Path = PrivateAttr(default_factory=Path)
 
@@ -335,7 +335,7 @@ Further = Callable[[StepConfig], Iterable[StepProblem]]
 
 
 def is_step(reference: str) -> bool:
-    """Whether a reference names the file of a step, by its suffix."""
+    """True if a reference names the file of a step, by its suffix."""
     return reference.lower().endswith(ENDINGS)
 
 
@@ -475,7 +475,7 @@ def _without(tree: Mapping[str, Any], broken: Collection[Location]) -> dict[str,
 
 
 def _lies_in(path: str, place: str) -> bool:
-    """Whether a place of the file lies within another one, or equals it."""
+    """True if a place of the file lies within another one, or equals it."""
     return path == place or path.startswith((f"{place}.", f"{place}["))
 
 

@@ -400,7 +400,7 @@ class WindowEvents:
 
 
 def has_headers(table: pa.Table) -> bool:
-    """Whether any message has headers; in most topics none has."""
+    """True if any message has headers; in most topics none has."""
     return bool(pc.max(pc.list_value_length(table.column("headers"))).as_py())
 
 

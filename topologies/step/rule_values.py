@@ -141,7 +141,7 @@ class Aggregation:
     variables: Mapping[str, Any] = field(default_factory=dict)
     """The content of the file ``environmentVariables`` (loadedVariables)."""
     full: bool = False
-    """Whether the window fires only because it reached its capacity (maxEvents, maxBytes) and is cut off here."""
+    """True if the window fires only because it reached its capacity (maxEvents, maxBytes) and is cut off here."""
     out: Any = None
     """One event or a list of events (OUT, UH-24), for rules that fill it instead of returning; None: not filled."""
     headers: Mapping[str, Any] | Sequence[Mapping[str, Any] | None] | None = None
@@ -308,9 +308,9 @@ class Outputs:
 
     outs: list[Out]
     unchanged: bool = False
-    """Whether each result is the incoming event at its index, whose value is passed on unchanged (UH-27)."""
+    """True if each result is the incoming event at its index, whose value is passed on unchanged (UH-27)."""
     counted: tuple[str, ...] = ()
-    """What to count about the answer: DECLINED, EMPTIED, UNKNOWN_STATUS."""
+    """Counters to raise for the answer: DECLINED, EMPTIED, UNKNOWN_STATUS."""
 
     def __repr__(self) -> str:
         return of_fields(self)

@@ -267,8 +267,7 @@ class Rule:
             raise self._failed(error) from error
 
     def converted(self, convert: Callable[..., Converted], *arguments: Any) -> Converted:
-        """What a function makes of a result of the rule. Raises RuleError for whatever that raises: an object may run
-        its own code there."""
+        """Converts a result of the rule. Raises RuleError for any exception: an object may run its own code there."""
         try:
             return convert(*arguments)
         except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""What the demo found, for people: tables for the terminal, with the times that New York's clocks showed."""
+"""Results of the demo for people: tables for the terminal, with the times that New York's clocks showed."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def flights_topology(
 
 
 def stats_by_origin(events: pa.Table) -> dict[str, FlightStats]:
-    """What happened to the flights of one stream, per airport of origin."""
+    """Computes the figures of the flights of one stream, per airport of origin."""
     # A window holds few events, and there are many windows. For tables this small NumPy is faster than group_by.
     origins, cancelled, delays = (events[name].to_numpy() for name in ("origin", "cancelled", "delay"))
     stats = {}

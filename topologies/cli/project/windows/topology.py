@@ -1,4 +1,4 @@
-"""What each user spends per minute: the topology of {{name}}."""
+"""Spending of each user per minute: the topology of {{name}}."""
 
 from collections.abc import Iterator
 from pathlib import Path

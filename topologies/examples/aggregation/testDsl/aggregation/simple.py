@@ -1,4 +1,4 @@
-"""What happens to the orders of a shop."""
+"""Aggregation of a shop's orders."""
 
 from windbolt.step import Aggregation, Event, Out
 
