@@ -51,9 +51,9 @@ SECTIONS: dict[str, Callable[[Bench], None]] = {
 
 QUICK_SECTIONS = ("batches", "drain", "latency", "local")
 QUICK_WORKLOADS = ("W1", "W2", "W4")
-"""What --quick measures where it is not told otherwise."""
+"""Workloads that --quick measures unless others are named."""
 HEADLINE = ("batches", "drain")
-"""What the small picture shows."""
+"""Sections that the small picture shows."""
 
 
 def main() -> int:

@@ -59,7 +59,7 @@ class Start:
 
 @dataclass
 class Arena:
-    """What all contests share: the files, the answers, and which arms have been found right."""
+    """State that all contests share: the files, the answers, and the arms that have been found right."""
 
     cache: Path
     """Where the files of events are kept."""
@@ -67,7 +67,7 @@ class Arena:
     check_events: int
     """How many events the checked run has at most."""
     check_once: bool = False
-    """Whether an arm that was right is taken to be right at other sizes of batches too."""
+    """True if an arm that was right is taken to be right at other sizes of batches too."""
     _checked: dict[tuple[Any, ...], str | None] = field(default_factory=dict)
     _answers: dict[tuple[Question, Events], Columns] = field(default_factory=dict)
 
@@ -209,7 +209,8 @@ Probe = subprocess.Popen[str]
 
 
 def probed(module: str, task: Mapping[str, Any], engine: Callable[[Probe], None]) -> str:
-    """What ``python -m MODULE TASK`` prints, while the engine runs until it has ended. RuntimeError if it fails."""
+    """Returns the output of ``python -m MODULE TASK``; the engine runs until that has ended. RuntimeError if it
+    fails."""
     command = [sys.executable, "-m", module, json.dumps(task)]
     # Files, not pipes: nobody would read a pipe before the engine has ended, and the engine ends after the probe.
     with tempfile.TemporaryFile("w+") as printed, tempfile.TemporaryFile("w+") as complaint:

@@ -1,10 +1,10 @@
-"""What a batch costs the driver beside its tasks: ``python -m benchmarks.driver 16x100 128x1000``.
+"""Cost of a batch for the driver beside its tasks: ``python -m benchmarks.driver 16x100 128x1000``.
 
 ``128x1000`` is a batch of 1,000 pieces of input for a bolt of 128 tasks, on the local engine with a checkpoint in a
-local folder. Processor time within tasks is not counted, so what is left is what one process does for all of them: it
-plans the batch, hands on what tasks have written, decides which have work, and commits. What a batch has made
-superfluous is deleted beside that, on Spark while Spark works (decision 81), and is counted apart. Of five batches the
-last three are shown.
+local folder. Processor time within tasks is not counted, so the rest is the work of one process for all of them: it
+plans the batch, hands on the sections that tasks have written, decides which have work, and commits. Files that a batch
+has made superfluous are deleted at the same time, on Spark while Spark works (decision 81), and are counted apart. Of
+five batches the last three are shown.
 """
 
 from __future__ import annotations

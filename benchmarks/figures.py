@@ -37,7 +37,7 @@ class Figure:
     batch_events: int | None
     """Of a micro-batch, at most; None where there are none."""
     basis: Basis
-    """What ``speeds`` are of: micro-batches that read events, all of them, or the run from end to end."""
+    """Basis of ``speeds``: micro-batches that read events, all of them, or the run from end to end."""
     status: Status = "ok"
     reason: str = ""
     """Why there are no figures, or a note."""
@@ -96,7 +96,7 @@ class Verdict:
     value: float | None
     """None where it could not be measured."""
     at_most: bool = False
-    """Whether the value is to stay under the bar, instead of reaching it."""
+    """True if the value is to stay under the bar, instead of reaching it."""
 
     @property
     def met(self) -> bool | None:
@@ -365,7 +365,7 @@ def draw(results: Results, path: Path, sections: Container[str] | None = None) -
 
 
 def panels_of(every: Sequence[Figure]) -> list[Panel]:
-    """What is to be drawn."""
+    """Returns the panels to be drawn."""
     panels: list[Panel] = []
     for section, figures in by_section(every).items():
         groups = [

@@ -1,4 +1,4 @@
-"""What a micro-batch costs before any window: ``python -m benchmarks.limits --data DIR``.
+"""Cost of a micro-batch before any window: ``python -m benchmarks.limits --data DIR``.
 
 Two queries of Spark over the events of the benchmark, 500,000 a batch, with ``foreachBatch``: one does nothing with its
 rows, the other has Spark read them and hand them to Python as Arrow, which counts them. No engine in Python that is

@@ -46,7 +46,7 @@ class Orders:
 
     @cached_property
     def totals(self) -> Totals:
-        """What they come to."""
+        """Returns the number of orders and the sum of cents, by key."""
         orders: dict[str, int] = defaultdict(int)
         cents: dict[str, int] = defaultdict(int)
         for _, key, _, cent in self:
@@ -77,7 +77,7 @@ class Orders:
             raise RuntimeError("Kafka has not taken all orders")
 
     def wrong(self, servers: str, output: str, dead: str, read: Read) -> str | None:
-        """What is wrong with the results in one topic, and the dead letters in another; None if nothing is."""
+        """Describes mistakes in the results in one topic, and the dead letters in another; None if there are none."""
         orders: dict[str, int] = defaultdict(int)
         cents: dict[str, int] = defaultdict(int)
         for message in messages(servers, output):

@@ -22,7 +22,7 @@ class Session:
         self, *, kafka: bool = False, master: str = f"local[{CORES}]", more: Mapping[str, str] | None = None
     ) -> None:
         self.kafka = kafka
-        """Whether it has Kafka's connector."""
+        """True if it has Kafka's connector."""
         self.master = master
         self.more = dict(more or {})
         """Settings that another master needs."""
@@ -31,7 +31,7 @@ class Session:
 
     @property
     def conf(self) -> dict[str, str]:
-        """What differs from Spark's defaults."""
+        """Returns the settings that differ from Spark's defaults."""
         return {
             "spark.sql.shuffle.partitions": str(CORES),
             "spark.driver.memory": f"{driver_gigabytes()}g",

@@ -64,7 +64,7 @@ class Play:
     """Event time of a batch."""
     configure: Callable[[WindowedBolt], WindowedBolt]
     flat: bool = True
-    """Whether memory is to be the same at the end as after a quarter."""
+    """True if memory is to be the same at the end as after a quarter."""
 
     def parted(self, part: float) -> Play:
         """A part of it."""

@@ -1,4 +1,4 @@
-"""What the rules of time cost on Spark: watermarks per event, substreams, sessions, beside Storm's plain windows.
+"""Cost of the rules of time on Spark: watermarks per event, substreams, sessions, beside Storm's plain windows.
 
     python benchmarks/time_rules.py [--events 2000000] [--runs 3] [--json FILE]
 
@@ -89,7 +89,7 @@ class Arm:
         self.windows = reports[-1].bolts["bolt"].fired
 
     def figures(self, events: int, plain: Arm) -> dict[str, float | int | str]:
-        """What it came to."""
+        """Returns its figures."""
         cost, beside = (statistics.median(arm.cpu) / events * 1e6 for arm in (self, plain))
         return {
             "arm": self.name, "keys": self.keys, "windows": self.windows,

@@ -182,7 +182,7 @@ def differences(rows: pa.Table, expected: Columns, order: Sequence[str] = ("unti
 
 
 class Question(Protocol):
-    """What arms are asked."""
+    """Question to the arms."""
 
     @property
     def name(self) -> str:
@@ -198,10 +198,10 @@ class Question(Protocol):
 
     @property
     def due_only(self) -> bool:
-        """Whether arms may emit rows of windows after ``last_end``; they are not compared."""
+        """True if arms may emit rows of windows after ``last_end``; they are not compared."""
 
     def answer(self, events: Events) -> Columns:
-        """What the rows must be, as something else than an arm says."""
+        """Returns the right rows, found by something else than an arm."""
 
 
 Kind = Literal["statistics", "middles", "medians"]
@@ -209,7 +209,7 @@ Kind = Literal["statistics", "middles", "medians"]
 
 @dataclass(frozen=True)
 class Workload:
-    """What is asked of the windows of each second."""
+    """Question about the windows of each second."""
 
     name: str
     title: str
@@ -226,11 +226,11 @@ class Workload:
 
     @property
     def keyed(self) -> bool:
-        """Whether the answer is one for each key."""
+        """True if there is an answer for each key."""
         return self.kind != "medians"
 
     def answer(self, events: Events) -> Columns:
-        """What NumPy says."""
+        """Returns NumPy's answer."""
         match self.kind:
             case "statistics":
                 return statistics(events, self.length)

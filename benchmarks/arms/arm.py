@@ -47,12 +47,12 @@ class Batch:
 
     seconds: float
     data: bool
-    """Whether it read events: Spark's last one may only fire windows."""
+    """True if it read events: Spark's last one may only fire windows."""
 
 
 @dataclass
 class Taken:
-    """What a run took."""
+    """Times of a run."""
 
     seconds: float = 0.0
     """End to end: with the start and the stop of the query."""
@@ -84,9 +84,9 @@ class Arm(Protocol):
     """One way to answer a workload."""
 
     ours: bool
-    """Whether it is windbolt."""
+    """True if it is windbolt."""
     batched: bool
-    """Whether it works in micro-batches of a size that can be set."""
+    """True if it works in micro-batches of a size that can be set."""
     most: int | None
     """How many events it is given at most; None: as many as the others."""
 
@@ -111,7 +111,7 @@ def measured() -> Iterator[Taken]:
 
 
 def not_installed(*modules: str) -> str | None:
-    """What to say of modules that are not there."""
+    """Names the modules that are not installed; None if all are."""
     absent = [name for name in modules if find_spec(name) is None]
     return f"not installed: {', '.join(absent)}" if absent else None
 
@@ -157,7 +157,7 @@ class Bytewax:
     batched: bool = False
 
     def missing(self) -> str | None:
-        """What is not installed."""
+        """Names the packages that are not installed; None if all are."""
         return not_installed("bytewax")
 
     def run(self, job: Job) -> Taken:

@@ -32,7 +32,7 @@ class SparkArm:
     session: Session
     query: Callable[[SparkSession, Job], DataFrame]
     modules: tuple[str, ...] = ()
-    """What it needs besides Spark."""
+    """Modules that it needs besides Spark."""
     conf: Mapping[str, str] = field(default_factory=dict)
     """Settings of this query alone."""
     ours: bool = False
@@ -40,7 +40,7 @@ class SparkArm:
     most: int | None = None
 
     def missing(self) -> str | None:
-        """What is not installed."""
+        """Names the packages that are not installed; None if all are."""
         return not_installed(*self.modules)
 
     def run(self, job: Job) -> Taken:

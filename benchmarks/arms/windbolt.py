@@ -332,7 +332,7 @@ class DuckFloor:
         return f"DuckDB, {self.threads} thread{'s' if self.threads > 1 else ''}"
 
     def missing(self) -> str | None:
-        """What is not installed."""
+        """Names the packages that are not installed; None if all are."""
         return not_installed("duckdb")
 
     def run(self, job: Job) -> Taken:

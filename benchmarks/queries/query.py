@@ -33,13 +33,13 @@ class Query:
     """How many times as fast as Spark's own: on windbolt's own workers, and as Spark's tasks."""
     order: tuple[str, ...] = ("until", "key")
     due_only: bool = False
-    """Whether arms may emit rows of later windows, which are not compared then: of sessions that end within a second,
+    """True if arms may emit rows of later windows, which are not compared then: of sessions that end within a second,
     and of Spark's join, which waits for no window."""
     advised: Callable[[Job], Topology] | None = None
     """The same with what the guide advises where speed matters, if there is such a thing."""
 
     def answer(self, events: Events) -> Columns:
-        """What DuckDB says."""
+        """Returns DuckDB's answer."""
         duckdb: Any = import_module("duckdb")
         connection = duckdb.connect()
         connection.register("events", pa.table(events.columns))

@@ -1,1 +1,1 @@
-"""What it costs to watch a run: the same run with metrics that Prometheus scrapes, and without."""
+"""Cost of watching a run: the same run with metrics that Prometheus scrapes, and without."""

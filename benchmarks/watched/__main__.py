@@ -1,4 +1,4 @@
-"""What it costs to watch a run: with ``--metrics``, scraped every second by a real Prometheus, and without.
+"""Cost of watching a run: with ``--metrics``, scraped every second by a real Prometheus, and without.
 
     python -m benchmarks.watched --minutes 60              both at the same time, an hour each
     python -m benchmarks.watched --minutes 60 --turns 6    one after the other, in six turns of five minutes each
@@ -112,7 +112,7 @@ def engine(given: argparse.Namespace) -> list[str]:
 
 
 def scrapes(found: prometheus.Server, seconds: float) -> dict[str, float]:
-    """What Prometheus says of its scrapes in the last seconds."""
+    """Returns Prometheus' own figures on its scrapes in the last seconds."""
     asked = {
         "scrapes": "count_over_time(up[{0}s])",
         "answered": "sum_over_time(up[{0}s])",

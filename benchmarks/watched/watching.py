@@ -91,7 +91,7 @@ class Watching:
 
     @property
     def ended(self) -> bool:
-        """Whether its process has ended."""
+        """True if its process has ended."""
         return self._process.poll() is not None
 
     def stop(self) -> None:
@@ -130,14 +130,14 @@ def look(pid: int) -> Look:
 
 
 MOST_CPU, MOST_MIB = 1.0, 50.0
-"""What watching may cost: percent of a processor core, and memory."""
+"""Limits for the cost of watching: percent of a processor core, and memory."""
 SLOWER = 2.0
 """Standard errors by which batches have to differ to be called slower."""
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """What a run used in one stretch of time, from its first look to its last."""
+    """Resources that a run used in one stretch of time, from its first look to its last."""
 
     seconds: float
     cpu: float
@@ -193,7 +193,7 @@ class Difference:
 
     @property
     def more(self) -> float:
-        """What the run that was watched has more."""
+        """Returns the extra cost of the watched run."""
         return self.watched - self.alone
 
     @property
@@ -203,7 +203,7 @@ class Difference:
 
     @property
     def is_clear(self) -> bool:
-        """Whether it is more than chance."""
+        """True if it is more than chance."""
         return self.more > SLOWER * self.error
 
 
@@ -251,7 +251,7 @@ def growth(stretches: Sequence[Stretch]) -> str:
 
 
 def verdicts(found: Sequence[Difference]) -> list[tuple[bool, str]]:
-    """Whether watching costs no more than it may, and in words."""
+    """Returns a verdict on each cost of watching: True if it is within its limit, and a text."""
     by_name = {each.name: each for each in found}
     cpu, slow = by_name["CPU, % of a core"], by_name["batch, median, ms"]
     memory = by_name["memory of the driver, MiB"]
