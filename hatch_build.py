@@ -1,4 +1,4 @@
-"""What a package index shows of the README: links to files of the repository would lead nowhere there."""
+"""README as a package index shows it: links to files of the repository would lead nowhere there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the packages that windbolt is made of are its own, and not a user's modules of the same names."""
+"""Check that the packages of windbolt are its own, and not a user's modules of the same names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an AggregateBolt computes of a window: ``AggregateBolt(by="user", orders=count(), revenue=sum("amount"))``."""
+"""Aggregates that an AggregateBolt computes: ``AggregateBolt(by="user", orders=count(), revenue=sum("amount"))``."""
 
 from windowing.aggregates import *  # noqa: F403
 from windowing.aggregates import __all__  # noqa: F401

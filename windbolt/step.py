@@ -1,4 +1,4 @@
-"""What the rules of an aggregation step are given, and what they return."""
+"""Arguments and results of the rules of an aggregation step."""
 
 from topologies.step import (
     DECLINE,
