@@ -273,7 +273,7 @@ class BoltTiming:
     assigners: list[dict[str, Any]]
     """Notes on the assigners that form its windows (``assigners_note``); empty if the windows are runs of a queue."""
     from_first_clock: bool
-    """Whether aligned windows are counted from the first clock of the run."""
+    """True if aligned windows are counted from the first clock of the run."""
     forget_after: int | None = None
     """How long, in microseconds, its policies remember a key or a task without events; None for ever."""
     first_past_end: int | None = None

@@ -455,7 +455,7 @@ class OtherWindows:
         return replace(self.by.told(WhyReason.POLICY, *told), waiting=count, holders=holders)
 
     def units(self) -> list[dict[str, Any]]:
-        """What is kept for the policies of each task or key, or of the key that is asked for: the table ``policies`` of
+        """Returns the records of the policies of each task or key, or of the key that is asked for: the table ``policies`` of
         ``windbolt state``, with the ``key`` as text, "" without one."""
         tasks = [
             TaskReader(self.by.state, number, self.by.store, self.by.timing)
@@ -469,7 +469,7 @@ class OtherWindows:
         return [{**row, "key": ", ".join(str(row[name]) for name in shown)} for row in table.to_pylist()]
 
     def of_units(self, units: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        """What the policies have been told, and their states: of one task or key, or of several in all."""
+        """Tells what the policies have been told, and their states: of one task or key, or of several in all."""
         trigger, eviction = self.by.timing.policies
         keyed = any(self.by.timing.keys)
         says = f"{trigger} fires when its hooks say so" if trigger else f"{eviction} says what a window holds"

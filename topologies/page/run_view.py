@@ -411,7 +411,7 @@ def open_view(
 
 
 def _policies(explained: Explanation) -> dict[str, Any]:
-    """What policies of a user's own have been told, in sentences; and what is kept of each key or task, those that an
+    """Tells what policies of a user's own have been told, in sentences; and what is kept of each key or task, those that an
     event came for last. ``more`` is the number of the others."""
     refs = [task.windows.keys for task in explained.state.tasks if isinstance(task.windows, PolicyState)]
     count = sum(ref.rows for ref in refs if ref is not None)

@@ -274,7 +274,7 @@ def _prepared(
     clock: Sequence[Moment] | Mapping[str, Sequence[Moment]] | None,
     chosen_lag: bool,
 ) -> tuple[Subject, Given]:
-    """What is checked, and the events with their times, in order of arrival."""
+    """Returns what is checked, and the events with their times, in order of arrival."""
     inputs = inputs_of(events, INPUT, schema)
     clocks = clock if isinstance(clock, Mapping) else dict.fromkeys(inputs, clock)
     field_name = bolt.settings.timestamp_field

@@ -66,7 +66,7 @@ class Given:
     times: tuple[int | None, ...]
     """The time of each in microseconds: that of its column, or the clock when it arrives; None where it has none."""
     clocked: bool
-    """Whether times are those of the clock."""
+    """True if times are those of the clock."""
     inputs: tuple[str, ...]
     """The input of each, by its name."""
     columns: Mapping[str, Sequence[str]]
@@ -138,7 +138,7 @@ class Cut:
     tasks: tuple[int, ...] = (1,)
     """Numbers of tasks: each batch has the next one of these."""
     turned: bool = False
-    """Whether a batch has all events of its last input first, then those of the one before, and so on."""
+    """True if a batch has all events of its last input first, then those of the one before, and so on."""
 
     def spans(self, count: int) -> list[tuple[int, int]]:
         """The events of each batch, of so many."""

@@ -514,7 +514,7 @@ _BEYOND = "write null for an end that is not known, or declare a string"
 
 
 def _time_hint(name: str, value: object, kind: pa.DataType) -> str | None:
-    """What a value looks like that is no time, and what to do about it; None for one that is no text either, and looks
+    """Says what a value looks like that is no time, and what to do about it; None for one that is no text either, and looks
     like nothing known."""
     text = str(value).strip()
     is_date = _kinds.is_date(kind)
