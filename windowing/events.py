@@ -120,6 +120,9 @@ class Tuple:
         return self.values.get(field, default)
 
 
+_FLOATS = (pa.float32(), pa.float64())
+
+
 def tuples_of(table: pa.Table, times: Sequence[int], streams: Sequence[str]) -> list[Tuple]:
     """The rows of a table as objects; texts and bytes, which are most of what rules ask for, by the quick way."""
     names = table.column_names
@@ -132,10 +135,11 @@ def tuples_of(table: pa.Table, times: Sequence[int], streams: Sequence[str]) -> 
 
 
 def objects_of(column: pa.ChunkedArray) -> list[Any]:
-    """A column as Python objects; columns without values, and texts and bytes, the quick way."""
+    """A column as Python objects; columns without values, texts and bytes, and numbers without nulls, the quick way."""
     if column.null_count == len(column):
         return [None] * len(column)
-    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+    numbers = pa.types.is_integer(column.type) or column.type in _FLOATS
+    if pa.types.is_string(column.type) or pa.types.is_binary(column.type) or (numbers and not column.null_count):
         found: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
         return found
     return list(column.to_pylist())
