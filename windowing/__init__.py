@@ -7,6 +7,7 @@ from windowing.bolts.joins import TemporalJoin, WindowJoin
 from windowing.bolts.passing import Changes, Deduplicate, RateLimit, Silence, Union
 from windowing.bolts.ranking import Rank, TopN
 from windowing.bolts.shifts import AlterLifetime, ShiftTime
+from windowing.bolts.stateful_bolt import StatefulBatchBolt, StatefulBolt
 from windowing.bolts.windowed_bolt import BatchWindowedBolt, StatefulWindowedBolt, WindowedBolt
 from windowing.daytimes import DayTime
 from windowing.durations import Count, Duration, days, hours, micros, millis, minutes, parse_duration, seconds
@@ -70,6 +71,8 @@ __all__ = [
     "Snapshot",
     "Spout",
     "SpoutError",
+    "StatefulBatchBolt",
+    "StatefulBolt",
     "StatefulWindowedBolt",
     "StorageError",
     "TaskContext",

@@ -107,13 +107,19 @@ class PolicyState(TriggeredState):
     """How far time has come in any unit, in microseconds."""
 
 
-WindowsState: TypeAlias = QueueState | AssignedState | TriggeredState | PolicyState
+@dataclass(frozen=True)
+class EventState(TriggeredState):
+    """State of a bolt without windows that keeps state: with a key, ``keys`` are its states, a row for each key."""
+
+
+WindowsState: TypeAlias = QueueState | AssignedState | TriggeredState | PolicyState | EventState
 
 _FAMILIES: dict[str, type[WindowsState]] = {
     "queue": QueueState,
     "assigned": AssignedState,
     "triggered": TriggeredState,
     "policies": PolicyState,
+    "events": EventState,
 }
 """The families of windows by the tag that their states have in the manifest."""
 
@@ -254,7 +260,7 @@ class TaskState:
 def _windows(state: type[WindowsState], values: Mapping[str, Any]) -> WindowsState:
     if state is QueueState:
         return QueueState(**values)
-    if state in (TriggeredState, PolicyState):
+    if issubclass(state, TriggeredState):
         return state(**{**values, "keys": _ref(values["keys"]), "codes": _ref(values["codes"])})
     refs = {name: _ref(values[name]) for name in ("keys", "known", "panes", "released", "end_edges", "codes")}
     lists = {name: tuple(values[name]) for name in ("open_ends", "waiting_by_stream")}

@@ -24,6 +24,7 @@ from windbolt import (
     DayTime,
     Restart,
     RunOptions,
+    StatefulBolt,
     Summary,
     TopologyBuilder,
     TupleWindow,
@@ -284,7 +285,8 @@ CALLS: dict[str, Valid] = {
     "WindowedBolt.with_watermark_interval": Valid({"interval": "5s"}, on=Counting),
     "WindowedBolt.with_late_tuple_stream": Valid({"stream": "late"}, on=Counting),
     "WindowedBolt.with_message_id_field": Valid({"field": "id"}, on=Counting),
-    "WindowedBolt.with_key": Valid(more=("user", "shop"), on=Counting),
+    "TaskBolt.with_key": Valid(more=("user", "shop"), on=Counting),
+    "StatefulBolt.with_clock": Valid({"every": "10s"}, on=StatefulBolt),
     "WindowedBolt.with_trigger": Valid(
         {
             "trigger": CountTrigger(Count(100), seconds(5)),
@@ -649,8 +651,8 @@ CALLS: dict[str, Valid] = {
 }
 
 SUBCLASSED = {
-    "BatchBolt", "BatchWindowedBolt", "Bolt", "Spout", "StatefulWindowedBolt", "WindowedBolt", "panes.PaneTrigger",
-    "policies.EvictionPolicy", "policies.TriggerPolicy",
+    "BatchBolt", "BatchWindowedBolt", "Bolt", "Spout", "StatefulBatchBolt", "StatefulBolt", "StatefulWindowedBolt",
+    "WindowedBolt", "panes.PaneTrigger", "policies.EvictionPolicy", "policies.TriggerPolicy",
 }  # fmt: skip
 """Classes that users subclass: a subclass has what arguments its author gives it."""
 
@@ -668,7 +670,7 @@ MADE_BY_WINDBOLT = {
 CALLED_BY_WINDBOLT = {
     "for_inputs", "output_schemas", "execute_all", "execute", "forget", "configured", "prepare", "compared", "passes",
     "remembered", "initial_state", "move_state", "onQueryStarted", "onQueryProgress", "onQueryTerminated",
-    "evict", "evict_all", "track", "track_all", "reset", "on_time", "on_arrival", "on_end",
+    "evict", "evict_all", "track", "track_all", "reset", "on_time", "on_arrival", "on_end", "on_clock",
 }  # fmt: skip
 """Methods that users may write, and windbolt calls."""
 

@@ -47,6 +47,8 @@ from windbolt import (
     SlidingLog,
     Snapshot,
     Spout,
+    StatefulBatchBolt,
+    StatefulBolt,
     StatefulWindowedBolt,
     TaskContext,
     TemporalJoin,
@@ -211,6 +213,8 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "SlidingLog": lambda: SlidingLog("10s"),
     "Snapshot": Snapshot,
     "Spout": Told,
+    "StatefulBatchBolt": StatefulBatchBolt,
+    "StatefulBolt": StatefulBolt,
     "StatefulWindowedBolt": StatefulWindowedBolt,
     "StoredState": lambda: StoredState(
         checkpoint="ck", bolt=WORDS, batch="7", clock=0, tables={f"table {each}": pa.table({}) for each in range(99)}

@@ -33,7 +33,7 @@ def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("page", "done"),
     [
-        ("coming-from-storm.md", Walk(examples=3)),
+        ("coming-from-storm.md", Walk(examples=4)),
         ("coming-from.md", Walk(examples=8)),
         ("asked.md", Walk(examples=6)),
         ("cookbook.md", Walk(files=3, examples=8, commands=12)),
@@ -44,6 +44,12 @@ def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_pages_with_examples(page: str, done: Walk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert walk(_page(page), tmp_path) == done
+
+
+def test_the_section_on_bolts_that_keep_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    section = _page("guide.md").split("\n### Bolts without windows that keep state\n")[1].split("\n## ")[0]
+    assert walk(section, tmp_path) == Walk(examples=2)
 
 
 @pytest.mark.extended

@@ -15,8 +15,8 @@ from topologies.checkpoints.topology_fit import digest_of, fingerprint
 from topologies.graph.graph import Stream, WindowedNode, has_windows_of_time
 from topologies.graph.groupings import FieldsGrouping, GlobalGrouping, ShuffleGrouping
 from topologies.graph.topology import Topology
+from windowing.bolts.bolt import StatefulTaskBolt
 from windowing.bolts.read_code import asks_for_expired
-from windowing.bolts.windowed_bolt import StatefulWindowedBolt
 from windowing.conversion import REFUSED, converted
 from windowing.schema import format_schema, parse_schema, value_type
 
@@ -53,7 +53,7 @@ class Movable:
         grouped = [list(each.fields) if isinstance(each, FieldsGrouping) else [] for each in by_field]
         named = grouped[0] if set(grouped[0]) <= set(node.schema.names) else []
         bolt = node.bolt
-        stateful = bolt if isinstance(bolt, StatefulWindowedBolt) else None
+        stateful = bolt if isinstance(bolt, StatefulTaskBolt) else None
         return Movable(
             streams=list(node.streams),
             fields=grouped,
@@ -102,9 +102,9 @@ def read_movable(files: SealedFolder, topology: dict[str, Any]) -> dict[str, Mov
     return {name: Movable(**values) for name, values in found["bolts"].items()}
 
 
-def has_method(bolt: StatefulWindowedBolt) -> bool:
+def has_method(bolt: StatefulTaskBolt) -> bool:
     """True if a bolt moves its state by a method of its own."""
-    return type(bolt).move_state is not StatefulWindowedBolt.move_state
+    return type(bolt).move_state is not StatefulTaskBolt.move_state
 
 
 def _declared(kind: pa.DataType) -> pa.DataType:
@@ -117,7 +117,7 @@ def _declared(kind: pa.DataType) -> pa.DataType:
 _SAME_HASHES = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary(), pa.date64(): pa.date32()}
 
 
-def _state_keys(bolt: StatefulWindowedBolt, fields: Sequence[str]) -> dict[str, list[str]]:
+def _state_keys(bolt: StatefulTaskBolt, fields: Sequence[str]) -> dict[str, list[str]]:
     found = {name: _columns(key, fields) for name, key in bolt.state_keys.items()}
     return {name: columns for name, columns in found.items() if columns is not None}
 
@@ -141,9 +141,9 @@ def _fixed(topology: Topology, node: WindowedNode, grouped: Sequence[Sequence[st
             yield f"it reads {label!r} by {grouping} grouping, and only fields tell which task has an event"
             return
     yield from _shuffled_after(topology, node)
-    if node.holds_events:
+    if node.holds_events and (node.keys[0] or not node.without_windows):
         yield from _held(node, grouped)
-    else:
+    elif not node.holds_events:
         yield from _queued(node, grouped)
     yield from _state(node, grouped)
 
@@ -210,7 +210,7 @@ def _whole(node: WindowedNode) -> Iterator[str]:
 
 def _state(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]:
     bolt = node.bolt
-    if not isinstance(bolt, StatefulWindowedBolt) or has_method(bolt):
+    if not isinstance(bolt, StatefulTaskBolt) or has_method(bolt) or (node.without_windows and node.keys[0]):
         return
     known = _state_keys(bolt, grouped[0])
     for name, kind in bolt.state_types.items():

@@ -14,15 +14,22 @@ import pyarrow as pa
 from manager.event_queue import QueueState
 from manager.keyed.key_states import MARK_COLUMN, PREVIOUS_COLUMN
 from manager.keyed.retained_events import GONE, KEY_COLUMN, LAST, SEEN, Held, is_needed, read_held, write_held
-from manager.storage.manifest import AssignedState, BoltTaskState, PolicyState, TaskState, TriggeredState, WindowsState
+from manager.storage.manifest import (
+    AssignedState,
+    BoltTaskState,
+    EventState,
+    PolicyState,
+    TaskState,
+    TriggeredState,
+    WindowsState,
+)
 from manager.storage.segments import Ref, Refs, SegmentStore, SegmentWriter, read_queue, write_events
 from policies.watermarks import NONE
 from topologies.checkpoints.movable import Movable
 from topologies.engine.fire.bolt_calls import load_state
 from topologies.graph.graph import RETRACTED
 from topologies.graph.groupings import CODE_COLUMN, HASH_COLUMN, FieldsGrouping, KeyCodes, key_rows
-from windowing.bolts.bolt import pack_state
-from windowing.bolts.windowed_bolt import StatefulWindowedBolt
+from windowing.bolts.bolt import StatefulTaskBolt, pack_state
 from windowing.columns import stable_order
 from windowing.conversion import REFUSED, converted, of_values
 from windowing.errors import BoltError, CheckpointError, ConfigError
@@ -138,7 +145,7 @@ def move_bolt_states(
     route: Route,
     store: SegmentStore,
     writer: SegmentWriter,
-    bolt: StatefulWindowedBolt | None,
+    bolt: StatefulTaskBolt | None,
 ) -> list[BoltTaskState]:
     """Returns the new state of the bolt in each task, except for rows that may be retracted.
 
@@ -168,7 +175,7 @@ def _users(
     route: Route,
     store: SegmentStore,
     writer: SegmentWriter,
-    bolt: StatefulWindowedBolt | None,
+    bolt: StatefulTaskBolt | None,
 ) -> list[dict[str, Ref]]:
     if not any(state.user for state in before):
         return [{} for _ in range(route.parallelism)]
@@ -182,7 +189,7 @@ def _users(
 
 
 def _by_method(
-    saved: list[UserState], route: Route, bolt: StatefulWindowedBolt | None
+    saved: list[UserState], route: Route, bolt: StatefulTaskBolt | None
 ) -> list[tuple[str, dict[str, pa.Table]]]:
     if bolt is None:
         raise CheckpointError(
@@ -462,7 +469,11 @@ class HeldMove:
             )
             ends = [each.last_end for each in states if isinstance(each, PolicyState) and each.last_end is not None]
             by_policies = any(isinstance(each, PolicyState) for each in states)
-            moved.append(PolicyState(**vars(state), last_end=max(ends, default=None)) if by_policies else state)
+            if by_policies:
+                state = PolicyState(**vars(state), last_end=max(ends, default=None))
+            elif any(isinstance(each, EventState) for each in states):
+                state = EventState(**vars(state))
+            moved.append(state)
         return moved
 
     def _open_windows(self, task: int, codes: pa.Table | None) -> int:

@@ -300,6 +300,8 @@ class BoltTiming:
     """How many events a window needs to fire at its end, where it may fire more than once."""
     versions: str | None = None
     """The input whose events are versions: each ends as the next one of its key begins; None where none is."""
+    by_event: bool = False
+    """Whether it has no windows, and is called for events as they come."""
 
     @property
     def bounds(self) -> Bounds:
@@ -384,6 +386,7 @@ class BoltTiming:
             by_place=not node.holds_events and not has_windows_of_time(node),
             least_at_end=1 if settings.panes is None or settings.panes.at_end is None else settings.panes.at_end.value,
             versions=None if node.versions is None else node.streams[node.versions],
+            by_event=node.without_windows,
         )
 
 
@@ -428,6 +431,8 @@ def _marks(node: WindowedNode, stream: str) -> dict[str, int | None]:
 
 def _windows(node: WindowedNode) -> str:
     settings = node.bolt.settings
+    if node.without_windows:
+        return "none: each event by itself, as it comes"
     if settings.key_trigger is not None:
         return key_trigger_in_words(settings.key_trigger)
     if settings.kinds:

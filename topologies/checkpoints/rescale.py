@@ -31,7 +31,7 @@ from topologies.checkpoints.paired_checkpoint import (
 from topologies.checkpoints.topology_fit import check_fit, noted_tasks, wanted_tasks, with_tasks
 from topologies.graph.topology import Topology
 from topologies.run.attempts import Attempts
-from windowing.bolts.windowed_bolt import StatefulWindowedBolt
+from windowing.bolts.bolt import StatefulTaskBolt
 from windowing.errors import CheckpointError, ConfigError, DamagedCheckpoint, did_you_mean
 
 MOST_TASKS = 10_000
@@ -180,7 +180,7 @@ def _rescaled(checkpoint: FileCheckpoint, before: Manifest, move: _Move, topolog
     for name, number in move.changed.items():
         bolt = None if topology is None else topology.windowed[name].bolt
         route = Route(name, move.ways[name], number)
-        stateful = bolt if isinstance(bolt, StatefulWindowedBolt) else None
+        stateful = bolt if isinstance(bolt, StatefulTaskBolt) else None
         with checkpoint.segments.writer(checkpoint.folder(before)) as writer:
             state = moved_state(after.bolts[name], route, checkpoint.segments, writer, stateful)
         _check(name, before.bolts[name], state)
@@ -190,7 +190,7 @@ def _rescaled(checkpoint: FileCheckpoint, before: Manifest, move: _Move, topolog
 
 
 def moved_state(
-    bolt: BoltState, route: Route, store: SegmentStore, writer: SegmentWriter, code: StatefulWindowedBolt | None = None
+    bolt: BoltState, route: Route, store: SegmentStore, writer: SegmentWriter, code: StatefulTaskBolt | None = None
 ) -> BoltState:
     """The state of a bolt as its tasks have it from now on. ``code``: the bolt, where it keeps a state of its own."""
     before = bolt.tasks

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from manager.event_queue import QueueState
 from manager.keyed.fired_windows import PaneStates
@@ -21,6 +22,7 @@ from manager.storage.files import UNREADABLE
 from manager.storage.manifest import (
     AssignedState,
     BoltState,
+    EventState,
     Manifest,
     PolicyState,
     TaskState,
@@ -49,6 +51,7 @@ from topologies.checkpoints.stored_tasks import (
     windows_of,
 )
 from topologies.engine.event_times import as_moment
+from topologies.graph.graph import STATE_COLUMN, state_column
 from topologies.graph.topology import Topology
 from topologies.run.clock import system_clock
 from topologies.run.options import check_built
@@ -76,6 +79,9 @@ def bolt_tables(tasks: Iterable[TaskReader]) -> dict[str, pa.Table]:
     found: dict[str, list[pa.Table]] = {}
     for task in tasks:
         bolt = task.state.bolt
+        if isinstance(task.state.windows, EventState):
+            for name, table in _of_keys(task, task.state.windows):
+                found.setdefault(name, []).append(table)
         for name, ref in sorted(bolt.user.items()):
             table = task.store.read(ref)
             if name:
@@ -84,8 +90,42 @@ def bolt_tables(tasks: Iterable[TaskReader]) -> dict[str, pa.Table]:
                 values.append(_values(task.number, json.loads(table.column("json")[0].as_py())))
         for stream, ref in sorted(bolt.shown.items()):
             found.setdefault(f"retractable.{stream}", []).append(_of_task(task.number, task.store.read(ref)))
-    tables = {"state": joined(values, _VALUES.empty_table())} if values or found else {}
+    tables = {"state": joined(values, _VALUES.empty_table())} if values or (found and "state" not in found) else {}
     return tables | {name: joined(parts, parts[0].slice(0, 0)) for name, parts in sorted(found.items())}
+
+
+def _of_keys(task: TaskReader, state: EventState) -> Iterator[tuple[str, pa.Table]]:
+    """The states of the keys of a bolt without windows: ``state`` with a row for each value of each key that is no
+    table, and a table for each state that is one, with the key of each row."""
+    stored = task.table(state.keys)
+    if stored is None:
+        return
+    keys = stored.select([name for name in stored.column_names if not _is_own(name)])
+    values = [json.loads(text) for text in stored.column(STATE_COLUMN).to_pylist()]
+    rows = np.repeat(np.arange(len(values)), [len(each) for each in values])
+    own = {
+        "task": pa.array(np.full(len(rows), task.number, np.int32)),
+        "name": pa.array([name for each in values for name in each], pa.string()),
+        "value": pa.array(
+            [json.dumps(value, ensure_ascii=False) for each in values for value in each.values()], pa.string()
+        ),
+    }
+    yield "state", beside(own, take_rows(keys, rows), "key.")
+    for name in stored.column_names:
+        if name.startswith(state_column("")):
+            lists = stored.column(name).combine_chunks()
+            rows = pc.list_parent_indices(lists).to_numpy()
+            table = pa.Table.from_struct_array(lists.flatten())
+            of_keys = take_rows(keys, rows)
+            columns = dict(zip(table.column_names, table.columns, strict=True))
+            yield (
+                f"state.{name.removeprefix(state_column(''))}",
+                _of_task(task.number, beside(columns, of_keys, "key.")),
+            )
+
+
+def _is_own(name: str) -> bool:
+    return name in (KEY_COLUMN, STATE_COLUMN) or name.startswith(state_column(""))
 
 
 def _of_task(number: int, table: pa.Table) -> pa.Table:
@@ -248,7 +288,7 @@ def _parts(task: TaskReader) -> list[pa.Table]:
     match task.state.windows:
         case AssignedState() as state:
             found = [_marks(task, task.table(state.keys)), _known(task, task.table(state.known))]
-        case PolicyState():
+        case PolicyState() | EventState():
             found = []
         case TriggeredState() as state:
             found = [_records(task, task.table(state.keys))]
@@ -339,8 +379,8 @@ def _windows(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
         case AssignedState() as state:
             if task.live is not None:
                 yield from _assigned(task, state, task.live)
-        case PolicyState():
-            pass  # which events a window holds is known when the policies have decided
+        case PolicyState() | EventState():
+            pass  # which events a window holds is known when the policies have decided; or there are no windows
         case _:
             if task.live is not None:
                 yield _triggered(task, task.live)

@@ -36,7 +36,7 @@ from topologies.io.kafka import KafkaSpout
 from topologies.io.spout_columns import in_words
 from topologies.io.spouts import FrameSpout
 from topologies.run.attempts import Attempts
-from windowing.bolts.windowed_bolt import StatefulWindowedBolt
+from windowing.bolts.bolt import StatefulTaskBolt
 from windowing.durations import Duration
 from windowing.errors import CheckpointError, ConfigError, DamagedCheckpoint
 from windowing.schema import DEFAULT_STREAM, format_schema, parse_schema
@@ -191,7 +191,9 @@ def _windowed(node: WindowedNode) -> dict[str, Any]:
         described["versions"] = node.streams[node.versions]
     for each in node.inputs:
         described[f"grouping of {stream_label(each.stream)!r}"] = str(each.grouping)
-    if isinstance(node.bolt, StatefulWindowedBolt):
+    if node.without_windows:
+        described["called"] = "for events as they come"
+    if isinstance(node.bolt, StatefulTaskBolt):
         described["state"] = {
             name: kind.__name__ if isinstance(kind, type) else format_schema(parse_schema(kind))
             for name, kind in node.bolt.state_types.items()

@@ -63,6 +63,11 @@ class Explanation:
         self.regular = self.timing.regular(self.state.anchor)
         """Its windows of time that begin at regular times; None for others."""
 
+    def without_windows(self) -> WhyAnswer:
+        """Of a bolt that is called for events as they come."""
+        words = f"{self.question.bolt!r} has no windows: it is called for an event in the batch with which that comes."
+        return self.told(WhyReason.NOTHING, words)
+
     def ended(self) -> WhyAnswer:
         """Of a bolt whose streams have ended."""
         pending = sum(self.state.pending)
@@ -455,8 +460,10 @@ class OtherWindows:
         return replace(self.by.told(WhyReason.POLICY, *told), waiting=count, holders=holders)
 
     def units(self) -> list[dict[str, Any]]:
-        """Returns the records of the policies of each task or key, or of the key that is asked for: the table ``policies`` of
-        ``windbolt state``, with the ``key`` as text, "" without one."""
+        """Returns the records of the policies of each task or key, or of the key that is asked for.
+
+        They are rows of the table ``policies`` of ``windbolt state``, with the ``key`` as text, "" without one.
+        """
         tasks = [
             TaskReader(self.by.state, number, self.by.store, self.by.timing)
             for number in range(len(self.by.state.tasks))
@@ -572,8 +579,8 @@ def _wait(count: int, of: str) -> str:
 def answered(explanation: Explanation) -> WhyAnswer:
     """The answer to the question of an explanation."""
     timing = explanation.timing
-    if explanation.manifest.closing:
-        return explanation.ended()
+    if timing.by_event or explanation.manifest.closing:
+        return explanation.without_windows() if timing.by_event else explanation.ended()
     if timing.policies:
         return OtherWindows(explanation).of_policies()
     if timing.trigger:

@@ -628,7 +628,8 @@ def _first_inputs(topology: Topology) -> frozenset[tuple[str, int]]:
         source = waiting.pop()
         for (name, _), readers in topology.readers.items():
             for bolt, input_index in readers if name == source else ():
-                if bolt in topology.plain and (bolt, input_index) not in reached:
+                passed = bolt in topology.plain or topology.windowed[bolt].without_windows
+                if passed and (bolt, input_index) not in reached:
                     waiting.append(bolt)
                 reached.add((bolt, input_index))
     return frozenset((bolt, input_index) for bolt, input_index in reached if bolt in topology.windowed)
@@ -640,7 +641,7 @@ def _reach(node: WindowedNode) -> int | None:
     settings = node.bolt.settings
     if settings.lifetime is not None:
         return None  # a lifetime that began long ago may reach into the window
-    if node.by_policies:
+    if node.by_policies or node.without_windows:
         return None  # their state and the numbers of events go back to the first one
     early = settings.arrival.early if settings.arrival is not None and node.event_time else None
     if node.assigners:

@@ -18,6 +18,7 @@ from manager.storage.segments import Ref, Refs, SegmentStore
 from topologies.engine.batch import Context
 from topologies.engine.event_times import anchored
 from topologies.engine.fire.bolt_calls import BoltCalls
+from topologies.engine.fire.event_calls import EventCalls, EventTask
 from topologies.engine.fire.task_families import family_of
 from topologies.engine.fire.task_windows import TaskWindows, admit
 from topologies.engine.ingest import Router
@@ -81,10 +82,16 @@ def fire(item: FireItem, context: Context) -> FireOutcome:
         admitted = admit(item, node, router, windows.admission_context)
         if admitted is not None:
             windows.accept(admitted)
-        calls = BoltCalls(item, node, router)
+        calls = _calls(windows, item, node, router)
         calls.make(item.share.of(windows.advance()))
         state = _snapshot(windows, calls, node, router) if item.share.index == 0 else None
         return FireOutcome(router.finish(item.bolt), state, calls.done)
+
+
+def _calls(windows: TaskWindows, item: FireItem, node: WindowedNode, router: Router) -> BoltCalls:
+    if isinstance(windows, EventTask):
+        return EventCalls(item, node, router, windows)
+    return BoltCalls(item, node, router)
 
 
 def _snapshot(windows: TaskWindows, calls: BoltCalls, node: WindowedNode, router: Router) -> TaskState:

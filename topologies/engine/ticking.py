@@ -322,7 +322,7 @@ def has_work(node: WindowedNode, task: TaskState, arrived: DeferredSections | No
     frontier = frontiers.current
     if frontier is None:
         return False
-    if is_over(task.bolt.needed_until, frontier):
+    if is_over(task.bolt.needed_until, frontier) or node.clock_is_due(frontiers.previous, frontier):
         return True
     match task.windows:
         case QueueState() as queue:

@@ -17,7 +17,6 @@ import pyarrow as pa
 from topologies.graph.compile_windowed import (
     SourceRules,
     checked_source_time,
-    distinct,
     event_times,
     windowed_node,
     with_record_time,
@@ -35,7 +34,6 @@ from topologies.graph.graph import (
     ERRORS,
     MERGED,
     Input,
-    Origin,
     PlainNode,
     SinkNode,
     SpoutNode,
@@ -50,10 +48,11 @@ from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.pulled import PulledSpout
 from topologies.io.sinks import FileSink
 from topologies.io.spout_columns import Defaults
-from windowing.bolts.bolt import BatchBolt, Bolt, Component, check_types, copied
+from windowing.bolts.bolt import BatchBolt, Bolt, Component, StatefulTaskBolt, TaskBolt, check_types, copied
 from windowing.bolts.joins import Join
 from windowing.bolts.passing import Union
-from windowing.bolts.windowed_bolt import BatchWindowedBolt, StatefulWindowedBolt, WindowedBolt
+from windowing.bolts.stateful_bolt import StatefulBatchBolt, StatefulBolt
+from windowing.bolts.windowed_bolt import BatchWindowedBolt, WindowedBolt
 from windowing.calls import checked, checked_value
 from windowing.durations import Count, Duration, as_duration
 from windowing.errors import ConfigError, TopologyError, WindboltError, did_you_mean_column, nearest
@@ -96,18 +95,18 @@ def names(given: Sequence[object]) -> Iterator[ConfigError]:
 def grouped_by_own_key(declarer: BoltDeclarer) -> BoltDeclarer:
     """The bolt with fields for its inputs that are grouped by none; they stay without where it has no key."""
     bolt = declarer.bolt
-    if not isinstance(bolt, WindowedBolt):
+    if not isinstance(bolt, TaskBolt):
         return declarer
     return replace(declarer, inputs=[_grouped(each, bolt) for each in declarer.inputs])
 
 
-def _grouped(read: Input, bolt: WindowedBolt) -> Input:
+def _grouped(read: Input, bolt: TaskBolt) -> Input:
     if read.grouping != FieldsGrouping(()):
         return read
     return replace(read, grouping=FieldsGrouping(_own_key(bolt, stream_label(read.stream))))
 
 
-def _own_key(bolt: WindowedBolt, stream: str) -> tuple[str, ...]:
+def _own_key(bolt: TaskBolt, stream: str) -> tuple[str, ...]:
     """The columns of a stream by which a bolt tells its events apart; none where it does not."""
     if isinstance(bolt, Join):
         return bolt.keys_by_stream.get(stream, ())
@@ -169,6 +168,8 @@ class _Called(NamedTuple):
 
 _CALLED = (
     _Called(BatchWindowedBolt, "execute_all", "windows", "for the windows that are due"),
+    _Called(StatefulBatchBolt, "execute", "batch", "with the events as they come"),
+    _Called(StatefulBolt, "execute", "tuple", "for each event"),
     _Called(WindowedBolt, "execute", "window", "for each window that fires"),
     _Called(BatchBolt, "execute", "batch", "with the events as they come"),
     _Called(Bolt, "execute", "tuple", "for each event"),
@@ -413,7 +414,7 @@ class _Compilation:
         readable = [each for each in declarer.inputs if self._is_readable(name, each)]
         node: PlainNode | WindowedNode | None = None
         if outputs and readable and len(readable) == len(declarer.inputs) and len(self.mistakes) == before:
-            if isinstance(declarer.bolt, WindowedBolt):
+            if isinstance(declarer.bolt, TaskBolt):
                 node = windowed_node(declarer, outputs, self.declared, known, self.source_rules, self.mistakes)
             else:
                 node = self._plain(declarer, outputs)
@@ -439,7 +440,7 @@ class _Compilation:
 
     def _check_time(self, declarer: BoltDeclarer) -> None:
         """Tell of a timestamp field that is not there, of a bolt that is not looked at further."""
-        settings = declarer.bolt.settings if isinstance(declarer.bolt, WindowedBolt) else None
+        settings = declarer.bolt.settings if isinstance(declarer.bolt, TaskBolt) else None
         if settings is not None and settings.timestamp_field is not None:
             streams = [(each, self.known.schemas[each.stream]) for each in declarer.inputs]
             brings = [bool(self.known.origins(each.stream)) for each in declarer.inputs]
@@ -448,16 +449,16 @@ class _Compilation:
     def _outputs(self, declarer: BoltDeclarer) -> dict[str, pa.Schema] | None:
         """The streams that a bolt declares, and its errors; None after a mistake, which is reported."""
         name, bolt = declarer.name, declarer.bolt
-        if not isinstance(bolt, (Bolt, BatchBolt, WindowedBolt)):
+        if not isinstance(bolt, (Bolt, BatchBolt, TaskBolt)):
             self.mistakes.tell(
                 f"bolt {name!r} is {bolt!r:.60}",
-                "that is not an instance of Bolt, BatchBolt or WindowedBolt",
+                "that is not an instance of Bolt, BatchBolt, StatefulBolt or WindowedBolt",
                 "subclass one of them" if not isinstance(bolt, type) else f"call it: {bolt.__name__}()",
             )
             return None
         try:
             outputs = bolt.output_schemas()
-            if isinstance(bolt, StatefulWindowedBolt):
+            if isinstance(bolt, StatefulTaskBolt):
                 check_types(bolt.state_types)
             copied(bolt)
         except ConfigError as error:
@@ -468,13 +469,15 @@ class _Compilation:
             self.mistakes.tell(f"bolt {name!r} declares a stream {ERRORS!r}", "every bolt has one already", "rename it")
         return {**outputs, ERRORS: ERROR_SCHEMA}
 
-    def _check_on_error(self, name: str, bolt: Bolt | BatchBolt | WindowedBolt) -> None:
+    def _check_on_error(self, name: str, bolt: Bolt | BatchBolt | TaskBolt) -> None:
         found = getattr(bolt, "on_error", "stop")
-        if isinstance(bolt, WindowedBolt):
+        if isinstance(bolt, TaskBolt):
             if found == "errors":
                 self.mistakes.tell(
                     f"bolt {name!r} has on_error='errors'",
-                    "that is for bolts without windows: a windowed bolt fails on a window, and not on an event",
+                    "an event on which it fails may have changed its state already"
+                    if isinstance(bolt, StatefulBolt)
+                    else "that is for bolts without windows: a windowed bolt fails on a window, and not on an event",
                     "leave it out, and catch in execute what may be raised",
                 )
         elif found not in ("stop", "errors"):
@@ -507,29 +510,22 @@ class _Compilation:
 
     def _plain(self, declarer: BoltDeclarer, outputs: dict[str, pa.Schema]) -> PlainNode:
         """A plain bolt: what is known of its streams follows from what it reads."""
-        assert not isinstance(declarer.bolt, WindowedBolt)
+        assert not isinstance(declarer.bolt, TaskBolt)
         name, inputs, known = declarer.name, tuple(declarer.inputs), self.known
-        read = {each.stream[0] for each in inputs}
-        origins, shift = [known.origins(each.stream) for each in inputs], declarer.bolt.time_shift
-        if all(origins):
-            shifted = [Origin(origin.bolt, origin.shift + shift) for each in origins for origin in each]
-            known.add_origins(name, outputs, shifted)
-        clocked = not any(origins) and bool(read & known.clocked)
-        if clocked:
-            known.clocked.add(name)
-        if read & known.partitioned:
+        shift = declarer.bolt.time_shift
+        known.pass_on(name, outputs, inputs, shift)
+        if {each.stream[0] for each in inputs} & known.partitioned:
             known.partitioned.add(name)
         known.set_level(name, known.level_of(inputs))
-        known.source_times[name] = distinct(known.source_times_of(inputs))
         return PlainNode(
             name=name,
             bolt=declarer.bolt,
             parallelism=declarer.parallelism,
             inputs=inputs,
             outputs=outputs,
-            carries_time=all(origins),
+            carries_time=all(known.origins(each.stream) for each in inputs),
             shift=shift,
-            clocked=clocked,
+            clocked=known.are_clocked(inputs),
         )
 
 
@@ -633,7 +629,9 @@ class TopologyBuilder:
         self._declared.times[name] = time
 
     @checked
-    def set_bolt(self, name: str, bolt: Bolt | BatchBolt | WindowedBolt, parallelism: int = 1) -> BoltDeclarer:
+    def set_bolt(
+        self, name: str, bolt: Bolt | BatchBolt | StatefulBolt | WindowedBolt, parallelism: int = 1
+    ) -> BoltDeclarer:
         """Add a bolt with ``parallelism`` tasks; call a ``..._grouping`` method of the result for each stream it
         reads."""
         declarer = BoltDeclarer(name, bolt, parallelism)

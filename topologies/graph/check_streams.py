@@ -18,8 +18,9 @@ from topologies.graph.check_windows import (
     windows,
 )
 from topologies.graph.effects import idle_settings
-from topologies.graph.graph import Input, stream_label
+from topologies.graph.graph import STATE_COLUMN, Input, stream_label
 from topologies.graph.groupings import FieldsGrouping, GlobalGrouping, Grouping, ShuffleGrouping, hashed_as
+from windowing.bolts.bolt import StatefulTaskBolt
 from windowing.durations import Count, Duration
 from windowing.errors import ConfigError
 from windowing.settings.kinds import Session, SlidingLog
@@ -28,6 +29,7 @@ from windowing.settings.rules import NO_COLUMN, LateAction, LateBy
 from windowing.timestamps import is_time
 
 if TYPE_CHECKING:
+    from windowing.bolts.stateful_bolt import StatefulBolt
     from windowing.settings import WindowSettings
 
 
@@ -420,6 +422,48 @@ def _lengths(settings: WindowSettings) -> list[Duration | Count]:
 #
 # A file for each subject. Each of ``CHECKS`` is given the bolt and returns the mistakes that it finds.
 # ``check_streams.py`` and ``builder.py`` are called from elsewhere, since they need something else.
+
+
+def without_windows(name: str, bolt: StatefulBolt, *, times_pass: bool) -> Iterator[ConfigError]:
+    """What is wrong with a bolt without windows; ``times_pass``: what it emits has the event times of what it reads."""
+    who, every = f"bolt {name!r}", bolt.clock_every
+    if bolt.hears_clock and every is None:
+        yield ConfigError(
+            f"{who} has on_clock, and is not told how often to call it",
+            why="it would never be called",
+            do='call with_clock("10s"), or leave on_clock out',
+        )
+    if every is not None and not bolt.hears_clock:
+        yield ConfigError(
+            f"{who}: with_clock('{every}') on a bolt without on_clock",
+            why="there is nothing to call",
+            do="define on_clock(self, clock), or leave with_clock out",
+        )
+    if every is not None and times_pass:
+        yield ConfigError(
+            f"{who}: with_clock('{every}') behind a windowed bolt with event times",
+            why="its rows have the times of the events that it reads, and the clock has none: what on_clock emits "
+            "could be late at once for the next bolt",
+            do="put it before the windows, or count time by the events in execute",
+        )
+    own = [call for call, given in (("state_keys", bolt.state_keys), ("move_state", _moves(bolt))) if given]
+    if bolt.settings.key and own:
+        yield ConfigError(
+            f"{who} has a key and {' and '.join(own)}",
+            why="with a key there is a state for each key, which moves with it to another task",
+            do="leave out one of the two",
+        )
+    taken = [column for column in bolt.settings.key if column.partition(".")[0] == STATE_COLUMN]
+    if taken:
+        yield ConfigError(
+            f"{who} has a key with the columns {taken}",
+            why="windbolt keeps columns of these names beside those of the key",
+            do="rename them in a bolt before it",
+        )
+
+
+def _moves(bolt: StatefulBolt) -> bool:
+    return type(bolt).move_state is not StatefulTaskBolt.move_state
 
 
 CHECKS = (

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 
 from policies.choose_policies import choose_assigners, choose_policies, decided_by_policies, placeholder_lengths
-from topologies.graph.check_streams import late_by_window_fits, limits, mistakes_of
+from topologies.graph.check_streams import late_by_window_fits, limits, mistakes_of, without_windows
 from topologies.graph.check_windows import CheckedBolt
-from topologies.graph.declarations import Mistakes, declared_columns, how_to_have
+from topologies.graph.declarations import Mistakes, declared_columns, distinct, how_to_have
 from topologies.graph.effects import Situation, all_idle, idle_setting
 from topologies.graph.graph import (
     ERRORS,
@@ -24,9 +24,10 @@ from topologies.graph.graph import (
     stream_label,
 )
 from topologies.io.kafka import KafkaSpout
+from windowing.bolts.bolt import StatefulTaskBolt, TaskBolt
 from windowing.bolts.joins import Join
 from windowing.bolts.read_code import asks_for_expired
-from windowing.bolts.windowed_bolt import StatefulWindowedBolt, WindowedBolt
+from windowing.bolts.stateful_bolt import StatefulBolt
 from windowing.durations import Duration
 from windowing.errors import ConfigError
 from windowing.settings.panes import RETRACT, PaneMode
@@ -122,11 +123,6 @@ def checked_source_time(name: str, time: object) -> Preset | None:
             do="call with_time(presets.streaminsight(imports=...)) on the bolt",
         )
     return time
-
-
-def distinct(times: Sequence[Preset | None]) -> tuple[Preset | None, ...]:
-    """Each preset once, in their order; presets hold mappings, and cannot be in a set."""
-    return tuple(time for at, time in enumerate(times) if time not in times[:at])
 
 
 def with_source_time(
@@ -270,7 +266,7 @@ def with_record_time(spout: object, declared: Preset | None, readers: Sequence[o
     """
     usual = None if declared is None else declared.rules.get("default_time")
     wanted = any(
-        isinstance(bolt, WindowedBolt)
+        isinstance(bolt, TaskBolt)
         and names_no_time(bolt.settings)
         and (bolt.settings.default_time if "default_time" in bolt.settings.given else usual) is DefaultTime.RECORD
         for bolt in readers
@@ -429,7 +425,7 @@ def windowed_node(
     sources, and ``mistakes``.
     """
     before, name, written, reading = len(mistakes), declarer.name, declarer.bolt, _Reading.of(declarer, known)
-    assert isinstance(written, WindowedBolt)
+    assert isinstance(written, TaskBolt)
     try:
         bolt = _with_its_time(written, reading, known)
     except ConfigError as error:
@@ -438,7 +434,8 @@ def windowed_node(
     settings = bolt.settings
     schema = _schema(bolt, reading, mistakes)
     times = event_times(name, settings, reading.streams, reading.brings, mistakes)
-    mistakes.extend(limits(name, settings, declared.message_timeout, declared.max_spout_pending))
+    if not isinstance(bolt, StatefulBolt):  # which holds no events
+        mistakes.extend(limits(name, settings, declared.message_timeout, declared.max_spout_pending))
     if len(reading.inputs) > MAX_INPUTS:
         mistakes.tell(
             f"bolt {name!r} reads {len(reading.inputs)} streams",
@@ -446,7 +443,10 @@ def windowed_node(
             "merge some in a plain bolt before it",
         )
     checked = _checked(bolt, declarer.parallelism, reading, times, outputs, known)
-    source_rules.note(name, checked.situation, written.settings, reading.inputs, reading.brings, known.source_times)
+    if isinstance(bolt, StatefulBolt):
+        mistakes.extend(without_windows(name, bolt, times_pass=all(reading.brings)))
+    else:
+        source_rules.note(name, checked.situation, written.settings, reading.inputs, reading.brings, known.source_times)
     mistakes.extend(mistakes_of(checked))
     if schema is None or len(mistakes) > before:
         return None
@@ -464,12 +464,14 @@ def windowed_node(
         )
     if len(mistakes) > before:
         return None
-    _make_known(node, known)
+    _make_known(node, reading, known)
     return node
 
 
-def _with_its_time(bolt: WindowedBolt, reading: _Reading, known: KnownStreams) -> WindowedBolt:
+def _with_its_time(bolt: TaskBolt, reading: _Reading, known: KnownStreams) -> TaskBolt:
     """The bolt with the rules of its sources, and with the time that its system goes by where it names none."""
+    if isinstance(bolt, StatefulBolt):
+        return bolt  # whatever times there are pass through it
     name, streams, brings = reading.bolt, reading.streams, reading.brings
     settings = with_source_time(name, bolt.settings, streams, brings, known.source_times)
     if all(brings):
@@ -477,7 +479,7 @@ def _with_its_time(bolt: WindowedBolt, reading: _Reading, known: KnownStreams) -
     return bolt.configured(settled_time(name, settings, streams, brings, known.spouts))
 
 
-def _schema(bolt: WindowedBolt, reading: _Reading, mistakes: Mistakes) -> pa.Schema | None:
+def _schema(bolt: TaskBolt, reading: _Reading, mistakes: Mistakes) -> pa.Schema | None:
     """The columns of the bolt's windows; None after a mistake, which is reported."""
     name = reading.bolt
     try:
@@ -504,7 +506,7 @@ def _schema(bolt: WindowedBolt, reading: _Reading, mistakes: Mistakes) -> pa.Sch
 
 
 def _checked(
-    bolt: WindowedBolt,
+    bolt: TaskBolt,
     parallelism: int,
     reading: _Reading,
     times: EventTimes,
@@ -526,7 +528,7 @@ def _checked(
         asks_for_expired=asks_for_expired(bolt) if settings.expired is None else settings.expired,
         partitioned=any(each.stream[0] in known.partitioned for each in reading.inputs),
         parallel_windows=bolt.parallel_windows,
-        stateful=isinstance(bolt, StatefulWindowedBolt),
+        stateful=isinstance(bolt, StatefulTaskBolt),
         joined=bolt.keys_by_stream if isinstance(bolt, Join) else None,
     )
 
@@ -561,7 +563,7 @@ def _all_outputs(
 
 
 def _node(
-    bolt: WindowedBolt,
+    bolt: TaskBolt,
     schema: pa.Schema,
     times: EventTimes,
     outputs: Mapping[str, pa.Schema],
@@ -571,7 +573,8 @@ def _node(
 ) -> WindowedNode:
     """ConfigError where there are no policies for its settings."""
     settings, event_time = bolt.settings, times.event_time
-    assigners = choose_assigners(settings, event_time=event_time)
+    by_event = isinstance(bolt, StatefulBolt)
+    assigners = () if by_event else choose_assigners(settings, event_time=event_time)
     by_trigger = settings.key_trigger is not None
     queue_settings = placeholder_lengths(settings) if assigners or by_trigger else settings
     eviction, trigger = choose_policies(queue_settings, event_time=event_time)
@@ -590,15 +593,21 @@ def _node(
         trigger=trigger,
         level=known.level_of(reading.inputs) + 1,
         assigners=assigners,
-        clocked=tuple(by_trigger and each.stream[0] in known.clocked for each in reading.inputs),
+        clocked=tuple(
+            ((by_trigger or by_event) and each.stream[0] in known.clocked) or (by_event and brings)
+            for each, brings in zip(reading.inputs, reading.brings, strict=True)
+        ),
         remembers=decided or (bool(assigners) and checked.asks_for_expired),
         idle=all_idle(checked.situation),
+        passes_time=by_event and (all(reading.brings) or known.are_clocked(reading.inputs)),
     )
 
 
-def _make_known(node: WindowedNode, known: KnownStreams) -> None:
+def _make_known(node: WindowedNode, reading: _Reading, known: KnownStreams) -> None:
     settings = node.bolt.settings
-    if node.event_time:
+    if node.without_windows:
+        known.pass_on(node.name, node.outputs, reading.inputs)
+    elif node.event_time:
         known.add_origins(node.name, set(node.outputs) - {settings.late_stream}, [Origin(node.name)])
     if settings.key_trigger is not None:
         known.clocked.add(node.name)

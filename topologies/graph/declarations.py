@@ -21,8 +21,7 @@ from topologies.io.file_spout import FileSpout
 from topologies.io.kafka import METADATA, KafkaSpout
 from topologies.io.spout_columns import FILE_METADATA
 from windowing.bolts.aggregate_bolt import AggregateBolt
-from windowing.bolts.bolt import Component
-from windowing.bolts.windowed_bolt import WindowedBolt
+from windowing.bolts.bolt import Component, TaskBolt
 from windowing.calls import checked
 from windowing.errors import ConfigError, WindboltError, did_you_mean_column
 from windowing.reprs import of_fields
@@ -73,7 +72,7 @@ class BoltDeclarer:
     """A bolt that has been set, and the streams that it is being given."""
 
     name: str
-    bolt: Bolt | BatchBolt | WindowedBolt
+    bolt: Bolt | BatchBolt | TaskBolt
     parallelism: int
     inputs: list[Input] = field(default_factory=list)
 
@@ -141,6 +140,11 @@ class DeclaredTopology:
     sinks: list[SinkDeclarer] = field(default_factory=list)
 
 
+def distinct(times: Sequence[Preset | None]) -> tuple[Preset | None, ...]:
+    """Each preset once, in their order; presets hold mappings, and cannot be in a set."""
+    return tuple(time for at, time in enumerate(times) if time not in times[:at])
+
+
 # What is known of the streams of a topology while it is compiled, from the spouts on, component by component.
 
 
@@ -174,6 +178,22 @@ class KnownStreams:
     def origins(self, stream: Stream) -> tuple[Origin, ...]:
         """The windowed bolts whose watermark a stream carries, with event times; none for late and error streams."""
         return self._origins.get(stream, ())
+
+    def pass_on(self, component: str, outputs: Iterable[str], inputs: Sequence[Input], shift: int = 0) -> None:
+        """A component without windows: its streams carry what its inputs carry, moved by some microseconds."""
+        origins = [self.origins(each.stream) for each in inputs]
+        if all(origins):
+            self.add_origins(
+                component, outputs, [Origin(each.bolt, each.shift + shift) for of in origins for each in of]
+            )
+        if self.are_clocked(inputs):
+            self.clocked.add(component)
+        self.source_times[component] = distinct(self.source_times_of(inputs))
+
+    def are_clocked(self, inputs: Sequence[Input]) -> bool:
+        """Whether some of these inputs come with a moment of the clock, and none with event times."""
+        there = any(each.stream[0] in self.clocked for each in inputs)
+        return there and not any(self.origins(each.stream) for each in inputs)
 
     def source_times_of(self, inputs: Iterable[Input]) -> list[Preset | None]:
         """The rules of time that the spouts before these inputs declare, with no window between."""
@@ -251,7 +271,7 @@ def with_needed_columns(topology: Topology) -> Topology:
     return replace(narrowed, spouts={name: _spout(narrowed, node) for name, node in topology.spouts.items()})
 
 
-def declared_columns(name: str, bolt: WindowedBolt, schema: pa.Schema, inputs: Iterable[Input]) -> pa.Schema:
+def declared_columns(name: str, bolt: TaskBolt, schema: pa.Schema, inputs: Iterable[Input]) -> pa.Schema:
     """The columns of a bolt's windows: those that it declares (``reads``), and those that its rules name.
 
     ConfigError where there are no such columns.

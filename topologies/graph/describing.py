@@ -21,10 +21,11 @@ from topologies.io.pulled import PulledSpout
 from topologies.io.sinks import ConsoleSink, DiscardSink, FileSink, FunctionSink, MemorySink, Sink
 from topologies.io.spouts import AnySpout, FrameSpout, MemorySpout
 from windowing.bolts.aggregate_bolt import AggregateBolt
+from windowing.bolts.bolt import StatefulTaskBolt
 from windowing.bolts.joins import WindowJoin
 from windowing.bolts.passing import Passing, Union
 from windowing.bolts.shifts import AlterLifetime, ShiftTime
-from windowing.bolts.windowed_bolt import StatefulWindowedBolt
+from windowing.bolts.stateful_bolt import StatefulBolt
 from windowing.durations import Count, Duration
 from windowing.schema import DEFAULT_STREAM, SchemaLike, format_schema, parse_schema
 from windowing.settings import DECLARED, WindowSettings
@@ -240,8 +241,9 @@ def described(topology: Graph) -> list[Described]:
 def window_in_words(node: WindowedNode) -> str:
     """The windows of a bolt: ``20s long, one every 10s, (start, end]``."""
     settings = node.bolt.settings
-    if isinstance(node.bolt, Union):
-        return "none: each event by itself, in order of time, once the watermark has passed it"
+    if node.without_windows or isinstance(node.bolt, Union):
+        order = "as it comes" if node.without_windows else "in order of time, once the watermark has passed it"
+        return f"none: each event by itself, {order}"
     if settings.key_trigger is not None:
         words, most = key_trigger_in_words(settings.key_trigger), settings.capacity
         if most is None:
@@ -272,6 +274,12 @@ def time_in_words(node: WindowedNode) -> str:
 
 def _time(node: WindowedNode) -> Iterator[str]:
     settings = node.bolt.settings
+    if isinstance(node.bolt, StatefulBolt):
+        passes = "the time of an event is that of what is emitted for it, and the watermark passes through"
+        yield passes if node.passes_time else "none of its own"
+        if node.bolt.clock_every is not None:
+            yield f"on_clock every {node.bolt.clock_every} by the clock"
+        return
     if not node.event_time:
         yield "processing time: the clock at an event's arrival"
         yield from rules_in_words(node)
@@ -389,7 +397,7 @@ def _bolt_facts(topology: Graph, node: BoltNode) -> Iterator[tuple[str, str]]:
                 to = f"to stream {node.name}.{late}" + ("" if read else ", which nothing reads")
             for fate in late_in_words(node, to):
                 yield "late", fate
-        if isinstance(node.bolt, StatefulWindowedBolt):
+        if isinstance(node.bolt, StatefulTaskBolt):
             yield "state", _state_in_words(node.bolt)
         if node.bolt.declared_columns is not None:
             yield "columns", f"{format_schema(node.schema)}: those of reads, and those that its rules name"
@@ -409,15 +417,15 @@ def _own_policies(node: WindowedNode) -> Iterator[tuple[str, str]]:
         yield "policy", policy_in_words(policy, keyed=any(node.keys))
 
 
-def _state_in_words(bolt: StatefulWindowedBolt) -> str:
-    """Describes the state that a bolt keeps between windows. Users know only the columns of a ready-made bolt's
-    state."""
+def _state_in_words(bolt: StatefulTaskBolt) -> str:
+    """Describes the state that a bolt keeps. Users know only the columns of a ready-made bolt's state."""
     if isinstance(bolt, Passing):
         columns = ", ".join(bolt.remembered_columns)
         return f"of the events that have passed: their time and {columns}" + (
             "" if bolt.within is None else f", for {bolt.within}"
         )
-    return ", ".join(f"{name} {_type(kind)}" for name, kind in bolt.state_types.items()) or "none declared"
+    words = ", ".join(f"{name} {_type(kind)}" for name, kind in bolt.state_types.items()) or "none declared"
+    return f"{words}; for each key" if isinstance(bolt, StatefulBolt) and bolt.settings.key else words
 
 
 def _plain_before(topology: Graph, node: WindowedNode) -> list[str]:

@@ -25,8 +25,9 @@ from topologies.graph.groupings import AllGrouping, FieldsGrouping, Grouping, Li
 from topologies.io.spout_columns import Defaults
 from windowing.aggregates.accumulators import Accumulator, Gathered
 from windowing.bolts.aggregate_bolt import AggregateBolt
-from windowing.bolts.bolt import BatchBolt
+from windowing.bolts.bolt import BatchBolt, TaskBolt
 from windowing.bolts.joins import TemporalJoin
+from windowing.bolts.stateful_bolt import StatefulBolt
 from windowing.durations import Duration
 from windowing.schema import DEFAULT_STREAM, TIMESTAMP
 from windowing.settings import WindowSettings
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from topologies.io.sinks import Sink
     from topologies.io.spouts import AnySpout
     from windowing.bolts.bolt import Bolt
-    from windowing.bolts.windowed_bolt import WindowedBolt
     from windowing.window import TupleWindow
 
 
@@ -65,8 +65,16 @@ READ = (*INNER, SEQ_COLUMN, DECISION_COLUMN, END_EDGE_COLUMN)
 RECORDED = RECORD_COLUMNS
 """Beside the key of a bolt whose windows a trigger fires, or policies of the user's own."""
 
+STATE_COLUMN = "_state"
+"""Beside the key of a bolt without windows: the state of that key; and names that begin so, followed by a period."""
+
 RETRACTED = ("_window_kind", "_window_key", "_window_start", "_window_end")
 """Beside what a bolt emits that may take it back: the window that emitted it."""
+
+
+def state_column(name: str) -> str:
+    """The column in which the states of keys have a table of this name."""
+    return f"{STATE_COLUMN}.{name}"
 
 
 def reserved_of_inputs(columns: Iterable[str]) -> list[str]:
@@ -256,7 +264,7 @@ class WindowedNode:
     """A windowed bolt, with the policies that its settings come to."""
 
     name: str
-    bolt: WindowedBolt
+    bolt: TaskBolt
     parallelism: int
     inputs: tuple[Input, ...]
     outputs: Mapping[str, pa.Schema]
@@ -274,17 +282,32 @@ class WindowedNode:
     assigners: tuple[WindowAssigner, ...] = ()
     """Assigners that form its windows; empty if the windows are runs of a queue, by eviction and trigger."""
     clocked: tuple[bool, ...] = ()
-    """Per input: whether its events bring along the clock at which the windows before them fired. Only for key
-    triggers."""
+    """Per input: whether its events bring along the clock at which the windows before them fired, for key triggers; or
+    any time, for bolts without windows."""
     remembers: bool = False
     """True if its tasks keep the last window of each key, to tell which events have expired. Queues need no such
     record."""
     idle: frozenset[str] = frozenset()
     """The settings that change nothing on this bolt: a preset has brought them along."""
+    passes_time: bool = False
+    """Of a bolt without windows: whether what it emits has the times of the events that it emits it for."""
 
     def copies(self, input_index: int) -> int:
         """The number of tasks that each event of an input goes to."""
         return self.inputs[input_index].copies(self.parallelism)
+
+    @property
+    def without_windows(self) -> bool:
+        """Whether it is called for events as they come (decision 114)."""
+        return isinstance(self.bolt, StatefulBolt)
+
+    def clock_is_due(self, previous: int | None, current: int | None) -> bool:
+        """Whether a bolt without windows hears the clock: it has passed a multiple of what the bolt asks for. Both are
+        clocks in microseconds, of the batch before and of this one; None where there is none."""
+        every = self.bolt.clock_every if isinstance(self.bolt, StatefulBolt) else None
+        if every is None or previous is None or current is None:
+            return False
+        return current // every.micros > previous // every.micros
 
     @cached_property
     def by_policies(self) -> bool:
@@ -303,7 +326,8 @@ class WindowedNode:
     @property
     def holds_events(self) -> bool:
         """True if its tasks hold events until no window needs them, instead of a queue in order of time."""
-        return bool(self.assigners) or self.bolt.settings.key_trigger is not None or self.by_policies
+        held_by_rule = self.bolt.settings.key_trigger is not None or self.by_policies
+        return bool(self.assigners) or held_by_rule or self.without_windows
 
     @property
     def can_share_windows(self) -> bool:
@@ -386,6 +410,8 @@ class WindowedNode:
     def follows_clock(self) -> bool:
         """True if its windows may fire without a new event, because the clock advances."""
         settings = self.bolt.settings
+        if isinstance(self.bolt, StatefulBolt):
+            return self.bolt.clock_every is not None
         if not self.event_time:
             if self.assigners:
                 return any(each.ends_by_time for each in self.assigners)

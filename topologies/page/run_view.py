@@ -340,6 +340,7 @@ def bolt_view(name: str, timing: BoltTiming, kept: Sequence[Manifest], since: Ma
     return {
         "windows": timing.windows,
         "event_time": timing.event_time,
+        "by_event": timing.by_event,
         "per_key": timing.per_key,
         "key": timing.key,
         "watermark": watermark,
@@ -411,8 +412,8 @@ def open_view(
 
 
 def _policies(explained: Explanation) -> dict[str, Any]:
-    """Tells what policies of a user's own have been told, in sentences; and what is kept of each key or task, those that an
-    event came for last. ``more`` is the number of the others."""
+    """Tells in sentences what policies of a user's own have been told, and what they keep of the keys or tasks for which
+    an event came last. ``more`` is the number of the others."""
     refs = [task.windows.keys for task in explained.state.tasks if isinstance(task.windows, PolicyState)]
     count = sum(ref.rows for ref in refs if ref is not None)
     trigger, eviction = explained.timing.policies

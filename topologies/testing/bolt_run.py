@@ -17,10 +17,11 @@ from topologies.graph.graph import ERRORS
 from topologies.testing.driver import LATE, FiredWindow, TopologyDriver
 from topologies.testing.given_rows import GivenRows, Moment, as_table, columns_of, given_moment
 from windowing.bolts.aggregate_bolt import AggregateBolt
-from windowing.bolts.bolt import BatchBolt, Bolt, Component, TaskContext, copied
+from windowing.bolts.bolt import BatchBolt, Bolt, Component, StatefulTaskBolt, TaskBolt, TaskContext, copied
 from windowing.bolts.joins import Join
 from windowing.bolts.shifts import AlterLifetime
-from windowing.bolts.windowed_bolt import StatefulWindowedBolt, WindowedBolt
+from windowing.bolts.stateful_bolt import StatefulBolt
+from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.calls import checked_value
 from windowing.columns import stable_order
 from windowing.errors import ConfigError, SchemaError, did_you_mean
@@ -156,7 +157,7 @@ def prepared(
     if schema is not None:
         inputs = schema if isinstance(schema, Mapping) else {"input": schema}
         ready = ready.for_inputs({stream: parse_schema(each) for stream, each in inputs.items()})
-    if isinstance(ready, StatefulWindowedBolt):
+    if isinstance(ready, StatefulTaskBolt):
         ready.state = ready.initial_state()
     ready.prepare(TaskContext(name, 0, 1))
     return ready
@@ -292,7 +293,7 @@ class BoltRun:
 
 @checked_value
 def run_bolt(
-    bolt: Bolt | BatchBolt | WindowedBolt,
+    bolt: Bolt | BatchBolt | StatefulBolt | WindowedBolt,
     rows: GivenRows | Mapping[str, GivenRows],
     schema: SchemaLike | Mapping[str, SchemaLike] | None = None,
     *,
@@ -321,9 +322,11 @@ def run_bolt(
         raise ConfigError(
             f"run_bolt({bolt.__name__})", why="that is a class", do=f"give an instance: {bolt.__name__}()"
         )
-    if not isinstance(bolt, Bolt | BatchBolt | WindowedBolt):
+    if not isinstance(bolt, Bolt | BatchBolt | TaskBolt):
         raise ConfigError(
-            f"run_bolt({bolt!r:.60})", why="that is not a bolt", do="give a Bolt, BatchBolt or WindowedBolt"
+            f"run_bolt({bolt!r:.60})",
+            why="that is not a bolt",
+            do="give a Bolt, BatchBolt, StatefulBolt or WindowedBolt",
         )
     if rows_per_batch is not None and (type(rows_per_batch) is not int or rows_per_batch < 1):
         raise ConfigError(f"rows_per_batch={rows_per_batch!r}", do="give a whole number above 0, or leave it out")
@@ -342,7 +345,7 @@ def run_bolt(
     return _result(driver, bolt)
 
 
-def _check_inputs(bolt: Bolt | BatchBolt | WindowedBolt, given: Mapping[str, object]) -> None:
+def _check_inputs(bolt: Bolt | BatchBolt | StatefulBolt | WindowedBolt, given: Mapping[str, object]) -> None:
     """ConfigError where a join is given the rows of other inputs than the two that it names."""
     if isinstance(bolt, Join) and set(given) != {bolt.left, bolt.right}:
         others = f"inputs {', '.join(map(repr, given))}" if len(given) > 1 else f"one input, {next(iter(given))!r}"
@@ -353,7 +356,7 @@ def _check_inputs(bolt: Bolt | BatchBolt | WindowedBolt, given: Mapping[str, obj
         )
 
 
-def _driver(bolt: Bolt | BatchBolt | WindowedBolt, tables: Mapping[str, pa.Table]) -> TopologyDriver:
+def _driver(bolt: Bolt | BatchBolt | StatefulBolt | WindowedBolt, tables: Mapping[str, pa.Table]) -> TopologyDriver:
     builder = TopologyBuilder("test")
     declarer = builder.set_bolt(BOLT, bolt)
     for name, table in tables.items():
@@ -390,7 +393,7 @@ def _check_clocks(clock: Sequence[Moment], tables: Mapping[str, pa.Table], rows:
             )
 
 
-def _result(driver: TopologyDriver, bolt: Bolt | BatchBolt | WindowedBolt) -> BoltRun:
+def _result(driver: TopologyDriver, bolt: Bolt | BatchBolt | StatefulBolt | WindowedBolt) -> BoltRun:
     parts = driver.topology
     node = parts.windowed.get(BOLT) or parts.plain[BOLT]
     errors = driver.read(f"{BOLT}.{ERRORS}")
@@ -401,7 +404,7 @@ def _result(driver: TopologyDriver, bolt: Bolt | BatchBolt | WindowedBolt) -> Bo
     }
     table = driver.table(BOLT) if DEFAULT_STREAM in node.outputs else pa.table({})
     rows = streams.get(DEFAULT_STREAM, [])
-    if not isinstance(bolt, WindowedBolt):
+    if not isinstance(bolt, TaskBolt):
         return BoltRun(rows, streams, table, errors=errors)
     late = streams.get(parts.windowed[BOLT].bolt.settings.late_stream or "", [])
     if bolt.settings.late_stream is None:
@@ -418,9 +421,9 @@ def _result(driver: TopologyDriver, bolt: Bolt | BatchBolt | WindowedBolt) -> Bo
     )
 
 
-def _time_fields(bolt: Bolt | BatchBolt | WindowedBolt) -> set[str]:
+def _time_fields(bolt: Bolt | BatchBolt | StatefulBolt | WindowedBolt) -> set[str]:
     """The columns in which the bolt looks for times."""
-    if not isinstance(bolt, WindowedBolt):
+    if not isinstance(bolt, TaskBolt):
         return set()
     settings = bolt.settings
     named = {

@@ -152,6 +152,8 @@ class Notes:
 
 def watched_node(node: WindowedNode, notes: Notes) -> WindowedNode:
     """The bolt as it is, except for noting its windows; whichever way these are made, they are made as in any run."""
+    if node.without_windows:
+        return node
     bolt, note = copy(node.bolt), notes.note
     if node.slicing is not None and isinstance(bolt, AggregateBolt):
         assert bolt.bound_aggregates is not None

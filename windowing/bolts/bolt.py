@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias
 
 import pyarrow as pa
 
+from windowing.calls import checked_value
 from windowing.durations import Count
 from windowing.errors import ConfigError, SchemaError, together
 from windowing.reprs import call, of_fields, one_line, simple_attributes
@@ -218,7 +219,8 @@ def pack_state(state: Mapping[str, Any], types: Mapping[str, StateType]) -> tupl
         raise SchemaError(
             "the bolt's state cannot be written as JSON", why=str(error), do="keep lists, dicts, texts and numbers"
         ) from error
-    if not _same(json.loads(text), plain):
+    changes = any(isinstance(value, list | dict) for value in plain.values())  # numbers and texts never do
+    if changes and not _same(json.loads(text), plain):
         raise SchemaError(
             "the bolt's state would change when it is saved as JSON",
             why="JSON turns tuples into lists and the keys of dicts into texts",
@@ -422,3 +424,114 @@ def _is_of_kinds(settings: WindowSettings) -> bool:
 
 def _shown(method: str, argument: str, value: object) -> str:
     return f"{method}({argument}={value!r:.60})" if argument else f"{method}({value!r:.60})"
+
+
+# Bolts with tasks of their own, to which events are grouped.
+
+
+class TaskBolt(ConfiguredBolt):
+    """A bolt that works in tasks of its own, to which its inputs are grouped, and whose events have accounts."""
+
+    reads: ClassVar[str | Sequence[str] | None] = None
+    """The columns that its windows have, ``"user, amount"``, beside those that its rules name; None, or ``"*"``: all. A
+    run reads and keeps no others."""
+    parallel_windows: ClassVar[bool] = False
+    """Whether ``execute`` looks at nothing but its window, so that several windows of a task can be fired at the same
+    time, by copies of the bolt in several processes. Rows come in the order of the windows as ever."""
+
+    @property
+    def counts_answers(self) -> bool:
+        """Whether what it counts by itself are the answers of a step's rules."""
+        return False
+
+    @property
+    def rows_are_of_events(self) -> bool:
+        """Whether it emits nothing for a window without events, whatever came before."""
+        return False
+
+    @property
+    def takes_retractions(self) -> bool:
+        """Whether it heeds ``_retract`` in rows of a bolt before it that takes rows back; otherwise each of these would
+        count as another event."""
+        return True
+
+    @property
+    def groups_by(self) -> tuple[str, ...] | None:
+        """Columns by which events must share a task; ``()``: all events must; None: no such need."""
+        return None
+
+    @property
+    def declared_columns(self) -> frozenset[str] | None:
+        """The columns of ``reads``; None where it is not given, or all. ConfigError where it is something else."""
+        given = self.reads
+        names = given.split(",") if isinstance(given, str) else given
+        if names is None or given == "*":
+            return None
+        if not isinstance(names, list | tuple | set | frozenset) or not all(isinstance(each, str) for each in names):
+            raise ConfigError(
+                f"{type(self).__name__}.reads = {given!r:.60}",
+                why="it is the names of columns",
+                do='write reads = "user, amount"',
+            )
+        return frozenset(name.strip() for name in names if name.strip())
+
+    def forget(self, key: Any) -> None:
+        """Called when a trigger has forgotten a key after empty intervals (UH-22): drop what is kept of it."""
+
+    @checked_value
+    def with_key(self, *fields: str | Sequence[str]) -> Self:
+        """Windows for each value of these columns, not for each task, and ``window.key`` says which; of a StatefulBolt
+        a state for each.
+
+        ``with_key("line", "sensor")`` and ``with_key(["line", "sensor"])`` are the same. With several tasks the inputs
+        must be grouped by fields among these, so that a key is on one task.
+        """
+        listed = len(fields) == 1 and isinstance(fields[0], list | tuple)
+        names = tuple(fields[0] if listed else fields)
+        said = f"with_key({', '.join(map(repr, names))})"
+        if not names or not all(isinstance(name, str) and name for name in names):
+            why, do = "a key is one or more columns, each by its name", "write with_key('line', 'sensor')"
+            raise ConfigError(said, why=why, do=do)
+        configured = self._with(key=names)
+        if self.settings.key not in ((), names):
+            raise ConfigError(
+                f"{said} on a bolt whose key is {', '.join(self.settings.key)}",
+                why="a bolt has one key",
+                do="name all columns at once, or use two bolts",
+            )
+        return configured
+
+
+class StatefulTaskBolt(TaskBolt):
+    """A bolt with a ``state`` in each task that outlives the micro-batch and the process (ST-27)."""
+
+    state_types: ClassVar[Mapping[str, StateType]] = {}
+    state_keys: ClassVar[Mapping[str, str | Sequence[str] | Mapping[str, str]]] = {}
+    """Which states are kept by key, so that they can be moved when the bolt is given more or fewer tasks. For a table:
+    the columns that hold the grouping fields of the bolt's input (``{"user": "name"}`` where the column for ``user`` is
+    called ``name``). For a dict: the one grouping field whose values are its keys, as texts. ``()`` for a state that is
+    the same in all tasks."""
+    state: dict[str, Any]
+
+    def initial_state(self) -> dict[str, Any]:
+        """Called once per task, before its first window, or of a StatefulBolt with a key for each key, before its first
+        event: values for the declared names; zeros and empties if not."""
+        return new_state(self.state_types)
+
+    @property
+    def needed_until(self) -> int | None:
+        """Time in microseconds from which ``state`` is what it was in the beginning, unless another event comes; None
+        where it is kept."""
+        return None
+
+    def move_state(
+        self, states: Sequence[dict[str, Any]], task_of: Callable[..., int], tasks: int
+    ) -> Sequence[dict[str, Any]]:
+        """Called when the bolt is given more or fewer tasks, where ``state_keys`` is not enough; on the bolt as it was
+        declared, without ``prepare``.
+
+        ``states`` are those of the tasks that have saved one; ``task_of("ann", 7)`` is the number of the task that has
+        a key from now on, by the values of the fields that the bolt's input is grouped by. Returns the states of all
+        tasks from now on: ``tasks`` of them.
+        """
+        raise NotImplementedError

@@ -13,7 +13,7 @@ from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespac
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from windowing.bolts.windowed_bolt import WindowedBolt
+    from windowing.bolts.bolt import TaskBolt
 
 _NAMES = {"expired", "get_expired", "select_expired"}
 _READS = {"LOAD_ATTR", "LOAD_METHOD"}
@@ -26,7 +26,7 @@ _MOST = 20_000
 """How many functions and values are looked through."""
 
 
-def asks_for_expired(bolt: WindowedBolt) -> bool:
+def asks_for_expired(bolt: TaskBolt) -> bool:
     """True if the bolt's code reads ``.expired``, ``.get_expired`` or ``.select_expired``.
 
     Read are its methods, and the functions that these name. An attribute of ``self`` with such a name does not count.
@@ -36,7 +36,7 @@ def asks_for_expired(bolt: WindowedBolt) -> bool:
     return any(_reads(function.__code__) for function in functions if _is_users(function))
 
 
-def names_in_code(bolt: WindowedBolt) -> frozenset[str] | None:
+def names_in_code(bolt: TaskBolt) -> frozenset[str] | None:
     """The texts in a bolt's methods, in the functions that they name, and in what these and the bolt hold: among them
     are the columns that it asks for by name, also where it has not come to that yet. None where the bolt holds more
     than can be looked through.
@@ -59,7 +59,7 @@ def is_users_class(kind: type) -> bool:
     return _is_users(kind)
 
 
-def _reached(bolt: WindowedBolt, *, objects: bool = False) -> Iterator[Any]:
+def _reached(bolt: TaskBolt, *, objects: bool = False) -> Iterator[Any]:
     """The functions and classes that a bolt consists of, holds or names, and the values that those of the user's own
     hold and name; with ``objects`` also what is in containers and other objects."""
     held = [value for name, value in vars(bolt).items() if name != "settings"]  # whose columns are known

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args, overload
 
 import numpy as np
 import pyarrow as pa
 
-from windowing.bolts.bolt import UNSET, ConfiguredBolt, StateType, Unset, named_arguments, new_state
+from windowing.bolts.bolt import (
+    UNSET,
+    StatefulTaskBolt,
+    TaskBolt,
+    Unset,
+    named_arguments,
+)
 from windowing.calls import checked_value
 from windowing.durations import Count, Duration, Extent, Shift, Time, as_extent
 from windowing.errors import ConfigError, SchemaError
@@ -47,7 +53,7 @@ if TYPE_CHECKING:
 # The classes for windows that users subclass, and how they are configured.
 
 
-class WindowedBolt(ConfiguredBolt):
+class WindowedBolt(TaskBolt):
     """A bolt whose ``execute`` is called once per window.
 
     Configure it with the ``with_...`` methods. Each returns a configured copy, and raises ConfigError for a wrong
@@ -70,58 +76,12 @@ class WindowedBolt(ConfiguredBolt):
     Often ``with_window("20s", "10s")`` is enough. Names that Storm has too mean what they mean there.
     """
 
-    reads: ClassVar[str | Sequence[str] | None] = None
-    """The columns that its windows have, ``"user, amount"``, beside those that its rules name; None, or ``"*"``: all. A
-    run reads and keeps no others."""
-    parallel_windows: ClassVar[bool] = False
-    """True if ``execute`` looks only at its window, so that several windows of a task can fire at the same time, in
-    copies of the bolt in several processes. The rows still come in the order of the windows."""
-
     def execute(self, window: TupleWindow) -> EmittedRows:
         """Called once for each window that fires, in order; what it returns is emitted with the window's end as time.
 
         The window may be read during the call only. See ``windowing.schema`` for what may be returned.
         """
         raise NotImplementedError
-
-    @property
-    def counts_answers(self) -> bool:
-        """True if its counters count the answers of a step's rules."""
-        return False
-
-    @property
-    def rows_are_of_events(self) -> bool:
-        """True if it emits nothing for a window without events, whatever came before."""
-        return False
-
-    @property
-    def takes_retractions(self) -> bool:
-        """True if it handles ``_retract`` in rows of an earlier bolt that takes rows back; otherwise each such row
-        would count as another event."""
-        return True
-
-    @property
-    def groups_by(self) -> tuple[str, ...] | None:
-        """Columns by which events must share a task; ``()``: all events must; None: no such need."""
-        return None
-
-    @property
-    def declared_columns(self) -> frozenset[str] | None:
-        """The columns of ``reads``; None where it is not given, or all. ConfigError where it is something else."""
-        given = self.reads
-        names = given.split(",") if isinstance(given, str) else given
-        if names is None or given == "*":
-            return None
-        if not isinstance(names, list | tuple | set | frozenset) or not all(isinstance(each, str) for each in names):
-            raise ConfigError(
-                f"{type(self).__name__}.reads = {given!r:.60}",
-                why="it is the names of columns",
-                do='write reads = "user, amount"',
-            )
-        return frozenset(name.strip() for name in names if name.strip())
-
-    def forget(self, key: Any) -> None:
-        """Called when a trigger has forgotten a key after empty intervals (UH-22): drop what is kept of it."""
 
     # -- Storm's own names
 
@@ -255,28 +215,6 @@ class WindowedBolt(ConfiguredBolt):
         return self._give("with_message_id_field", {"": field})
 
     # -- keys, triggers and policies
-
-    @checked_value
-    def with_key(self, *fields: str | Sequence[str]) -> Self:
-        """Windows for each value of these columns, not for each task; ``window.key`` says which.
-
-        ``with_key("line", "sensor")`` and ``with_key(["line", "sensor"])`` are the same. With several tasks the inputs
-        must be grouped by fields among these, so that a key is on one task.
-        """
-        listed = len(fields) == 1 and isinstance(fields[0], list | tuple)
-        names = tuple(fields[0] if listed else fields)
-        said = f"with_key({', '.join(map(repr, names))})"
-        if not names or not all(isinstance(name, str) and name for name in names):
-            why, do = "a key is one or more columns, each by its name", "write with_key('line', 'sensor')"
-            raise ConfigError(said, why=why, do=do)
-        configured = self._with(key=names)
-        if self.settings.key not in ((), names):
-            raise ConfigError(
-                f"{said} on a bolt whose key is {', '.join(self.settings.key)}",
-                why="a bolt has windows for one key",
-                do="name all columns at once, or use two bolts",
-            )
-        return configured
 
     @overload
     def with_trigger(self, trigger: Panes) -> Self: ...
@@ -562,43 +500,13 @@ class WindowedBolt(ConfiguredBolt):
         return self._ask({"lifetime": Lifetime(end_field, shape_field, tuple(edge_key))}, "with_lifetime")
 
 
-class StatefulWindowedBolt(WindowedBolt):
+class StatefulWindowedBolt(WindowedBolt, StatefulTaskBolt):
     """A windowed bolt with a ``state`` that outlives the micro-batch and the process (ST-27).
 
     ``state_types`` declares what it holds: ``{"seen": int, "by_user": dict, "last": "user string, amount double"}``.
     int, float, str, bool, list and dict are kept as JSON; a schema declares an Arrow table. Saved with the batch,
     restored with it: exactly once.
     """
-
-    state_types: ClassVar[Mapping[str, StateType]] = {}
-    state_keys: ClassVar[Mapping[str, str | Sequence[str] | Mapping[str, str]]] = {}
-    """Which states are kept by key, so that they can be moved when the bolt is given more or fewer tasks. For a table:
-    the columns that hold the grouping fields of the bolt's input (``{"user": "name"}`` where the column for ``user`` is
-    called ``name``). For a dict: the one grouping field whose values are its keys, as texts. ``()`` for a state that is
-    the same in all tasks."""
-    state: dict[str, Any]
-
-    def initial_state(self) -> dict[str, Any]:
-        """Called once per task, before its first window: values for the declared names; zeros and empties if not."""
-        return new_state(self.state_types)
-
-    @property
-    def needed_until(self) -> int | None:
-        """Time in microseconds from which ``state`` is what it was in the beginning, unless another event comes; None
-        where it is kept."""
-        return None
-
-    def move_state(
-        self, states: Sequence[dict[str, Any]], task_of: Callable[..., int], tasks: int
-    ) -> Sequence[dict[str, Any]]:
-        """Called when the bolt is given more or fewer tasks, where ``state_keys`` is not enough; on the bolt as it was
-        declared, without ``prepare``.
-
-        ``states`` are those of the tasks that have saved one; ``task_of("ann", 7)`` is the number of the task that has
-        a key from now on, by the values of the fields that the bolt's input is grouped by. Returns the states of all
-        tasks from now on: ``tasks`` of them.
-        """
-        raise NotImplementedError
 
 
 def _check_arrival(arrival: Arrival) -> None:

@@ -13,7 +13,7 @@ from manager.keyed.key_states import RECORD_COLUMNS
 from manager.storage.segments import WEIGHT_COLUMN
 from tests.helpers.places import ROOT
 from topologies import TopologyBuilder, run_local, sinks, spouts
-from topologies.graph.graph import ERROR_SCHEMA, LATE_COLUMNS, MERGED, READ, REASON, RECORDED, RETRACTED
+from topologies.graph.graph import ERROR_SCHEMA, LATE_COLUMNS, MERGED, READ, REASON, RECORDED, RETRACTED, STATE_COLUMN
 from windbolt.testing import run_bolt
 from windowing import Bolt, Count, TopologyError, TupleWindow, WindowedBolt, presets, seconds
 from windowing.settings.panes import RETRACT, Panes
@@ -113,7 +113,18 @@ def literals(node: ast.AST) -> Iterator[str]:
 
 @pytest.mark.parametrize("folder", ["manager", "topologies/engine", "topologies/graph"])
 def test_every_name_with_an_underscore_that_windbolt_gives_to_a_column_is_guarded(folder: str) -> None:
-    guarded = {*READ, *RECORD_COLUMNS, *RETRACTED, *MERGED, *LATE, REASON, RETRACT, WEIGHT_COLUMN, *ERROR_SCHEMA.names}
+    guarded = {
+        STATE_COLUMN,
+        *READ,
+        *RECORD_COLUMNS,
+        *RETRACTED,
+        *MERGED,
+        *LATE,
+        REASON,
+        RETRACT,
+        WEIGHT_COLUMN,
+        *ERROR_SCHEMA.names,
+    }
     found: dict[str, Path] = {}
     for path in (ROOT / folder).rglob("*.py"):
         names = {text for text in literals(ast.parse(path.read_text())) if text.isidentifier()}

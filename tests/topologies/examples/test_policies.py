@@ -47,6 +47,7 @@ def test_a_worked_rule_answers_its_scenario_and_is_proven(rule: str) -> None:
     ((name, node),) = topology.windowed.items()
     (spout,) = topology.spouts.values()
     rows = [step.event for step in scenario.event_steps]
+    assert isinstance(node.bolt, WindowedBolt)
     check = check_policy(rows, bolt=node.bolt, schema=spout.outputs["default"], cuts=6, other_process=False)
     assert len(check.windows) == len(answer.windows or []), name
     assert check.crashed

@@ -9,7 +9,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,13 +20,13 @@ from manager.storage.manifest import BoltTaskState, is_over
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter
 from topologies.engine.batch import Context
 from topologies.engine.failures import TooLong, bolt_failure, call, failed, line_of, worker_position
-from topologies.engine.fire.task_windows import Firing, StillOpen, SummedWindows, TaskSnapshot
+from topologies.engine.fire.task_windows import EventFiring, Firing, StillOpen, SummedWindows, TaskSnapshot
 from topologies.engine.ingest import Router
 from topologies.engine.ledger import Ledger, TraceContexts, carries_contexts, joined_rows, window_row
 from topologies.engine.work import BoltWork, FireItem, Rows, memory_of_process
 from topologies.graph.graph import RETRACTED, WindowedNode
-from windowing.bolts.bolt import TaskContext, pack_state
-from windowing.bolts.windowed_bolt import BatchWindowedBolt, StatefulWindowedBolt, WindowedBolt, numbered_rows
+from windowing.bolts.bolt import StatefulTaskBolt, TaskBolt, TaskContext, pack_state
+from windowing.bolts.windowed_bolt import BatchWindowedBolt, numbered_rows
 from windowing.errors import BoltError, SchemaError
 from windowing.schema import DEFAULT_STREAM, Loose, emissions, from_rows
 from windowing.settings.panes import RETRACT
@@ -35,6 +35,8 @@ from windowing.window import ColumnReads, Ident, TupleWindow, WindowBatch, held_
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from windowing.bolts.windowed_bolt import WindowedBolt
 
 
 # The rows that a bolt emits in one task and batch, combined by stream.
@@ -313,19 +315,19 @@ class BoltCalls:
         self._forgot = False
         self._emitted: dict[str, int] = {}
         self._counters: Counter[str] = Counter()
-        self._bolt: WindowedBolt | None = None
+        self._bolt: TaskBolt | None = None
         self._position = worker_position()
         self._reads, self._many = ColumnReads(), _MANY_EVENTS
         self._large_window: tuple[int, int] | None = None
         self._limits = CallLimits.of(node, item.task, self.context.batch)
         self._retractions = Retractions(node, self.before.shown, self.context.store) if node.retracts else None
 
-    def make(self, firings: Iterable[Firing]) -> None:
+    def make(self, firings: Iterable[Firing | EventFiring]) -> None:
         """Call the bolt for each window, in order, or for many at once. It is prepared before its first call."""
         node, context, outputs, gathered = self.node, self.context, Emissions(self.node), _Gathered()
         watched = FiredWindows(node, context, self.router.ledger)
         note = watched.note if watched.wanted else None
-        for window in firings:
+        for window in cast("Iterable[Firing]", firings):  # those of bolts without windows go to EventCalls
             if isinstance(window, SummedWindows):
                 self._join(window)
                 continue
@@ -339,7 +341,7 @@ class BoltCalls:
                 continue
             if self._is_suppressed(window):
                 continue
-            bolt = self._ready()
+            bolt = cast("WindowedBolt", self._ready())
             self._fired += 1
             if note is not None:
                 note(window)
@@ -425,7 +427,7 @@ class BoltCalls:
         """Write the state of the bolt; return it with the counts so far. ``fired`` is the snapshot of the windows after
         the calls."""
         before, bolt = self.before, self._bolt
-        called = bolt if isinstance(bolt, StatefulWindowedBolt) and (self._fired or self._forgot) else None
+        called = bolt if isinstance(bolt, StatefulTaskBolt) and (self._fired or self._forgot) else None
         user, needed_until = before.user, before.needed_until if called is None else called.needed_until
         if is_over(needed_until, self._frontier):  # what is remembered goes with time, also where no event comes
             user, needed_until = {}, None
@@ -474,7 +476,7 @@ class BoltCalls:
         self._suppressed += 1
         return True
 
-    def _emit(self, stream: str, table: pa.Table, times: NDArray[np.int64]) -> None:
+    def _emit(self, stream: str, table: pa.Table, times: NDArray[np.int64] | None) -> None:
         here = self._emitted.get(stream, 0)
         self._emitted[stream] = here + table.num_rows
         first = self.before.emitted.get(stream, 0) + here
@@ -489,7 +491,7 @@ class BoltCalls:
         with bolt_failure(self.node.name, self.context.batch, where, task=self.task):
             bolt.forget(key)
 
-    def _ready(self) -> WindowedBolt:
+    def _ready(self) -> TaskBolt:
         """The bolt of this task; prepared at the first call."""
         if self._bolt is None:
             self._bolt = self._prepared()
@@ -498,21 +500,22 @@ class BoltCalls:
     @cached_property
     def _at_once(self) -> bool:
         """True if the bolt is called for many windows at once, and has no ``execute`` of its own."""
-        execute = getattr(self._ready().execute, "__func__", None)
+        execute = getattr(cast("WindowedBolt", self._ready()).execute, "__func__", None)
         return self._retractions is None and execute is BatchWindowedBolt.execute
 
-    def _prepared(self) -> WindowedBolt:
+    def _prepared(self) -> TaskBolt:
         node, context = self.node, self.context
         bolt = deepcopy(node.bolt)
         saved = load_state(context.store, self.before.user) if self.before.user else None
         with bolt_failure(node.name, context.batch, f"in task {self.task} in prepare", task=self.task):
-            if isinstance(bolt, StatefulWindowedBolt):
+            if isinstance(bolt, StatefulTaskBolt):
                 bolt.state = bolt.initial_state() if saved is None else saved
             bolt.prepare(TaskContext(node.name, self.task, node.parallelism, context.run, self._counters))
         return bolt
 
-    def _save_state(self, bolt: StatefulWindowedBolt, writer: SegmentWriter) -> dict[str, Ref]:
-        with bolt_failure(self.node.name, self.context.batch, "in keeping its state"):
+    def _save_state(self, bolt: StatefulTaskBolt, writer: SegmentWriter) -> dict[str, Ref]:
+        where = f"in task {self.task} in keeping its state"
+        with bolt_failure(self.node.name, self.context.batch, where, task=self.task):
             text, tables = pack_state(bolt.state, bolt.state_types)
         return {"": writer.add(pa.table({"json": [text]}))} | {
             name: writer.add(table) for name, table in tables.items()

@@ -18,7 +18,7 @@ from manager.policy_walks import PolicyFailure
 from manager.policy_windows import PolicyWindows
 from manager.remote import is_transient
 from manager.slices import Slicing
-from manager.storage.manifest import AssignedState, PolicyState, TaskState, TriggeredState, WindowsState
+from manager.storage.manifest import AssignedState, EventState, PolicyState, TaskState, TriggeredState, WindowsState
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter, read_events, write_events
 from manager.triggered_windows import TriggeredWindows
 from manager.window_manager import WindowManager
@@ -27,6 +27,7 @@ from topologies.engine.admission import AdmissionContext
 from topologies.engine.batch import Context
 from topologies.engine.failures import bolt_failure, cause
 from topologies.engine.fire.assigned_task import AssignedTask
+from topologies.engine.fire.event_calls import EventTask
 from topologies.engine.fire.task_windows import (
     Admitted,
     Firing,
@@ -441,9 +442,14 @@ TRIGGERED = WindowFamily(TriggeredState, TriggeredTask, compact_held, pending_he
 POLICIES = WindowFamily(PolicyState, PolicyTask, compact_held, pending_held)
 """Windows that policies of a user's own decide about, of tasks or of keys."""
 
+EVENTS = WindowFamily(EventState, EventTask, compact_held, pending_held)
+"""No windows: events as they come, for a bolt that keeps state."""
+
 
 def family_of(node: WindowedNode) -> WindowFamily:
     """The family of windows that a bolt has."""
+    if node.without_windows:
+        return EVENTS
     if node.assigners:
         return ASSIGNED
     if node.bolt.settings.key_trigger is not None:

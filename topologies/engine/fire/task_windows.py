@@ -115,7 +115,8 @@ def _incoming(
         keys = admission_context.codes(arriving)
         values = key_rows(rows.table, streams, node.keys)
         marks = admission_context.key_marks(keys, times, timely(codes), values)
-    if any(node.clocked):  # at the end of a run windows fire early; with a shorter timeout they may be overdue
+    if any(node.clocked) and not node.without_windows:
+        # At the end of a run windows fire early; with a shorter timeout they may be overdue.
         times = np.clip(times, NONE if item.frontiers.previous is None else item.frontiers.previous, item.end.clock)
     return Incoming(
         rows, streams, times, codes, marks,
@@ -202,8 +203,25 @@ class StillOpen:
     windows: PaneStates
 
 
+@dataclass(frozen=True)
+class Arrived:
+    """Events for a bolt without windows, in order of arrival."""
+
+    events: Held
+
+
+@dataclass(frozen=True)
+class ClockPassed:
+    """A bolt without windows is to hear the clock, in microseconds."""
+
+    clock: int
+
+
 Firing: TypeAlias = TupleWindow | SummedWindows | Forgotten | StillOpen
 """Something that is due: a window, windows of partial sums, or a forgotten key; or the windows that may still fire."""
+
+EventFiring: TypeAlias = Arrived | ClockPassed
+"""What is due of a bolt without windows."""
 
 
 @dataclass(frozen=True)
@@ -236,7 +254,7 @@ class TaskWindows(Protocol):
         """Called with the admitted events of the batch, where there are any."""
         ...
 
-    def advance(self) -> Iterator[Firing]:
+    def advance(self) -> Iterator[Firing | EventFiring]:
         """Yield what is due, in order. Exhausted before ``snapshot`` is called."""
         ...
 

@@ -514,8 +514,8 @@ _BEYOND = "write null for an end that is not known, or declare a string"
 
 
 def _time_hint(name: str, value: object, kind: pa.DataType) -> str | None:
-    """Says what a value looks like that is no time, and what to do about it; None for one that is no text either, and looks
-    like nothing known."""
+    """Says what a value looks like that is no time, and what to do about it; None for one that looks like nothing known
+    and is no text either."""
     text = str(value).strip()
     is_date = _kinds.is_date(kind)
     like = "write it like 2024-05-01" if is_date else "write it like 2024-05-01T06:00:00Z"

@@ -93,6 +93,7 @@ export class GraphView {
     const bolt = view.bolts[name];
     if (!bolt) return facts.slice(0, 2).map((fact) => cut(fact, FACT_LETTERS));
     const events = rates.live ? `${short(rates.bolts[name] || 0)} events/s` : plural(bolt.accounts.received, "event");
+    if (bolt.by_event) return [events, `${plural(Object.values(bolt.emitted).reduce((sum, rows) => sum + rows, 0), "row")} emitted`];
     const time = bolt.ended ? "all windows have fired" : timeOf(bolt);
     return [events, `${count(bolt.accounts.pending)} waiting`, `${plural(bolt.fired, "window")} fired`, time];
   }

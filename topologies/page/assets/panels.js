@@ -69,6 +69,7 @@ function percent(share) {
 
 export function timePanel(bolt, now, all, showAll) {
   const words = [make("p", {class: "dim"}, bolt.windows)];
+  if (bolt.by_event) return [...words, make("p", {}, "No input holds it, and time passes through.")];
   if (!bolt.event_time) return [...words, make("p", {}, "Its windows follow the clock: no input holds them.")];
   if (bolt.per_key) return [...words, make("p", {}, "Each key has a watermark of its own: a key's window waits for events of that key.")];
   if (bolt.ended) return [...words, make("p", {}, "The streams have ended: all windows that held events have fired.")];
@@ -107,6 +108,7 @@ function meter(value, most) {
 
 export function windowsPanel(bolt, chart, why) {
   const open = bolt.open;
+  if (bolt.by_event) return [make("p", {}, "It has none: each event is given to it as it comes.")];
   if (!open) return [make("p", {class: "dim"}, "Nothing is known of them yet.")];
   if (open.by_trigger) {
     const due = open.next === null ? "None is due by the clock." : `The next is due by the clock at ${time(open.next)}.`;

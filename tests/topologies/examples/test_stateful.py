@@ -1,0 +1,13 @@
+"""The bolt to copy that keeps state answers its scenario."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import topologies.examples.stateful
+from windbolt import replay
+
+
+def test_it_answers_its_scenario() -> None:
+    answer = replay(Path(topologies.examples.stateful.__file__).parent / "balances.yaml")
+    assert answer.ok, answer.differences

@@ -1,0 +1,493 @@
+"""Bolts without windows that keep state: a task's events, its keys, and the calls of the bolt (decision 114)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from manager.keyed.retained_events import KEY_COLUMN, Held
+from manager.storage.manifest import BoltTaskState, EventState
+from manager.storage.segments import SegmentWriter
+from topologies.engine.admission import AdmissionContext
+from topologies.engine.failures import bolt_failure, failed
+from topologies.engine.fire.bolt_calls import BoltCalls
+from topologies.engine.fire.task_windows import Admitted, Arrived, ClockPassed, EventFiring, Firing, TaskSnapshot
+from topologies.engine.ingest import Router
+from topologies.engine.work import BoltWork, FireItem
+from topologies.graph.graph import STATE_COLUMN, WindowedNode, state_column
+from topologies.graph.groupings import KeyCodes, key_rows
+from windowing.bolts.bolt import pack_state
+from windowing.bolts.stateful_bolt import StatefulBatchBolt, StatefulBolt
+from windowing.columns import take_rows
+from windowing.errors import BoltError, SchemaError
+from windowing.events import Tuple, count_by_stream, objects_of, tuples_of
+from windowing.reprs import cut
+from windowing.schema import DEFAULT_STREAM, EmittedRows, Loose, emissions, from_rows, parse_schema
+from windowing.timestamps import show, to_datetime
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# The states of the keys of a task: a row for each key whose state is not the one in the beginning.
+
+
+Packed = tuple[str, dict[str, pa.Table]]
+"""A state as it is stored: its JSON part, and its tables by name."""
+
+
+_States = list[dict[str, Any]]
+"""The states of several keys, while the bolt is called."""
+
+
+class StoredKeys:
+    """The states of the keys of a task, in order of their codes, as they are stored.
+
+    A row has the code and the columns of a key, the JSON part of its state in ``STATE_COLUMN``, and each table of it as
+    a list of structs.
+    """
+
+    def __init__(self, table: pa.Table | None, tables: Sequence[tuple[str, pa.Schema]]) -> None:
+        """``tables``: the states that are tables, with their columns."""
+        self.table = table
+        self._tables = tables
+        self.codes: NDArray[np.int64] = _NO_KEYS if table is None else table.column(KEY_COLUMN).to_numpy()
+
+    def of(self, codes: NDArray[np.int64]) -> list[dict[str, Any] | None]:
+        """The states of keys; None for each that has none."""
+        if self.table is None or not len(self.codes):
+            return [None] * len(codes)
+        places = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
+        known = self.codes[places] == codes
+        rows = take_rows(self.table, places[known])
+        texts = rows.column(STATE_COLUMN).to_pylist()
+        columns = {name: rows.column(state_column(name)).combine_chunks() for name, _ in self._tables}
+        found: list[dict[str, Any] | None] = [None] * len(codes)
+        for row, (place, text) in enumerate(zip(np.flatnonzero(known).tolist(), texts, strict=True)):
+            state: dict[str, Any] = json.loads(text)
+            for name, column in columns.items():
+                state[name] = pa.Table.from_struct_array(column[row].values)
+            found[place] = state
+        return found
+
+    def changed(self, codes: NDArray[np.int64], keys: pa.Table, states: Sequence[Packed | None]) -> StoredKeys:
+        """The states after those of some keys have changed: ``keys`` are their columns, None forgets a state."""
+        kept = [] if self.table is None else [self.table.filter(pa.array(np.isin(self.codes, codes, invert=True)))]
+        there = np.array([place for place, state in enumerate(states) if state is not None], np.int64)
+        packed = [state for state in states if state is not None]
+        own = {KEY_COLUMN: pa.chunked_array([pa.array(codes[there])])}
+        of_key = take_rows(keys, there)
+        columns = {**own, **dict(zip(of_key.column_names, of_key.columns, strict=True))}
+        columns[STATE_COLUMN] = pa.chunked_array([pa.array([text for text, _ in packed], pa.string())])
+        for name, schema in self._tables:
+            columns[state_column(name)] = pa.chunked_array([_as_lists([of[name] for _, of in packed], schema)])
+        joined = pa.concat_tables([*kept, pa.table(columns)], promote_options="permissive").combine_chunks()
+        order = np.argsort(joined.column(KEY_COLUMN).to_numpy(), kind="stable")
+        return StoredKeys(take_rows(joined, order) if len(order) else None, self._tables)
+
+
+_NO_KEYS = np.zeros(0, np.int64)
+
+
+def _as_lists(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Array:
+    """Tables as one column: a list of structs for each."""
+    whole = pa.concat_tables([schema.empty_table(), *tables]).to_struct_array()
+    offsets = np.concatenate([[0], np.cumsum([table.num_rows for table in tables])]).astype(np.int64)
+    rows = whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole
+    return pa.LargeListArray.from_arrays(pa.array(offsets), rows)
+
+
+# One task of a bolt without windows: what it is given in a batch, and what it keeps of its keys.
+
+
+class EventTask:
+    """The events that have come to a task, and the states of its keys."""
+
+    def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
+        assert isinstance(item.state.windows, EventState)
+        assert isinstance(node.bolt, StatefulBolt)
+        self._item, self._node, self._before = item, node, item.state.windows
+        store, types = router.context.store, node.bolt.state_types
+        of_tables = [(name, parse_schema(kind)) for name, kind in types.items() if not isinstance(kind, type)]
+        self.keys = StoredKeys(None if self._before.keys is None else store.read(self._before.keys), of_tables)
+        """The states of its keys; set anew by who calls the bolt."""
+        self._stored = self.keys
+        self._codes = KeyCodes.restored(node.keys, store, self._before.codes)
+        self._events: Held | None = None
+
+    @property
+    def admission_context(self) -> AdmissionContext:
+        """Nothing: all events are taken in."""
+        return AdmissionContext()
+
+    def accept(self, admitted: Admitted) -> None:
+        """Take the events of the batch, in order of arrival, with the codes of their keys."""
+        table, events = self.keys.table, admitted.events
+        if table is not None and events.keys is not None and not len(self._codes):  # only equal hashes may be mistaken
+            table = table.filter(pa.array(np.isin(self.keys.codes, events.keys)))
+        self._events = self._codes.apply(events, [] if table is None else [table])
+
+    def advance(self) -> Iterator[EventFiring]:
+        """Yield the clock, where the bolt is to hear it, and then the events: the clock moves before a batch comes, so
+        it does not matter where batches of one clock are cut."""
+        if self._node.clock_is_due(self._item.frontiers.previous, self._item.frontiers.current):
+            yield ClockPassed(self._item.end.clock)
+        if self._events is not None:
+            yield Arrived(self._events)
+
+    def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
+        """The states of the keys; its events are all done."""
+        counts = {}
+        if self._events is not None:
+            counts["windowed"] = count_by_stream(self._events.streams, len(self._events), len(self._node.inputs))
+        return TaskSnapshot(self._state(writer), [], [], counts)
+
+    def _state(self, writer: SegmentWriter) -> EventState:
+        if self.keys is self._stored:
+            return self._before
+        table = self.keys.table
+        codes = self._codes.write(writer, _NO_KEYS, np.zeros(0, np.uint8), [] if table is None else [table])
+        return replace(self._before, keys=None if table is None else writer.add(table), codes=codes)
+
+
+# The calls of a bolt without windows in one task and batch.
+
+
+@dataclass(frozen=True, slots=True)
+class _Keyed:
+    """The keys of the events of a batch; without a key all events have the same one."""
+
+    codes: NDArray[np.int64]
+    """Each once."""
+    of_events: NDArray[np.int64]
+    """Of each event, the place of its key among them."""
+    columns: pa.Table
+    """The columns of these keys."""
+
+    @staticmethod
+    def of(events: Held, node: WindowedNode) -> _Keyed:
+        if events.keys is None:
+            return _Keyed(_NO_KEYS, np.zeros(len(events), np.int64), pa.table({}))
+        codes, firsts, of_events = np.unique(events.keys, return_index=True, return_inverse=True)
+        return _Keyed(codes, of_events, take_rows(key_rows(events.payload, events.streams, node.keys), firsts))
+
+    def in_turn(self) -> NDArray[np.int64] | None:
+        """The events key after key, as these first come; None where they are so already."""
+        count = len(self.of_events)
+        if len(self.codes) < 2:
+            return None
+        firsts = np.full(len(self.codes), count)
+        np.minimum.at(firsts, self.of_events, np.arange(count))
+        return np.argsort(firsts[self.of_events], kind="stable")
+
+
+class _Loose:
+    """Rows that were given one by one, for a stream, with the time of each, and its call: the place of its event, or
+    what tells the place of another call."""
+
+    __slots__ = ("origins", "rows", "times")
+
+    def __init__(self) -> None:
+        self.rows: Loose = []
+        self.times: list[int] = []
+        self.origins: list[Any] = []
+
+
+class _Emitted:
+    """The rows that a task emits. Those of one stream are in order; two streams have no common order."""
+
+    def __init__(self, outputs: Mapping[str, pa.Schema]) -> None:
+        self.outputs = outputs
+        self._parts: dict[str, list[_Loose | tuple[pa.Table, int]]] = {}
+
+    def loose(self, stream: str) -> _Loose:
+        """Where the next rows of a stream go that are given one by one."""
+        parts = self._parts.setdefault(stream, [])
+        if not parts or not isinstance(parts[-1], _Loose):
+            parts.append(_Loose())
+        last = parts[-1]
+        assert isinstance(last, _Loose)
+        return last
+
+    def add(self, given: EmittedRows, time: int, origin: Any) -> None:
+        """Add what a call has returned."""
+        for stream, rows in emissions(given, self.outputs):
+            if isinstance(rows, list):
+                loose = self.loose(stream)
+                loose.rows += rows
+                loose.times += [time] * len(rows)
+                loose.origins += [origin] * len(rows)
+            else:
+                self._parts.setdefault(stream, []).append((rows, time))
+
+    def tables(self, failed: Callable[[Any, BaseException], BoltError]) -> Iterator[tuple[str, pa.Table, list[int]]]:
+        """Yield (stream, rows, times in microseconds). ``failed`` makes the error of a call whose rows are not as
+        declared."""
+        for stream, parts in self._parts.items():
+            tables, times = list[pa.Table](), list[int]()
+            for part in parts:
+                if isinstance(part, _Loose):
+                    tables.append(_converted(part, self.outputs[stream], failed))
+                    times += part.times
+                else:
+                    tables.append(part[0])
+                    times += [part[1]] * part[0].num_rows
+            yield stream, pa.concat_tables(tables), times
+
+
+def _converted(loose: _Loose, schema: pa.Schema, failed: Callable[[Any, BaseException], BoltError]) -> pa.Table:
+    if not loose.rows:
+        return schema.empty_table()
+    try:
+        return from_rows(loose.rows, schema)
+    except SchemaError:
+        for row, origin in zip(loose.rows, loose.origins, strict=True):  # again, one by one, to find the call
+            try:
+                from_rows([row], schema)
+            except SchemaError as error:
+                raise failed(origin, error) from error
+        raise
+
+
+class EventCalls(BoltCalls):
+    """The calls of a bolt without windows in one task and batch."""
+
+    def __init__(self, item: FireItem, node: WindowedNode, router: Router, task: EventTask) -> None:
+        super().__init__(item, node, router)
+        self._task, self._called = task, 0
+        self._outputs = _Emitted(node.outputs)
+        self._events: Held | None = None
+        """Those that the bolt is called for one by one: errors name one by its place."""
+        self._columns = node.schema.names
+
+    def make(self, firings: Iterable[Firing | EventFiring]) -> None:
+        """Call the bolt for the events of the task, and with the clock where it is to hear it."""
+        for firing in firings:
+            match firing:
+                case Arrived(events):
+                    self._take(events)
+                case ClockPassed(clock):
+                    self._tell(clock)
+        self.router.work.add(self.node.name, BoltWork(columns=None, called=self._called))
+        for stream, table, times in self._outputs.tables(self._failed):
+            self._emit(stream, table, np.array(times, np.int64) if self.node.passes_time else None)
+
+    def snapshot(self, fired: TaskSnapshot, writer: SegmentWriter) -> BoltTaskState:
+        """Write the state of the task, where it is not one of keys; return it with the counts so far."""
+        user, bolt = self.before.user, self._bolt
+        if bolt is not None and not self._by_key:
+            user = self._save_state(cast("StatefulBolt", bolt), writer)
+        return replace(self.before.plus(self.done), user=user).counted(fired.counters)
+
+    @property
+    def _by_key(self) -> bool:
+        return bool(self.node.bolt.settings.key)
+
+    def _stateful(self) -> StatefulBolt:
+        return cast("StatefulBolt", self._ready())
+
+    # -- for events
+
+    def _take(self, events: Held) -> None:
+        """Call the bolt for the events of a batch, with the states of their keys."""
+        bolt, keyed = self._stateful(), _Keyed.of(events, self.node)
+        states = self._states(bolt, self._task.keys.of(keyed.codes)) if self._by_key else None
+        names = _values(keyed.columns)
+        if isinstance(bolt, StatefulBatchBolt):
+            self._with_tables(bolt, events, keyed, states, names)
+        else:
+            self._with_tuples(bolt, events, keyed, states, names)
+        if states is not None:
+            self._keep(bolt, keyed.codes, keyed.columns, states)
+
+    def _states(self, bolt: StatefulBolt, known: Sequence[dict[str, Any] | None]) -> _States:
+        """The states of keys, of which some had none."""
+        with bolt_failure(self.node.name, self.context.batch, self._in_task("in initial_state"), task=self.task):
+            return [bolt.initial_state() if state is None else state for state in known]
+
+    def _with_tuples(
+        self, bolt: StatefulBolt, events: Held, keyed: _Keyed, states: _States | None, names: list[Any]
+    ) -> None:
+        self._events, self._called = events, self._called + len(events)
+        execute, add, keys = bolt.execute, self._outputs.add, keyed.of_events.tolist()
+        plain = self.node.outputs.get(DEFAULT_STREAM)
+        width = -1 if plain is None else len(plain)
+        place = 0
+        try:  # a context manager for each event would cost as much as all the rest
+            for event in self._tuples(events):
+                if states is not None:
+                    key = keys[place]
+                    bolt.state, bolt.key = states[key], names[key]
+                given = execute(event)
+                if type(given) is tuple and len(given) == width:  # the common case of one row, the quick way
+                    loose = self._outputs.loose(DEFAULT_STREAM)
+                    loose.rows.append(given)
+                    loose.times.append(event.timestamp)
+                    loose.origins.append(place)
+                elif given is not None:
+                    add(given, event.timestamp, place)
+                if states is not None:
+                    states[key] = bolt.state
+                place += 1
+        except BoltError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise self._failed(place, error) from error
+
+    def _tuples(self, events: Held) -> Iterator[Tuple]:
+        """The events as objects, of which few are there at a time."""
+        labels = self.node.streams
+        for first in range(0, len(events), _AT_ONCE):
+            times = events.times[first : first + _AT_ONCE].tolist()
+            codes = None if events.streams is None else events.streams[first : first + _AT_ONCE].tolist()
+            streams = [labels[0]] * len(times) if codes is None else [labels[code] for code in codes]
+            yield from tuples_of(events.payload.slice(first, _AT_ONCE), times, streams)
+
+    def _with_tables(
+        self,
+        bolt: StatefulBatchBolt,
+        events: Held,
+        keyed: _Keyed,
+        states: _States | None,
+        names: list[Any],
+    ) -> None:
+        """Call the bolt with the events of one key, of one input, and, where their times matter, of one time."""
+        order, of_events = keyed.in_turn(), keyed.of_events
+        if order is not None:
+            events, of_events = events.take(order), of_events[order]
+        apart = [each for each in (of_events, events.streams) if each is not None]
+        apart += [events.times] if self.node.passes_time else []
+        cuts = np.flatnonzero(np.logical_or.reduce([each[1:] != each[:-1] for each in apart])) + 1
+        for start, stop in pairwise([0, *cuts.tolist(), len(events)]):
+            key = int(of_events[start])
+            stream = self.node.streams[0 if events.streams is None else int(events.streams[start])]
+            where = _Table(stop - start, stream, _NO_KEY if states is None else names[key])
+            bolt.stream = stream
+            table, time = events.payload.slice(start, stop - start), int(events.times[start])
+            self._call_once(bolt, states, key, where, (bolt.execute, table), time)
+
+    def _call_once(
+        self,
+        bolt: StatefulBolt,
+        states: _States | None,
+        place: int,
+        where: _Table | _Clock,
+        called: tuple[Callable[[Any], Any], Any],
+        time: int,
+    ) -> None:
+        """Call a method of the bolt once, with the state of the key at a place where there are states."""
+        self._called += 1
+        if states is not None:
+            bolt.state, bolt.key = states[place], where.key
+        method, given = called
+        try:
+            self._outputs.add(method(given), time, where)
+        except BoltError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise self._failed(where, error) from error
+        if states is not None:
+            states[place] = bolt.state
+
+    # -- by the clock
+
+    def _tell(self, clock: int) -> None:
+        """Call the bolt with the clock: once, or for each key that has a state."""
+        bolt, now = self._stateful(), to_datetime(clock)
+        if not self._by_key:
+            self._call_once(bolt, None, 0, _Clock(clock, _NO_KEY), (bolt.on_clock, now), clock)
+            return
+        keys = self._task.keys
+        if keys.table is None:
+            return
+        of_key = keys.table.select(list(self.node.keys[0]))
+        names, states = _values(of_key), self._states(bolt, keys.of(keys.codes))
+        for place, name in enumerate(names):
+            self._call_once(bolt, states, place, _Clock(clock, name), (bolt.on_clock, now), clock)
+        self._keep(bolt, keys.codes, of_key, states)
+
+    # -- what is kept
+
+    def _keep(
+        self, bolt: StatefulBolt, codes: NDArray[np.int64], keys: pa.Table, states: Sequence[dict[str, Any]]
+    ) -> None:
+        """Keep the states of keys, as far as they are not those in the beginning."""
+        name, batch, types, names = self.node.name, self.context.batch, bolt.state_types, _values(keys)
+        with bolt_failure(name, batch, self._in_task("in initial_state"), task=self.task):
+            first = pack_state(bolt.initial_state(), types)
+        packed: list[Packed | None] = []
+        for key, state in zip(names, states, strict=True):
+            try:
+                now = pack_state(state, types)
+            except Exception as error:
+                where = self._in_task(f"in keeping its state of key {key!r:.80}")
+                raise failed(name, batch, where, error, task=self.task) from error
+            packed.append(None if _equal(now, first) else now)
+        self._task.keys = self._task.keys.changed(codes, keys, packed)
+
+    # -- where it fails
+
+    def _failed(self, origin: Any, error: BaseException) -> BoltError:
+        where, batch = self._place(origin), self.context.batch
+        return failed(self.node.name, batch, where, error, task=self.task, columns=self._columns)
+
+    def _place(self, origin: Any) -> str:
+        """The task and the call, for error messages."""
+        if isinstance(origin, _Clock | _Table):
+            return self._in_task(str(origin))
+        assert self._events is not None
+        (event,) = self._tuples(self._events.take(np.array([origin])))
+        return self._in_task(f"on the event {cut(str(event.values), _LONGEST)} of {event.stream!r}")
+
+    def _in_task(self, words: str) -> str:
+        return f"in task {self.task} {words}"
+
+
+_AT_ONCE = 1 << 14
+"""Events that are objects at the same time."""
+_LONGEST = 300
+"""Characters of an event in an error message."""
+_NO_KEY = object()
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """The place of a call with a table."""
+
+    rows: int
+    stream: str
+    key: Any
+
+    def __str__(self) -> str:
+        return f"on {self.rows} event{'s' if self.rows != 1 else ''} of {self.stream!r}{_of(self.key)}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    """The place of a call by the clock."""
+
+    clock: int
+    key: Any
+
+    def __str__(self) -> str:
+        return f"in on_clock at {show(self.clock)}{_of(self.key)}"
+
+
+def _of(key: Any) -> str:
+    return "" if key is _NO_KEY else f", key {key!r:.80}"
+
+
+def _equal(one: Packed, other: Packed) -> bool:
+    return one[0] == other[0] and all(table.equals(other[1][name]) for name, table in one[1].items())
+
+
+def _values(keys: pa.Table) -> list[Any]:
+    """Keys as users see them: a value where the key is one column, else a tuple of values."""
+    columns = [objects_of(column) for column in keys.columns]
+    return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))

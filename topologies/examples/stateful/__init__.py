@@ -1,0 +1,1 @@
+"""Bolts without windows that keep state, ready to copy."""
