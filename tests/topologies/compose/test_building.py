@@ -385,13 +385,13 @@ def test_a_spout_whose_schema_cannot_be_read() -> None:
 
 
 def test_a_class_in_the_place_of_a_bolt() -> None:
-    with pytest.raises(ConfigError, match=r"bolt is a Bolt, a BatchBolt or a WindowedBolt. call the class: Total"):
+    with pytest.raises(ConfigError, match=r"a StatefulBolt or a WindowedBolt. call the class: Total"):
         a_builder().set_bolt("more", Total)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("bolt", [print, None, "total", sinks.memory()])
 def test_a_bolt_that_is_none(bolt: Any) -> None:
-    with pytest.raises(ConfigError, match="give a Bolt, a BatchBolt or a WindowedBolt"):
+    with pytest.raises(ConfigError, match="give a Bolt, a BatchBolt, a StatefulBolt or a WindowedBolt"):
         a_builder().set_bolt("more", bolt)
 
 
