@@ -301,7 +301,7 @@ class BoltTiming:
     versions: str | None = None
     """The input whose events are versions: each ends as the next one of its key begins; None where none is."""
     by_event: bool = False
-    """Whether it has no windows, and is called for events as they come."""
+    """True if it has no windows, and is called for events as they come."""
 
     @property
     def bounds(self) -> Bounds:

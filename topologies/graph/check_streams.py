@@ -425,7 +425,7 @@ def _lengths(settings: WindowSettings) -> list[Duration | Count]:
 
 
 def without_windows(name: str, bolt: StatefulBolt, *, times_pass: bool) -> Iterator[ConfigError]:
-    """What is wrong with a bolt without windows; ``times_pass``: what it emits has the event times of what it reads."""
+    """Yields the mistakes of a bolt without windows. ``times_pass``: its output has the event times of its input."""
     who, every = f"bolt {name!r}", bolt.clock_every
     if bolt.hears_clock and every is None:
         yield ConfigError(

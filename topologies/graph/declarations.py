@@ -191,7 +191,7 @@ class KnownStreams:
         self.source_times[component] = distinct(self.source_times_of(inputs))
 
     def are_clocked(self, inputs: Sequence[Input]) -> bool:
-        """Whether some of these inputs come with a moment of the clock, and none with event times."""
+        """True if some of these inputs come with a moment of the clock, and none with event times."""
         there = any(each.stream[0] in self.clocked for each in inputs)
         return there and not any(self.origins(each.stream) for each in inputs)
 

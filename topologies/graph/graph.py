@@ -298,11 +298,11 @@ class WindowedNode:
 
     @property
     def without_windows(self) -> bool:
-        """Whether it is called for events as they come (decision 114)."""
+        """True if it is called for events as they come (decision 114)."""
         return isinstance(self.bolt, StatefulBolt)
 
     def clock_is_due(self, previous: int | None, current: int | None) -> bool:
-        """Whether a bolt without windows hears the clock: it has passed a multiple of what the bolt asks for. Both are
+        """True if a bolt without windows hears the clock: it has passed a multiple of what the bolt asks for. Both are
         clocks in microseconds, of the batch before and of this one; None where there is none."""
         every = self.bolt.clock_every if isinstance(self.bolt, StatefulBolt) else None
         if every is None or previous is None or current is None:

@@ -412,8 +412,8 @@ def open_view(
 
 
 def _policies(explained: Explanation) -> dict[str, Any]:
-    """Tells in sentences what policies of a user's own have been told, and what they keep of the keys or tasks for which
-    an event came last. ``more`` is the number of the others."""
+    """Tells in sentences what policies of a user's own have been told, and what they keep of the latest keys or tasks.
+    ``more`` is the number of the others."""
     refs = [task.windows.keys for task in explained.state.tasks if isinstance(task.windows, PolicyState)]
     count = sum(ref.rows for ref in refs if ref is not None)
     trigger, eviction = explained.timing.policies

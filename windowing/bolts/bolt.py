@@ -436,22 +436,22 @@ class TaskBolt(ConfiguredBolt):
     """The columns that its windows have, ``"user, amount"``, beside those that its rules name; None, or ``"*"``: all. A
     run reads and keeps no others."""
     parallel_windows: ClassVar[bool] = False
-    """Whether ``execute`` looks at nothing but its window, so that several windows of a task can be fired at the same
+    """True if ``execute`` looks only at its window, so that several windows of a task can be fired at the same
     time, by copies of the bolt in several processes. Rows come in the order of the windows as ever."""
 
     @property
     def counts_answers(self) -> bool:
-        """Whether what it counts by itself are the answers of a step's rules."""
+        """True if its counters count the answers of a step's rules."""
         return False
 
     @property
     def rows_are_of_events(self) -> bool:
-        """Whether it emits nothing for a window without events, whatever came before."""
+        """True if it emits nothing for a window without events, whatever came before."""
         return False
 
     @property
     def takes_retractions(self) -> bool:
-        """Whether it heeds ``_retract`` in rows of a bolt before it that takes rows back; otherwise each of these would
+        """True if it handles ``_retract`` in rows of a bolt before it that takes rows back; otherwise each of these would
         count as another event."""
         return True
 

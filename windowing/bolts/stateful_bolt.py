@@ -83,7 +83,7 @@ class StatefulBolt(StatefulTaskBolt):
 
     @property
     def hears_clock(self) -> bool:
-        """Whether it has an ``on_clock`` of its own."""
+        """True if it has an ``on_clock`` of its own."""
         return type(self).on_clock is not StatefulBolt.on_clock
 
     def __repr__(self) -> str:
