@@ -451,8 +451,8 @@ class TaskBolt(ConfiguredBolt):
 
     @property
     def takes_retractions(self) -> bool:
-        """True if it handles ``_retract`` in rows of a bolt before it that takes rows back; otherwise each of these would
-        count as another event."""
+        """True if it handles ``_retract`` in rows of an earlier bolt that takes rows back; otherwise each such row
+        would count as another event."""
         return True
 
     @property
