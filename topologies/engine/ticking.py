@@ -211,12 +211,19 @@ def _follow_events(
 
 
 def _raise_to_promises(node: WindowedNode, bolt_state: BoltState) -> None:
-    """Raise the mark of each input that comes from another windowed bolt to the watermark that it has from there."""
+    """Raise the mark of each input that comes from another windowed bolt to the watermark that it has from there.
+
+    With watermarks at ticks this counts at the next tick, less the lag.
+    """
+    at_ticks = node.bolt.settings.watermark_every is None
     for label, origins in zip(node.streams, node.origins, strict=True):
         promised = bolt_state.watermark.latest.get(label)
         if origins and promised is not None:
             mark = bolt_state.watermark.sources.marks.setdefault(label, MarkState())
-            mark.mark = max(mark.mark, promised)
+            if at_ticks:
+                mark.latest = max(mark.latest, promised)
+            else:
+                mark.mark = max(mark.mark, promised)
 
 
 def _known_partitions(context: Context, node: WindowedNode) -> dict[str, list[str]]:

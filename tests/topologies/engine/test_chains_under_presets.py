@@ -235,3 +235,19 @@ def test_rules_by_arrival_that_are_asked_for_are_refused_there(bolt: WindowedBol
     builder.set_bolt("f", bolt.with_tumbling_window("5m")).global_grouping("m")
     with pytest.raises(TopologyError, match="on a bolt that reads only other windowed bolts"):
         builder.build()
+
+
+@pytest.mark.parametrize("further", [{}, {"idle_timeout": "1h"}], ids=["its lag alone", "with an idle timeout"])
+def test_a_bolt_behind_another_stays_its_lag_behind_the_watermark_from_there(further: dict[str, str]) -> None:
+    builder = TopologyBuilder("chain")
+    builder.set_spout("s", spouts.memory("ts timestamp"))
+    builder.set_bolt("m", Ends().with_tumbling_window("1m").with_timestamp_field("ts")).global_grouping("s")
+    second = Minutes().with_tumbling_window("5m").with_lag("2m")
+    second = second.with_watermark(**further) if further else second
+    builder.set_bolt("f", second).global_grouping("m")
+    driver = TopologyDriver(builder.build(), clock=0)
+    fired_in = []
+    for minute in range(12):
+        driver.push("s", [{"ts": minute * 60_000}], clock=minute * 1_000)
+        fired_in += [minute for _ in driver.read("f")]
+    assert fired_in == [3, 8]  # the windows until 00:00 and 00:05, two minutes later and the next batch
