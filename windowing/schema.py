@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Any, NoReturn, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from windowing.calls import checked_on_failure
@@ -352,14 +356,26 @@ def _row(row: dict[str, Any] | tuple[Any, ...], schema: pa.Schema) -> tuple[Any,
     if isinstance(row, tuple):
         if len(row) != len(names):
             raise _mismatch(list(row), schema, f"a row has {len(row)} values, {len(names)} were declared")
-        return row
+        return as_returned(row)
     if len(row) != len(names) or any(name not in row for name in names):
         missing = [name for name in names if name not in row]
         strange = [name for name in row if name not in names]
         absent = [f"there is no {_quoted_names(missing)}"] if missing else []
         more = [f"{_quoted_names(strange)} {'is' if len(strange) == 1 else 'are'} not declared"] if strange else []
         raise _mismatch(list(row), schema, "; ".join(absent + more))
-    return tuple(row[name] for name in names)
+    return as_returned(tuple(row[name] for name in names))
+
+
+_FIXED = frozenset((str, int, float, bool, bytes, type(None), date, datetime, timedelta, Decimal))
+_CHANGEABLE = (list, dict, tuple, set, bytearray, np.ndarray)
+
+
+def as_returned(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A row whose values stay as they are: rows are converted many at once, and until then the bolt may have changed
+    a list that it has returned and keeps, such as one of its state."""
+    if _FIXED.issuperset(map(type, row)):
+        return row
+    return tuple(deepcopy(value) if isinstance(value, _CHANGEABLE) else value for value in row)
 
 
 def from_rows(rows: Loose, schema: pa.Schema) -> pa.Table:

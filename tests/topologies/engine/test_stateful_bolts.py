@@ -25,8 +25,10 @@ from windowing import (
     AggregateBolt,
     Bolt,
     Count,
+    Emit,
     StatefulBatchBolt,
     StatefulBolt,
+    StatefulWindowedBolt,
     Tuple,
     TupleWindow,
     WindowedBolt,
@@ -574,3 +576,49 @@ def test_the_time_rules_of_a_source_reach_the_windows_behind_it() -> None:
         found.append(builder.build().windowed["sums"].bolt.settings)
     assert found[0] == found[1]
     assert found[0].allowed_lateness.micros
+
+
+# ---- what it emits and begins with is its own
+
+
+class Listed(StatefulBolt):
+    """Emits a list of its state, which it goes on changing; one row as a tuple, one as a dict."""
+
+    outputs: ClassVar[Any] = {"default": "user string, seen array<long>", "dicts": "seen array<long>"}
+    state_types: ClassVar[Any] = {"seen": list}
+
+    def execute(self, tuple: Tuple) -> Any:
+        """Of an even number a single row, of others two."""
+        seen = self.state["seen"]
+        seen.append(tuple["n"])
+        if tuple["n"] % 2 == 0:
+            return tuple["user"], seen
+        return self._twice(tuple["user"], seen)
+
+    def _twice(self, user: str, seen: list[int]) -> Any:
+        yield user, seen
+        seen.append(-1)
+        yield Emit({"seen": seen}, "dicts")
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize("rows_per_batch", [1, 2, 4])
+def test_a_list_of_the_state_is_emitted_as_it_was(keyed: bool, rows_per_batch: int) -> None:
+    bolt = Listed().with_key("user") if keyed else Listed()
+    given = [("a", n) for n in range(4)]
+    ran = run_bolt(bolt, given, "user string, n long", rows_per_batch=rows_per_batch)
+    assert [row["seen"] for row in ran.rows] == [[0], [0, 1], [0, 1, -1, 2], [0, 1, -1, 2, 3]]
+    assert [row["seen"] for row in ran.streams["dicts"]] == [[0, 1, -1], [0, 1, -1, 2, 3, -1]]
+
+
+def test_a_list_of_the_state_of_a_windowed_bolt_is_emitted_as_it_was() -> None:
+    class All(StatefulWindowedBolt):
+        outputs: ClassVar[Any] = "seen array<long>"
+        state_types: ClassVar[Any] = {"seen": list}
+
+        def execute(self, window: TupleWindow) -> Any:
+            self.state["seen"] += window.column("n").tolist()
+            return {"seen": self.state["seen"]}
+
+    ran = run_bolt(All().with_tumbling_window(1), [(n,) for n in range(3)], "n long", rows_per_batch=3)
+    assert [row["seen"] for row in ran.rows] == [[0], [0, 1], [0, 1, 2]]

@@ -54,6 +54,18 @@ def test_every_way_to_say_one_row(returned: Any) -> None:
     assert rows_of(returned) == {"default": [("a", 1)]}
 
 
+def test_a_row_is_as_it_was_when_it_was_yielded() -> None:
+    def prefixes() -> Any:
+        seen: list[int] = []
+        for number in (1, 2):
+            seen.append(number)
+            yield (seen,)
+            yield {"seen": seen}
+
+    ((_, table),) = tables(prefixes(), {"default": parse_schema("seen array<long>")})
+    assert table.column("seen").to_pylist() == [[1], [1], [1, 2], [1, 2]]
+
+
 @pytest.mark.parametrize("returned", [None, [], [None], iter(()), Emit(None), Emit([], stream="alerts")])
 def test_every_way_to_say_nothing(returned: Any) -> None:
     assert rows_of(returned) == {}

@@ -28,7 +28,7 @@ from windowing.columns import take_rows
 from windowing.errors import BoltError, SchemaError
 from windowing.events import Tuple, count_by_stream, objects_of, tuples_of
 from windowing.reprs import cut
-from windowing.schema import DEFAULT_STREAM, EmittedRows, Loose, emissions, from_rows, parse_schema
+from windowing.schema import DEFAULT_STREAM, EmittedRows, Loose, as_returned, emissions, from_rows, parse_schema
 from windowing.timestamps import show, to_datetime
 
 if TYPE_CHECKING:
@@ -327,7 +327,7 @@ class EventCalls(BoltCalls):
                 given = execute(event)
                 if type(given) is tuple and len(given) == width:  # the common case of one row, the quick way
                     loose = self._outputs.loose(DEFAULT_STREAM)
-                    loose.rows.append(given)
+                    loose.rows.append(as_returned(given))
                     loose.times.append(event.timestamp)
                     loose.origins.append(place)
                 elif given is not None:
