@@ -514,8 +514,12 @@ class StatefulTaskBolt(TaskBolt):
     state: dict[str, Any]
 
     def initial_state(self) -> dict[str, Any]:
-        """Called once per task, before its first window, or of a StatefulBolt with a key for each key, before its first
-        event: values for the declared names; zeros and empties if not."""
+        """Values for the declared names; zeros and empties if not.
+
+        Called once per task, before its first window. Of a StatefulBolt with a key it is called for each key, before
+        its first event, and may ask for ``self.key``; and after a batch again, to tell whether there is something to
+        keep.
+        """
         return new_state(self.state_types)
 
     @property

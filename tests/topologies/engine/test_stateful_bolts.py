@@ -622,3 +622,55 @@ def test_a_list_of_the_state_of_a_windowed_bolt_is_emitted_as_it_was() -> None:
 
     ran = run_bolt(All().with_tumbling_window(1), [(n,) for n in range(3)], "n long", rows_per_batch=3)
     assert [row["seen"] for row in ran.rows] == [[0], [0, 1], [0, 1, 2]]
+
+
+class Limited(StatefulBolt):
+    """What is left of the limit of each key."""
+
+    outputs: ClassVar[Any] = "user string, left long"
+    state_types: ClassVar[Any] = {"left": int}
+    limits: ClassVar[dict[str, int]] = {"ann": 10, "bob": 20}
+
+    def initial_state(self) -> dict[str, Any]:
+        """By the key."""
+        return {"left": self.limits[self.key]}
+
+    def execute(self, tuple: Tuple) -> Any:
+        """What is left afterwards."""
+        self.state["left"] -= tuple["n"]
+        return self.key, self.state["left"]
+
+
+@pytest.mark.parametrize("rows_per_batch", [1, 2, 4])
+def test_the_first_state_may_follow_from_the_key(rows_per_batch: int) -> None:
+    given = [("bob", 10), ("ann", 0), ("bob", 1), ("ann", 3)]  # bob's is that with which ann began, after the first
+    ran = run_bolt(Limited().with_key("user"), given, "user string, n long", rows_per_batch=rows_per_batch)
+    found = by_key(ran.rows)
+    assert [row["left"] for row in found["bob"]] == [10, 9]
+    assert [row["left"] for row in found["ann"]] == [10, 7]
+
+
+def test_a_first_state_that_fails_names_the_key() -> None:
+    with pytest.raises(BoltError, match=r"in task 0 in initial_state of key 'cid'.*test_stateful_bolts\.py:\d+"):
+        run_bolt(Limited().with_key("user"), [("ann", 1), ("cid", 1)], "user string, n long")
+
+
+@pytest.mark.parametrize("rows_per_batch", [1, 4])
+def test_keys_do_not_share_the_lists_that_they_begin_with(rows_per_batch: int) -> None:
+    class Shares(StatefulBolt):
+        outputs: ClassVar[Any] = "user string, n long"
+        state_types: ClassVar[Any] = {"seen": list}
+
+        def __init__(self) -> None:
+            self.first = [0]
+
+        def initial_state(self) -> dict[str, Any]:
+            return {"seen": self.first}
+
+        def execute(self, tuple: Tuple) -> Any:
+            self.state["seen"].append(tuple["n"])
+            return self.key, len(self.state["seen"])
+
+    given = [("ann", 1), ("bob", 1), ("ann", 1), ("bob", 1)]
+    ran = run_bolt(Shares().with_key("user"), given, "user string, n long", rows_per_batch=rows_per_batch)
+    assert sorted((row["user"], row["n"]) for row in ran.rows) == [("ann", 2), ("ann", 3), ("bob", 2), ("bob", 3)]

@@ -508,7 +508,8 @@ class BoltCalls:
         bolt = deepcopy(node.bolt)
         saved = load_state(context.store, self.before.user) if self.before.user else None
         with bolt_failure(node.name, context.batch, f"in task {self.task} in prepare", task=self.task):
-            if isinstance(bolt, StatefulTaskBolt):
+            by_key = node.without_windows and bool(node.keys[0])  # a state for each key, and none of the task
+            if isinstance(bolt, StatefulTaskBolt) and not by_key:
                 bolt.state = bolt.initial_state() if saved is None else saved
             bolt.prepare(TaskContext(node.name, self.task, node.parallelism, context.run, self._counters))
         return bolt

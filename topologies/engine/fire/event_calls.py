@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
@@ -15,14 +16,14 @@ from manager.keyed.retained_events import KEY_COLUMN, Held
 from manager.storage.manifest import BoltTaskState, EventState
 from manager.storage.segments import SegmentWriter
 from topologies.engine.admission import AdmissionContext
-from topologies.engine.failures import bolt_failure, failed
+from topologies.engine.failures import failed
 from topologies.engine.fire.bolt_calls import BoltCalls
 from topologies.engine.fire.task_windows import Admitted, Arrived, ClockPassed, EventFiring, Firing, TaskSnapshot
 from topologies.engine.ingest import Router
 from topologies.engine.work import BoltWork, FireItem
 from topologies.graph.graph import STATE_COLUMN, WindowedNode, state_column
 from topologies.graph.groupings import KeyCodes, key_rows
-from windowing.bolts.bolt import pack_state
+from windowing.bolts.bolt import StatefulTaskBolt, pack_state
 from windowing.bolts.stateful_bolt import StatefulBatchBolt, StatefulBolt
 from windowing.columns import take_rows
 from windowing.errors import BoltError, SchemaError
@@ -297,8 +298,8 @@ class EventCalls(BoltCalls):
     def _take(self, events: Held) -> None:
         """Call the bolt for the events of a batch, with the states of their keys."""
         bolt, keyed = self._stateful(), _Keyed.of(events, self.node)
-        states = self._states(bolt, self._task.keys.of(keyed.codes)) if self._by_key else None
         names = _values(keyed.columns)
+        states = self._states(bolt, names, self._task.keys.of(keyed.codes)) if self._by_key else None
         if isinstance(bolt, StatefulBatchBolt):
             self._with_tables(bolt, events, keyed, states, names)
         else:
@@ -306,10 +307,21 @@ class EventCalls(BoltCalls):
         if states is not None:
             self._keep(bolt, keyed.codes, keyed.columns, states)
 
-    def _states(self, bolt: StatefulBolt, known: Sequence[dict[str, Any] | None]) -> _States:
+    def _states(self, bolt: StatefulBolt, names: Sequence[Any], known: Sequence[dict[str, Any] | None]) -> _States:
         """The states of keys, of which some had none."""
-        with bolt_failure(self.node.name, self.context.batch, self._in_task("in initial_state"), task=self.task):
-            return [bolt.initial_state() if state is None else state for state in known]
+        return [self._first(bolt, name) if state is None else state for name, state in zip(names, known, strict=True)]
+
+    def _first(self, bolt: StatefulBolt, name: Any) -> dict[str, Any]:
+        """The state that a key has in the beginning: its own, also where the bolt returns the same lists again."""
+        bolt.key = name
+        try:
+            first = bolt.initial_state()
+            if type(bolt).initial_state is StatefulTaskBolt.initial_state:
+                return first
+            return {each: value if isinstance(value, pa.Table) else deepcopy(value) for each, value in first.items()}
+        except (Exception, SystemExit) as error:
+            where = self._in_task(f"in initial_state of key {name!r:.80}")
+            raise failed(self.node.name, self.context.batch, where, error, task=self.task) from error
 
     def _with_tuples(
         self, bolt: StatefulBolt, events: Held, keyed: _Keyed, states: _States | None, names: list[Any]
@@ -407,7 +419,8 @@ class EventCalls(BoltCalls):
         if keys.table is None:
             return
         of_key = keys.table.select(list(self.node.keys[0]))
-        names, states = _values(of_key), self._states(bolt, keys.of(keys.codes))
+        names = _values(of_key)
+        states = self._states(bolt, names, keys.of(keys.codes))
         for place, name in enumerate(names):
             self._call_once(bolt, states, place, _Clock(clock, name), (bolt.on_clock, now), clock)
         self._keep(bolt, keys.codes, of_key, states)
@@ -419,16 +432,18 @@ class EventCalls(BoltCalls):
     ) -> None:
         """Keep the states of keys, as far as they are not those in the beginning."""
         name, batch, types, names = self.node.name, self.context.batch, bolt.state_types, _values(keys)
-        with bolt_failure(name, batch, self._in_task("in initial_state"), task=self.task):
-            first = pack_state(bolt.initial_state(), types)
+        usual = type(bolt).initial_state is StatefulTaskBolt.initial_state  # which knows no keys
+        first = pack_state(bolt.initial_state(), types) if usual else None
         packed: list[Packed | None] = []
         for key, state in zip(names, states, strict=True):
             try:
                 now = pack_state(state, types)
+                packed.append(None if _equal(now, first or pack_state(self._first(bolt, key), types)) else now)
+            except BoltError:
+                raise
             except Exception as error:
                 where = self._in_task(f"in keeping its state of key {key!r:.80}")
                 raise failed(name, batch, where, error, task=self.task) from error
-            packed.append(None if _equal(now, first) else now)
         self._task.keys = self._task.keys.changed(codes, keys, packed)
 
     # -- where it fails
