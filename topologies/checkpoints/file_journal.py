@@ -176,8 +176,8 @@ class FileJournal:
         if not fits:
             raise CheckpointError(
                 f"the record of batch {self._planned} in {self._half.root} belongs to other sources",
-                why=f"it has {len(places)}, and the topology has {len(self._places)}: its spouts, and a heartbeat "
-                "where windows follow the clock",
+                why=f"it has {len(places)}, and the topology has {len(self._places)}: its spouts, and one "
+                "more where anything follows the clock: windows, or a bolt with_clock",
                 do="run the topology as it was, or start with a new checkpoint folder (which reads all input again)",
             )
         self._places = places

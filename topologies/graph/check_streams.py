@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -439,6 +440,12 @@ def without_windows(name: str, bolt: StatefulBolt, *, times_pass: bool) -> Itera
             why="there is nothing to call",
             do="define on_clock(self, clock), or leave with_clock out",
         )
+    if bolt.hears_clock and not _takes_clock(bolt):
+        yield ConfigError(
+            f"{who}: on_clock cannot be called with one argument, the clock",
+            why="that would fail when the clock passes, long after the start",
+            do="define on_clock(self, clock)",
+        )
     if every is not None and times_pass:
         yield ConfigError(
             f"{who}: with_clock('{every}') behind a windowed bolt with event times",
@@ -460,6 +467,18 @@ def without_windows(name: str, bolt: StatefulBolt, *, times_pass: bool) -> Itera
             why="windbolt keeps columns of these names beside those of the key",
             do="rename them in a bolt before it",
         )
+
+
+def _takes_clock(bolt: StatefulBolt) -> bool:
+    try:
+        signature = inspect.signature(bolt.on_clock)
+    except (TypeError, ValueError):  # of what is not written in Python nothing is known
+        return True
+    try:
+        signature.bind(None)
+    except TypeError:
+        return False
+    return True
 
 
 def _moves(bolt: StatefulBolt) -> bool:

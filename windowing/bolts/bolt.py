@@ -165,6 +165,12 @@ _JSON: dict[type, Any] = {int: 0, float: 0.0, str: "", bool: False, list: [], di
 
 def check_types(types: Mapping[str, StateType]) -> None:
     """Raise ConfigError for a declaration that cannot be kept."""
+    if not isinstance(types, Mapping) or not all(isinstance(name, str) for name in types):
+        raise ConfigError(
+            f"state_types is {types!r:.60}",
+            why="it is the type of each state by its name, a text",
+            do='write state_types = {"seen": int, "last": "user string, n long"}',
+        )
     for name, kind in types.items():
         if isinstance(kind, type):
             if kind not in _JSON:

@@ -88,6 +88,24 @@ class Strange(Counts):
     state_types: ClassVar[Any] = {"n": set}
 
 
+class NoMapping(Counts):
+    state_types: ClassVar[Any] = "n long"
+
+
+class Numbered(Counts):
+    state_types: ClassVar[Any] = {1: int}
+
+
+class HearsNothing(Counts):
+    def on_clock(self) -> Any:  # type: ignore[override]
+        """Never called."""
+
+
+class HearsMore(Counts):
+    def on_clock(self, clock: Any, key: Any) -> Any:  # type: ignore[override]
+        """Never called."""
+
+
 @pytest.mark.parametrize(
     ("bolt", "place", "words"),
     [
@@ -103,6 +121,10 @@ class Strange(Counts):
         (Counts().with_key("user"), {"tasks": 2, "shuffled": True}, "'user'"),
         (AtTheSameTime(), {}, "parallel_windows"),
         (Strange(), {}, "state 'n' is declared set"),
+        (NoMapping(), {}, "state_types is 'n long'. it is the type of each state by its name"),
+        (Numbered(), {}, "state_types is {1: <class 'int'>}"),
+        (HearsNothing().with_clock("1h"), {}, "on_clock cannot be called with one argument, the clock"),
+        (HearsMore().with_clock("1h"), {}, "define on_clock(self, clock)"),
     ],
 )
 def test_build_says_what_is_wrong(bolt: Any, place: dict[str, Any], words: str) -> None:
