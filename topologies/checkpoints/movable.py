@@ -155,11 +155,16 @@ def _shuffled_after(topology: Topology, node: WindowedNode) -> Iterator[str]:
     while waiting:
         for reader, index in topology.readers.get(waiting.pop(), ()):
             after = topology.windowed.get(reader)
-            if after is None:
-                new = {(reader, stream) for stream in topology.plain[reader].outputs} - seen
+            if after is None or after.without_windows:  # which pass rows on in the order in which they come
+                passing = after or topology.plain[reader]
+                new = {(reader, stream) for stream in passing.outputs} - seen
                 seen |= new
                 waiting.extend(new)
-            elif after.parallelism > 1 and isinstance(after.inputs[index].grouping, ShuffleGrouping):
+            if (
+                after is not None
+                and after.parallelism > 1
+                and isinstance(after.inputs[index].grouping, ShuffleGrouping)
+            ):
                 yield f"its rows are sent to {reader!r} by shuffle grouping, in turn for each task that emits them"
 
 

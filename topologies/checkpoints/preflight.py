@@ -313,8 +313,8 @@ def _waits(topology: Topology, node: WindowedNode) -> Iterator[ConfigError]:
 def _of_windows(topology: Topology, stream: Stream) -> bool:
     """True if a windowed bolt comes before a stream."""
     component, _ = stream
-    if component in topology.windowed:
+    node = topology.windowed.get(component)
+    if node is not None and not node.without_windows:
         return True
-    return component in topology.plain and any(
-        _of_windows(topology, each.stream) for each in topology.plain[component].inputs
-    )
+    passing = node or topology.plain.get(component)
+    return passing is not None and any(_of_windows(topology, each.stream) for each in passing.inputs)

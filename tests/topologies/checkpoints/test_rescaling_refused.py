@@ -18,7 +18,7 @@ from topologies.checkpoints.topology_fit import noted_tasks
 from topologies.cli.app import app
 from topologies.graph.topology import Topology
 from topologies.run.summary import Summary
-from windowing import AggregateBolt, StatefulWindowedBolt, TupleWindow, WindowedBolt, aggregates
+from windowing import AggregateBolt, StatefulBolt, StatefulWindowedBolt, Tuple, TupleWindow, WindowedBolt, aggregates
 from windowing.errors import BoltError, CheckpointError, ConfigError
 from windowing.schema import EmittedRows
 from windowing.settings.kinds import Session
@@ -73,6 +73,16 @@ class Wrong(Undeclared):
         return [{"total": 0}] * (tasks - 1)
 
 
+class PassedOn(StatefulBolt):
+    """Passes on what it is given, in the order in which it comes."""
+
+    outputs = Rows.outputs
+
+    def execute(self, tuple: Tuple) -> EmittedRows:
+        """The same row."""
+        return dict(tuple.values)
+
+
 def tumbling(bolt: WindowedBolt) -> WindowedBolt:
     return bolt.with_tumbling_window("10m").with_timestamp_field("ts")
 
@@ -90,8 +100,11 @@ def build(folder: Path, bolt: WindowedBolt, tasks: int, grouping: str = "fields"
             declared.all_grouping("orders")
         case _:
             declared.global_grouping("orders")
+    if after == "passed on":
+        builder.set_bolt("passed", PassedOn()).global_grouping("b")
     if after:
-        builder.set_bolt("after", Rows().with_tumbling_window("1h"), 2).shuffle_grouping("b")
+        source = "passed" if after == "passed on" else "b"
+        builder.set_bolt("after", Rows().with_tumbling_window("1h"), 2).shuffle_grouping(source)
         builder.set_sink("after-out", sinks.files(str(folder / "after"))).from_("after")
     builder.set_sink("out", sinks.files(str(folder / "out"))).from_("b")
     return builder.build()
@@ -136,6 +149,7 @@ REFUSED = [
     (tumbling(Rows()), "shuffle", "", 2, 4, "it reads 'orders' by shuffle grouping"),
     (tumbling(Rows()), "all", "", 2, 4, "it reads 'orders' by all grouping"),
     (tumbling(Rows()), "fields", "then", 2, 4, "sent to 'after' by shuffle grouping"),
+    (tumbling(Rows()), "fields", "passed on", 2, 4, "sent to 'after' by shuffle grouping"),
     (Rows().with_tumbling_window(5), "fields", "", 2, 4, "count, or choose among, all the events of a task"),
     (Rows().with_window("10m", 3).with_timestamp_field("ts"), "fields", "", 2, 4, "all the events of a task"),
     (Rows().with_window(Session("5m")).with_timestamp_field("ts"), "fields", "", 2, 4, "depend on all the events"),

@@ -14,7 +14,7 @@ from topologies.checkpoints.preflight import find_waiting
 from topologies.cli.app import app
 from topologies.graph.describing import topology_text
 from topologies.graph.topology import Topology
-from windbolt import AggregateBolt, Bolt, TopN, TopologyBuilder, Tuple, aggregates, spouts
+from windbolt import AggregateBolt, Bolt, StatefulBolt, TopN, TopologyBuilder, Tuple, aggregates, spouts
 from windbolt.testing import TopologyDriver
 
 GUIDE = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
@@ -27,6 +27,13 @@ class Paid(Bolt):
     def execute(self, tuple: Tuple) -> Any:
         if tuple["amount"] > 0:
             yield tuple["user"], tuple["amount"], tuple["ts"]
+
+
+class Counted(StatefulBolt):
+    outputs = "user string, amount double, ts timestamp"
+
+    def execute(self, tuple: Tuple) -> Any:
+        return dict(tuple.values)
 
 
 def users(**watermark: Any) -> Topology:
@@ -60,6 +67,21 @@ def test_with_what_the_warning_says_nothing_waits() -> None:
     assert find_waiting(users(imports=IMPORTS)) == {}
     assert closed(users(imports=IMPORTS))
     assert find_waiting(users(idle_timeout="1m")) == {}
+
+
+@pytest.mark.parametrize("windows", [False, True])
+def test_a_bolt_without_windows_is_waited_for_only_behind_windows(windows: bool) -> None:
+    builder, columns = TopologyBuilder("t"), "user string, amount double, ts timestamp"
+    for name in ("orders", "others"):
+        builder.set_spout(name, spouts.memory(columns))
+    source, stream = ("best", "late") if windows else ("orders", "default")
+    if windows:
+        best = TopN(3, "amount").with_tumbling_window("1h").with_timestamp_field("ts")
+        builder.set_bolt("best", best.with_late_tuple_stream("late")).global_grouping("orders")
+    builder.set_bolt("counted", Counted()).global_grouping(source, stream=stream)
+    after = TopN(1, "amount").with_tumbling_window("1h").with_timestamp_field("ts")
+    builder.set_bolt("after", after).global_grouping("counted").global_grouping("others")
+    assert set(find_waiting(builder.build())) == ({"after"} if windows else set())
 
 
 def test_a_late_stream_is_waited_for_too_and_a_stream_with_its_time_is_not() -> None:
