@@ -97,7 +97,7 @@ def differs(case: Json) -> list[str]:
             {"name": "drawn", "topology": "x.py:y", "steps": case["steps"]}, graph_bolts.build(case)
         ).to_json()
     except Exception as error:
-        return [f"{type(error).__name__}: {str(error).splitlines()[0]}"]
+        return [f"{type(error).__name__}: {str(error)[:200]}"]
     mine = answer(case, theirs)
     return list(compared(case, mine, theirs))
 

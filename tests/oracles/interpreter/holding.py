@@ -143,7 +143,7 @@ def differs(made: Json, variant: str) -> list[str]:
         fits = variant in WAYS and (variant != "rescaled" or may_have_tasks(scenario))
         driven = WAYS[variant if fits else "as it is"](scenario, Random(len(made["steps"])))
     except Exception as error:
-        return [f"{type(error).__name__}: {str(error).splitlines()[0]}"]
+        return [f"{type(error).__name__}: {str(error)[:200]}"]
     return [*compared(made, mine, driven.answer, variant), *beside(made, mine, driven)]
 
 
