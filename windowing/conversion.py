@@ -370,8 +370,9 @@ def _as_whole(value: Any) -> int:
 
 def _as_floating(values: Sequence[int], kind: pa.DataType) -> pa.Array:
     """Whole numbers as floating ones of the same value."""
-    with suppress(*REFUSED):
-        return pa.array(values, kind)  # takes none of more digits than a floating one has, which powers of two may have
+    if not types.is_float16(kind):  # to which Arrow rounds them, and to infinity
+        with suppress(*REFUSED):  # it takes none of more digits than a floating one has, which powers of two may have
+            return pa.array(values, kind)
     with np.errstate(over="ignore"):
         found = [kind.to_pandas_dtype()(value) for value in values]
     for value, kept in zip(values, found, strict=True):

@@ -280,6 +280,18 @@ def test_what_is_refused(declared: str, value: Any, complaint: str) -> None:
         list(tables((value,), {"default": parse_schema(f"v {declared}")}))
 
 
+@pytest.mark.parametrize("value", [2049, 65_536, 2**53])
+def test_whole_numbers_are_no_half_floats_of_another_value(value: int) -> None:
+    """Arrow itself makes 2048.0 and infinity of them."""
+    with pytest.raises(SchemaError, match=f"{value} is no halffloat, and would be rounded"):
+        list(tables((value,), {"default": pa.schema([("v", pa.float16())])}))
+
+
+def test_whole_numbers_become_half_floats_of_the_same_value() -> None:
+    ((_, table),) = tables([(2048,), (None,), (-65_504,)], {"default": pa.schema([("v", pa.float16())])})
+    assert table.column("v").to_pylist() == [2048.0, None, -65_504.0]
+
+
 COLUMNS: list[tuple[str, pa.Array, str]] = [
     ("float", pa.array([None, 1e300]), "1e.300 would become inf"),
     ("float", pa.array([Decimal("1E+60")], pa.decimal256(61, 0)), "would become inf"),
