@@ -186,7 +186,8 @@ class ByQueue:
         if self._node.event_time:
             mark = int(self._marks[row])
             if mark == NONE or (self._frontier is not None and mark <= self._frontier):
-                return False
+                # As ``frontiers_of`` says: where watermarks come with events, an event at the watermark is looked at.
+                return fed and self._frontier is not None and self._node.bolt.settings.comes_with_events
             self._frontier = mark
             return True
         clock = int(self._times[row])

@@ -10,10 +10,10 @@ from windowing import WindowedBolt, presets
 
 
 class Times(WindowedBolt):
-    output = "k string, ts timestamp"
+    outputs = "k string, ts timestamp"
 
     def execute(self, window: Any) -> list[Any]:
-        return [(event["k"], event.timestamp) for event in window]
+        return [(event["k"], event.timestamp) for event in window.get()]
 
 
 @pytest.mark.parametrize("tasks", [1, 2, 5])
