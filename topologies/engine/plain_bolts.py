@@ -186,6 +186,10 @@ def _reached(topology: Topology, component: str) -> set[tuple[str, int]]:
 # Runs plain bolts within the task that reads or emits their rows (decision 6).
 
 
+_MOST_CALLS = 100
+"""Of a BatchBolt for one table, for rows whose times were cut and others in turn."""
+
+
 Failures = list[tuple[int, str]]
 """Rows on which a bolt has failed that sends such rows to its errors: their index, and the reason."""
 
@@ -237,7 +241,7 @@ class PlainBolts:
     ) -> Iterator[tuple[str, Rows]]:
         """Call the bolt with all rows, or, where rows have times, with the rows of one time after another, so that its
         output gets that time; and with rows of which a time was cut apart from others, so that its output is counted
-        as they are.
+        as they are. Where these alternate too often, the spout's count alone tells of them (decision 99).
 
         The output has no partition, because it is unknown which input row each output row came from.
         """
@@ -245,8 +249,11 @@ class PlainBolts:
         others = np.zeros(max(rows.table.num_rows - 1, 0), np.bool_)  # rows that begin a new call
         if rows.times is not None and has_times:
             others |= np.diff(rows.times) != 0
-        if rows.truncated is not None:
-            others |= np.diff(rows.truncated)
+        cut = rows.truncated
+        if cut is not None:
+            edges = np.diff(cut)
+            few = np.count_nonzero(edges) <= _MOST_CALLS
+            cut, others = (cut, others | edges) if few else (None, others)
         names = rows.table.column_names
         gathered: dict[str, tuple[list[pa.Table], list[int]]] = {}
         for start, stop in pairwise([0, *(np.flatnonzero(others) + 1).tolist(), rows.table.num_rows]):
@@ -261,7 +268,7 @@ class PlainBolts:
             first = np.repeat(np.array(starts, np.int64), sizes)  # of the rows of the call that emitted each
             places = rows.positions[first] + np.concatenate([np.arange(size) for size in sizes])
             times = rows.times[first] if rows.times is not None and has_times else None
-            truncated = None if rows.truncated is None else rows.truncated[first]
+            truncated = None if cut is None else cut[first]
             out = pa.concat_tables(tables_of_stream)
             yield stream, Rows(out, times, places, rows.clock, placed=False, truncated=truncated)
 

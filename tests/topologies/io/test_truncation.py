@@ -263,6 +263,36 @@ def test_a_run_counts_each_row_once(tmp_path: Path, how: dict[str, Any]) -> None
     assert last.to_json()["bolts"]["n"]["streams"]["s"]["truncated"] == 8
 
 
+class Calls(Same):
+    """Counts how often it is called, in a column."""
+
+    outputs = "id long, ts timestamp, rows long"
+
+    def execute(self, batch: pa.Table) -> Any:
+        """The events, each with the number of those that came with it."""
+        return batch.append_column("rows", pa.array([len(batch)] * len(batch)))
+
+
+@pytest.mark.parametrize(("turns", "rows", "told"), [(3, {1}, 2), (1000, {1000}, 0)])
+def test_a_batch_bolt_is_called_apart_for_cut_rows_unless_they_take_turns_often(
+    tmp_path: Path, turns: int, rows: set[int], told: int
+) -> None:
+    fine = ["2017-01-01T00:00:00.123456789Z", "2017-01-01T00:00:00Z"]
+    csv(tmp_path / "a.csv", [fine[at % 2] for at in range(turns)])
+    builder = TopologyBuilder("turns")
+    builder.set_spout("s", spouts.files(tmp_path / "*.csv", "id long, ts timestamp"))
+    builder.set_bolt("calls", Calls()).shuffle_grouping("s")
+    windows = AggregateBolt(least=aggregates.min("rows"), n=aggregates.count()).with_tumbling_window("1m")
+    builder.set_bolt("n", windows.with_timestamp_field("ts")).global_grouping("calls")
+    sink = sinks.memory()
+    builder.set_sink("out", sink).from_("n")
+    last = run_local(builder.build(), RunOptions()).last
+    assert last is not None
+    assert last.spouts["s"]["truncated"] == (turns + 1) // 2
+    assert last.bolts["n"].accounts["truncated"] == told
+    assert {row["least"] for row in sink.rows} == rows
+
+
 def test_a_run_that_cuts_nothing(tmp_path: Path) -> None:
     csv(tmp_path / "a.csv", texts())
     last = play(spouts.files(tmp_path / "*.csv", "id long, ts timestamp", on_truncation="error"))
