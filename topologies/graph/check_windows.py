@@ -444,9 +444,9 @@ def _of_own_policies(bolt: CheckedBolt) -> Iterator[ConfigError]:
         )
     elif settings.trigger is not None and settings.slide != Count(1):
         yield bolt.fault(
-            f"has a trigger of its own, and windows every {settings.slide}",
-            "the trigger says when a window fires, so a slide would do nothing",
-            "leave the slide out: with_window(length)",
+            f"has with_policies(trigger=...), and windows every {settings.slide}",
+            "the trigger says when a window fires, so a slide, which `with_tumbling_window` has too, would do nothing",
+            "give the length alone: with_window(length)",
         )
     by_start = settings.output_time is OutputTime.START and bolt.event_time
     if by_start and isinstance(eviction, EvictionPolicy) and is_own(eviction) and overrides(eviction, "window_start"):
