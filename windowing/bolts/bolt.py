@@ -93,7 +93,7 @@ def copied(bolt: Copied) -> Copied:
     """A copy of a bolt, such as each of its tasks has. Raises ConfigError for one that holds what cannot be copied."""
     try:
         return deepcopy(bolt)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigError(
             f"{type(bolt).__name__} holds{holder_of(bolt, deepcopy)} what cannot be copied",
             why=f"each task has a copy of its bolt. {type(error).__name__}: {error}",
@@ -111,7 +111,7 @@ def holder_of(bolt: Component, attempt: Callable[[Any], object]) -> str:
     for name, value in {**of_bolt, **of_settings}.items():
         try:
             attempt(value)
-        except Exception:  # it has been told already, as that of the whole bolt
+        except (Exception, SystemExit):  # it has been told already, as that of the whole bolt
             return f" in {name}"
     return ""
 

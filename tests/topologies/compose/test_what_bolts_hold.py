@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 import threading
 from typing import Any
 
@@ -37,10 +38,18 @@ class HoldsByTuple(Bolt):
         return (event["ts"],)
 
 
+class Ends:
+    """Ends the program where it is copied."""
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        sys.exit("not here")
+
+
 @pytest.mark.parametrize(
     "held",
     [
         pytest.param(LOCK, id="lock"),
+        pytest.param(Ends(), id="what ends the program"),
         pytest.param((line for line in [1]), id="generator"),
         pytest.param(sqlite3.connect(":memory:"), id="connection"),
         pytest.param(threading, id="module"),
