@@ -28,7 +28,7 @@ from policies.protocol import (
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy
 from windowing.settings.rules import Bounds
 from windowing.settings.triggers import FiredBy
-from windowing.timestamps import FOREVER, show
+from windowing.timestamps import FOREVER, LATEST, show
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -387,8 +387,9 @@ class AskedTrigger(TriggerWalk):
         wake, time = self._context.wake_at, self._context.time
         if wake == self._wake:
             return
-        if wake is not None and (type(wake) is not int or wake <= time):
-            said = f"wake_at was set to {wake!r:.60}; it is a whole number of microseconds, later than time, {time}"
+        if wake is not None and (type(wake) is not int or not time < wake <= LATEST):
+            said = f"wake_at was set to {wake!r:.60}; it is a whole number of microseconds, later than time, {time}, "
+            said += "and at most the end of the year 9999"
             raise PolicyFailure(self.policy, hook, about, self.key, said)
         if hook == "track" and wake is not None and self._forget_after is not None and wake > time + self._forget_after:
             said = (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import pairwise
@@ -539,7 +540,7 @@ def _one_after_another(parts: Sequence[Indices]) -> Indices:
 def _check_state(policy: Policy, state: Any, key: Any) -> None:
     """Raise PolicyFailure for a state that is not as declared, or would change when it is stored."""
     types = policy.state_types
-    wrong = ""
+    wrong, places = "", dict[int, str]()
     if type(state) is not dict:
         wrong = f"context.state is {_kind(state)} {state!r:.60}, and it is a dict of the names in state_types"
     elif state.keys() != types.keys():
@@ -549,7 +550,7 @@ def _check_state(policy: Policy, state: Any, key: Any) -> None:
         value = state[name]
         good = type(value) is kind or (kind is float and type(value) is int)
         wrong = wrong or (
-            _unstorable(value, f"context.state[{name!r}]")
+            _unstorable(value, f"context.state[{name!r}]", places)
             if good or value is None
             else f"context.state[{name!r}] is {_kind(value)} {value!r:.60}, and state_types declares {kind.__name__}"
         )
@@ -557,18 +558,39 @@ def _check_state(policy: Policy, state: Any, key: Any) -> None:
         raise PolicyFailure(policy, "state", "after the events of this batch", key, wrong)
 
 
-def _unstorable(value: Any, path: str) -> str:
-    """Describes the first part of a value that JSON cannot store unchanged; empty if there is none."""
-    if value is None or type(value) in (int, float, str, bool):
-        return ""
-    if type(value) is list:
-        return next(filter(None, (_unstorable(each, f"{path}[{at}]") for at, each in enumerate(value))), "")
-    if type(value) is dict:
-        strange = next((each for each in value if type(each) is not str), None)
-        if strange is not None:
-            return f"{path} has the key {strange!r:.60} ({_kind(strange)}), and keys are kept as texts: use str(...)"
-        return next(filter(None, (_unstorable(each, f"{path}[{name!r}]") for name, each in value.items())), "")
-    return f"{path} is {_kind(value)} {value!r:.60}, which JSON does not have: keep int, float, str, bool, list or dict"
+def _unstorable(value: Any, path: str, places: dict[int, str]) -> str:
+    """Describes the first part of a value that JSON cannot store unchanged; empty if there is none.
+
+    ``places``: by their ids, where the lists and dicts so far stand.
+    """
+    wrong = ""
+    match value:
+        case str() if type(value) is str:
+            if not value.isascii() and json.loads(json.dumps(value)) != value:
+                wrong = f"{path} is {value!r:.60}, two halves of a character that JSON would make one"
+        case list() | dict() if type(value) in (list, dict):
+            other = places.setdefault(id(value), path)
+            if path.startswith(f"{other}["):
+                wrong = f"context.state contains itself: {path} is {other}"
+            elif other != path:
+                wrong = f"{path} is the same {type(value).__name__} as {other}, and each is kept by itself: copy it"
+            else:
+                wrong = _of_members(value, path, places)
+        case _ if value is not None and type(value) not in (int, float, bool):
+            wrong = f"{path} is {_kind(value)} {value!r:.60}, which JSON does not have: "
+            wrong += "keep int, float, str, bool, list or dict"
+    return wrong
+
+
+def _of_members(value: list[Any] | dict[Any, Any], path: str, places: dict[int, str]) -> str:
+    """The same of what a list or dict holds, and of the keys of a dict."""
+    members: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value)
+    if isinstance(value, dict):
+        strange = [each for each in value if type(each) is not str]
+        if strange:
+            what = f"{strange[0]!r:.60} ({_kind(strange[0])})"
+            return f"{path} has the key {what}, and keys are kept as texts: use str(...)"
+    return next(filter(None, (_unstorable(each, f"{path}[{name!r}]", places) for name, each in members)), "")
 
 
 def _kind(value: object) -> str:

@@ -9,6 +9,7 @@ import pickle
 import struct
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
@@ -184,6 +185,7 @@ class Subject:
     keep: Change | None = None
     """Applied to both policies before a run."""
     _built: dict[int, Topology] = field(default_factory=dict)
+    _memories: list[ClassMemory] = field(default_factory=list)
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -212,11 +214,15 @@ class Subject:
 
     def changed(self, change: Change) -> Subject:
         """The same, whose policies are changed before a run."""
-        return Subject(self.bolt, self.schemas, change, self._built)
+        return Subject(self.bolt, self.schemas, change, self._built, self._memories)
 
     def policies(self) -> tuple[Policy, Policy]:
-        """Policies that no run has used: eviction and trigger."""
+        """Policies that no run has used, as another process would have them: eviction and trigger."""
         node = self.topology(1).windowed[BOLT]
+        if not self._memories:
+            self._memories += [ClassMemory(each) for each in users_classes(node.eviction, node.trigger)]
+        for memory in self._memories:
+            memory.restore()
         change = self.keep or (lambda policy: policy)
         return change(_copied(node.eviction)), change(_copied(node.trigger))
 
@@ -350,6 +356,46 @@ class _Rows:
             positions = np.array([given.positions[place] for place in chosen])
             clock = given.times[at] if given.clocked else None
             yield SourceBatch(name, DEFAULT_STREAM, table, positions, clock=clock)
+
+
+def users_classes(*policies: Policy) -> list[type]:
+    """The classes of policies that are not windbolt's own."""
+    found = dict.fromkeys(each for policy in policies for each in type(policy).__mro__)
+    return [each for each in found if each.__module__ != "builtins" and not each.__module__.startswith("policies.")]
+
+
+class ClassMemory:
+    """What a class holds in its attributes, and in caches of its methods. Objects that are made anew still share it,
+    and another process begins with it as it is written."""
+
+    def __init__(self, owner: type) -> None:
+        self._owner, self._names = owner, set(vars(owner))
+        values = {name: value for name, value in vars(owner).items() if not name.startswith("__")}
+        self._held = {name: value for name, value in values.items() if isinstance(value, list | dict | set | deque)}
+        self._pristine = deepcopy(self._held)
+        self._plain = {name: value for name, value in values.items() if isinstance(value, _PLAIN)}
+        methods = [getattr(value, "__func__", value) for value in values.values()]
+        self._caches = [method.cache_clear for method in methods if hasattr(method, "cache_clear")]
+
+    def restore(self) -> None:
+        """Let the class be as it was."""
+        for name in set(vars(self._owner)) - self._names:
+            delattr(self._owner, name)
+        for name, held in self._held.items():
+            held.clear()
+            fresh = deepcopy(self._pristine[name])
+            if isinstance(held, dict | set):
+                held.update(fresh)
+            else:
+                held.extend(fresh)
+        for name, value in self._plain.items():
+            if vars(self._owner).get(name) is not value:
+                setattr(self._owner, name, value)
+        for clear in self._caches:
+            clear()
+
+
+_PLAIN = (int, float, str, bool, tuple, type(None))
 
 
 def _copied(policy: Policy) -> Policy:

@@ -377,12 +377,18 @@ def test_a_wrong_answer_of_an_eviction_is_an_error() -> None:
     assert "it answered True (bool), which is no Action: use Action.EXPIRE, PROCESS, KEEP or STOP" in said
 
 
+SHARED = [1]
+
+
 @pytest.mark.parametrize(
     ("value", "words"),
     [
         ({1, 2}, "context.state['seen'] is a set {1, 2}, and state_types declares list"),
         ([{3}], "context.state['seen'][0] is a set {3}, which JSON does not have"),
         ([{1: 2}], "context.state['seen'][0] has the key 1 (a int), and keys are kept as texts"),
+        ([{None: 2}], "context.state['seen'][0] has the key None (a NoneType), and keys are kept as texts"),
+        ([SHARED, [SHARED]], "context.state['seen'][1][0] is the same list as context.state['seen'][0]"),
+        (["\ud83d" + "\ude00"], "two halves of a character that JSON would make one"),
         ([(1, 2)], "context.state['seen'][0] is a tuple (1, 2), which JSON does not have"),
         ([np.int64(3)], "context.state['seen'][0] is a int64 np.int64(3), which JSON does not have"),
     ],
@@ -409,14 +415,14 @@ def test_a_state_that_is_not_declared_is_an_error() -> None:
     assert "['other'] differ" in failing(trigger=trigger_of(track), eviction=All())
 
 
-def test_a_moment_that_has_passed_is_an_error() -> None:
+@pytest.mark.parametrize("moment", [0, 2**62, 2**63, 2**70])
+def test_a_moment_that_has_passed_or_never_comes_is_an_error(moment: int) -> None:
     def track(self: Any, event: QueuedEvent, context: TriggerContext) -> Any:
-        context.wake_at = event.timestamp
+        context.wake_at = moment
         return False
 
-    assert "wake_at was set to 0; it is a whole number of microseconds, later than time, 0" in failing(
-        trigger=trigger_of(track), eviction=All()
-    )
+    said = failing(trigger=trigger_of(track), eviction=All())
+    assert f"wake_at was set to {moment}; it is a whole number of microseconds, later than time, 0, and at most" in said
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import itertools
 import random
 import time
@@ -197,6 +198,39 @@ def test_state_on_the_object_or_in_a_variable_is_found() -> None:
             return next(counter) % 5 == 2
 
     assert "what an earlier run has left in a variable" in str(found(trigger=InAVariable(), window="5s"))
+
+
+class AboveTheFirst(TriggerPolicy):
+    """Remembers the first price of each key in its class, which another process does not have."""
+
+    reads = "price"
+    first: ClassVar[dict[Any, Any]] = {}
+
+    def track(self, event: QueuedEvent, context: TriggerContext) -> bool:
+        return bool(event["price"] > self.first.setdefault(context.key, event["price"]))
+
+
+class AboveTheFirstByACache(TriggerPolicy):
+    """The same by a cache of a method."""
+
+    reads = "price"
+
+    @classmethod
+    @functools.cache
+    def first(cls, key: Any) -> list[Any]:
+        return []
+
+    def track(self, event: QueuedEvent, context: TriggerContext) -> bool:
+        first = self.first(context.key)
+        first.append(event["price"])
+        return bool(event["price"] > first[0])
+
+
+@pytest.mark.parametrize("kind", [AboveTheFirst, AboveTheFirstByACache])
+def test_what_a_class_remembers_is_found(kind: type[TriggerPolicy]) -> None:
+    rows = [{"price": float(at * 7 % 5), "ts": at * 1_000} for at in range(1, 13)]
+    with pytest.raises(PolicyDiffers, match="after a crash"):
+        check_policy(rows, eviction=All(), trigger=kind())
 
 
 class ByTheOrderOfASet(TriggerPolicy):
