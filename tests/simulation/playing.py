@@ -80,7 +80,10 @@ def play(case: Case | int) -> Played:
 
 def _play(case: Case) -> Played:
     with tempfile.TemporaryDirectory(dir=_MEMORY if os.path.isdir(_MEMORY) else None, prefix="windbolt-") as folder:
-        return _Play(case, folder).played
+        try:
+            return _Play(case, folder).played
+        finally:
+            CODE.version = 0  # other tests of this process have these bolts too
 
 
 class _Play:

@@ -39,6 +39,8 @@ BY_TIME = ["sliding", "atlas hopping", "late by window", "sliding by the clock",
 """Windows overlap, and the time of an event alone decides in which it is."""
 BY_AMOUNT = {"a rule of a key", "full windows of a key"}
 """A rule has been called with the amounts: what it made of them stays."""
+TOLD_ON_ARRIVAL = {"own policies", "own policies by key"}
+"""Policies may have been told of the amounts as the events arrived: what they answered stays too."""
 EVERY = sorted({*KINDS, *JOINS, *PASSING})
 
 
@@ -198,7 +200,7 @@ def test_other_values_are_those_of_a_run_that_always_had_them(kind: str, tmp_pat
 def corrected(kind: str, row: dict[str, Any]) -> dict[str, Any]:
     """Other values for columns that do not decide where the event belongs."""
     values: dict[str, Any] = {} if kind == "once an id" else {"id": row["id"] + 100_000}
-    if kind not in BY_AMOUNT and "amount" in row:
+    if kind not in BY_AMOUNT | TOLD_ON_ARRIVAL and "amount" in row:
         values["amount"] = 50.5
     return values or {"id": row["id"]}
 
