@@ -297,9 +297,8 @@ class AskedTrigger(TriggerWalk):
         self._end(f"the end of the key at {show(moment)}")
 
     def _end(self, about: str) -> None:
-        if self.record.count and overrides(self.policy, "on_end"):
-            self._answer(call(self, "on_end", about, self._context), "on_end", about, self.record.count)
-            self._note_wake("on_end", about)
+        self._answer(call(self, "on_end", about, self._context), "on_end", about, self.record.count)
+        self._note_wake("on_end", about)
 
     # -- event by event
 

@@ -85,8 +85,8 @@ class PlainRun:
             context.count = len(self.told)
             self.touched = context.time
             if self.trigger.every is not None and self.grid is None:
-                slide = self.trigger.every.micros
-                self.grid = -(-context.time // slide) * slide
+                slide, moved = self.trigger.every.micros, self.trigger.offset.micros
+                self.grid = moved - (moved - context.time) // slide * slide
             self._answer(self.trigger.track(event, context))
 
     def _over(self, time: int) -> bool:

@@ -378,8 +378,9 @@ class KeyCodes:
 
 def key_rows(payload: pa.Table, streams: NDArray[np.int8] | None, keys: Sequence[Sequence[str]]) -> pa.Table:
     """The columns of the key of events, named as those of the first input; ``streams`` is the input of each event."""
-    if len({tuple(names) for names in keys}) == 1 or streams is None:
+    if len({tuple(names) for names in keys}) == 1:
         return _decoded(payload.select(list(keys[0])))
+    assert streams is not None  # there are several inputs
     places = [np.flatnonzero(streams == code) for code in range(len(keys))]
     parts = [
         payload.select(list(names)).take(pa.array(rows)).rename_columns(list(keys[0]))

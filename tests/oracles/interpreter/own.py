@@ -121,7 +121,8 @@ class Own(Kind):
             at.count = len(self.told)
             every = self.trigger.every
             if every is not None and self.grid is None:  # "passes over moments before which no event has come"
-                self.grid = -(-at.time // every.micros) * every.micros
+                moved = self.trigger.offset.micros
+                self.grid = moved - (moved - at.time) // every.micros * every.micros
             self.answer(self.trigger.track(told, at))
 
     def moment(self) -> int | None:

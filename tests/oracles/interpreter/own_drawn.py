@@ -22,10 +22,11 @@ class Marked(TriggerPolicy):
 
 
 class Moments(TriggerPolicy):
-    """Fires at multiples of 5 ms with enough new events."""
+    """Fires 2 ms after multiples of 5 ms with enough new events."""
 
     reads = "v"
     every = millis(5)
+    offset = millis(2)
 
     def __init__(self, least: int, before: bool) -> None:
         self.least, self.before = least, before

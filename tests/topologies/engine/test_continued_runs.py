@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from manager.storage.checkpoint import MemoryCheckpoint
+from policies import Action, EvictionContext, EvictionPolicy, QueuedEvent, TriggerContext, TriggerPolicy
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
-from windowing import TupleWindow, WindowedBolt, presets
+from windowing import TupleWindow, WindowedBolt, presets, seconds
 from windowing.schema import EmittedRows
 from windowing.settings.kinds import Session
 from windowing.settings.panes import Panes
@@ -73,3 +74,32 @@ def test_a_window_whose_only_firing_was_early_stays_closed_though_an_earlier_one
     report = step.run(BatchPlan(2, TimeAdvance(0), [third]))
     assert report.bolts["sizes"].accounts["late"] == 2
     assert [row["n"] for row in out.rows] == [2, 1]
+
+
+class EachTenSeconds(TriggerPolicy):
+    every = seconds(10)
+
+    def on_time(self, time: int, context: TriggerContext) -> bool:
+        return True
+
+
+class Everything(EvictionPolicy):
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
+        return Action.PROCESS
+
+
+def test_a_moment_that_passed_at_the_end_has_passed_in_the_next_run() -> None:
+    bolt = sizes().with_policies(trigger=EachTenSeconds(), eviction=Everything())
+    out, builder = sinks.memory(), TopologyBuilder("continued")
+    spout = spouts.memory("ts long", [(2_000,)], [(15_000,)], [(17_000,), (21_000,)])
+    builder.set_spout("events", spout)
+    builder.set_bolt("sizes", bolt).global_grouping("events")
+    builder.set_sink("out", out).from_("sizes")
+    step = MicroBatch(builder.build(), MemoryCheckpoint(), InProcess())
+    first, second, third = (TableSource("events", table, row) for row, table in enumerate(spout.tables()))
+    step.run(BatchPlan(0, TimeAdvance(0), [first]))
+    step.run(BatchPlan(1, TimeAdvance(0), [second]))
+    step.run(BatchPlan(1, TimeAdvance(0, close=True), closing=True))
+    assert [row["n"] for row in out.rows] == [1, 2], "at 10 s, and at the end at 20 s"
+    report = step.run(BatchPlan(2, TimeAdvance(0), [third]))
+    assert report.bolts["sizes"].accounts["late"] == 1, "the event of 17 s, behind the window that ended at 20 s"

@@ -120,6 +120,23 @@ def test_the_sides_of_a_join_are_compared_with_each_other() -> None:
     assert sorted((row["left_id"], row["right_id"]) for row in rows) == [("a", "c"), ("d", "b")]
 
 
+def test_a_late_event_does_not_join_the_session_of_another_key_that_was_opened_before_the_batch() -> None:
+    one, other = of_equal_hash()
+    bolt = Sizes().with_window(Session("5ms")).with_timestamp_field("ts").with_key("k")
+    builder = TopologyBuilder("sessions")
+    builder.set_spout("s", spouts.memory("id string, k string, ts long"))
+    builder.set_bolt("b", bolt.with_watermark(every=1).with_lateness(by="window")).global_grouping("s")
+    builder.set_sink("out", sinks.memory()).from_("b")
+    events = [("a", one, 10), ("b", one, 14), ("c", "third", 17), ("d", other, 11)]  # at 17, what ended at 16 is closed
+    steps: list[Any] = [{"event": {"id": name, "k": key, "ts": ts}, "stream": "s"} for name, key, ts in events]
+    steps.insert(1, {"tick": "watermark"})
+    answer = replay_locally(
+        read_scenario({"name": "keys", "topology": "x.py:y", "steps": [*steps, {"close": True}]}), builder.build()
+    )
+    assert answer.counts["late"] == 1
+    assert {(row["key"], row["n"]) for row in answer.outputs["out"]} == {(one, 2), ("third", 1)}
+
+
 def windows_of(scenario: Scenario) -> list[Any]:
     return list(replay_locally(scenario).windows)
 

@@ -271,6 +271,7 @@ class ByNumber(TriggerPolicy):
     """On arrays: every third event, and at moments."""
 
     every = millis(7)
+    offset = millis(2)
 
     def track(self, event: QueuedEvent, context: TriggerContext) -> Any:
         return event.number % 3 == 2 or event["value"] == 4

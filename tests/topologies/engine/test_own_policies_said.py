@@ -27,6 +27,7 @@ from policies import (
     QueuedEvents,
     TriggerContext,
     TriggerPolicy,
+    WatermarkCountEvictionPolicy,
     WatermarkTimeEvictionPolicy,
     WatermarkTimeTriggerPolicy,
 )
@@ -600,6 +601,12 @@ def test_the_end_of_a_run_says_what_is_in_no_window_and_why(tmp_path: Path) -> N
     assert "The open windows have been closed" in ended(tmp_path / "none", ROWS[:5])
     answer = why(str(tmp_path / "some"), "show")
     assert "nothing fired for 3 events that are in no window yet" in " ".join(answer.sentences)
+
+
+def test_a_built_in_number_of_events_lets_go_what_no_window_to_come_can_hold(tmp_path: Path) -> None:
+    """Also where nothing has fired for long: else a task would hold all events since."""
+    said = ended(tmp_path, ROWS, eviction=WatermarkCountEvictionPolicy(Count(1)))
+    assert "Of 'show' 2 events are in no window, and pending" in said, "the last, and the one that BEFORE would hold"
 
 
 def test_the_state_of_policies_is_a_table(tmp_path: Path) -> None:

@@ -177,7 +177,8 @@ class TaskPanes:
         ``within_batch``: before further events of the batch are added."""
         watermark = NONE if self._end.watermark is None else self._end.watermark
         closed_until = NONE if upto is None else upto
-        ended_until = closed_until if within_batch else max(closed_until, self._ended_until(watermark))
+        # Windows have ended although late events may still be admitted to them.
+        ended_until = closed_until if within_batch else max(closed_until, watermark - self._node.closes_after_end)
         time = EvaluationTime(
             self._evaluations, self._end.clock, watermark, ended_until, closed_until, self._lateness(), within_batch
         )
@@ -200,12 +201,6 @@ class TaskPanes:
         settings = self._node.bolt.settings
         alone = self._node.event_time and settings.idle_timeout is None
         return settings.allowed_lateness.micros if alone else None
-
-    def _ended_until(self, watermark: int) -> int:
-        """The time up to which windows have ended, although late events may still be admitted to them."""
-        if not self._node.event_time or watermark == NONE:
-            return NONE
-        return watermark - self._node.closes_after_end
 
 
 # Evaluations of a task's windows: from live events to windows, and what is known of the windows afterwards.

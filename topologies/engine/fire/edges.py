@@ -142,7 +142,7 @@ def _unreachable(node: WindowedNode, closed_until: NDArray[np.int64]) -> NDArray
     very time still can where late starts are moved there, and the two are then nothing."""
     settings = node.bolt.settings
     moves = any(settings.of_input(label).late_action is LateAction.CUT for label in node.streams)
-    return np.where((closed_until > NONE) & (closed_until < FOREVER), closed_until - moves, closed_until)
+    return np.where(closed_until > NONE, closed_until - moves, closed_until)
 
 
 def _streams(held: Held) -> NDArray[np.int8]:
