@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import pairwise
@@ -34,6 +33,7 @@ from policies.protocol import EvictionPolicy, Policy, QueuedEvent, TriggerPolicy
 from policies.watermarks import NONE
 from windowing.bolts.bolt import new_state
 from windowing.columns import take_rows
+from windowing.kept_json import changed_by_json
 from windowing.settings.triggers import FiredBy
 from windowing.timestamps import FOREVER, show
 from windowing.window import TupleWindow
@@ -334,11 +334,7 @@ class PolicyWindows:
         if record.time is not None:
             self.reached = record.time if self.reached is None else max(self.reached, record.time)
         for policy, state in ((self.trigger, record.trigger), (self.eviction, record.eviction)):
-            try:
-                _check_state(policy, state, key)
-            except RecursionError as error:
-                said = "context.state contains itself, or is nested hundreds of levels deep, and is kept as JSON"
-                raise PolicyFailure(policy, "state", "after the events of this batch", key, said) from error
+            _check_state(policy, state, key)
 
     def _ended(self, unit: int, key: Any, life: _Life) -> Iterator[_Found | _Ended]:
         """Yield the last windows of a life; what it still has is purged."""
@@ -540,7 +536,7 @@ def _one_after_another(parts: Sequence[Indices]) -> Indices:
 def _check_state(policy: Policy, state: Any, key: Any) -> None:
     """Raise PolicyFailure for a state that is not as declared, or would change when it is stored."""
     types = policy.state_types
-    wrong, places = "", dict[int, str]()
+    wrong = ""
     if type(state) is not dict:
         wrong = f"context.state is {_kind(state)} {state!r:.60}, and it is a dict of the names in state_types"
     elif state.keys() != types.keys():
@@ -549,48 +545,10 @@ def _check_state(policy: Policy, state: Any, key: Any) -> None:
     for name, kind in types.items() if not wrong else ():
         value = state[name]
         good = type(value) is kind or (kind is float and type(value) is int)
-        wrong = wrong or (
-            _unstorable(value, f"context.state[{name!r}]", places)
-            if good or value is None
-            else f"context.state[{name!r}] is {_kind(value)} {value!r:.60}, and state_types declares {kind.__name__}"
-        )
-    if wrong:
+        if not wrong and not good and value is not None:
+            wrong = f"context.state[{name!r}] is {_kind(value)} {value!r:.60}, and state_types declares {kind.__name__}"
+    if wrong := wrong or changed_by_json(state, "context.state"):
         raise PolicyFailure(policy, "state", "after the events of this batch", key, wrong)
-
-
-def _unstorable(value: Any, path: str, places: dict[int, str]) -> str:
-    """Describes the first part of a value that JSON cannot store unchanged; empty if there is none.
-
-    ``places``: by their ids, where the lists and dicts so far stand.
-    """
-    wrong = ""
-    match value:
-        case str() if type(value) is str:
-            if not value.isascii() and json.loads(json.dumps(value)) != value:
-                wrong = f"{path} is {value!r:.60}, two halves of a character that JSON would make one"
-        case list() | dict() if type(value) in (list, dict):
-            other = places.setdefault(id(value), path)
-            if path.startswith(f"{other}["):
-                wrong = f"context.state contains itself: {path} is {other}"
-            elif other != path:
-                wrong = f"{path} is the same {type(value).__name__} as {other}, and each is kept by itself: copy it"
-            else:
-                wrong = _of_members(value, path, places)
-        case _ if value is not None and type(value) not in (int, float, bool):
-            wrong = f"{path} is {_kind(value)} {value!r:.60}, which JSON does not have: "
-            wrong += "keep int, float, str, bool, list or dict"
-    return wrong
-
-
-def _of_members(value: list[Any] | dict[Any, Any], path: str, places: dict[int, str]) -> str:
-    """The same of what a list or dict holds, and of the keys of a dict."""
-    members: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value)
-    if isinstance(value, dict):
-        strange = [each for each in value if type(each) is not str]
-        if strange:
-            what = f"{strange[0]!r:.60} ({_kind(strange[0])})"
-            return f"{path} has the key {what}, and keys are kept as texts: use str(...)"
-    return next(filter(None, (_unstorable(each, f"{path}[{name!r}]", places) for name, each in members)), "")
 
 
 def _kind(value: object) -> str:

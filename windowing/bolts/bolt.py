@@ -15,6 +15,7 @@ import pyarrow as pa
 from windowing.calls import checked_value
 from windowing.durations import Count
 from windowing.errors import ConfigError, SchemaError, together
+from windowing.kept_json import changed_by_json
 from windowing.reprs import call, of_fields, one_line, simple_attributes
 from windowing.schema import DEFAULT_STREAM, EmittedRows, conform, parse_schema
 from windowing.settings import ARGUMENTS, DECLARED, SOURCE_ONLY, WindowSettings, presets
@@ -219,31 +220,14 @@ def pack_state(state: Mapping[str, Any], types: Mapping[str, StateType]) -> tupl
                 do="keep the declared type, or change `state_types`",
             )
         plain[name] = value
-    try:
-        text = json.dumps(plain)
-    except (TypeError, ValueError) as error:
-        raise SchemaError(
-            "the bolt's state cannot be written as JSON", why=str(error), do="keep lists, dicts, texts and numbers"
-        ) from error
-    changes = any(isinstance(value, list | dict) for value in plain.values())  # numbers and texts never do
-    if changes and not _same(json.loads(text), plain):
+    # A number that is declared as one stands for itself, also NumPy's.
+    if wrong := changed_by_json({k: v for k, v in plain.items() if not isinstance(v, int | float)}, "self.state"):
         raise SchemaError(
             "the bolt's state would change when it is saved as JSON",
-            why="JSON turns tuples into lists and the keys of dicts into texts",
-            do="use lists, and texts as keys",
+            why=wrong,
+            do="keep lists, dicts with texts as keys, texts and numbers",
         )
-    return text, kept
-
-
-def _same(read: Any, kept: Any) -> bool:
-    """True if JSON gave back the same value. Unlike with ``==``, NaN equals NaN, and a tuple is no list."""
-    if isinstance(kept, dict):
-        return (
-            isinstance(read, dict) and read.keys() == kept.keys() and all(_same(read[key], kept[key]) for key in kept)
-        )
-    if isinstance(kept, list):
-        return isinstance(read, list) and len(read) == len(kept) and all(map(_same, read, kept))
-    return bool(read == kept) or (kept != kept and read != read)  # noqa: PLR0124 - only NaN differs from itself
+    return json.dumps(plain), kept
 
 
 # How the settings of a windowed bolt change: each change makes a copy, and notes the method that asked for it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -43,6 +44,7 @@ from windowing import (
     presets,
 )
 from windowing.aggregates import count
+from windowing.bolts.bolt import pack_state
 from windowing.settings.kinds import Session
 from windowing.timestamps import from_datetime
 
@@ -590,6 +592,15 @@ def test_state_on_disk_is_arrow_and_json(tmp_path: Path) -> None:
     assert not any(b"pickle" in path.read_bytes() or path.read_bytes()[:2] == b"\x80\x04" for path in files)
 
 
+HALVES = "\ud83d" + "\ude00"
+ONE = [1]
+CIRCLE = list[Any]()
+CIRCLE.append(CIRCLE)
+DEEP = list[Any]()
+for _ in range(3_000):
+    DEEP = [DEEP]
+
+
 @pytest.mark.parametrize(
     ("types", "changes", "complaint"),
     [
@@ -597,9 +608,15 @@ def test_state_on_disk_is_arrow_and_json(tmp_path: Path) -> None:
         ({"n": int}, {"n": True}, "declared int"),
         ({"n": int}, {"n": 1.5}, "declared int"),
         ({"n": int}, {"m": 1}, "undeclared: \\['m'\\]"),
-        ({"n": dict}, {"n": {1: 2}}, "would change when it is saved as JSON"),
-        ({"n": list}, {"n": [(1, 2)]}, "would change when it is saved as JSON"),
-        ({"n": list}, {"n": [{1, 2}]}, "cannot be written as JSON"),
+        ({"n": dict}, {"n": {1: 2}}, r"self.state\['n'\] has the key 1 \(a int\), and keys are kept as texts"),
+        ({"n": dict}, {"n": {HALVES: 2}}, r"has the key .*, two halves of a character that JSON would make one"),
+        ({"n": str}, {"n": HALVES}, r"self.state\['n'\] is .*, two halves of a character that JSON would make one"),
+        ({"n": dict}, {"n": defaultdict(int)}, r"self.state\['n'\] is a defaultdict"),
+        ({"n": list}, {"n": [(1, 2)]}, r"self.state\['n'\]\[0\] is a tuple \(1, 2\), which JSON does not have"),
+        ({"n": list}, {"n": [{1, 2}]}, r"self.state\['n'\]\[0\] is a set"),
+        ({"n": list, "m": list}, {"n": ONE, "m": [1, ONE]}, r"\['m'\]\[1\] is the same list as self.state\['n'\]"),
+        ({"n": list}, {"n": CIRCLE}, r"self.state\['n'\] contains itself, at self.state\['n'\]\[0\]"),
+        ({"n": list}, {"n": DEEP}, r"self.state contains itself, or is nested hundreds of levels deep"),
         ({"n": "a long"}, {"n": [1]}, "state 'n' is list"),
         ({"n": "a long"}, {"n": pa.table({"b": ["x"]})}, "declares"),
     ],
@@ -618,6 +635,13 @@ def test_state_that_is_not_what_was_declared_is_refused(types: Json, changes: Js
     with pytest.raises(BoltError, match=complaint) as found:
         run(builder.build())
     assert "'keeps'" in str(found.value)
+
+
+def test_a_number_of_numpy_that_is_declared_as_a_number_is_kept() -> None:
+    assert pack_state({"mean": np.float64(1.5), "at": [None, "é"]}, {"mean": float, "at": list}) == (
+        '{"mean": 1.5, "at": [null, "\\u00e9"]}',
+        {},
+    )
 
 
 class Fragile(Sum):

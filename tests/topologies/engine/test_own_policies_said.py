@@ -390,6 +390,7 @@ SHARED = [1]
         ([{None: 2}], "context.state['seen'][0] has the key None (a NoneType), and keys are kept as texts"),
         ([SHARED, [SHARED]], "context.state['seen'][1][0] is the same list as context.state['seen'][0]"),
         (["\ud83d" + "\ude00"], "two halves of a character that JSON would make one"),
+        ([{"\ud83d" + "\ude00": 1}], "two halves of a character that JSON would make one"),
         ([(1, 2)], "context.state['seen'][0] is a tuple (1, 2), which JSON does not have"),
         ([np.int64(3)], "context.state['seen'][0] is a int64 np.int64(3), which JSON does not have"),
     ],
@@ -853,7 +854,8 @@ def test_a_state_that_contains_itself_is_an_error() -> None:
             context.state["seen"].append(context.state["seen"])
             return False
 
-    assert "context.state contains itself" in failing(trigger=Itself(), eviction=All())
+    said = failing(trigger=Itself(), eviction=All())
+    assert "context.state['seen'] contains itself, at context.state['seen'][0]" in said
 
 
 def test_the_end_of_a_window_does_not_follow_what_a_trigger_writes_into_its_context() -> None:
