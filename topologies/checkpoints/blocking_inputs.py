@@ -458,13 +458,13 @@ def regular_events(
             for rows in reader.rows:
                 live, counts = Live(rows.times), rows.counts
                 if wanted is not None:
-                    of_key = _of_key(rows.payload, rows.streams, timing, wanted)
-                    live, counts = Live(rows.times[of_key]), counts[of_key]
+                    chosen = events_of_key(rows.payload, rows.streams, timing, wanted)
+                    live, counts = Live(rows.times[chosen]), counts[chosen]
                 parts.append((*_ends(windows, live, NONE), counts))
         elif reader.live is not None and isinstance(task.windows, AssignedState):
             held = reader.live.sorted()
             if wanted is not None:
-                held = held.take(np.flatnonzero(_of_key(held.payload, held.streams, timing, wanted)))
+                held = held.take(np.flatnonzero(events_of_key(held.payload, held.streams, timing, wanted)))
             live = Live(held.times, held.keys, held.ends, held.closed_until)
             reached = reached_limit(reader, task.windows, held)
             parts.append((*_ends(windows, live, reached), np.ones(len(live), np.int64)))
@@ -485,20 +485,22 @@ def waiting_events(state: BoltState, timing: BoltTiming, store: SegmentStore, wa
         for rows in TaskReader(state, number, store, timing).rows:
             waits = rows.pending > 0
             if wanted is not None:
-                waits &= _of_key(rows.payload, rows.streams, timing, wanted)
+                waits &= events_of_key(rows.payload, rows.streams, timing, wanted)
             times.append(rows.times[waits])
             counts.append(rows.pending[waits])
     return WaitingEvents(np.concatenate(times), np.concatenate(counts))
 
 
-def _of_key(payload: pa.Table, streams: NDArray[np.int8] | None, timing: BoltTiming, wanted: str) -> NDArray[np.bool_]:
+def events_of_key(
+    payload: pa.Table, streams: NDArray[np.int8] | None, timing: BoltTiming, wanted: str
+) -> NDArray[np.bool_]:
     """Which events are of a key; its columns may have other names at each input."""
     keys = timing.columns_of_keys
     found = np.zeros(payload.num_rows, np.bool_)
     for number, names in enumerate(keys):
         if set(names) <= set(payload.column_names):
-            of_key = has_key(payload, names, wanted)
+            here = has_key(payload, names, wanted)
             if streams is not None and len(keys) > 1:
-                of_key &= streams == number
-            found |= of_key
+                here &= streams == number
+            found |= here
     return found

@@ -61,6 +61,15 @@ def beside(own: Mapping[str, Any], users: pa.Table, prefix: str = "event.") -> p
     return pa.table(columns)
 
 
+def shown_as(table: pa.Table, names: Sequence[str]) -> list[str]:
+    """What columns of the user's are called in such a table, whose own columns may have their names."""
+    prefixed = ((f"{prefix}{name}" for prefix in ("key.", "event.")) for name in names)
+    return [
+        next((each for each in found if each in table.column_names), name)
+        for name, found in zip(names, prefixed, strict=True)
+    ]
+
+
 def beside_none(own: pa.Schema, users: pa.Schema, prefix: str = "event.") -> pa.Table:
     """The same without rows."""
     empty = own.empty_table()
@@ -100,7 +109,7 @@ class Selection:
             inputs = table.column("input")
             for name, columns in keys.items():  # of a sum it may not be known of which input it is
                 here = pc.fill_null(pc.equal(inputs, name), fill_value=True).to_numpy()
-                of_key |= here & self._of_key(table, columns)
+                of_key |= here & self._of_key(table, shown_as(table, columns))
             wanted &= of_key
         return _those(table, wanted)
 
@@ -108,7 +117,8 @@ class Selection:
         """The rows wanted. ``keys`` are the columns of the key, by each name that it has: a table with none of them is
         whole. ``time`` is the column of times; rows without one stay."""
         wanted = np.ones(table.num_rows, np.bool_) if time is None else self._in_time(table, time)
-        there = [columns for columns in keys if columns and set(columns) <= set(table.column_names)]
+        shown = [shown_as(table, columns) for columns in keys if columns]
+        there = [columns for columns in shown if set(columns) <= set(table.column_names)]
         if self.key is not None and there:
             wanted &= np.logical_or.reduce([self._of_key(table, columns) for columns in there])
         return _those(table, wanted)

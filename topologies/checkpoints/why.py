@@ -26,14 +26,15 @@ from topologies.checkpoints.blocking_inputs import (
     WhyAnswer,
     WhyReason,
     events_in_words,
+    events_of_key,
     marks_of,
     regular_events,
     waiting_events,
 )
 from topologies.checkpoints.notes import BoltTiming, checkpoint_at, known_timing, the_only_bolt, timing_of
 from topologies.checkpoints.paired_checkpoint import START, PairedCheckpoint
-from topologies.checkpoints.state_tables import policy_tables, window_table
-from topologies.checkpoints.stored_tasks import TaskReader, has_key, key_columns
+from topologies.checkpoints.state_tables import key_table, policy_tables, window_table
+from topologies.checkpoints.stored_tasks import TaskReader, has_key, key_columns, shown_as
 from topologies.engine.event_times import as_moment
 from topologies.run.summary import spoken
 from windowing.calls import checked
@@ -314,7 +315,7 @@ def windows_still_open(
     names = list(key_columns(timing)) if any(timing.keys) else []
     tasks = [TaskReader(state, number, store, timing) for number in range(len(state.tasks))]
     table = window_table(tasks, clock, pa.schema([(name, pa.null()) for name in names]))
-    shown = [name if name in table.column_names else f"key.{name}" for name in names]
+    shown = shown_as(table, names)
     found = [
         OpenWindow(start, end, events, firings, of_key)
         for start, end, events, firings, of_key in zip(
@@ -470,7 +471,7 @@ class OtherWindows:
         ]
         names = key_columns(self.by.timing) if any(self.by.timing.keys) else ()
         table = policy_tables(tasks, pa.schema([(name, pa.null()) for name in names]))["policies"]
-        shown = [name if name in table.column_names else f"key.{name}" for name in names]
+        shown = shown_as(table, names)
         if self.by.question.key is not None and names:
             table = table.filter(pa.array(has_key(table, shown, self.by.question.key)))
         return [{**row, "key": ", ".join(str(row[name]) for name in shown)} for row in table.to_pylist()]
@@ -578,9 +579,28 @@ def _wait(count: int, of: str) -> str:
 
 def answered(explanation: Explanation) -> WhyAnswer:
     """The answer to the question of an explanation."""
+    if explanation.timing.by_event or explanation.manifest.closing:
+        return explanation.without_windows() if explanation.timing.by_event else explanation.ended()
+    answer = _by_kind(explanation)
+    key = explanation.question.key
+    if key is None or answer.waiting or keeps_of_key(explanation.state, explanation.timing, explanation.store, key):
+        return answer
+    unknown = f"Nothing is kept of {key!r}: no event of it has come, or no window needs those that came."
+    return replace(answer, sentences=(*answer.sentences, unknown))
+
+
+def keeps_of_key(state: BoltState, timing: BoltTiming, store: SegmentStore, key: str) -> bool:
+    """True if a bolt still has an event of a key, or keeps something else of it: a watermark, a timer, a state."""
+    tasks = [TaskReader(state, number, store, timing) for number in range(len(state.tasks))]
+    names = pa.schema([(name, pa.null()) for name in key_columns(timing)])
+    kept = [key_table(tasks, names), *policy_tables(tasks, names).values()]
+    return any(has_key(table, shown_as(table, names.names), key).any() for table in kept) or any(
+        events_of_key(rows.payload, rows.streams, timing, key).any() for task in tasks for rows in task.rows
+    )
+
+
+def _by_kind(explanation: Explanation) -> WhyAnswer:
     timing = explanation.timing
-    if timing.by_event or explanation.manifest.closing:
-        return explanation.without_windows() if timing.by_event else explanation.ended()
     if timing.policies:
         return OtherWindows(explanation).of_policies()
     if timing.trigger:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
@@ -255,8 +255,12 @@ def _places(new: Sequence[int] | None, count: int) -> NDArray[np.int64]:
 # One bolt, run in a test on some rows.
 
 
-BOLT = "bolt"
-"""Name of the bolt."""
+def bolt_name(inputs: Collection[str]) -> str:
+    """The name of the bolt, which is none of its inputs'."""
+    name = "bolt"
+    while name in inputs:
+        name += "_"
+    return name
 
 
 @dataclass(frozen=True, repr=False)
@@ -358,7 +362,7 @@ def _check_inputs(bolt: Bolt | BatchBolt | StatefulBolt | WindowedBolt, given: M
 
 def _driver(bolt: Bolt | BatchBolt | StatefulBolt | WindowedBolt, tables: Mapping[str, pa.Table]) -> TopologyDriver:
     builder = TopologyBuilder("test")
-    declarer = builder.set_bolt(BOLT, bolt)
+    declarer = builder.set_bolt(bolt_name(tables), bolt)
     for name, table in tables.items():
         builder.set_spout(name, spouts.memory(table.schema))
         declarer.global_grouping(name)
@@ -395,29 +399,29 @@ def _check_clocks(clock: Sequence[Moment], tables: Mapping[str, pa.Table], rows:
 
 def _result(driver: TopologyDriver, bolt: Bolt | BatchBolt | StatefulBolt | WindowedBolt) -> BoltRun:
     parts = driver.topology
-    node = parts.windowed.get(BOLT) or parts.plain[BOLT]
-    errors = driver.read(f"{BOLT}.{ERRORS}")
+    node = next(iter(parts.windowed.values()), None) or next(iter(parts.plain.values()))
+    errors = driver.read(f"{node.name}.{ERRORS}")
     streams = {
-        name: driver.read(BOLT if name == DEFAULT_STREAM else f"{BOLT}.{name}")
+        name: driver.read(node.name if name == DEFAULT_STREAM else f"{node.name}.{name}")
         for name in node.outputs
         if name != ERRORS
     }
-    table = driver.table(BOLT) if DEFAULT_STREAM in node.outputs else pa.table({})
+    table = driver.table(node.name) if DEFAULT_STREAM in node.outputs else pa.table({})
     rows = streams.get(DEFAULT_STREAM, [])
     if not isinstance(bolt, TaskBolt):
         return BoltRun(rows, streams, table, errors=errors)
-    late = streams.get(parts.windowed[BOLT].bolt.settings.late_stream or "", [])
+    late = streams.get(parts.windowed[node.name].bolt.settings.late_stream or "", [])
     if bolt.settings.late_stream is None:
-        streams.pop(parts.windowed[BOLT].bolt.settings.late_stream or LATE, None)
+        streams.pop(parts.windowed[node.name].bolt.settings.late_stream or LATE, None)
     return BoltRun(
         rows,
         streams,
         table,
-        windows=driver.windows(BOLT),
+        windows=driver.windows(node.name),
         late=late,
         errors=errors,
-        accounts=driver.accounts(BOLT),
-        counters=driver.counters(BOLT),
+        accounts=driver.accounts(node.name),
+        counters=driver.counters(node.name),
     )
 
 

@@ -16,7 +16,7 @@ from topologies.engine.micro_batch import PHASES, Phase
 from topologies.testing.bolt_run import inputs_of, together
 from topologies.testing.given_rows import GivenRows, Moment, as_table, columns_of, given_moment
 from topologies.testing.policy_guards import Watch, event_by_event, guarded, in_pieces
-from topologies.testing.policy_runs import BOLT, INPUT, Cut, Given, OtherProcess, Recorder, Seen, Subject, picture
+from topologies.testing.policy_runs import INPUT, Cut, Given, OtherProcess, Recorder, Seen, Subject, picture
 from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.calls import checked_value
 from windowing.durations import Duration, Extent, Time
@@ -183,7 +183,7 @@ def check_policy(
         timestamp_field: The column of the time; None for processing time.
         lag: That of the bolt. By default as much as the events are out of order, so that none is late.
         schema: The columns, where the rows do not say them.
-        clock: In processing time, the clock at the arrival of each row.
+        clock: In processing time, the clock at the arrival of each row; of several inputs a mapping of such lists.
         cuts: Number of cuts that are drawn.
         examples: With a strategy, the number of inputs that are drawn.
         seed: For another draw.
@@ -276,7 +276,7 @@ def _prepared(
 ) -> tuple[Subject, Given]:
     """Returns what is checked, and the events with their times, in order of arrival."""
     inputs = inputs_of(events, INPUT, schema)
-    clocks = clock if isinstance(clock, Mapping) else dict.fromkeys(inputs, clock)
+    clocks = _clocks(clock, list(inputs))
     field_name = bolt.settings.timestamp_field
     tables, times = dict[str, pa.Table](), dict[str, list[int | None]]()
     for name, given_rows in inputs.items():
@@ -289,6 +289,22 @@ def _prepared(
     if field_name is not None and chosen_lag:
         bolt = bolt.with_lag(Duration(_disorder(given)))
     return Subject(bolt, {name: table.schema for name, table in tables.items()}), given
+
+
+def _clocks(
+    clock: Sequence[Moment] | Mapping[str, Sequence[Moment]] | None, inputs: Sequence[str]
+) -> Mapping[str, Sequence[Moment]]:
+    """The clocks of inputs by their names. Raises ConfigError where it is not said whose they are."""
+    by_input = clock if isinstance(clock, Mapping) else {} if clock is None else dict.fromkeys(inputs[:1], clock)
+    unknown = by_input.keys() - set(inputs)
+    if unknown or (len(inputs) > 1 and clock is not None and by_input is not clock):
+        shown = ", ".join(f"{name!r}: [...]" for name in inputs)
+        raise ConfigError(
+            f"clock has times of {sorted(unknown)}" if unknown else "clock is one list, and there are several inputs",
+            why=f"the inputs are {', '.join(map(repr, inputs))}, and each event has the clock at its own arrival",
+            do=f"give clock={{{shown}}}, a time for each event of each" if len(inputs) > 1 else "give clock=[...]",
+        )
+    return by_input
 
 
 def _times(table: pa.Table, what: str, field_name: str | None, clock: Sequence[Moment] | None) -> list[int | None]:
@@ -516,7 +532,7 @@ class _Checking:
 
     def _may_turn(self) -> bool:
         """True if windows should not depend on which input comes first."""
-        node = self.subject.topology(1).windowed[BOLT]
+        node = self.subject.topology(1).windowed[self.subject.name]
         why = ""
         if overrides(node.trigger, "on_arrival"):
             why = "on_arrival follows arrival"

@@ -33,6 +33,7 @@ from topologies.engine.micro_batch import MicroBatch, Phase
 from topologies.engine.work import SourceBatch
 from topologies.graph.builder import TopologyBuilder
 from topologies.graph.topology import Topology
+from topologies.testing.bolt_run import bolt_name
 from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.errors import WindboltError
 from windowing.schema import DEFAULT_STREAM
@@ -42,7 +43,7 @@ from windowing.window import TupleWindow
 # Runs of policies on some events, cut in one way or another, to be compared with each other.
 
 
-BOLT, INPUT = "bolt", "input"
+INPUT = "input"
 """What the bolt is called, and its input where that has no name of its own."""
 
 Change = Callable[[Policy], Policy]
@@ -193,6 +194,11 @@ class Subject:
         return self.bolt.settings.key
 
     @property
+    def name(self) -> str:
+        """The name of the bolt."""
+        return bolt_name(self.schemas)
+
+    @property
     def lag(self) -> int:
         """The lag in microseconds."""
         lag = self.bolt.settings.lag
@@ -202,7 +208,7 @@ class Subject:
         """With so many tasks. Raises TopologyError where the bolt cannot be built."""
         if tasks not in self._built:
             builder = TopologyBuilder("check")
-            declared = builder.set_bolt(BOLT, self.bolt, tasks)
+            declared = builder.set_bolt(self.name, self.bolt, tasks)
             for name, schema in self.schemas.items():
                 builder.set_spout(name, spouts.memory(schema))
                 if self.key:
@@ -218,7 +224,7 @@ class Subject:
 
     def policies(self) -> tuple[Policy, Policy]:
         """Policies that no run has used, as another process would have them: eviction and trigger."""
-        node = self.topology(1).windowed[BOLT]
+        node = self.topology(1).windowed[self.name]
         if not self._memories:
             self._memories += [ClassMemory(each) for each in users_classes(node.eviction, node.trigger)]
         for memory in self._memories:
@@ -259,7 +265,7 @@ class _Run:
             return Seen(error=str(error))
         manifest = self._checkpoint.latest()
         assert manifest is not None
-        state = manifest.bolts[BOLT]
+        state = manifest.bolts[self._subject.name]
         accounts = {name: number for name, number in state.accounts.totals(sum(state.pending)).items() if number}
         windows = [cast("Window", each) for number in sorted(self._noted) for each in self._noted[number]]
         windows.sort(key=lambda window: window.key)  # stable: those of a key stay in order
@@ -281,14 +287,14 @@ class _Run:
     def _begin(self, number: int) -> MicroBatch:
         tasks = self._cut.tasks[number % len(self._cut.tasks)]
         topology = self._subject.topology(tasks)
-        node = topology.windowed[BOLT]
+        node = topology.windowed[self._subject.name]
         noted = self._noted.setdefault(number, [])
         noted.clear()
         bolt = copy(node.bolt)
         bolt.__dict__["execute"] = lambda window: noted.append(self._seen(window))
         eviction, trigger = self._policies
         node = replace(node, bolt=bolt, eviction=eviction, trigger=trigger)  # type: ignore[arg-type]
-        micro_batch = MicroBatch(replace(topology, windowed={BOLT: node}), self._checkpoint, InProcess())
+        micro_batch = MicroBatch(replace(topology, windowed={node.name: node}), self._checkpoint, InProcess())
         if tasks != self._tasks:
             self._move(micro_batch, topology, tasks)
             self._tasks = tasks
@@ -300,9 +306,10 @@ class _Run:
         if before is None:
             return
         store, after = self._checkpoint.segments, Manifest.from_json(before.to_json())
-        route = Route(BOLT, Movable.of(topology, topology.windowed[BOLT]), tasks)
+        name = self._subject.name
+        route = Route(name, Movable.of(topology, topology.windowed[name]), tasks)
         with store.writer(f"moved-{before.batch}") as writer:
-            after.bolts[BOLT] = moved_state(after.bolts[BOLT], route, store, writer)
+            after.bolts[name] = moved_state(after.bolts[name], route, store, writer)
         self._checkpoint.commit(after)
         micro_batch.manifest = after
 

@@ -221,6 +221,12 @@ def test_mistakes_with_several_inputs_are_told(rows: Any, schema: Any, told: str
         run_bolt(JOIN, rows, schema)
 
 
+def test_an_input_may_be_called_bolt() -> None:
+    assert run_bolt(Revenue().with_tumbling_window(1), {"bolt": [{"user": "ann", "amount": 2}]}).rows == [
+        {"user": "ann", "revenue": 2.0}
+    ]
+
+
 def test_one_of_two_inputs_without_rows() -> None:
     run = run_bolt(JOIN, {"orders": SOLD, "prices": []}, {"prices": "item string, price double, ts timestamp"})
     assert (run.rows, run.accounts["windowed"]) == ([], 1)

@@ -635,3 +635,24 @@ def test_several_inputs_may_be_drawn_and_timed_by_the_clock() -> None:
         other_process=False,
     )
     assert [each.end_timestamp for each in clocked.windows] == [4_000_000, 5_000_000, 6_000_000]
+
+
+def test_an_input_may_be_called_bolt() -> None:
+    checked = check_policy(
+        {"bolt": BIDS, "bolt_": BIDS[:0]}, eviction=All(), trigger=Third(), schema="ts long, price double", cuts=2
+    )
+    assert {stream for window in checked.windows for stream in window.streams} == {"bolt"}
+
+
+@pytest.mark.parametrize(
+    ("clock", "told"),
+    [
+        ([1], "clock is one list, and there are several inputs"),
+        ({"bids": [1], "ask": [2]}, r"clock has times of \['ask'\]. the inputs are 'bids', 'asks'"),
+        ({"bids": [1]}, "clock has 0 times for 1 events of 'asks'"),
+    ],
+)
+def test_of_several_inputs_it_is_said_whose_clock_it_is(clock: Any, told: str) -> None:
+    rows = {"bids": BIDS[:1], "asks": ASKS[:1]}
+    with pytest.raises(ConfigError, match=told):
+        check_policy(rows, eviction=All(), trigger=Third(), timestamp_field=None, clock=clock)

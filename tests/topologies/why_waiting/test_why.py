@@ -558,6 +558,7 @@ def test_a_situation_is_told(name: str, tmp_path: Path) -> None:
     assert (answer.reason, text) == (situation.reason, text), text
     for words in situation.says:
         assert words in text
+    assert ("Nothing is kept of 'eve': no event of it has come" in text) == (situation.key == "eve")
     if situation.waiting is not None:
         assert answer.waiting == situation.waiting, text
     assert all(len(line) <= 80 for line in str(answer).splitlines())
@@ -724,6 +725,28 @@ def test_the_key_of_a_join_has_a_name_at_each_input(tmp_path: Path) -> None:
     answers = {key: why(tmp_path / "ck", "sold", key=key) for key in ("x", "z", "q")}
     assert {key: answer.waiting for key, answer in answers.items()} == {"x": 2, "z": 1, "q": None}
     assert "Input 'auctions' holds it" in str(answers["x"])
+    assert [key for key, answer in answers.items() if "Nothing is kept of" in str(answer)] == ["q"]
+
+
+def test_of_a_key_that_is_quiet_something_is_kept(tmp_path: Path) -> None:
+    """By policies, which remember it."""
+    orders = [[(1, "ada", "n"), (2, "bob", "n")], [(25, "ada", "n")], [(28, "ada", "n")]]
+    situation = Situation(WhyReason.NOTHING, [], bolt=lambda: on_bob().with_key("user"), orders=orders, key="bob")
+    answer = asked(situation, tmp_path)
+    assert (answer.waiting, "Nothing is kept of" in str(answer)) == (0, False)
+
+
+@pytest.mark.parametrize("name", ["task", "start", "end", "time", "events"])
+def test_a_key_may_be_called_as_a_column_of_windbolts(name: str, tmp_path: Path) -> None:
+    builder = TopologyBuilder("named")
+    builder.set_spout("s", spouts.memory(f"{name} string, ts timestamp", [("ann", NOON), ("bob", NOON + MINUTE)]))
+    bolt = Seen().with_window(Session("5m")).with_key(name).with_timestamp_field("ts")
+    builder.set_bolt("b", bolt).fields_grouping("s", name)
+    builder.set_sink("out", sinks.memory()).from_("b")
+    run_local(builder.build(), RunOptions(str(tmp_path / "ck"), keep_open=True, clock=lambda: NOON))
+    assert why(tmp_path / "ck", key="ann").waiting == 1
+    tables = state.read(str(tmp_path / "ck"), key="ann").tables
+    assert (tables["events"].num_rows, tables["windows"].num_rows) == (1, 1)
 
 
 def test_how_long_it_has_stood_is_told_by_the_kept_batches(tmp_path: Path) -> None:
