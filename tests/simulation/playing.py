@@ -307,9 +307,9 @@ class _Play:
         self.played.refusals[type(error).__name__] += 1
         said = "".join(traceback.format_exception(error))
         if not self.weather.justified:
-            raise Wrong(f"no fault justifies this error: {said}")
+            raise Wrong(f"no fault justifies this error: {what}\n{said}")
         if not clear(error):
-            raise Wrong(f"an error without clear words: {said}")
+            raise Wrong(f"an error without clear words: {what}\n{said}")
 
     def _tell(self, words: str) -> None:
         self.weather.happened.append(f"life {self.weather.life}: {words}")

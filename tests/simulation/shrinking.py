@@ -39,7 +39,7 @@ def keep(played: Played, folder: Path) -> str:
     """Write the case to a file; what went wrong, and how to see it again."""
     path = folder / f"seed-{played.case.seed}.yaml"
     folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(str(played.case.titled(played.problems[0][:200])), encoding="utf-8")
+    path.write_text(str(played.case.titled(played.problems[0].partition("\n")[0][:200])), encoding="utf-8")
     return f"{played}\nto see it again: python -m tests.simulation --case {path}"
 
 

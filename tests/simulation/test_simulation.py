@@ -61,6 +61,7 @@ def test_some_seed_finds_a_planted_defect(name: str) -> None:
 @pytest.mark.parametrize("path", sorted(CASES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_what_failed_once_does_not_fail_again(path: Path) -> None:
     case = Case.read(path)
+    assert "Traceback" not in case.title, "a sentence says what it shows; a traceback names folders of one machine"
     for bolt in case.world.bolts:  # it is still the case that it was
         assert isinstance(bolt.rules, dict) or repr(made(bolt)) == bolt.made
     assert not play(case).problems

@@ -12,7 +12,7 @@ from policies.choose_policies import choose_assigners, choose_policies, decided_
 from topologies.graph.check_streams import late_by_window_fits, limits, mistakes_of, without_windows
 from topologies.graph.check_windows import CheckedBolt
 from topologies.graph.declarations import Mistakes, declared_columns, distinct, how_to_have
-from topologies.graph.effects import Situation, all_idle, idle_setting
+from topologies.graph.effects import EVENT_TIME, Situation, all_idle, idle_setting
 from topologies.graph.graph import (
     ERRORS,
     LATE_COLUMNS,
@@ -359,9 +359,7 @@ def _by_arrival(name: str, settings: WindowSettings) -> WindowSettings:
     assert settings.arrival is not None
     if settings.allowed_lateness.micros:
         raise ConfigError(
-            f"bolt {name!r} allows lateness, and its events have the time of their arrival",
-            why="without a timestamp this preset takes the time of arrival, and then has no rules of lateness",
-            do="leave the lateness out, or call with_timestamp_field",
+            f"bolt {name!r}: with_lateness(allowed=...) {EVENT_TIME.without}", why=EVENT_TIME.why, do=EVENT_TIME.do
         )
     by_arrival = replace(
         settings,

@@ -189,7 +189,7 @@ def _instants(settings: WindowSettings) -> bool:
 EVENT_TIME = Need(
     lambda s: s.event_time,
     "on a bolt without event times",
-    "in processing time no event is late, and there is no watermark",
+    "an event whose time is that of its arrival is never late, and by the clock there is no watermark",
     "call with_timestamp_field or with_timestamp_extractor, or remove it",
 )
 FROM_OUTSIDE = Need(

@@ -461,7 +461,7 @@ class WindowedBolt(TaskBolt):
         bounds: Bounds | Literal["(start, end]", "[start, end)"] | Unset = UNSET,
         aligned: Aligned | Literal["ends", "starts"] | Unset = UNSET,
         offset: Time | Shift | Unset = UNSET,
-        anchor: datetime | int | Literal["start"] | Unset | None = UNSET,
+        anchor: datetime | str | int | Unset | None = UNSET,
         closes_after_end: bool | Unset = UNSET,
         longest_window: Time | Unset | None = UNSET,
     ) -> Self:
@@ -470,8 +470,8 @@ class WindowedBolt(TaskBolt):
         ``bounds``: which end belongs to a window: ``"(start, end]"``, Storm's (ST-10), or ``"[start, end)"``.
         ``aligned``: which edge is a multiple of the slide (AT-3). ``offset``: shifts the aligned ends of a time slide
         from its multiples by this much, modulo the slide; ``"-8h"`` shifts them back. ``anchor``: counts
-        aligned windows from a moment (a datetime, or milliseconds since the epoch), or from ``"start"``, the run's
-        first clock; no window begins before it (AT-3).
+        aligned windows from a moment (a datetime, ISO 8601, or milliseconds since the epoch), or from ``"start"``, the
+        run's first clock; no window begins before it (AT-3).
         ``closes_after_end``: a window with an inclusive end closes when the watermark is past its end, not at it.
         ``longest_window``: no window may be longer (AZ-19); None: there is no bound.
         """

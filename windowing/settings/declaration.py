@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
@@ -117,13 +118,33 @@ def _arrival(value: object) -> Arrival:
 
 
 def _anchor(value: object) -> str | int:
-    if isinstance(value, datetime):
-        return from_datetime(value)
+    if value == START:
+        return START
     if isinstance(value, int) and not isinstance(value, bool):
         return value * 1_000
-    if value != START:
-        raise ConfigError(f"an anchor of {value!r}", do="give a datetime, milliseconds since the epoch, or 'start'")
-    return START
+    try:
+        return moment(value)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"an anchor of {value!r:.60}",
+            why=str(error),
+            do="give a datetime or ISO 8601 such as '2024-05-01T12:00:00Z', milliseconds since the epoch, or 'start'",
+        ) from error
+
+
+def moment(value: object) -> int:
+    """A datetime, or one as ISO 8601, in microseconds; without a zone it is UTC. Raises TypeError and ValueError for
+    anything else, also for what is finer than microseconds."""
+    if isinstance(value, datetime):
+        return from_datetime(value)
+    if not isinstance(value, str):
+        raise TypeError("it is no moment")
+    if _FINER.search(value):
+        raise ValueError("it is finer than 1 microsecond")
+    return from_datetime(datetime.fromisoformat(value))
+
+
+_FINER = re.compile(r"[.,]\d{7,}")
 
 
 def _imports(value: object) -> dict[str, str]:
@@ -157,7 +178,7 @@ FLAG = Reader("True or False", _flag)
 NAME = Reader("the name of a column", _name)
 STREAM = Reader("the name of a stream", _stream)
 PARTITION = Reader("the name of a column, or SOURCE", _partition)
-ANCHOR = Reader("a datetime, milliseconds since the epoch, or 'start'", _anchor)
+ANCHOR = Reader("a datetime or ISO 8601, milliseconds since the epoch, or 'start'", _anchor)
 IMPORTS = Reader("a mapping of inputs to the inputs whose watermarks they take", _imports)
 PARTITIONS = Reader("the values of the column that exist, a list, or one for each input", read_partitions)
 ARRIVAL = Reader("an Arrival", _arrival)
@@ -362,10 +383,10 @@ def _distinct(keys: Iterable[Any]) -> tuple[Any, ...]:
 
 def _moment(since: datetime | str) -> int:
     try:
-        return from_datetime(since if isinstance(since, datetime) else datetime.fromisoformat(since))
+        return moment(since)
     except (TypeError, ValueError) as error:
         raise ConfigError(
             f"with_empty_windows(since={since!r:.60})",
-            why="it is a moment",
+            why=str(error),
             do="give a datetime, or ISO 8601 such as '2024-05-01T12:00:00Z' (without a zone it is UTC)",
         ) from error

@@ -172,3 +172,11 @@ def test_a_column_that_a_spout_can_add_is_one_to_ask_it_for(field: str, spout: A
     with pytest.raises(TopologyError, match=rf"let the spout add it, spouts\.{name}\(\.\.\., metadata=True\)"):
         built(reading, spout)
     built(reading, replace(spout, metadata=(field,)))
+
+
+@pytest.mark.parametrize("rules", [{}, {"arrival_field": "at"}], ids=["the clock", "a column"])
+def test_where_the_time_is_that_of_arrival_lateness_is_refused_in_the_same_words(rules: Any) -> None:
+    bolt = Counts().with_tumbling_window("10s").with_time(presets.azure(**rules)).with_lateness(allowed="5s")
+    with pytest.raises(TopologyError, match=r"with_lateness\(allowed=...\) on a bolt without event times") as refused:
+        built(bolt, spouts.memory("at timestamp"))
+    assert "an event whose time is that of its arrival is never late" in str(refused.value)

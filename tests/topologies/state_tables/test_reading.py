@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from policies import QueuedEvent, TriggerContext, TriggerPolicy
+from tests.helpers.places import ROOT
 from tests.helpers.s3 import S3
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.state_tables import bolts, read
 from topologies.cli.app import app
 from topologies.graph.topology import Topology
-from windowing import AggregateBolt, StatefulWindowedBolt, TupleWindow, WindowedBolt, WindowJoin
+from windowing import AggregateBolt, Count, StatefulWindowedBolt, TupleWindow, WindowedBolt, WindowJoin
 from windowing.aggregates import count
 from windowing.errors import CheckpointError, ConfigError
 from windowing.settings.kinds import Session
@@ -246,3 +249,20 @@ def test_of_a_join_an_event_has_the_key_of_its_input(tmp_path: Path) -> None:
     assert [(row["input"], row["id"], row["seller"]) for row in events] == [
         ("persons", "x", None), ("auctions", "x9", "x")
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("table", ["tasks", "watermarks", "events", "windows", "keys", "policies"])
+def test_the_guide_names_each_column(table: str, tmp_path: Path) -> None:
+    class Firing(TriggerPolicy):
+        def track(self, event: QueuedEvent, context: TriggerContext) -> bool:
+            return False
+
+    builder = TopologyBuilder("columns")
+    builder.set_spout("in", spouts.memory("user string, ts timestamp", [("ada", 1)]))
+    bolt = AggregateBolt(n=count()).with_timestamp_field("ts").with_key("user").with_policies(trigger=Firing())
+    builder.set_bolt("b", bolt.with_window(Count(3))).fields_grouping("in", "user")
+    builder.set_sink("out", sinks.memory()).from_("b")
+    run_local(builder.build(), RunOptions(str(tmp_path), keep_open=True))
+    (line,) = re.findall(rf"^\| `{table}` .*$", (ROOT / "docs/guide.md").read_text("utf-8"), re.MULTILINE)
+    columns = set(read(str(tmp_path), "b")[table].column_names) - {"user", "ts"}
+    assert not {name for name in columns if f"`{name}`" not in line}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 import pytest
@@ -109,7 +110,9 @@ def problems(bolt: WindowedBolt) -> str:
         (lambda: Ids().with_key("a").with_key(["b", "c"]), r"with_key\('b', 'c'\) on a bolt whose key is a"),
         (lambda: Ids().with_alignment(offset="8"), "not a duration"),
         (lambda: Ids().with_alignment(offset="--8h"), "not a duration"),
-        (lambda: Ids().with_alignment(anchor="noon"), "'start'"),  # type: ignore[arg-type]
+        (lambda: Ids().with_alignment(anchor="noon"), "'start'"),
+        (lambda: Ids().with_alignment(anchor="2024-05-01T12:00:00.1234567Z"), "finer than 1 microsecond"),
+        (lambda: Ids().with_alignment(anchor=1.5), "'start'"),  # type: ignore[arg-type]
         (lambda: Ids().with_time(NUMBER), "presets.atlas"),
         (lambda: presets.atlas(NUMBER), "no unit"),
         (lambda: presets.atlas(idle_timeout="-1s"), "not a duration"),
@@ -363,6 +366,13 @@ def test_a_job_that_starts_at_an_output_has_no_window_before_it() -> None:
     bolt = tumbling().with_time(presets.azure(early=None, late=None)).with_alignment(anchor=first_end - 10_000)
     events = [("before", 585_000), ("at the start", 590_000), ("in", 595_000), ("at the end", 600_000), ("on", 605_000)]
     assert run(*events, bolt=bolt.with_timestamp_field("ts")) == {"bolt": [["in", "at the end"], ["on"]]}
+
+
+def test_an_anchor_may_be_written_as_other_times_are() -> None:
+    noon = datetime(2024, 5, 1, 12, tzinfo=UTC)
+    ways: list[Any] = [noon, "2024-05-01T12:00:00Z", "2024-05-01T14:00+02:00", "2024-05-01 12:00", 1_714_564_800_000]
+    anchors = {tumbling().with_alignment(anchor=way).settings.anchor for way in ways}
+    assert anchors == {1_714_564_800_000_000}
 
 
 @pytest.mark.feature("SI-16")
