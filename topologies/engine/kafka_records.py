@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 from policies.watermarks import NONE
 from topologies.engine.merging import keys_of
 from topologies.engine.work import SourceBatch
-from topologies.io.file_spout import in_utc, in_zone
 from topologies.io.formats.conform import settle
-from topologies.io.formats.event_files import BAD_SCHEMA, NO_BAD_ROWS, BadRow, BadRows, python_columns, row_as_json
-from topologies.io.formats.json_files import parse_values
-from topologies.io.kafka import ID_HEADER, METADATA, RECORD, KafkaSpout
+from topologies.io.formats.event_files import NO_BAD_ROWS, BadRow, BadRows, python_columns, row_as_json
+from topologies.io.kafka import ID_HEADER, KafkaSpout
+from topologies.io.topics.declared import RECORD
+from topologies.io.topics.decode import decode
 from windowing.errors import DataError
 from windowing.schema import DEFAULT_STREAM, parse_schema
 from windowing.timestamps import EARLIEST, LATEST, integers
@@ -245,37 +245,9 @@ def _chunk(spout: KafkaSpout, schema: pa.Schema, timed: _Timed) -> Chunk:
 
 def _parsed(spout: KafkaSpout, schema: pa.Schema, table: pa.Table) -> Chunk:
     """The good rows, their offsets, and the bad rows, of records whose timestamps fit."""
-    offsets = table.column("offset").to_numpy()
-    if spout.declared is None:
-        return settle(table, schema, offsets, spout.on_truncation)
-    declared = parse_schema(spout.declared)
-    values, zoned = _whole(table.column("value")), in_zone(declared, spout.timezone)
-    rows, places, bad = parse_values(values, zoned, spout.on_truncation, spout.times)
-    rows = in_utc(rows, declared)
-    unreadable, truncated = _placed(bad.rows, offsets), offsets[bad.truncated]
-    if not spout.metadata:
-        return rows, offsets[places], BadRows(unreadable, truncated)
-    known = table if len(places) == table.num_rows else table.take(pa.array(places))
-    about, kept, bad = _metadata(spout, known)
-    if len(kept) < len(places):
-        unreadable = pa.concat_tables([unreadable, _placed(bad.rows, offsets[places])]).sort_by("row")
-        rows, places = rows.take(pa.array(kept)), places[kept]
-    table = pa.Table.from_arrays([*rows.columns, *about.columns], schema=schema)
-    return table, offsets[places], BadRows(unreadable, truncated)
-
-
-def _metadata(spout: KafkaSpout, table: pa.Table) -> Chunk:
-    """The metadata columns of rows; a row whose key is not text is bad."""
-    named = {name: table.column(METADATA[name]) for name in spout.metadata}
-    columns = pa.table(named | {"value": table["value"]})
-    return settle(columns, spout.metadata_schema, np.arange(table.num_rows), spout.on_truncation)
-
-
-def _placed(bad: pa.Table, offsets: NDArray[np.int64]) -> pa.Table:
-    """Bad rows numbered by the offsets of their records."""
-    if not len(bad):
-        return bad
-    return bad.set_column(0, BAD_SCHEMA.field("row"), pa.array(offsets[bad.column("row").to_numpy()], pa.int64()))
+    if spout.declared is not None:
+        return decode(spout.rows, table)
+    return settle(table, schema, table.column("offset").to_numpy(), spout.on_truncation)
 
 
 def outgoing(table: pa.Table, topic: str | None, name: str, first: int) -> pa.Table:

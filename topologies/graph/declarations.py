@@ -18,8 +18,9 @@ from topologies.graph.graph import ERRORS, Input, Origin, SpoutNode, Stream, Win
 from topologies.graph.groupings import AllGrouping, FieldsGrouping, GlobalGrouping, ShuffleGrouping
 from topologies.graph.topology import Topology
 from topologies.io.file_spout import FileSpout
-from topologies.io.kafka import METADATA, KafkaSpout
+from topologies.io.kafka import KafkaSpout
 from topologies.io.spout_columns import FILE_METADATA
+from topologies.io.topics.declared import CHANGES, METADATA
 from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.bolt import Component, TaskBolt
 from windowing.calls import checked
@@ -54,7 +55,7 @@ class Mistakes(list[ConfigError]):
 # What to do where a setting names a column that is not there.
 
 
-_SPOUTS = {**dict.fromkeys(METADATA, "kafka"), **dict.fromkeys(FILE_METADATA.names, "files")}
+_SPOUTS = {**dict.fromkeys([*METADATA, *CHANGES.names], "kafka"), **dict.fromkeys(FILE_METADATA.names, "files")}
 
 
 def how_to_have(field: str, otherwise: str) -> str:

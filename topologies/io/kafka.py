@@ -12,6 +12,20 @@ import pyarrow as pa
 
 from topologies.io.formats.declared_times import Times
 from topologies.io.formats.event_files import OnTruncation
+from topologies.io.topics.declared import (
+    CHANGES,
+    HEADERS,
+    METADATA,
+    PLAIN,
+    RECORD,
+    Envelope,
+    KeyForm,
+    SchemaFile,
+    Tombstones,
+    TopicFormat,
+    TopicRows,
+)
+from topologies.io.topics.registry import Registry
 from windowing.errors import ConfigError
 from windowing.reprs import of_fields
 from windowing.schema import DEFAULT_STREAM, format_schema, parse_schema
@@ -125,18 +139,11 @@ Offsets: TypeAlias = Mapping[str, Mapping[int, int]]
 
 Starting: TypeAlias = Literal["earliest", "latest"] | datetime | Offsets
 Form: TypeAlias = Literal["binary", "text"]
-
-RECORD = parse_schema(
-    "topic string, partition int, offset long, timestamp timestamp, key binary, value binary, "
-    "headers array<struct<key: string, value: binary>>"
-)
-"""The columns of a record from Kafka."""
+_USUAL = tuple(name for name in METADATA if name != HEADERS)
+"""The metadata that is added where all is asked for."""
 
 ID_HEADER = "windbolt-id"
 """The header that identifies a record, so that repeats are recognized."""
-
-METADATA = {f"kafka_{name}": name for name in ("topic", "partition", "offset", "timestamp", "key")}
-"""Metadata columns that may be added to the columns of a record's value, and the record fields they hold."""
 
 _ALWAYS = ("topic", "partition", "offset", "timestamp", "value")
 """The fields read of every record: its position and its timestamp."""
@@ -157,18 +164,29 @@ _OURS = {
 
 @dataclass(frozen=True)
 class KafkaSpout:
-    """Reads records of topics, either as they are or with a JSON object in each."""
+    """Reads records of topics, either as they are or with an object in each."""
 
     servers: str
     _: KW_ONLY
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     declared: str | pa.Schema | None = None
-    """Columns of the JSON objects; None: the rows are the records."""
+    """Columns of the values; None: the rows are the records."""
     metadata: tuple[str, ...] = ()
     """Metadata columns, by the names of ``METADATA``."""
-    key: Form = "binary"
+    changes: tuple[str, ...] = ()
+    """Columns about Debezium's changes, by the names of ``CHANGES``."""
+    key: KeyForm | None = None
+    """None: bytes where the rows are the records, else text."""
+    key_columns: str | pa.Schema | None = None
+    """Columns of the keys, after those of the values."""
     value: Form = "binary"
+    format: TopicFormat = "json"
+    registry: Registry | None = None
+    schema_file: SchemaFile | None = None
+    message: str | None = None
+    envelope: Envelope | None = None
+    tombstones: Tombstones = "invalid"
     starting: Starting = "earliest"
     records_per_batch: int | None = None
     options: Mapping[str, str] = field(default_factory=dict, repr=False)  # they may contain passwords
@@ -187,29 +205,51 @@ class KafkaSpout:
     def outputs(self) -> dict[str, pa.Schema]:
         """The columns of the records, or the declared ones and the metadata."""
         if self.declared is None:
-            return {DEFAULT_STREAM: _with_text(RECORD, {"key": self.key, "value": self.value})}
-        declared = parse_schema(self.declared)
-        taken = sorted(set(self.metadata) & set(declared.names))
+            return {DEFAULT_STREAM: _with_text(RECORD, {"key": self.key or "binary", "value": self.value})}
+        declared, rows = parse_schema(self.declared), self.rows
+        taken = sorted({*self.metadata, *self.changes} & {*declared.names, *rows.key_columns.names})
         if taken:
             raise ConfigError(
                 f"column {', '.join(map(repr, taken))} is declared and also requested as metadata",
                 why="a column is known by its name",
                 do="give the column another name, or list the metadata without it",
             )
-        return {DEFAULT_STREAM: pa.schema([*declared, *self.metadata_schema])}
+        taken = sorted(set(declared.names) & set(rows.key_columns.names))
+        if taken:
+            raise ConfigError(
+                f"column {', '.join(map(repr, taken))} is declared for the values and for the keys",
+                why="a column is known by its name",
+                do="declare it in one of them",
+            )
+        return {DEFAULT_STREAM: rows.columns}
 
     @property
-    def metadata_schema(self) -> pa.Schema:
-        """The metadata columns."""
-        fields = _with_text(RECORD, {"key": "text"})
-        return pa.schema([fields.field(METADATA[name]).with_name(name) for name in self.metadata])
+    def rows(self) -> TopicRows:
+        """How its rows are in the records; only where columns are declared."""
+        assert self.declared is not None
+        return TopicRows(
+            parse_schema(self.declared),
+            self.format,
+            self.registry,
+            self.schema_file,
+            self.message,
+            self.envelope,
+            self.tombstones,
+            self.key or "text",
+            pa.schema([]) if self.key_columns is None else parse_schema(self.key_columns),
+            pa.schema([_metadata_field(name, self.key or "text") for name in self.metadata]),
+            pa.schema([CHANGES.field(name) for name in self.changes]),
+            self.timezone,
+            self.on_truncation,
+            self.times,
+        )
 
     @property
     def record(self) -> pa.Schema:
         """The columns to read of each record."""
         if self.declared is None:
             return RECORD
-        wanted = {*_ALWAYS, *(METADATA[name] for name in self.metadata)}
+        wanted = {*_ALWAYS, *(METADATA[name] for name in self.metadata), *(["key"] if self.key_columns else [])}
         return pa.schema([field for field in RECORD if field.name in wanted])
 
     @property
@@ -341,24 +381,37 @@ def checked_start(starting: Starting, topics: tuple[str, ...]) -> Starting:
     )
 
 
-def checked_metadata(asked: bool | str | Iterable[str]) -> tuple[str, ...]:
-    """The names of metadata columns. Raises ConfigError for unknown ones."""
+def checked_metadata(asked: bool | str | Iterable[str], changes: Sequence[str] = ()) -> tuple[str, ...]:
+    """The names of metadata columns, of which ``changes`` are those of an envelope. Raises ConfigError for unknown
+    ones."""
     if isinstance(asked, bool):
-        return tuple(METADATA) if asked else ()
+        return (*_USUAL, *changes) if asked else ()
     names = (asked,) if isinstance(asked, str) else tuple(asked)
-    full = [name if name.startswith("kafka_") else f"kafka_{name}" for name in names]
-    unknown = [name for name in full if name not in METADATA]
+    full = [name if name.startswith(("kafka_", "debezium_")) else f"kafka_{name}" for name in names]
+    unknown = [name for name in full if name not in METADATA and name not in changes]
     if unknown:
+        other = "give envelope='debezium', " if unknown[0] in CHANGES.names else ""
         raise ConfigError(
-            f"{unknown[0]!r} is not metadata of a record", do=f"use True, or some of {', '.join(METADATA)}"
+            f"{unknown[0]!r} is not metadata of a record",
+            do=f"{other or 'use '}True, or some of {', '.join((*METADATA, *changes))}",
         )
-    return tuple(name for name in METADATA if name in full)
+    return tuple(name for name in (*METADATA, *changes) if name in full)
 
 
 def checked_form(name: str, form: str) -> None:
     """Raise ConfigError for an unknown form of keys or values."""
     if form not in ("binary", "text"):
         raise ConfigError(f"{name}={form!r}", why="a key or value is bytes, or text", do="use 'binary' or 'text'")
+
+
+def _metadata_field(name: str, key: KeyForm) -> pa.Field:
+    """A metadata column."""
+    match name:
+        case "kafka_headers":
+            return pa.field(name, pa.map_(pa.string(), pa.binary()))
+        case "kafka_key":
+            return pa.field(name, PLAIN.get(key, pa.string()))
+    return RECORD.field(METADATA[name]).with_name(name)
 
 
 def _with_text(schema: pa.Schema, forms: Mapping[str, str]) -> pa.Schema:

@@ -34,6 +34,16 @@ from topologies.io.spout_columns import (
     checked_partition_columns,
     with_partition_columns,
 )
+from topologies.io.topics.declared import (
+    CHANGES,
+    METADATA,
+    Envelope,
+    KeyForm,
+    Tombstones,
+    TopicFormat,
+    checked_rows,
+)
+from topologies.io.topics.registry import Registry
 from windowing.calls import checked_value
 from windowing.errors import ConfigError, SchemaError, did_you_mean
 from windowing.reprs import call, of_fields
@@ -403,7 +413,14 @@ def kafka(
     pattern: str | None = None,
     starting: Starting = "earliest",
     records_per_batch: int | None = None,
-    key: Form = "binary",
+    format: TopicFormat = "json",
+    registry: str | Mapping[str, Any] | Registry | None = None,
+    schema_file: str | os.PathLike[str] | None = None,
+    message: str | None = None,
+    envelope: Envelope | None = None,
+    tombstones: Tombstones | None = None,
+    key: KeyForm | None = None,
+    key_columns: SchemaLike | None = None,
     value: Form = "binary",
     metadata: bool | str | Iterable[str] = False,
     timezone: str | None = None,
@@ -417,33 +434,70 @@ def kafka(
     record: ``topic``, ``partition``, ``offset``, ``timestamp``, ``key``, ``value``, ``headers``, where ``key="text"``
     and ``value="text"`` make strings of bytes. With ``schema`` the value is a JSON object, read by the rules of JSON
     lines; ``metadata=True``, or a list, adds ``kafka_topic``, ``kafka_partition``, ``kafka_offset``,
-    ``kafka_timestamp`` and ``kafka_key`` (text). What cannot be read is a bad row with its topic, partition and offset.
+    ``kafka_timestamp`` and ``kafka_key`` (text); ``kafka_headers``, a ``map<string, binary>``, is added where it is
+    named. What cannot be read is a bad row with its topic, partition and offset.
+
+    ``format="avro"``, ``"protobuf"`` or ``"json_schema"``: what the values are, with ``registry=`` the address of the
+    schema registry, or the settings of confluent-kafka's client for it: ``{"url": ..., "basic.auth.user.info": ...}``.
+    Each value is read by the schema of its writer; the columns are fields by their names, null where that schema has no
+    such field, and converted where nothing is lost. ``schema_file="order.avsc"``, or a compiled descriptor and
+    ``message="shop.Order"``, is for values without the frame of a registry.
+
+    ``envelope="connect"``: JSON in Kafka Connect's ``{"schema": ..., "payload": ...}``; ``envelope="debezium"``: the
+    rows in Debezium's changes, after the change, or before they were deleted; ``metadata=["debezium_op"]`` adds ``c``,
+    ``u``, ``d`` or ``r``, ``"debezium_ts"`` when Debezium saw it. ``tombstones``, records without a value, are
+    ``"invalid"``; ``"rows"`` with nulls in the columns of the value; or left out and counted, ``"skip"``, as with
+    Debezium's envelope.
+
+    ``key_columns="user_id long"``: columns from the keys, which are written as ``key=`` says: ``"text"``, ``"binary"``,
+    ``"int"`` and ``"long"`` (4 and 8 bytes, as Kafka's serializers write them), ``"json"``, ``"avro"``, ``"protobuf"``
+    or ``"json_schema"``. A record without a key has nulls there.
 
     ``defaults={"currency": "EUR"}``: what rows have in a column where they have no value, because it is null or the
-    JSON object lacks the name.
+    value lacks the name.
 
     ``timezone``: the zone of times that are written without one; ``times``: how the times of a column are written;
     ``on_truncation``: what happens to those that are finer than microseconds: all as for ``files``, with a ``schema``.
 
     ``starting`` is where a run with a new checkpoint begins: ``"earliest"``, ``"latest"``, a datetime (with the first
     record of that time), or ``{topic: {partition: offset}}``. ``records_per_batch`` bounds a micro-batch (500,000).
-    ``options`` are for Spark's connector: ``{"kafka.security.protocol": "SASL_SSL"}``.
+    ``options`` are for Spark's connector: ``{"kafka.security.protocol": "SASL_SSL"}``. Of records written in
+    transactions only those that were committed are read: what was aborted is no event.
     """
     names = checked_topics(topics, pattern)
-    checked_form("key", key)
     checked_form("value", value)
-    columns = checked_metadata(metadata)
+    columns = checked_metadata(metadata, CHANGES.names if envelope == "debezium" else ())
     _check_records(schema, key, value, columns, records_per_batch)
     _check_times(schema, timezone, times, on_truncation)
+    rows = {
+        "format": format,
+        "registry": registry,
+        "schema_file": schema_file,
+        "message": message,
+        "envelope": envelope,
+        "tombstones": tombstones,
+        "key_columns": key_columns,
+    }
+    if schema is None:
+        _refuse_rows({**rows, "format": None if format == "json" else format})
+    checked = checked_rows(key=key, metadata=columns, defaults=bool(defaults), **rows)  # type: ignore[arg-type]
     return _checked(
         KafkaSpout(
             checked_servers(servers),
             topics=names,
             pattern=pattern,
             declared=schema,
-            metadata=columns,
+            metadata=tuple(name for name in columns if name in METADATA),
+            changes=tuple(name for name in columns if name not in METADATA),
             key=key,
+            key_columns=key_columns,
             value=value,
+            format=format,
+            registry=checked.registry,
+            schema_file=checked.schema_file,
+            message=message,
+            envelope=envelope,
+            tombstones=checked.tombstones,
             starting=checked_start(starting, names),
             records_per_batch=records_per_batch,
             options=checked_options(options),
@@ -455,15 +509,32 @@ def kafka(
     )
 
 
+def _refuse_rows(given: Mapping[str, Any]) -> None:
+    """Raise ConfigError for arguments about values where nothing is read of them."""
+    for name, value in given.items():
+        if value is not None:
+            raise ConfigError(
+                f"kafka() with {name}= and without a schema",
+                why="without a schema the rows are the records, of whose values nothing is read",
+                do=f"declare the columns: kafka(servers, topic, 'id long, amount double', {name}=...)",
+            )
+
+
 def _check_records(
-    schema: SchemaLike | None, key: Form, value: Form, columns: tuple[str, ...], records_per_batch: int | None
+    schema: SchemaLike | None, key: KeyForm | None, value: Form, columns: tuple[str, ...], records_per_batch: int | None
 ) -> None:
     """Raise ConfigError for arguments of ``kafka`` that do not go together."""
-    if schema is not None and (key, value) != ("binary", "binary"):
+    if schema is not None and value != "binary":
         raise ConfigError(
-            "kafka() with a schema, and with key= or value=",
-            why="with a schema the value is JSON, and the key is metadata",
-            do="leave them out; metadata=['key'] gives the key as the text kafka_key",
+            "kafka() with a schema, and with value=",
+            why="with a schema the columns are in the value",
+            do="leave it out; format='avro' and the like say how the value is written",
+        )
+    if schema is None and key not in (None, "binary", "text"):
+        raise ConfigError(
+            f"kafka() with key={key!r:.60} and without a schema",
+            why="without a schema the rows are the records, whose key is bytes, or text",
+            do="use 'binary' or 'text', or declare the columns of the values",
         )
     if schema is None and columns:
         raise ConfigError(

@@ -19,9 +19,9 @@ from topologies.graph.graph import Input, Origin, Stream, stream_label
 from topologies.graph.topology import Topology
 from topologies.io.formats import BadRows, FileSplit, JsonlFormat
 from topologies.io.formats.event_files import OnTruncation
-from topologies.io.kafka import RECORD
 from topologies.io.sinks import MemorySink
 from topologies.io.spouts import on_truncation_of
+from topologies.io.topics.declared import RECORD
 from topologies.scenarios.named_topology import load_topology
 from topologies.scenarios.scenario_bolt import bare_bolt, cell, imports_of, schema_of
 from topologies.scenarios.scenario_model import Scenario, message, sent_message

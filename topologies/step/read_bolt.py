@@ -23,8 +23,8 @@ from manager.keyed.assigned_windows import GatheredEvents
 from topologies.io.documents import brief, exact_float, no_constant, unique_pairs
 from topologies.io.formats.event_files import NO_BAD_ROWS, BadRows, Chunk, FileSplit, opened
 from topologies.io.formats.lines import LongLine, blocks_of_lines
-from topologies.io.kafka import RECORD
 from topologies.io.messages import MessageFormat, Unreadable, read_many
+from topologies.io.topics.declared import RECORD
 from topologies.step.config import Details, DslKey, HashKey, HeadersKey, KeySection, MessageKey
 from topologies.step.rule_values import Event, RuleError, as_key, events_of, header_text
 from topologies.step.rules import Rule

@@ -27,7 +27,7 @@ from topologies.io.formats import FileSplit
 from topologies.io.formats.declared_times import form_of
 from topologies.io.formats.json_files import parse_values
 from topologies.io.formats.text_values import bad_of, cut_of
-from topologies.io.kafka import RECORD
+from topologies.io.topics.declared import RECORD
 from windowing import TupleWindow, WindowedBolt
 from windowing.errors import ConfigError
 from windowing.schema import TIMESTAMP, parse_schema

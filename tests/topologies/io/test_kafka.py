@@ -16,7 +16,7 @@ from topologies.checkpoints.spark_checkpoint import OffsetRange, Partitions, Sou
 from topologies.engine.kafka_records import Records, outgoing
 from topologies.graph.describing import sink_in_words, spout_in_words
 from topologies.io.formats.json_files import parse_values
-from topologies.io.kafka import METADATA
+from topologies.io.topics.declared import METADATA
 from windowing.errors import CheckpointError, ConfigError, DataError, EnvironmentMissing, TopologyError
 from windowing.schema import format_schema, parse_schema
 
@@ -38,7 +38,7 @@ AT = "localhost:9092"
         ({"records_per_batch": 0}, "records_per_batch=0"),
         ({"key": "json"}, "key='json'"),
         ({"metadata": True}, "with metadata and without a schema"),
-        ({"schema": SCHEMA, "value": "text"}, "with a schema, and with key="),
+        ({"schema": SCHEMA, "value": "text"}, "with a schema, and with value="),
         ({"schema": SCHEMA, "metadata": ["user"]}, "'kafka_user' is not metadata"),
         ({"options": {"subscribe": "a"}}, "option 'subscribe' is an argument of windbolt's own"),
     ],
@@ -56,7 +56,7 @@ def test_the_columns_of_a_spout() -> None:
     )
     parsed = spouts.kafka(AT, "orders", SCHEMA, metadata=["partition", "kafka_timestamp"]).outputs()["default"]
     assert format_schema(parsed) == f"{SCHEMA}, kafka_partition int, kafka_timestamp timestamp"
-    assert spouts.kafka(AT, "orders", SCHEMA, metadata=True).metadata == tuple(METADATA)
+    assert spouts.kafka(AT, "orders", SCHEMA, metadata=True).metadata == tuple(METADATA)[:-1]
     with pytest.raises(ConfigError, match="column 'kafka_key' is declared and also requested as metadata"):
         spouts.kafka(AT, "orders", "kafka_key string", metadata=True).outputs()
 

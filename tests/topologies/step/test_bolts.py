@@ -287,7 +287,7 @@ def test_without_an_error_section_the_first_failure_stops_the_run() -> None:
 
 
 def test_messages_have_the_columns_of_kafka() -> None:
-    from topologies.io.kafka import RECORD
+    from topologies.io.topics.declared import RECORD
 
     assert parse_schema(MESSAGE) == RECORD
 

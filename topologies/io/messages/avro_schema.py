@@ -28,7 +28,7 @@ _JSON = JsonMessages(max_bytes=1024 * 1024, max_depth=100)
 class Parsed:
     """A schema in fastavro's form, and its named types."""
 
-    schema: dict[str, Any]
+    schema: Any
     named: dict[str, dict[str, Any]]
 
     def resolved(self, schema: Any) -> Any:
@@ -49,30 +49,48 @@ def logical_type(schema: Any) -> str:
 
 
 def parsed(text: str) -> Parsed:
-    """The schema in a text. Raises ConfigError."""
-    try:
-        given = _JSON.read(text.encode())
-    except (Unreadable, UnicodeEncodeError) as error:
-        raise ConfigError(f"the text of an Avro schema cannot be read: {error}") from None
+    """The schema in a text, which is a named type. Raises ConfigError."""
+    given = _read(text)
     if not isinstance(given, dict) or str(given.get("type")) not in NAMED:
         raise ConfigError(
             f"the Avro schema is {value_and_type(given)}",
             why="messages refer to schemas by name",
             do="give a record, an enum or a fixed",
         )
+    return _parsed(given, {})
+
+
+def parsed_with(text: str, references: Sequence[str] = ()) -> Parsed:
+    """The schema in a text, of any type, which may name types of ``references``: other schemas, each before those that
+    use it. Raises ConfigError."""
     named: dict[str, Any] = {}
+    for reference in references:
+        _parsed(_read(reference), named)
+    return _parsed(_read(text), named)
+
+
+def _read(text: str) -> Any:
+    try:
+        return _JSON.read(text.encode())
+    except (Unreadable, UnicodeEncodeError) as error:
+        raise ConfigError(f"the text of an Avro schema cannot be read: {error}") from None
+
+
+def _parsed(given: Any, named: dict[str, Any]) -> Parsed:
+    name = given.get("name") if isinstance(given, dict) else given
     try:
         schema: Any = parse_schema(given, named)
     except UnknownType as error:
         raise ConfigError(
-            f"the Avro schema {value_and_type(given.get('name'))} is wrong: there is no type {error.name!r}",
+            f"the Avro schema {value_and_type(name)} is wrong: there is no type {error.name!r}",
             do=f"use one of {', '.join(sorted(PRIMITIVES))}, or a type that the schema has defined before",
         ) from error
     except Exception as error:  # fastavro raises all kinds of exceptions for what is not a schema
-        raise ConfigError(f"the Avro schema {value_and_type(given.get('name'))} is wrong: {error!r}") from error
+        raise ConfigError(f"the Avro schema {value_and_type(name)} is wrong: {error!r}") from error
     made = Parsed(schema, named)
     for problem in _problems(made.schema, made):
-        raise ConfigError(f"the Avro schema {made.schema['name']} is wrong: {problem}")
+        shown = schema["name"] if isinstance(schema, dict) and "name" in schema else value_and_type(given)
+        raise ConfigError(f"the Avro schema {shown} is wrong: {problem}")
     return made
 
 

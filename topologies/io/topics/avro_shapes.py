@@ -1,0 +1,238 @@
+"""Avro's values in topics: read by the schema of their writer, without the header of a container file."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Context, Decimal
+from functools import partial
+from io import BytesIO
+from typing import Any
+
+import orjson
+import pyarrow as pa
+from fastavro import schemaless_reader
+from fastavro.schema import parse_schema
+
+from topologies.io.messages.avro_schema import (
+    NAMED,
+    RECORDS,
+    Check,
+    Parsed,
+    avro_type,
+    check_of,
+    logical_type,
+    long_at,
+    parsed_with,
+)
+from topologies.io.messages.message import MAX_DEPTH, Misfit, Unreadable
+from topologies.io.topics.shapes import NULL, Leaf, Mapped, Repeated, Shape, Struct, Union
+
+# Names of types that are written as numbers, bytes or records: Kafka Connect's and Debezium's, in Avro as
+# ``connect.name``, in JSON as the name of a schema.
+
+
+_UTC_MS, _MS, _US, _NS = pa.timestamp("ms", "UTC"), pa.timestamp("ms"), pa.timestamp("us"), pa.timestamp("ns")
+NAMED_TIMES: Mapping[str, Leaf] = {
+    "org.apache.kafka.connect.data.Timestamp": Leaf(_UTC_MS, number=pa.int64()),
+    "org.apache.kafka.connect.data.Date": Leaf(pa.date32(), number=pa.int32()),
+    "io.debezium.time.Date": Leaf(pa.date32(), number=pa.int32()),
+    "io.debezium.time.Timestamp": Leaf(_MS, number=pa.int64()),
+    "io.debezium.time.MicroTimestamp": Leaf(_US, number=pa.int64()),
+    "io.debezium.time.NanoTimestamp": Leaf(_NS, number=pa.int64()),
+}
+"""Debezium's own are times of the database without a zone, those of Connect are in UTC."""
+VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
+_EXACT = Context(prec=1000)
+
+
+def unscaled(value: bytes, scale: int) -> Decimal:
+    """A decimal by its unscaled number, big-endian."""
+    return Decimal(int.from_bytes(value, signed=True)).scaleb(-scale, _EXACT)
+
+
+def decimal_leaf(precision: int, scale: int, make: Callable[[Any], Decimal]) -> Leaf:
+    """Decimals of so many digits; as texts where Arrow has no type for them."""
+    if precision > 76:
+        return Leaf(pa.string(), lambda value: format(make(value), "f"))
+    return Leaf((pa.decimal128 if precision <= 38 else pa.decimal256)(precision, scale), make)
+
+
+def any_decimal(make: Callable[[Any], Decimal]) -> Callable[[pa.DataType], Leaf | None]:
+    """The leaf of a record that is a decimal of its own scale; None where a struct is declared."""
+
+    def leaf(target: pa.DataType) -> Leaf | None:
+        if pa.types.is_struct(target):
+            return None
+        return Leaf(pa.string(), lambda value: format(make(value), "f"))
+
+    return leaf
+
+
+# The shapes of a schema.
+
+
+_PRIMITIVE: Mapping[str, Shape] = {
+    "null": NULL,
+    "boolean": Leaf(pa.bool_()),
+    "int": Leaf(pa.int32()),
+    "long": Leaf(pa.int64()),
+    "float": Leaf(pa.float32()),
+    "double": Leaf(pa.float64()),
+    "bytes": Leaf(pa.binary()),
+    "string": Leaf(pa.string()),
+}
+_TIMES: Mapping[str, Leaf] = {
+    "long-timestamp-millis": Leaf(_UTC_MS, number=pa.int64()),
+    "long-timestamp-micros": Leaf(pa.timestamp("us", "UTC"), number=pa.int64()),
+    "long-timestamp-nanos": Leaf(pa.timestamp("ns", "UTC"), number=pa.int64()),
+    "long-local-timestamp-millis": Leaf(_MS, number=pa.int64()),
+    "long-local-timestamp-micros": Leaf(_US, number=pa.int64()),
+    "long-local-timestamp-nanos": Leaf(_NS, number=pa.int64()),
+    "int-date": Leaf(pa.date32(), number=pa.int32()),
+}
+_NUMBERS = ("int", "long", "float", "double")
+_CLASSES: Mapping[str, tuple[type, ...]] = {
+    "boolean": (bool,),
+    "int": (int,),
+    "long": (int,),
+    "float": (float,),
+    "double": (float,),
+    "bytes": (bytes,),
+    "fixed": (bytes,),
+    "string": (str,),
+    "enum": (str,),
+    "array": (list,),
+    "map": (dict,),
+    "record": (dict,),
+    "error": (dict,),
+}
+
+
+def _shape(schema: Any, made: Parsed) -> Shape:  # noqa: PLR0911 - one for each kind of type
+    """The shape of the values that fastavro reads by a schema without its logical types."""
+    schema = made.resolved(schema)
+    leaf = _logical(schema)
+    if leaf is not None:
+        return leaf
+    kind = avro_type(schema)
+    match kind:
+        case "union":
+            return _union(schema, made)
+        case "array":
+            return Repeated(_shape(schema["items"], made))
+        case "map":
+            return Mapped(_PRIMITIVE["string"], _shape(schema["values"], made))
+        case "enum":
+            return _PRIMITIVE["string"]
+        case "fixed":
+            return _PRIMITIVE["bytes"]
+    if kind in RECORDS:
+        return _record(schema, made)
+    return _PRIMITIVE[kind]
+
+
+def _logical(schema: Any) -> Leaf | None:
+    if not isinstance(schema, dict):
+        return None
+    kind = logical_type(schema)
+    if kind in ("bytes-decimal", "fixed-decimal"):
+        scale = int(schema.get("scale", 0))
+        return decimal_leaf(max(int(schema["precision"]), 1), scale, partial(unscaled, scale=scale))
+    if kind == "fixed-uuid":
+        return Leaf(pa.string(), lambda value: str(uuid.UUID(bytes=value)))
+    return _TIMES.get(kind) or NAMED_TIMES.get(str(schema.get("connect.name")))
+
+
+def _record(schema: Any, made: Parsed) -> Struct:
+    def fields() -> dict[str, Shape]:
+        return {str(each["name"]): _shape(each["type"], made) for each in schema["fields"]}
+
+    if schema.get("connect.name", schema["name"]) == VARIABLE_DECIMAL:
+        return Struct(fields, whole=any_decimal(lambda value: unscaled(value["value"], value["scale"])))
+    return Struct(fields)
+
+
+def _union(branches: Sequence[Any], made: Parsed) -> Shape:
+    """Null and another branch are that one, which may be null; numbers are of the widest of their types."""
+    others = [made.resolved(branch) for branch in branches if avro_type(branch) != "null"]
+    if len(others) == 1:
+        return _shape(others[0], made)
+    if not others:
+        return NULL
+    kinds = [avro_type(branch) for branch in others]
+    if all(kind in _NUMBERS and not logical_type(branch) for kind, branch in zip(kinds, others, strict=True)):
+        whole = {"int", "long"} & set(kinds)
+        if not ("float" in kinds and whole) and not ("double" in kinds and "long" in kinds):
+            return _PRIMITIVE[max(kinds, key=_NUMBERS.index)]
+    return Union([(_CLASSES[kind], _shape(branch, made)) for kind, branch in zip(kinds, others, strict=True)])
+
+
+def _without_logical_types(schema: Any) -> Any:
+    """A schema whose values are numbers, bytes and texts as they are written."""
+    if isinstance(schema, list):
+        return [_without_logical_types(branch) for branch in schema]
+    if not isinstance(schema, dict):
+        return schema
+    bare = {name: value for name, value in schema.items() if name != "logicalType"}
+    for name in ("items", "values", "type"):
+        if isinstance(bare.get(name), dict | list):
+            bare[name] = _without_logical_types(bare[name])
+    if schema.get("type") in RECORDS:
+        bare["fields"] = [{**each, "type": _without_logical_types(each["type"])} for each in schema["fields"]]
+    return bare
+
+
+class AvroReader:
+    """Reads the values of one schema; of a union of records at the top, each branch is a variant of its own."""
+
+    def __init__(self, text: str, references: Sequence[str] = ()) -> None:
+        """``references``: the schemas that this one names types of, each before those that use it. Raises ConfigError
+        for what is no schema."""
+        made = parsed_with(text, references)
+        plain: dict[str, Any] = {}
+        for reference in references:
+            parse_schema(_without_logical_types(orjson.loads(reference)), plain)
+        bare: Any = parse_schema(_without_logical_types(orjson.loads(text)), plain)
+        self._plain = Parsed(bare, plain)
+        branches = made.schema if isinstance(made.schema, list) else [made.schema]
+        bare_branches = bare if isinstance(bare, list) else [bare]
+        self._is_union = isinstance(made.schema, list)
+        self._checks: list[Check] = [check_of(Parsed(branch, made.named)) for branch in branches]
+        self._schemas = [self._plain.resolved(branch) for branch in bare_branches]
+        self.shapes: Sequence[Shape] = [_shape(branch, made) for branch in branches]
+        self.names = [_name_of(made.resolved(branch)) for branch in branches]
+
+    def read(self, value: bytes, start: int) -> tuple[int, Any]:
+        """The variant and the value in the bytes from ``start`` to their end. Raises Unreadable."""
+        try:
+            variant = 0
+            if self._is_union:
+                variant, start = long_at(value, start)
+                if not 0 <= variant < len(self._checks):
+                    raise Misfit(f"{variant} is not a branch of a union of {len(self._checks)}")
+            end = self._checks[variant](value, start, MAX_DEPTH)
+            if end != len(value):
+                raise Misfit(f"{len(value) - end} bytes are left over after it")
+            stream = BytesIO(value)
+            stream.seek(start)
+            return variant, schemaless_reader(stream, self._schemas[variant], None)
+        except Misfit as misfit:
+            reason: Any = misfit.unwritable()
+        except IndexError:
+            reason = "the message ends within the value"
+        except Exception as error:  # right shape but no value: invalid UTF-8
+            reason = repr(error)
+        raise Unreadable(str(reason).replace("the event: ", ""))
+
+    def shape(self, variant: int) -> Shape:
+        return self.shapes[variant]
+
+    def name(self, variant: int) -> str:
+        """The name of a variant's type, for messages."""
+        return self.names[variant]
+
+
+def _name_of(schema: Any) -> str:
+    kind = avro_type(schema)
+    return str(schema["name"]) if kind in NAMED else kind

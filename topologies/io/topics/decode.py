@@ -1,0 +1,523 @@
+"""Records of a topic as rows of the declared columns; those that cannot be read, with the reason.
+
+Only the columns of the records are needed, no Spark and no client of Kafka's. A registry that does not answer is an
+UnreachableError: it is not the fault of a record.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Protocol, cast
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pyarrow as pa
+
+from topologies.io.file_spout import in_utc, in_zone
+from topologies.io.formats.conform import as_bytes, settle
+from topologies.io.formats.event_files import BAD_SCHEMA, BadRow, BadRows, Chunk, shown_bytes
+from topologies.io.formats.json_files import parse_values
+from topologies.io.messages.message import Misfit, Unreadable
+from topologies.io.topics import connect_shapes
+from topologies.io.topics.avro_shapes import AvroReader
+from topologies.io.topics.declared import (
+    CHANGED,
+    HEADERS,
+    KEY,
+    METADATA,
+    OPERATION,
+    PLAIN,
+    Envelope,
+    SchemaFile,
+    TopicFormat,
+    TopicRows,
+)
+from topologies.io.topics.protobuf_shapes import ProtobufReader, files_of
+from topologies.io.topics.registry import FRAME, MAGIC, Registry, files_of_registered, schema_of
+from topologies.io.topics.shapes import Rows, Shape, Struct
+from windowing.errors import ConfigError
+
+TOMBSTONE = "the value is null (a tombstone)"
+_KINDS = {"avro": "AVRO", "protobuf": "PROTOBUF"}
+_Places = npt.NDArray[np.int64]
+
+
+def decode(topic: TopicRows, records: pa.Table) -> Chunk:
+    """The good rows with ``topic.columns``, their offsets, and the bad rows, numbered by their offsets.
+
+    ``records``: the columns offset and value, and those that the keys and the metadata are from. Records that are in
+    neither are tombstones, which are skipped. Raises UnreachableError where the registry does not answer.
+    """
+    offsets = records.column("offset").to_numpy()
+    values = _whole(records.column("value"))
+    zoned = in_zone(topic.declared, topic.timezone)
+    if topic.format == "json" and topic.envelope is None and not (topic.tombstones != "invalid" and values.null_count):
+        rows, places, bad = parse_values(values, zoned, topic.on_truncation, topic.times)
+    else:
+        rows, places, bad = _values(topic, values, zoned)
+    rows = in_utc(rows, pa.schema([*topic.declared, *topic.changes]))
+    unreadable, truncated = _placed(bad.rows, offsets), offsets[bad.truncated]
+    for more, schema in ((_keys, topic.key_columns), (_metadata, topic.metadata)):
+        if not len(schema):
+            continue
+        known = records if len(places) == records.num_rows else records.take(pa.array(places))
+        about, kept, bad = more(topic, known)
+        if len(bad.truncated):
+            truncated = np.union1d(truncated, offsets[places[bad.truncated]])
+        if len(kept) < len(places):
+            unreadable = pa.concat_tables([unreadable, _placed(bad.rows, offsets[places])]).sort_by("row")
+            rows, places = rows.take(pa.array(kept)), places[kept]
+        rows = pa.table([*rows.columns, *about.columns], names=[*rows.column_names, *about.column_names])
+    return rows.select(topic.columns.names), offsets[places], BadRows(unreadable, truncated)
+
+
+def _placed(bad: pa.Table, offsets: _Places) -> pa.Table:
+    """Bad rows numbered by the offsets of their records."""
+    if not len(bad):
+        return bad
+    return bad.set_column(0, BAD_SCHEMA.field("row"), pa.array(offsets[bad.column("row").to_numpy()], pa.int64()))
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+
+
+# The columns of the values, by the places of the records.
+
+
+def _values(topic: TopicRows, values: pa.Array, zoned: pa.Schema) -> Chunk:
+    found = _Found(topic, pa.schema([*zoned, *topic.changes]))
+    given = as_bytes(values).to_pylist()
+    if topic.format in ("json", "json_schema"):
+        _read_json(found, given, zoned, framed=topic.format == "json_schema")
+    else:
+        _read_typed(found, given, _Readers(topic.format, topic.registry, topic.schema_file, topic.message))
+    return found.chunk()
+
+
+@dataclass
+class _Found:
+    """What has been read of some records."""
+
+    topic: TopicRows
+    schema: pa.Schema
+    """The columns of the values, with times of the declared zone."""
+    parts: list[tuple[_Places, pa.Table]] = field(default_factory=list)
+    bad: list[BadRow] = field(default_factory=list)
+    unreadable: list[pa.Table] = field(default_factory=list)
+    truncated: list[_Places] = field(default_factory=list)
+
+    def tombstone(self, place: int) -> None:
+        """Note a record without a value."""
+        match self.topic.tombstones:
+            case "invalid":
+                self.bad.append(BadRow(place, TOMBSTONE, ""))
+            case "rows":
+                rows = pa.Table.from_arrays([pa.nulls(1, each.type) for each in self.schema], schema=self.schema)
+                self.parts.append((np.array([place], np.int64), rows))
+            case "skip":
+                pass
+
+    def add(self, chunk: Chunk) -> None:
+        table, places, bad = chunk
+        self.parts.append((places, table))
+        self.unreadable.append(bad.rows)
+        self.truncated.append(bad.truncated)
+
+    def refuse(self, place: int, reason: str, value: bytes, *, text: bool = False) -> None:
+        """Note a record that cannot be read; bytes that are no text are shown in base64."""
+        self.bad.append(BadRow(place, reason, shown_bytes(value) if text else base64.b64encode(value).decode()))
+
+    def chunk(self) -> Chunk:
+        """All of it, in order."""
+        bad = pa.concat_tables([BadRows.of(self.bad).rows, *self.unreadable]).sort_by("row")
+        if not self.parts:
+            return self.schema.empty_table(), np.empty(0, np.int64), BadRows(bad)
+        places = np.concatenate([some for some, _ in self.parts])
+        table = pa.concat_tables([table for _, table in self.parts])
+        if (np.diff(places) < 0).any():
+            order = np.argsort(places, kind="stable")
+            places, table = places[order], table.take(pa.array(order))
+        truncated = np.concatenate([*self.truncated, np.empty(0, np.int64)])
+        return table, places, BadRows(bad).with_truncated(truncated)
+
+
+# Values of which a schema says what they are: Avro, Protobuf, and JSON with a schema of Kafka Connect's.
+
+
+class _Reader(Protocol):
+    """Reads the values of one schema."""
+
+    def read(self, value: bytes, start: int) -> tuple[Any, Any]:
+        """The variant and the value in the bytes from ``start`` on. Raises Unreadable."""
+
+    def shape(self, variant: Any) -> Shape:
+        """The shape of the values of a variant."""
+
+    def name(self, variant: Any) -> str:
+        """The name of its type, for messages."""
+
+
+@lru_cache(maxsize=256)
+def _of_registry(format: str, registry: Registry, number: int) -> _Reader:
+    """The reader of a schema's id. Raises Unreadable, UnreachableError, ConfigError."""
+    schema = schema_of(registry, number, serialized=format == "protobuf")
+    if schema.kind != _KINDS[format]:
+        raise Unreadable(f"its schema is {schema.kind}, and the topic is read as {_KINDS[format]}")
+    if format == "protobuf":
+        return ProtobufReader(files_of_registered(schema, number))
+    try:
+        return AvroReader(schema.text, [text for _, text in schema.references])
+    except ConfigError as error:
+        raise Unreadable(error.what) from None
+
+
+@lru_cache(maxsize=64)
+def _of_file(format: str, file: SchemaFile, message: str | None) -> _Reader:
+    if format == "protobuf":
+        return ProtobufReader(files_of(file.path, file.content), message)
+    return AvroReader(file.content.decode())
+
+
+@dataclass
+class _Readers:
+    """The readers of some records. What the registry does not have is asked for once in these."""
+
+    format: str
+    registry: Registry | None
+    file: SchemaFile | None
+    message: str | None
+    _known: dict[int, _Reader | str] = field(default_factory=dict)
+
+    def of(self, value: bytes) -> tuple[int | None, _Reader, int]:
+        """The id of a value's schema, its reader, and where the value begins. Raises Unreadable."""
+        if self.registry is None:
+            assert self.file is not None
+            return None, _of_file(self.format, self.file, self.message), 0
+        number = schema_id(value)
+        if number not in self._known:
+            try:
+                self._known[number] = _of_registry(self.format, self.registry, number)
+            except Unreadable as error:
+                self._known[number] = f"schema id {number}: {error}"
+        reader = self._known[number]
+        if isinstance(reader, str):
+            raise Unreadable(reader)
+        return number, reader, FRAME
+
+
+def schema_id(value: bytes) -> int:
+    """The id in the frame of a value. Raises Unreadable where there is none."""
+    if len(value) < FRAME:
+        raise Unreadable(f"it has {len(value)} bytes, fewer than the {FRAME} in which a schema's id is")
+    if value[0] != MAGIC:
+        raise Unreadable(f"it begins with the byte {value[0]}, and not with 0 and the id of a schema")
+    return int.from_bytes(value[1:FRAME])
+
+
+def _read_typed(found: _Found, values: Sequence[bytes | None], readers: _Readers) -> None:
+    groups: dict[Hashable, tuple[str, Rows]] = {}
+    for place, value in enumerate(values):
+        if value is None:
+            found.tombstone(place)
+            continue
+        number: int | None = None
+        try:
+            number, reader, start = readers.of(value)
+            variant, made = reader.read(value, start)
+            key = (number, variant)
+            if key not in groups:
+                groups[key] = _label(number, reader.name(variant)), Rows(reader.shape(variant))
+            _, rows = groups[key]
+            rows.places.append(place)
+            rows.values.append(made)
+        except Unreadable as error:
+            found.refuse(place, f"schema id {number}: {error}" if number is not None else str(error), value)
+    for label, rows in groups.values():
+        _add_rows(found, label, rows, lambda place: _base64(values[place]))
+
+
+def _label(number: int | None, name: str) -> str:
+    return name if number is None else f"schema id {number} ({name})"
+
+
+def _base64(value: bytes | None) -> str:
+    return base64.b64encode(value or b"").decode()
+
+
+def _add_rows(found: _Found, label: str, rows: Rows, shown: Callable[[int], str]) -> None:
+    """Add values of one shape, whose rows may be in the envelope of a change."""
+    try:
+        changes = _changes(found, label, rows, shown) if found.topic.envelope == "debezium" else {}
+        if changes:
+            rows = changes.pop("")
+        settled = _settled(found, label, rows, changes, shown)
+    except Misfit as misfit:
+        reason = f"{label}: {_said(misfit)}"
+        found.bad += [BadRow(place, reason, shown(place)) for place in rows.places]
+        return
+    if settled is not None:
+        found.add(settled)
+
+
+def _changes(found: _Found, label: str, rows: Rows, shown: Callable[[int], str]) -> dict[str, Any]:
+    """The rows in changes, under "", and the columns about these. Raises Misfit for a schema without changes."""
+    shape = connect_shapes.row_shape(rows.shape)
+    assert isinstance(rows.shape, Struct)
+    get = rows.shape.get
+    made = Rows(shape)
+    operations: list[Any] = []
+    moments: list[Any] = []
+    for place, value in zip(rows.places, rows.values, strict=True):
+        try:
+            operation = get(value, connect_shapes.OPERATION)
+            row = connect_shapes.row_of(operation, get(value, connect_shapes.BEFORE), get(value, connect_shapes.AFTER))
+        except Misfit as misfit:
+            found.bad.append(BadRow(place, f"{label}: {_said(misfit)}", shown(place)))
+            continue
+        made.places.append(place)
+        made.values.append(row)
+        operations.append(operation)
+        moments.append(get(value, connect_shapes.CHANGED))
+    return {"": made, OPERATION: operations, CHANGED: moments}
+
+
+def _settled(
+    found: _Found, label: str, rows: Rows, changes: Mapping[str, list[Any]], shown: Callable[[int], str]
+) -> Chunk | None:
+    """The rows as the declared columns; None where there is none. Raises Misfit where none can be."""
+    forms = dict(found.topic.times)
+    arrays: list[pa.Array] = []
+    reasons: dict[int, list[str]] = {}
+    lacking = 0
+    shape = rows.shape
+    single = not isinstance(shape, Struct)
+    if single and len(found.schema) > 1:
+        raise Misfit(f"its values are no records, and {len(found.schema)} columns are declared")
+    for each in found.schema:
+        if each.name in changes:
+            arrays.append(_change_column(each.name, changes[each.name]))
+            continue
+        try:
+            array, wrong = rows.array_of(each, forms.get(each.name))
+        except Misfit as misfit:
+            raise misfit.inside(each.name) from None
+        lacking += pa.types.is_null(array.type)
+        arrays.append(array)
+        for index, reason in wrong.items():
+            reasons.setdefault(index, []).append(f"column {each.name!r}: {reason}")
+    if lacking == len(found.topic.declared) and not single:
+        raise Misfit(f"it has none of the columns {', '.join(found.topic.declared.names)}")
+    places = np.array(rows.places, np.int64)
+    raw = pa.Table.from_arrays(arrays, names=found.schema.names)
+    if reasons:
+        found.bad += [
+            BadRow(rows.places[index], f"{label}: {'; '.join(why)}", shown(rows.places[index]))
+            for index, why in reasons.items()
+        ]
+        good = np.delete(np.arange(len(places)), list(reasons))
+        raw, places = raw.take(pa.array(good)), places[good]
+    if not len(places):
+        return None
+    table, kept, bad = settle(raw, found.schema, places, found.topic.on_truncation, times=found.topic.times)
+    return table, kept, BadRows(_labelled(bad.rows, label), bad.truncated)
+
+
+def _change_column(name: str, values: list[Any]) -> pa.Array:
+    if name == OPERATION:
+        return pa.array(values, pa.string())
+    whole = [value if type(value) is int and -(2**63) <= value < 2**63 else None for value in values]
+    return pa.array(whole, pa.timestamp("ms", "UTC"))
+
+
+def _labelled(bad: pa.Table, label: str) -> pa.Table:
+    """Bad rows whose reasons tell the schema too."""
+    if not len(bad):
+        return bad
+    reasons = [f"{label}: {reason}" for reason in bad.column("reason").to_pylist()]
+    return bad.set_column(1, BAD_SCHEMA.field("reason"), pa.array(reasons, pa.string()))
+
+
+def _said(misfit: Misfit) -> str:
+    return str(misfit.unwritable()).removeprefix("the event: ")
+
+
+# JSON, with a frame, with an envelope, or both.
+
+
+class _Outer(msgspec.Struct, gc=False):
+    """Kafka Connect's envelope."""
+
+    schema: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Change(msgspec.Struct, gc=False):
+    """Debezium's envelope."""
+
+    op: str | None = None
+    before: msgspec.Raw = msgspec.Raw(b"null")
+    after: msgspec.Raw = msgspec.Raw(b"null")
+    ts_ms: int | None = None
+
+
+_outer, _change = msgspec.json.Decoder(_Outer).decode, msgspec.json.Decoder(_Change).decode
+_NULL = b"null"
+
+
+def _read_json(found: _Found, values: Sequence[bytes | None], zoned: pa.Schema, *, framed: bool) -> None:
+    plain: list[tuple[int, bytes]] = []
+    typed: dict[bytes, Rows] = {}
+    for place, value in enumerate(values):
+        if value is None:
+            found.tombstone(place)
+            continue
+        try:
+            schema, payload = _opened(found.topic.envelope, value, framed=framed)
+            if payload == _NULL and found.topic.envelope is not None:
+                found.tombstone(place)
+            elif schema == _NULL:
+                plain.append((place, payload))
+            else:
+                _add_typed(typed, schema, place, payload)
+        except Unreadable as error:
+            found.refuse(place, str(error), value, text=True)
+        except ValueError as error:
+            found.refuse(place, f"not valid JSON: {error}", value, text=True)
+    for rows in typed.values():
+        _add_rows(found, "its schema", rows, lambda place: shown_bytes(values[place] or b""))
+    if found.topic.envelope == "debezium":
+        _add_changes(found, plain, zoned)
+    elif plain:
+        found.add(_parsed(found, plain, zoned))
+
+
+def _add_typed(typed: dict[bytes, Rows], schema: bytes, place: int, payload: bytes) -> None:
+    """Add an object to those of its schema. Raises Unreadable, ValueError."""
+    if schema not in typed:
+        typed[schema] = Rows(connect_shapes.connect_shape(schema))
+    made = orjson.loads(payload)
+    typed[schema].places.append(place)
+    typed[schema].values.append(made)
+
+
+def _opened(envelope: Envelope | None, value: bytes, *, framed: bool) -> tuple[bytes, bytes]:
+    """The schema and the payload of a value, without its frame. Raises Unreadable."""
+    if framed:
+        schema_id(value)
+    text = value[FRAME:] if framed else value
+    if not text.strip():
+        raise Unreadable("the value is blank")
+    if envelope is None:
+        return _NULL, text
+    try:
+        outer = _outer(text)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise Unreadable(f"not an object in an envelope: {error}") from None
+    if isinstance(outer.payload, msgspec.UnsetType):
+        if envelope == "connect":
+            raise Unreadable("the object has no payload, which Kafka Connect's envelope has")
+        return _NULL, text
+    schema = _NULL if isinstance(outer.schema, msgspec.UnsetType) else bytes(outer.schema)
+    return schema, bytes(outer.payload)
+
+
+def _parsed(found: _Found, plain: Sequence[tuple[int, bytes]], zoned: pa.Schema) -> Chunk:
+    """JSON objects by the rules of a line, by the places of their records."""
+    texts = pa.array([text for _, text in plain], pa.binary())
+    table, kept, bad = parse_values(texts, zoned, found.topic.on_truncation, found.topic.times)
+    places = np.array([place for place, _ in plain], np.int64)
+    return table, places[kept], BadRows(_placed(bad.rows, places), places[bad.truncated])
+
+
+def _add_changes(found: _Found, plain: Sequence[tuple[int, bytes]], zoned: pa.Schema) -> None:
+    rows: list[tuple[int, bytes]] = []
+    about: dict[int, _Change] = {}
+    for place, text in plain:
+        try:
+            change = _change(text)
+            before, after = (None if bytes(raw) == _NULL else bytes(raw) for raw in (change.before, change.after))
+            rows.append((place, connect_shapes.row_of(change.op, before, after)))
+            about[place] = change
+        except Misfit as misfit:
+            found.refuse(place, _said(misfit), text, text=True)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            found.refuse(place, f"not a change of Debezium's: {error}", text, text=True)
+    if not rows:
+        return
+    table, places, bad = _parsed(found, rows, zoned)
+    for name in found.topic.changes.names:
+        changes = [about[place] for place in places.tolist()]
+        column = _change_column(name, [each.op if name == OPERATION else each.ts_ms for each in changes])
+        table = table.append_column(name, column.cast(found.schema.field(name).type))
+    found.add((table, places, bad))
+
+
+# The columns of the keys, and the metadata.
+
+
+def _keys(topic: TopicRows, records: pa.Table) -> Chunk:
+    """The columns of the keys; a record without a key has nulls there."""
+    keys = _whole(records.column("key"))
+    schema = topic.key_columns
+    if topic.key in PLAIN:
+        array, bad = plain_keys(topic.key, keys)
+        places = np.delete(np.arange(len(keys)), list(bad))
+        raw = pa.table({schema.names[0]: array}).take(pa.array(places))
+        table, kept, more = settle(raw, schema, places, topic.on_truncation)
+        return table, kept, more.with_others([BadRow(place, reason, "") for place, reason in bad.items()])
+    form = cast("TopicFormat", topic.key)
+    inner = TopicRows(schema, form, topic.registry, tombstones="rows", timezone=topic.timezone)
+    table, kept, bad_rows = _values(inner, keys, in_zone(schema, topic.timezone))
+    return in_utc(table, schema), kept, BadRows(_labelled(bad_rows.rows, "the key"), bad_rows.truncated)
+
+
+def plain_keys(form: str, keys: pa.Array) -> tuple[pa.Array, Mapping[int, str]]:
+    """Keys without parts as a column, and the reasons for those that are none, by their places."""
+    if form not in ("int", "long"):
+        return keys, {}
+    size, kind = (4, ">i4") if form == "int" else (8, ">i8")
+    given = as_bytes(keys).to_pylist()
+    bad = {
+        place: f"the key has {len(key)} bytes, and an {form} has {size}"
+        if form == "int"
+        else f"the key has {len(key)} bytes, and a {form} has {size}"
+        for place, key in enumerate(given)
+        if key is not None and len(key) != size
+    }
+    absent = np.array([key is None or place in bad for place, key in enumerate(given)], np.bool_)
+    data = b"".join(bytes(size) if gone else key for key, gone in zip(given, absent.tolist(), strict=True))
+    return pa.array(np.frombuffer(data, kind).astype(kind[1:]), PLAIN[form], mask=absent), bad
+
+
+def _metadata(topic: TopicRows, records: pa.Table) -> Chunk:
+    """The metadata columns of rows; a row whose key is not of its form is bad."""
+    named: dict[str, Any] = {}
+    bad: Mapping[int, str] = {}
+    for name in topic.metadata.names:
+        column: Any = records.column(METADATA[name])
+        if name == HEADERS:
+            column = _as_map(_whole(column), topic.metadata.field(name).type)
+        elif name == KEY and topic.key in PLAIN:
+            column, bad = plain_keys(topic.key, _whole(column))
+        named[name] = column
+    columns, places = pa.table({**named, "value": records["value"]}), np.arange(records.num_rows)
+    if bad:
+        places = np.delete(places, list(bad))
+        columns = columns.take(pa.array(places))
+    table, kept, more = settle(columns, topic.metadata, places, topic.on_truncation)
+    return table, kept, more.with_others([BadRow(place, reason, "") for place, reason in bad.items()])
+
+
+def _as_map(headers: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Headers as a map; a name that is given twice is there twice."""
+    lengths = headers.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    edges = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    pairs = headers.flatten()
+    mask = headers.is_null() if headers.null_count else None
+    return pa.MapArray.from_arrays(pa.array(edges), pairs.field(0), pairs.field(1), type=kind, mask=mask)

@@ -1,0 +1,298 @@
+"""Protobuf's messages in topics: read by the descriptor of their writer."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from topologies.io.messages.avro_schema import long_at
+from topologies.io.messages.message import Misfit, Unreadable
+from topologies.io.topics.shapes import Leaf, Mapped, Repeated, Shape, Struct
+from windowing.errors import ConfigError
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor, FieldDescriptor
+    from google.protobuf.descriptor_pool import DescriptorPool
+
+WELL_KNOWN = (
+    "any",
+    "api",
+    "descriptor",
+    "duration",
+    "empty",
+    "field_mask",
+    "source_context",
+    "struct",
+    "timestamp",
+    "type",
+    "wrappers",
+)
+"""The files of ``google/protobuf/`` that Protobuf itself brings along."""
+
+
+def pool_of(files: Sequence[bytes]) -> DescriptorPool:
+    """The types of files, given as serialized FileDescriptorProtos, each after those that it imports.
+
+    Raises ConfigError for what is none, or imports what is not there.
+    """
+    import importlib
+
+    from google.protobuf import descriptor_pb2, descriptor_pool
+
+    pool = descriptor_pool.DescriptorPool()
+    known = set()
+    for name in WELL_KNOWN:
+        module: Any = importlib.import_module(f"google.protobuf.{name}_pb2")
+        pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
+        known.add(module.DESCRIPTOR.name)
+    for serialized in files:
+        try:
+            file = descriptor_pb2.FileDescriptorProto.FromString(serialized)
+            if file.name not in known:
+                pool.AddSerializedFile(serialized)
+                known.add(file.name)
+        except Exception as error:  # protobuf raises several kinds
+            raise ConfigError(
+                f"a descriptor of Protobuf cannot be read: {error}",
+                do="compile it with all that it imports: protoc --include_imports --descriptor_set_out=FILE ...",
+            ) from error
+    return pool
+
+
+def files_of(path: str, content: bytes) -> list[bytes]:
+    """The files in a compiled descriptor, each after those that it imports. Raises ConfigError."""
+    from google.protobuf import descriptor_pb2
+
+    try:
+        found = descriptor_pb2.FileDescriptorSet.FromString(content).file
+    except Exception as error:  # protobuf raises several kinds
+        raise ConfigError(
+            f"{path!r} is no compiled descriptor of Protobuf",
+            why=str(error),
+            do="make one: protoc --include_imports --descriptor_set_out=FILE orders.proto",
+        ) from error
+    return [file.SerializeToString() for file in found]
+
+
+def serialized_file(text: str, name: str) -> bytes:
+    """A registry's answer in the form ``serialized``, as the file of a name. Raises Unreadable for other answers."""
+    from google.protobuf import descriptor_pb2
+
+    try:
+        file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
+    except (binascii.Error, ValueError):
+        raise _not_compiled(text) from None
+    except Exception:  # DecodeError is no ValueError in all versions
+        raise _not_compiled(text) from None
+    file.name = name
+    return bytes(file.SerializeToString())
+
+
+def _not_compiled(text: str) -> ConfigError:
+    return ConfigError(
+        f"the registry gives a schema of Protobuf as source: {text[:40]!r}...",
+        why="it has to be compiled, which registries do that know ?format=serialized",
+        do="read the topic with a compiled descriptor: schema_file='orders.desc', from protoc --include_imports "
+        "--descriptor_set_out=orders.desc orders.proto",
+    )
+
+
+# Shapes of messages.
+
+
+_LEAVES: Mapping[str, pa.DataType] = {
+    "double": pa.float64(),
+    "float": pa.float32(),
+    "int32": pa.int32(),
+    "sint32": pa.int32(),
+    "sfixed32": pa.int32(),
+    "int64": pa.int64(),
+    "sint64": pa.int64(),
+    "sfixed64": pa.int64(),
+    "uint32": pa.uint32(),
+    "fixed32": pa.uint32(),
+    "uint64": pa.uint64(),
+    "fixed64": pa.uint64(),
+    "bool": pa.bool_(),
+    "string": pa.string(),
+    "bytes": pa.binary(),
+}
+_WRAPPERS = {
+    f"google.protobuf.{name}Value": Leaf(kind, lambda value: value.value)
+    for name, kind in (
+        ("Double", pa.float64()),
+        ("Float", pa.float32()),
+        ("Int64", pa.int64()),
+        ("UInt64", pa.uint64()),
+        ("Int32", pa.int32()),
+        ("UInt32", pa.uint32()),
+        ("Bool", pa.bool_()),
+        ("String", pa.string()),
+        ("Bytes", pa.binary()),
+    )
+}
+_TEXTS = frozenset({"google.protobuf.Timestamp", "google.protobuf.Duration"})
+
+
+def _kinds_of_fields() -> Mapping[int, str]:
+    from google.protobuf.descriptor_pb2 import FieldDescriptorProto
+
+    return {number: name.removeprefix("TYPE_").lower() for name, number in FieldDescriptorProto.Type.items()}
+
+
+class ProtobufReader:
+    """Reads the messages of one file; each type of message is a variant, by its indexes in the file."""
+
+    def __init__(self, files: Sequence[bytes], message: str | None = None) -> None:
+        """``files``: serialized, each after those that it imports; the last one has the messages. ``message``: the only
+        type, where nothing before a message says which it is. Raises ConfigError."""
+        from google.protobuf import descriptor_pb2
+
+        self._pool = pool_of(files)
+        self._kinds = _kinds_of_fields()
+        self._file = self._pool.FindFileByName(descriptor_pb2.FileDescriptorProto.FromString(files[-1]).name)
+        self._classes: dict[tuple[int, ...], Any] = {}
+        self._shapes: dict[tuple[int, ...], Struct] = {}
+        self._only = None if message is None else self._named(message, files)
+
+    def _named(self, message: str, files: Sequence[bytes]) -> Descriptor:
+        try:
+            return self._pool.FindMessageTypeByName(message)
+        except KeyError:
+            from google.protobuf import descriptor_pb2
+
+            protos = [descriptor_pb2.FileDescriptorProto.FromString(file) for file in files]
+            names = [f"{each.package}.{one.name}".lstrip(".") for each in protos for one in each.message_type]
+            raise ConfigError(
+                f"the schema file has no message {message!r}",
+                why=f"it has {', '.join(names)}",
+                do="name it with its package: message='shop.Order'",
+            ) from None
+
+    def read(self, value: bytes, start: int) -> tuple[tuple[int, ...], Any]:
+        """The variant and the message in the bytes from ``start`` to their end. Raises Unreadable."""
+        path: tuple[int, ...] = ()
+        if self._only is None:
+            path, start = indexes_at(value, start)
+        made = self._classes.get(path) or self._class(path)
+        try:
+            return path, made.FromString(value[start:])
+        except Exception as error:  # DecodeError, and UnicodeDecodeError of some versions
+            raise Unreadable(str(error) or type(error).__name__) from None
+
+    def shape(self, variant: tuple[int, ...]) -> Shape:
+        if variant not in self._shapes:
+            self._shapes[variant] = self._message(self._descriptor(variant))
+        return self._shapes[variant]
+
+    def name(self, variant: tuple[int, ...]) -> str:
+        """The name of a variant's type, for messages."""
+        return str(self._descriptor(variant).full_name)
+
+    def _class(self, path: tuple[int, ...]) -> Any:
+        from google.protobuf import message_factory
+
+        self._classes[path] = message_factory.GetMessageClass(self._descriptor(path))
+        return self._classes[path]
+
+    def _descriptor(self, path: tuple[int, ...]) -> Descriptor:
+        if self._only is not None:
+            return self._only
+        found: Any = None
+        messages = list(self._file.message_types_by_name.values())
+        for index in path:
+            if not 0 <= index < len(messages):
+                raise Unreadable(f"its file has no message with the indexes {list(path)}")
+            found = messages[index]
+            messages = list(found.nested_types)
+        return found
+
+    def _message(self, descriptor: Descriptor) -> Struct:
+        def fields() -> dict[str, Shape]:
+            return {each.name: self._field(each) for each in descriptor.fields}
+
+        present = {each.name for each in descriptor.fields if each.has_presence}
+
+        def get(value: Any, name: str) -> Any:
+            return getattr(value, name) if name not in present or value.HasField(name) else None
+
+        name = descriptor.full_name
+        return Struct(fields, get, whole=partial(_whole_text, name) if name in _TEXTS else _never)
+
+    def _field(self, each: FieldDescriptor) -> Shape:
+        if each.message_type is not None and each.message_type.GetOptions().map_entry:
+            of = each.message_type.fields_by_name
+            return Mapped(self._one(of["key"]), self._one(of["value"]))
+        one = self._one(each)
+        return Repeated(one) if each.is_repeated else one
+
+    def _one(self, each: FieldDescriptor) -> Shape:
+        if each.message_type is not None:
+            return _WRAPPERS.get(each.message_type.full_name) or self._message(each.message_type)
+        if each.enum_type is not None:
+            return Leaf(pa.int32(), text=partial(_symbol, each.enum_type.values_by_number))
+        return Leaf(_LEAVES[self._kinds[each.type]])
+
+
+def _never(target: pa.DataType) -> None:
+    return None
+
+
+def _whole_text(name: str, target: pa.DataType) -> Leaf | None:
+    """Times and durations as texts with nine digits, for all types but a struct."""
+    return None if pa.types.is_struct(target) else Leaf(pa.string(), _json_text)
+
+
+def _json_text(value: Any) -> str:
+    try:
+        return str(value.ToJsonString())
+    except ValueError as error:
+        raise Misfit(str(error)) from None
+
+
+def _symbol(symbols: Mapping[int, Any], value: int) -> str:
+    if value not in symbols:
+        raise Misfit(f"{value} is no value of its enum")
+    return str(symbols[value].name)
+
+
+# The indexes of a message's type in its file, in front of the message.
+
+
+def indexes_at(value: bytes, start: int) -> tuple[tuple[int, ...], int]:
+    """The indexes, and where they end. Raises Unreadable. A single 0 stands for the first type of the file."""
+    try:
+        count, start = long_at(value, start)
+        if not 0 <= count <= len(value) - start:
+            raise Unreadable(f"{count} indexes of a message's type are said to follow")
+        path = []
+        for _ in range(count):
+            index, start = long_at(value, start)
+            path.append(index)
+    except Misfit as misfit:
+        raise Unreadable(misfit.reason) from None
+    except IndexError:
+        raise Unreadable("it ends within the indexes of its message's type") from None
+    return tuple(path) or (0,), start
+
+
+def indexes_in_bytes(path: Sequence[int]) -> bytes:
+    """The indexes as they stand in front of a message."""
+    if list(path) == [0]:
+        return b"\0"
+    return b"".join(map(_zigzagged, [len(path), *path]))
+
+
+def _zigzagged(number: int) -> bytes:
+    number = number << 1
+    made = bytearray()
+    while number > 0x7F:
+        made.append(number & 0x7F | 0x80)
+        number >>= 7
+    made.append(number)
+    return bytes(made)
