@@ -32,6 +32,7 @@ from topologies.checkpoints.paired_checkpoint import (
     naming_a_way_back,
     telling_who_took_over,
 )
+from topologies.checkpoints.preflight import check_registries
 from topologies.checkpoints.pulled_files import PulledFiles, pulled_rows
 from topologies.checkpoints.rescale import rescale_for
 from topologies.checkpoints.spark_checkpoint import Partitions, SourceLog
@@ -340,6 +341,7 @@ class CheckpointedRun(ABC):
 
     def _open_log(self) -> None:
         """Opens the log of files by batch, and removes what a run that died has left unfinished."""
+        check_registries(self.topology)
         half = self.halves.spark_half
         self.log = SourceLog(half.filesystem, half.root, *self._open_source())
         half.sweep()  # Spark begins no query beside the draft of a first batch

@@ -6,6 +6,7 @@ import errno
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import pyarrow.fs as pafs
@@ -23,10 +24,12 @@ from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.paths import locate, shown_path
 from topologies.io.sinks import FileSink, FunctionSink
 from topologies.io.spouts import FrameSpout
+from topologies.io.topics.decode import check_topic
+from topologies.io.topics.encode import ask_registry
 from topologies.run.options import RunOptions, refuse_in_process
 from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.durations import Duration
-from windowing.errors import ConfigError, StorageError
+from windowing.errors import ConfigError, StorageError, UnreachableError
 from windowing.settings.rules import Bounds, LateAction, OutputTime, WatermarkCombiner
 
 # The folders of file sinks: whether a run can make them and write there.
@@ -176,6 +179,37 @@ def _refuse_kafka(topology: Topology) -> None:
             why="Spark's connector reads and writes Kafka, and a local run has no Spark",
             do="run on Spark; to try out the bolts, replay scenarios, or read files and write to memory",
         )
+
+
+# Schema registries: whether they answer, and whether their schemas and the declared columns fit.
+
+
+def check_registries(topology: Topology) -> None:
+    """Register the schemas of sinks, and compare those of topics with the declared columns.
+
+    Raises ConfigError where a schema is refused or does not fit, UnreachableError where a registry does not answer.
+    """
+    for name, node in topology.spouts.items():
+        spout = node.spout
+        if isinstance(spout, KafkaSpout) and spout.registry is not None:
+            with _naming(f"spout {name!r}"):
+                for topic in spout.topics or (None,):
+                    check_topic(spout.rows, topic)
+    for name, sink_node in topology.sinks.items():
+        sink = sink_node.sink
+        if isinstance(sink, KafkaSink) and sink.records is not None:
+            with _naming(f"sink {name!r}"):
+                ask_registry(sink.records, sink_node.schema)
+
+
+@contextmanager
+def _naming(whose: str) -> Iterator[None]:
+    """Add to an error which spout or sink it is about."""
+    try:
+        yield
+    except (ConfigError, UnreachableError) as error:
+        named = f"{whose}: {error.what}"
+        raise type(error)(named, why=error.why, do=error.do, transient=error.transient) from error
 
 
 # Inputs that lack the columns that a bolt adds up: their events have nulls there, and change nothing.

@@ -25,6 +25,7 @@ from topologies.io.topics.declared import (
     TopicFormat,
     TopicRows,
 )
+from topologies.io.topics.encode import TopicRecords, check_records
 from topologies.io.topics.registry import Registry
 from windowing.errors import ConfigError
 from windowing.reprs import of_fields
@@ -269,6 +270,8 @@ class KafkaSink:
     """Further topics that its rows may name."""
     undeliverable: Undeliverable | None = None
     """Where rows of a missing topic go; None: they stop the run."""
+    records: TopicRecords | None = None
+    """How its rows become records; None: they are records."""
     largest: int | None = None
     """Maximum size of its records in bytes; a topic that accepts less is refused before the run. None for no check."""
 
@@ -280,6 +283,9 @@ class KafkaSink:
 
     def check_columns(self, schema: pa.Schema) -> None:
         """Raise ConfigError for columns that do not make a record."""
+        if self.records is not None:
+            check_records(self.records, schema)
+            return
         strange = [name for name in schema.names if name not in _COLUMNS]
         wrong = [
             f"{field.name!r} is {format_schema(pa.schema([field])).split(' ', 1)[1]}, "
@@ -297,7 +303,8 @@ class KafkaSink:
             raise ConfigError(
                 f"its rows are not Kafka records: {'; '.join(wrong)}",
                 why=f"a record has the columns {', '.join(_COLUMNS)}; only value is required",
-                do="let a bolt before it make these columns, such as value = json.dumps(...)",
+                do="say how they are written: kafka(servers, topic, format='json'); or let a bolt before it make these "
+                "columns",
             )
         if self.topic is None and "topic" not in schema.names:
             raise ConfigError(

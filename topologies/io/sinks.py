@@ -11,6 +11,9 @@ import pyarrow as pa
 
 from topologies.io.formats import FileFormat, FormatName, file_format
 from topologies.io.kafka import KafkaSink, checked_options, checked_servers
+from topologies.io.topics.declared import KeyForm, Subject, TopicFormat
+from topologies.io.topics.encode import Schemas, checked_records, refuse_without_format
+from topologies.io.topics.registry import Registry
 from windowing.calls import checked, checked_value
 from windowing.errors import ConfigError
 from windowing.reprs import of_fields
@@ -161,18 +164,54 @@ def kafka(
     servers: str | Sequence[str],
     topic: str | None = None,
     *,
+    format: TopicFormat | None = None,
+    registry: str | Mapping[str, Any] | Registry | None = None,
+    schemas: Schemas = "register",
+    subject: Subject = "topic",
+    schema_file: str | os.PathLike[str] | None = None,
+    message: str | None = None,
+    key: str | Sequence[str] = (),
+    key_format: KeyForm | None = None,
+    tombstones: str | None = None,
     topics: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
 ) -> KafkaSink:
     """Records for Kafka, by Spark's connector; ``servers`` is ``"host:9092,host:9092"``.
 
-    A row is a record: ``value`` (string or binary) and, if there are such columns, ``key``, ``headers`` (a list of
-    ``key`` and ``value``, or a map), ``partition``, and ``topic``, which takes precedence over the topic of the sink.
+    With ``format="json"``, ``"avro"``, ``"protobuf"`` or ``"json_schema"`` the columns of a row are the fields of the
+    value. ``key="user_id"``, or several columns in a list, are also the key, in the form ``key_format``: text, a whole
+    number of 4 or 8 bytes or bytes by the type of a column, else JSON. ``tombstones="deleted"`` names a boolean column:
+    where it is true, the record has no value, and it is no field of the others.
+
+    ``registry=`` is the address of a schema registry, or the settings of confluent-kafka's client. A schema is made
+    from the columns, whose fields may all be null, and registered before the first batch; or values are written by the
+    latest one that is there, ``schemas="latest"``. The subject is that of the ``"topic"`` (``totals-value``), the
+    ``"record"`` or the ``"topic_record"``; ``message="shop.Total"`` names the record. ``schema_file`` is for values
+    without the frame of a registry: Avro's ``.avsc``, or a compiled descriptor with ``message=``.
+
+    Without a format a row is a record: ``value`` (string or binary) and, if there are such columns, ``key``,
+    ``headers`` (a list of ``key`` and ``value``, or a map), ``partition``, and ``topic``, which takes precedence over
+    the topic of the sink.
+
     Each has the header ``windbolt-id``: a record that is repeated after a crash has the same id. ``options`` are for
     Spark's connector: ``{"kafka.compression.type": "zstd"}``. Before a run it is checked that ``topic`` exists, and the
     ``topics`` that rows are known to name.
     """
-    return KafkaSink(checked_servers(servers), topic, checked_options(options), tuple(topics))
+    keys = (key,) if isinstance(key, str) else tuple(key)
+    given: dict[str, Any] = {
+        "registry": registry,
+        "schema_file": schema_file,
+        "message": message,
+        "key": keys or None,
+        "key_format": key_format,
+        "tombstones": tombstones,
+    }
+    if format is None:
+        refuse_without_format(given)
+        records = None
+    else:
+        records = checked_records(topic, format, schemas=schemas, subject=subject, **given)
+    return KafkaSink(checked_servers(servers), topic, checked_options(options), tuple(topics), records=records)
 
 
 @checked_value

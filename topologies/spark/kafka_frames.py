@@ -26,6 +26,7 @@ from topologies.engine.work import SinkBatch, SinkRows
 from topologies.graph.graph import SinkNode
 from topologies.graph.topology import Topology
 from topologies.io.kafka import KafkaSink, KafkaSpout, redirect_missing
+from topologies.io.topics.encode import encode
 from topologies.spark.spark_errors import run_for_java, unreachable
 from topologies.spark.spark_executor import spark_failures
 from windowing.errors import ConfigError, DataError, UnreachableError, WindboltError, nearest
@@ -183,7 +184,7 @@ def send_records(
 
     def made(number: int) -> pa.Table:
         ref, name, first = named[number]
-        rows = store.read(ref).cast(schema)
+        rows = encode(sink.records, store.read(ref).cast(schema))
         if missing and instead is not None:
             rows = redirect_missing(rows, missing, instead)
         return outgoing(rows, topic, name, first)

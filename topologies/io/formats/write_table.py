@@ -292,13 +292,25 @@ def _write_jsonl(fs: pafs.FileSystem, path: str, table: pa.Table) -> None:
             sink.write(_json_lines(batch))
 
 
+def json_lines(table: pa.Table) -> list[bytes]:
+    """Rows as JSON objects, without the ends of their lines."""
+    return [
+        line.encode()
+        for batch in table.to_batches(max_chunksize=_ROWS)
+        for line in _json_objects(batch, "}").to_pylist()
+    ]
+
+
 def _json_lines(batch: pa.RecordBatch) -> bytes:
+    return "".join(_json_objects(batch, "}\n").to_pylist()).encode()
+
+
+def _json_objects(batch: pa.RecordBatch, end: str) -> pa.Array:
     parts: list[pa.Array | pa.Scalar] = []
     for index, (name, column) in enumerate(zip(batch.schema.names, batch.columns, strict=True)):
         opening = f"{',' if index else '{'}{json.dumps(name, ensure_ascii=False)}:"
         parts += [pa.scalar(opening), pc.fill_null(_json_texts(column), "null")]
-    lines = pc.binary_join_element_wise(*parts, pa.scalar("}\n"), "") if parts else pa.array(["{}\n"] * batch.num_rows)
-    return "".join(lines.to_pylist()).encode()
+    return pc.binary_join_element_wise(*parts, pa.scalar(end), "") if parts else pa.array([f"{{{end}"] * batch.num_rows)
 
 
 def _mapped(column: pa.ChunkedArray, convert: Callable[[pa.Array], pa.Array]) -> pa.ChunkedArray:

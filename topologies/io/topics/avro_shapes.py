@@ -228,6 +228,9 @@ class AvroReader:
     def shape(self, variant: int) -> Shape:
         return self.shapes[variant]
 
+    def variants(self) -> Sequence[int]:
+        return range(len(self.shapes))
+
     def name(self, variant: int) -> str:
         """The name of a variant's type, for messages."""
         return self.names[variant]

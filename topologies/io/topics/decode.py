@@ -38,7 +38,7 @@ from topologies.io.topics.declared import (
     TopicRows,
 )
 from topologies.io.topics.protobuf_shapes import ProtobufReader, files_of
-from topologies.io.topics.registry import FRAME, MAGIC, Registry, files_of_registered, schema_of
+from topologies.io.topics.registry import FRAME, MAGIC, Registry, answering, client_of, files_of_registered, schema_of
 from topologies.io.topics.shapes import Rows, Shape, Struct
 from windowing.errors import ConfigError
 
@@ -161,6 +161,9 @@ class _Reader(Protocol):
 
     def name(self, variant: Any) -> str:
         """The name of its type, for messages."""
+
+    def variants(self) -> Sequence[Any]:
+        """The variants that values may be of."""
 
 
 @lru_cache(maxsize=256)
@@ -291,28 +294,14 @@ def _settled(
     found: _Found, label: str, rows: Rows, changes: Mapping[str, list[Any]], shown: Callable[[int], str]
 ) -> Chunk | None:
     """The rows as the declared columns; None where there is none. Raises Misfit where none can be."""
-    forms = dict(found.topic.times)
+    declared = pa.schema([each for each in found.schema if each.name not in found.topic.changes.names])
     arrays: list[pa.Array] = []
     reasons: dict[int, list[str]] = {}
-    lacking = 0
-    shape = rows.shape
-    single = not isinstance(shape, Struct)
-    if single and len(found.schema) > 1:
-        raise Misfit(f"its values are no records, and {len(found.schema)} columns are declared")
-    for each in found.schema:
-        if each.name in changes:
-            arrays.append(_change_column(each.name, changes[each.name]))
-            continue
-        try:
-            array, wrong = rows.array_of(each, forms.get(each.name))
-        except Misfit as misfit:
-            raise misfit.inside(each.name) from None
-        lacking += pa.types.is_null(array.type)
+    for name, (array, wrong) in zip(declared.names, _columns(found.topic, rows, declared), strict=True):
         arrays.append(array)
         for index, reason in wrong.items():
-            reasons.setdefault(index, []).append(f"column {each.name!r}: {reason}")
-    if lacking == len(found.topic.declared) and not single:
-        raise Misfit(f"it has none of the columns {', '.join(found.topic.declared.names)}")
+            reasons.setdefault(index, []).append(f"column {name!r}: {reason}")
+    arrays += [_change_column(name, changes[name]) for name in found.topic.changes.names]
     places = np.array(rows.places, np.int64)
     raw = pa.Table.from_arrays(arrays, names=found.schema.names)
     if reasons:
@@ -521,3 +510,57 @@ def _as_map(headers: pa.Array, kind: pa.DataType) -> pa.Array:
     pairs = headers.flatten()
     mask = headers.is_null() if headers.null_count else None
     return pa.MapArray.from_arrays(pa.array(edges), pairs.field(0), pairs.field(1), type=kind, mask=mask)
+
+
+# Before the first batch.
+
+
+def check_topic(topic: TopicRows, name: str | None) -> None:
+    """Raise ConfigError where the latest schema of a topic's values, if the registry has one, does not fit the declared
+    columns; UnreachableError where the registry does not answer. ``name``: None where only a pattern names topics."""
+    registry = topic.registry
+    assert registry is not None
+    try:
+        with answering(registry):
+            if name is None or topic.format not in _KINDS:
+                client_of(registry).get_subjects()
+                return
+            number = client_of(registry).get_version(f"{name}-value", "latest").schema_id
+        reader = _of_registry(topic.format, registry, number)
+    except Unreadable:
+        return  # subjects may have other names, and a topic schemas of several types
+    for variant in reader.variants():
+        try:
+            _check_shape(topic, reader.shape(variant))
+            return
+        except Misfit as misfit:
+            said = _said(misfit)
+    raise ConfigError(
+        f"the columns do not fit the latest schema of topic {name!r}, id {number}: {said}",
+        why="its records would all be invalid",
+        do="declare the columns as they are in the schema",
+    )
+
+
+def _check_shape(topic: TopicRows, shape: Shape) -> None:
+    """Raise Misfit where no value of a shape is a row."""
+    if topic.envelope == "debezium":
+        shape = connect_shapes.row_shape(shape)
+    _columns(topic, Rows(shape), in_zone(topic.declared, topic.timezone))
+
+
+def _columns(topic: TopicRows, rows: Rows, zoned: pa.Schema) -> list[tuple[pa.Array, dict[int, str]]]:
+    """The declared columns as they are in the values. Raises Misfit where they cannot be."""
+    forms = dict(topic.times)
+    single = not isinstance(rows.shape, Struct)
+    if single and len(zoned) > 1:
+        raise Misfit(f"its values are no records, and {len(zoned)} columns are declared")
+    found = []
+    for each in zoned:
+        try:
+            found.append(rows.array_of(each, forms.get(each.name)))
+        except Misfit as misfit:
+            raise misfit.inside(each.name) from None
+    if not single and all(pa.types.is_null(array.type) for array, _ in found):
+        raise Misfit(f"it has none of the columns {', '.join(zoned.names)}")
+    return found

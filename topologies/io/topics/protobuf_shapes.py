@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 WELL_KNOWN = (
     "any",
+    "source_context",
+    "type",
     "api",
     "descriptor",
     "duration",
     "empty",
     "field_mask",
-    "source_context",
     "struct",
     "timestamp",
-    "type",
     "wrappers",
 )
-"""The files of ``google/protobuf/`` that Protobuf itself brings along."""
+"""The files of ``google/protobuf/`` that Protobuf itself brings along, each after those that it imports."""
 
 
 def pool_of(files: Sequence[bytes]) -> DescriptorPool:
@@ -179,7 +179,7 @@ class ProtobufReader:
         path: tuple[int, ...] = ()
         if self._only is None:
             path, start = indexes_at(value, start)
-        made = self._classes.get(path) or self._class(path)
+        made = self._classes.get(path) or self.class_of(path)
         try:
             return path, made.FromString(value[start:])
         except Exception as error:  # DecodeError, and UnicodeDecodeError of some versions
@@ -190,11 +190,15 @@ class ProtobufReader:
             self._shapes[variant] = self._message(self._descriptor(variant))
         return self._shapes[variant]
 
+    def variants(self) -> Sequence[tuple[int, ...]]:
+        return [(index,) for index in range(len(self._file.message_types_by_name))]
+
     def name(self, variant: tuple[int, ...]) -> str:
         """The name of a variant's type, for messages."""
         return str(self._descriptor(variant).full_name)
 
-    def _class(self, path: tuple[int, ...]) -> Any:
+    def class_of(self, path: tuple[int, ...]) -> Any:
+        """The class of a variant's messages."""
         from google.protobuf import message_factory
 
         self._classes[path] = message_factory.GetMessageClass(self._descriptor(path))
@@ -227,7 +231,7 @@ class ProtobufReader:
     def _field(self, each: FieldDescriptor) -> Shape:
         if each.message_type is not None and each.message_type.GetOptions().map_entry:
             of = each.message_type.fields_by_name
-            return Mapped(self._one(of["key"]), self._one(of["value"]))
+            return Mapped(self._one(of["key"]), self._one(of["value"]), ordered=False)
         one = self._one(each)
         return Repeated(one) if each.is_repeated else one
 

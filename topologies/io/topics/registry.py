@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -186,9 +186,14 @@ def client_of(registry: Registry) -> SchemaRegistryClient:
 
 def _fetched(client: SchemaRegistryClient, number: int, form: str | None) -> Registered:
     found = client.get_schema(number, fmt=form)
-    references: dict[tuple[str, str], None] = {}
-    _add_references(client, found, form, references, ())
-    return Registered(found.schema_type or "AVRO", str(found.schema_str), tuple(references))
+    return Registered(found.schema_type or "AVRO", str(found.schema_str), references_of(client, found, form))
+
+
+def references_of(client: SchemaRegistryClient, schema: Any, form: str | None) -> tuple[tuple[str, str], ...]:
+    """The schemas that one names, each before those that use it: the name that is used, and the text."""
+    found: dict[tuple[str, str], None] = {}
+    _add_references(client, schema, form, found, ())
+    return tuple(found)
 
 
 def _add_references(
@@ -209,6 +214,10 @@ def _add_references(
 
 def files_of_registered(schema: Registered, number: int) -> list[bytes]:
     """The files of a schema of Protobuf, each after those that it imports."""
+    return [*files_of_references(schema.references), serialized_file(schema.text, f"windbolt-{number}.proto")]
+
+
+def files_of_references(references: Sequence[tuple[str, str]]) -> list[bytes]:
+    """The files that a schema of Protobuf imports, without those that Protobuf itself brings along."""
     known = {f"google/protobuf/{name}.proto" for name in WELL_KNOWN}
-    files = [serialized_file(text, name) for name, text in schema.references if name not in known]
-    return [*files, serialized_file(schema.text, f"windbolt-{number}.proto")]
+    return [serialized_file(text, name) for name, text in references if name not in known]

@@ -58,6 +58,8 @@ class Mapped:
 
     keys: Shape
     values: Shape
+    ordered: bool = True
+    """False where its entries come in another order whenever they are read: rows have them by their keys."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,7 @@ def _mapped(shape: Mapped, target: pa.DataType) -> Column:
     if not _kinds.is_map(target):
         raise _impossible("a map", target)
     key, item = _inside(shape.keys, target.key_type, "key"), _inside(shape.values, target.item_type, "value")
-    key_of, item_of = key.make, item.make
+    key_of, item_of, ordered = key.make, item.make, shape.ordered
 
     def make(value: Any) -> list[tuple[Any, Any]]:
         return [
@@ -185,10 +187,14 @@ def _mapped(shape: Mapped, target: pa.DataType) -> Column:
                 name if key_of is None else _made(key_of, name, "key"),
                 one if one is None or item_of is None else _made(item_of, one, str(name)),
             )
-            for name, one in value.items()
+            for name, one in (value.items() if ordered else sorted(value.items(), key=_key))
         ]
 
     return Column(pa.map_(key.kind, item.kind), make)
+
+
+def _key(entry: tuple[Any, Any]) -> Any:
+    return entry[0]
 
 
 def _pairs(entry: Struct, target: pa.DataType) -> Column:

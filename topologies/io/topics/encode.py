@@ -1,0 +1,547 @@
+"""Rows as keys and values of a topic's records, in the format of the topic and by a schema of its registry."""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, Literal, Protocol, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from fastavro import schemaless_writer
+
+from topologies.io.formats.conform import is_text
+from topologies.io.formats.write_table import json_lines
+from topologies.io.messages.avro import fit_of
+from topologies.io.messages.avro_schema import parsed_with
+from topologies.io.messages.message import MAX_DEPTH, Misfit, Unreadable, value_and_type
+from topologies.io.topics.declared import (
+    PLAIN,
+    KeyForm,
+    SchemaFile,
+    Subject,
+    TopicFormat,
+    checked_choice,
+    checked_schema_file,
+)
+from topologies.io.topics.derived import avro_schema, checked_type_name, json_schema, name_for, protobuf_file
+from topologies.io.topics.protobuf_shapes import ProtobufReader, files_of, indexes_in_bytes, serialized_file
+from topologies.io.topics.registry import (
+    MAGIC,
+    Registry,
+    answering,
+    checked_registry,
+    client_of,
+    files_of_references,
+    references_of,
+    refuse_missing,
+)
+from windowing.errors import ConfigError, DataError
+
+_kinds = pa.types
+Schemas = Literal["register", "latest"]
+
+
+@dataclass(frozen=True)
+class TopicRecords:
+    """How rows become keys and values of a topic."""
+
+    topic: str
+    format: TopicFormat
+    registry: Registry | None = None
+    schema_file: SchemaFile | None = None
+    message: str | None = None
+    """The name of the type of the values; None: one made from the topic's."""
+    subject: Subject = "topic"
+    schemas: Schemas = "register"
+    key_columns: tuple[str, ...] = ()
+    key: KeyForm | None = None
+    """None: by the type of the only column, JSON for several."""
+    tombstones: str | None = None
+    """The column that is true where the record has no value."""
+
+    def value_columns(self, schema: pa.Schema) -> pa.Schema:
+        """The columns in the value."""
+        return pa.schema([each for each in schema if each.name != self.tombstones])
+
+    def key_form(self, schema: pa.Schema) -> KeyForm:
+        """How keys are written."""
+        if self.key is not None:
+            return self.key
+        if len(self.key_columns) > 1:
+            return "json"
+        kind = schema.field(self.key_columns[0]).type
+        if is_text(kind):
+            return "text"
+        return next((cast("KeyForm", form) for form, known in PLAIN.items() if known == kind), "json")
+
+
+def encode(records: TopicRecords | None, rows: pa.Table) -> pa.Table:
+    """Rows as a table of ``value``, and ``key`` where there is one; None: they are records already.
+
+    Raises DataError for a row that the schema cannot have, UnreachableError where the registry does not answer.
+    """
+    if records is None:
+        return rows
+    columns = records.value_columns(rows.schema)
+    values = _encoded(_writer(records, columns, "value", os.getpid()), rows.select(columns.names))
+    if records.tombstones is not None:
+        gone = pc.fill_null(rows.column(records.tombstones), False)
+        values = pc.if_else(gone, pa.scalar(None, pa.binary()), values)
+    made = {"value": values}
+    if records.key_columns:
+        made["key"] = _keys(records, rows.select(list(records.key_columns)))
+    return pa.table(made)
+
+
+def refuse_without_format(given: Mapping[str, Any]) -> None:
+    """Raise ConfigError for arguments that say how rows become records where they are records."""
+    for name, value in given.items():
+        if value is not None:
+            raise ConfigError(
+                f"kafka(..., {name}=...) without a format",
+                why="without one the rows are the records, with the columns value and key",
+                do="say how the values are written: format='json', 'avro', 'protobuf' or 'json_schema'",
+            )
+
+
+def checked_records(
+    topic: str | None,
+    format: TopicFormat,
+    *,
+    schemas: Schemas,
+    subject: Subject,
+    registry: str | Mapping[str, Any] | Registry | None,
+    schema_file: str | os.PathLike[str] | None,
+    message: str | None,
+    key: tuple[str, ...] | None,
+    key_format: KeyForm | None,
+    tombstones: str | None,
+) -> TopicRecords:
+    """How a sink writes its rows. Raises ConfigError for arguments that do not go together, and for packages that are
+    not installed."""
+    for name, value, choices in (
+        ("format", format, TopicFormat),
+        ("schemas", schemas, Schemas),
+        ("subject", subject, Subject),
+        *([("key_format", key_format, KeyForm)] if key_format is not None else []),
+    ):
+        checked_choice(name, value, choices)
+    if topic is None:
+        raise ConfigError(
+            f"kafka(..., format={format!r}) without a topic",
+            why="the rows have fields of values, and no topic of their own",
+            do="name it: kafka(servers, 'totals', format=...)",
+        )
+    if message is not None:
+        checked_type_name(message)
+    _check_schemas(format, registry, schema_file, key_format)
+    for about, given in (("key_format", key_format), ("tombstones", tombstones)):
+        if given is not None and not key:
+            raise ConfigError(
+                f"{about}={given!r} without key=",
+                why="it is about records with a key",
+                do="name the columns of the key: key='user_id'",
+            )
+    return TopicRecords(
+        topic,
+        format,
+        None if registry is None else checked_registry(registry),
+        checked_schema_file(schema_file, format, message),
+        message,
+        subject,
+        schemas,
+        key or (),
+        key_format,
+        tombstones,
+    )
+
+
+def _check_schemas(format: str, registry: object, schema_file: object, key_format: str | None) -> None:
+    """Raise ConfigError where it is not said once by which schemas values and keys are written."""
+    if "protobuf" in (format, key_format):
+        refuse_missing("google.protobuf", "Protobuf")
+    if registry is not None and schema_file is not None:
+        raise ConfigError(
+            "registry= and schema_file=",
+            why="values have the frame of a registry, or are written by the schema in the file",
+            do="leave one of them out",
+        )
+    if format == "json_schema" and registry is None:
+        raise ConfigError("format='json_schema' without registry=", do="give one, or use format='json'")
+    if format in ("avro", "protobuf") and registry is None and schema_file is None:
+        raise ConfigError(
+            f"format={format!r} without a schema",
+            why="its values can only be read by the schema that they were written by",
+            do="give registry='http://registry:8081', or schema_file=... for values without a registry's frame",
+        )
+    if key_format in ("avro", "protobuf", "json_schema") and registry is None:
+        raise ConfigError(f"key_format={key_format!r} without registry=", do="give one, or use key_format='json'")
+
+
+def check_records(records: TopicRecords, schema: pa.Schema) -> None:
+    """Raise ConfigError for columns that cannot be written so; the registry is not asked."""
+    columns = records.value_columns(schema)
+    unknown = [name for name in (*records.key_columns, records.tombstones) if name is not None]
+    missing = [name for name in unknown if name not in schema.names]
+    if missing:
+        raise ConfigError(
+            f"its rows have no column {', '.join(map(repr, missing))}",
+            why=f"the columns are {', '.join(schema.names)}",
+            do="name one of them",
+        )
+    if records.tombstones is not None and not _kinds.is_boolean(schema.field(records.tombstones).type):
+        raise ConfigError(f"tombstones={records.tombstones!r} is no boolean", do="name a column that is true or false")
+    _derived(records, columns, "value")
+    if records.schema_file is not None:
+        _writer_of_file(records, columns)
+    if records.key_columns:
+        _check_key(records, pa.schema([schema.field(name) for name in records.key_columns]))
+
+
+def _check_key(records: TopicRecords, schema: pa.Schema) -> None:
+    form = records.key_form(schema)
+    if form not in PLAIN:
+        _derived(records, schema, "key")
+        return
+    kind = schema.field(0).type
+    fits = is_text(kind) or _kinds.is_binary(kind) if form in ("binary", "text") else _kinds.is_signed_integer(kind)
+    if len(schema) != 1 or not fits or (form == "int" and _kinds.is_int64(kind)):
+        raise ConfigError(
+            f"key_format={form!r} for the columns {', '.join(records.key_columns)}",
+            why="such a key is one column of that type",
+            do="name one column, or use key_format='json'",
+        )
+
+
+def ask_registry(records: TopicRecords, schema: pa.Schema) -> None:
+    """Register the schemas, or get the latest, before the first batch. Raises ConfigError where a schema is refused or
+    does not fit the columns, UnreachableError where the registry does not answer."""
+    _writer(records, records.value_columns(schema), "value", os.getpid())
+    if records.key_columns and records.key_form(schema) not in PLAIN:
+        _writer(records, pa.schema([schema.field(name) for name in records.key_columns]), "key", os.getpid())
+
+
+# Writers of one schema, with the frame that goes before each value. A process makes each once.
+
+
+class _Writer(Protocol):
+    """Writes the rows of a table."""
+
+    def __call__(self, rows: pa.Table) -> list[bytes]:
+        """The bytes of each row. Raises Misfit, within the name of its column."""
+
+
+def _encoded(writer: _Writer, rows: pa.Table) -> pa.Array:
+    try:
+        return pa.array(writer(rows), pa.binary())
+    except Misfit as misfit:
+        raise DataError(
+            "a row cannot be written by the schema of its topic",
+            why=str(misfit.unwritable()),
+            do="let a bolt before the sink make what the schema allows, or change the schema",
+        ) from None
+
+
+@lru_cache(maxsize=64)
+def _writer(records: TopicRecords, columns: pa.Schema, part: str, process: int) -> _Writer:
+    if part == "value" and records.schema_file is not None:
+        return _writer_of_file(records, columns)
+    form = records.format if part == "value" else records.key_form(columns)
+    derived = _derived(records, columns, part)
+    if records.registry is None or form == "json":
+        return _made(form, derived, (), columns, b"", None)
+    kind = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON"}[form]
+    subject = _subject(records, part)
+    with answering(records.registry):
+        if records.schemas == "register":
+            return _made(form, derived, (), columns, _frame(_registered(records, subject, derived, kind)), None)
+        return _latest(records.registry, subject, form, kind, columns)
+
+
+def _derived(records: TopicRecords, columns: pa.Schema, part: str) -> str:
+    """The schema that is made from columns: its text, of Protobuf the serialized file in base64."""
+    form = records.format if part == "value" else records.key_form(columns)
+    name = _type_name(records, part)
+    if form == "avro":
+        return avro_schema(columns, name)
+    if form == "protobuf":
+        return base64.b64encode(protobuf_file(columns, name)).decode()
+    return json_schema(columns, name) if form == "json_schema" else ""
+
+
+def _type_name(records: TopicRecords, part: str) -> str:
+    if records.message is None:
+        return name_for(records.topic, part)
+    return records.message if part == "value" else f"{records.message}Key"
+
+
+def _subject(records: TopicRecords, part: str) -> str:
+    match records.subject:
+        case "topic":
+            return f"{records.topic}-{part}"
+        case "record":
+            return _type_name(records, part)
+        case "topic_record":
+            return f"{records.topic}-{_type_name(records, part)}"
+
+
+def _frame(number: int) -> bytes:
+    return bytes([MAGIC]) + number.to_bytes(4)
+
+
+def _registered(records: TopicRecords, subject: str, text: str, kind: str) -> int:
+    from confluent_kafka.schema_registry import Schema
+    from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+    assert records.registry is not None
+    try:
+        return client_of(records.registry).register_schema(subject, Schema(text, kind))
+    except SchemaRegistryError as error:
+        if error.http_status_code not in (409, 422):
+            raise
+        raise ConfigError(
+            f"the registry refuses the schema of topic {records.topic!r} for the subject {subject!r}",
+            why=error.error_message,
+            do="let the sink's columns be a compatible change of the schema that is there, or use schemas='latest'",
+        ) from None
+
+
+def _latest(registry: Registry, subject: str, form: str, kind: str, columns: pa.Schema) -> _Writer:
+    client = client_of(registry)
+    serialized = "serialized" if form == "protobuf" else None
+    try:
+        with answering(registry):
+            found = client.get_version(subject, "latest", fmt=serialized)
+    except Unreadable as error:
+        raise ConfigError(
+            f"the registry has no schema for the subject {subject!r}",
+            why=str(error),
+            do="register one, or let the sink do it: schemas='register'",
+        ) from None
+    given = found.schema.schema_type or "AVRO"
+    if given != kind:
+        raise ConfigError(f"the latest schema of the subject {subject!r} is {given}, and not {kind}")
+    references = references_of(client, found.schema, serialized)
+    return _made(form, str(found.schema.schema_str), references, columns, _frame(cast("int", found.schema_id)), subject)
+
+
+def _writer_of_file(records: TopicRecords, columns: pa.Schema) -> _Writer:
+    file = records.schema_file
+    assert file is not None
+    if records.format == "avro":
+        return _made("avro", file.content.decode(), (), columns, b"", file.path)
+    reader = ProtobufReader(files_of(file.path, file.content), records.message)
+    return _of_message(reader, (), columns, b"", file.path)
+
+
+def _made(
+    form: str, text: str, references: Sequence[tuple[str, str]], columns: pa.Schema, frame: bytes, whose: str | None
+) -> _Writer:
+    """A writer by a schema. ``whose``: the subject or the file of a schema that was not made from the columns."""
+    if form in ("json", "json_schema"):
+        return partial(_json_values, frame)
+    if form == "avro":
+        return _avro_writer(text, [each for _, each in references], columns, frame, whose)
+    file = serialized_file(text, "windbolt-written.proto")
+    reader = ProtobufReader([*files_of_references(references), file])
+    return _of_message(reader, (0,), columns, frame + indexes_in_bytes((0,)) if frame else b"", whose)
+
+
+def _json_values(frame: bytes, rows: pa.Table) -> list[bytes]:
+    return [frame + line for line in json_lines(rows)]
+
+
+# Avro.
+
+
+def _avro_writer(text: str, references: Sequence[str], columns: pa.Schema, frame: bytes, whose: str | None) -> _Writer:
+    made = parsed_with(text, references)
+    if whose is not None:
+        names = {str(each["name"]) for each in made.schema["fields"]} if _is_record(made.schema) else set()
+        _refuse_fields(columns, names, whose)
+    fit, schema = fit_of(made), made.schema
+    plain = [(each.name, plain_maker(each.type)) for each in columns]
+
+    def write(rows: pa.Table) -> list[bytes]:
+        values: list[bytes] = []
+        for row in rows.to_pylist():
+            for name, make in plain:
+                if make is not None and row[name] is not None:
+                    row[name] = make(row[name])
+            stream = io.BytesIO()
+            stream.write(frame)
+            schemaless_writer(stream, schema, fit(row, MAX_DEPTH))
+            values.append(stream.getvalue())
+        return values
+
+    return write
+
+
+def _is_record(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema.get("type") == "record"
+
+
+def _refuse_fields(columns: pa.Schema, fields: set[str], whose: str) -> None:
+    unknown = [name for name in columns.names if name not in fields]
+    if unknown:
+        raise ConfigError(
+            f"the schema of {whose!r} has no field {', '.join(map(repr, unknown))}",
+            why=f"its fields are {', '.join(sorted(fields))}",
+            do="let a bolt before the sink leave the columns out, or rename them",
+        )
+
+
+def plain_maker(kind: pa.DataType) -> Callable[[Any], Any] | None:
+    """What makes of Arrow's Python values those of a record: maps with text keys are dicts, others lists of records.
+
+    None where they are these. The values are not None.
+    """
+    if _kinds.is_list(kind):
+        inner = plain_maker(kind.value_type)
+        return None if inner is None else lambda values: [None if one is None else inner(one) for one in values]
+    if _kinds.is_struct(kind):
+        parts = {each.name: make for each in kind if (make := plain_maker(each.type)) is not None}
+        return partial(_plain_struct, parts) if parts else None
+    if _kinds.is_map(kind):
+        return partial(_plain_map, is_text(kind.key_type), plain_maker(kind.key_type), plain_maker(kind.item_type))
+    return None
+
+
+def _plain_struct(parts: Mapping[str, Callable[[Any], Any]], value: dict[str, Any]) -> dict[str, Any]:
+    made = {name: parts[name](value[name]) for name in parts if value[name] is not None}
+    return {**value, **made}
+
+
+def _plain_map(
+    named: bool, key: Callable[[Any], Any] | None, item: Callable[[Any], Any] | None, pairs: list[tuple[Any, Any]]
+) -> Any:
+    made = [
+        (name if key is None else key(name), one if one is None or item is None else item(one)) for name, one in pairs
+    ]
+    if not named:
+        return [{"key": name, "value": one} for name, one in made]
+    entries = dict(made)
+    if len(entries) < len(made):
+        raise Misfit("a map that has a key twice")
+    return entries
+
+
+# Protobuf.
+
+
+def _of_message(
+    reader: ProtobufReader, variant: tuple[int, ...], columns: pa.Schema, frame: bytes, whose: str | None
+) -> _Writer:
+    made = reader.class_of(variant)
+    if whose is not None:
+        _refuse_fields(columns, {each.name for each in made.DESCRIPTOR.fields}, whose)
+
+    def write(rows: pa.Table) -> list[bytes]:
+        values: list[bytes] = []
+        for row in rows.to_pylist():
+            message = made()
+            _fill(message, row)
+            values.append(frame + message.SerializeToString(deterministic=True))
+        return values
+
+    return write
+
+
+def _fill(message: Any, row: Mapping[str, Any]) -> None:
+    """Set the fields of a message to values that are not None."""
+    fields = message.DESCRIPTOR.fields_by_name
+    for name, value in row.items():
+        if value is None:
+            continue
+        try:
+            _set(message, fields[name], value)
+        except Misfit as misfit:
+            raise misfit.inside(name) from None
+        except KeyError:
+            raise Misfit("the message has no such field").inside(name) from None
+        except (TypeError, ValueError, UnicodeError) as error:
+            raise Misfit(f"{value_and_type(value)} does not fit: {error}").inside(name) from None
+
+
+def _set(message: Any, field: Any, value: Any) -> None:
+    target = getattr(message, field.name)
+    kind = field.message_type
+    if kind is not None and kind.GetOptions().map_entry:
+        _set_map(target, kind.fields_by_name["value"], value)
+    elif field.is_repeated:
+        for one in value:
+            if one is None:
+                raise Misfit("null in a list, which Protobuf does not have")
+            if kind is None:
+                target.append(_scalar(field, one))
+            else:
+                _set_message(target.add(), one)
+    elif kind is not None:
+        target.SetInParent()
+        _set_message(target, value)
+    else:
+        setattr(message, field.name, _scalar(field, value))
+
+
+def _set_map(target: Any, item: Any, pairs: Sequence[tuple[Any, Any]]) -> None:
+    for key, value in pairs:
+        if value is None:
+            raise Misfit("null in a map, which Protobuf does not have")
+        if key in target:
+            raise Misfit("a map that has a key twice")
+        if item.message_type is None:
+            target[key] = _scalar(item, value)
+        else:
+            target[key].SetInParent()
+            _set_message(target[key], value)
+
+
+def _set_message(message: Any, value: Any) -> None:
+    name = message.DESCRIPTOR.full_name
+    if name == "google.protobuf.Timestamp":
+        message.FromDatetime(value)
+    elif name.startswith("google.protobuf.") and name.endswith("Value") and not isinstance(value, dict):
+        message.value = value
+    else:
+        _fill(message, value)
+
+
+def _scalar(field: Any, value: Any) -> Any:
+    if field.enum_type is not None:
+        symbol = field.enum_type.values_by_name.get(value)
+        if symbol is None:
+            raise Misfit(f"{value_and_type(value)} is no value of {field.enum_type.full_name}")
+        return symbol.number
+    if field.type == field.TYPE_STRING and not isinstance(value, str | bytes):
+        return str(value)  # dates, and decimals with all their digits
+    return value
+
+
+# Keys.
+
+
+def _keys(records: TopicRecords, rows: pa.Table) -> pa.Array:
+    """The keys of rows; null where all their columns are."""
+    form = records.key_form(rows.schema)
+    if form in ("text", "binary"):
+        return pa.array(_whole(rows.column(0)).cast(pa.binary()))
+    if form in ("int", "long"):
+        numbers = _whole(rows.column(0))
+        size = 4 if form == "int" else 8
+        data = numbers.fill_null(0).to_numpy(zero_copy_only=False).astype(f">i{size}").tobytes()
+        edges = pa.array(np.arange(len(numbers) + 1, dtype=np.int32) * size)
+        made = pa.Array.from_buffers(pa.binary(), len(numbers), [None, edges.buffers()[1], pa.py_buffer(data)])
+        return pc.if_else(numbers.is_valid(), made, pa.scalar(None, pa.binary()))
+    values = _encoded(_writer(records, rows.schema, "key", os.getpid()), rows)
+    given = np.logical_or.reduce([column.is_valid().to_numpy(zero_copy_only=False) for column in rows.columns])
+    return pc.if_else(pa.array(given), values, pa.scalar(None, pa.binary()))
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
