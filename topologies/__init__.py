@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from topologies.graph.topology import Topology
     from topologies.io import sinks, spouts
     from topologies.local import run_local
+    from topologies.one_bolt import windowed
     from topologies.run.options import Restart, RunOptions
     from topologies.run.summary import Summary
     from topologies.spark.runner import run_on_spark
@@ -36,6 +37,7 @@ __all__ = [
     "sinks",
     "spouts",
     "why",
+    "windowed",
 ]
 
 _HOMES = {
@@ -54,6 +56,7 @@ _HOMES = {
     "run_on_spark": "topologies.spark.runner",
     "runs": "topologies.background",
     "why": "topologies.checkpoints.why",
+    "windowed": "topologies.one_bolt",
 }
 
 

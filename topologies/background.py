@@ -26,7 +26,7 @@ from topologies.run.options import ComingRestart, Engine, EngineName, Restart, R
 from topologies.run.summary import BoltTotals, Summary
 from windowing.calls import checked
 from windowing.durations import Duration
-from windowing.errors import WindboltError
+from windowing.errors import ConfigError, WindboltError
 from windowing.reprs import error_text, of_fields, printable
 from windowing.timestamps import LATEST, to_datetime
 
@@ -329,12 +329,14 @@ class Run:
     at the end of the block. All its methods may be called from any thread.
     """
 
-    def __init__(self, name: str, run: Runner, options: RunOptions) -> None:
+    def __init__(
+        self, name: str, run: Runner, options: RunOptions, frames: Callable[[str | None], Any] | None = None
+    ) -> None:
         """Starts at once. ``run`` is called in a thread of its own; ``options`` are those it is given, but that the
-        run hears of every report first."""
+        run hears of every report first. ``frames`` makes DataFrames of what sinks have written; None without Spark."""
         self.name = name
         """The name of the topology."""
-        self._stop = options.stop
+        self._stop, self._frames = options.stop, frames
         self._options = options
         self._lock = threading.Lock()
         self._phase, self._since = RunPhase.STARTING, system_clock()
@@ -423,6 +425,23 @@ class Run:
         """A row for each of its latest 1,000 batches and each windowed bolt, for plots; with the columns of
         ``BatchReport.to_pandas``."""
         return frame_of(self.reports)
+
+    @checked
+    def frame(self, sink: str | None = None) -> Any:
+        """Returns a Spark DataFrame of what a sink has written so far, in the session of the run.
+
+        It is read when it is used: of a sink of files or of a table the batches that are committed then, of one in
+        memory those until now. ``sink`` is the name of a sink of tables, of Parquet files or JSON lines, or in memory;
+        it may be left out where there is one such sink. Raises ConfigError for others, in a local run, and where
+        windbolt has started the session itself and the run has ended.
+        """
+        if self._frames is None:
+            raise ConfigError(
+                f"the run of {self.name!r} is local, and has no Spark DataFrame",
+                why="a local run has no Spark",
+                do="take the rows of sinks.memory(), or read the files of the sink",
+            )
+        return self._frames(sink)
 
     @checked
     def wait(self, timeout: float | None = None) -> Summary:
@@ -583,7 +602,9 @@ def start(
     check_engine(chosen, options, for_spark, "engine='local'")
     if chosen is Engine.LOCAL:
         check_local(topology, options)
-    run = Run(topology.name, runner(chosen, topology, spark=spark, master=master, conf=conf, metrics=metrics), options)
+    frames = None if chosen is Engine.LOCAL else frames_of(topology, spark)
+    work = runner(chosen, topology, spark=spark, master=master, conf=conf, metrics=metrics)
+    run = Run(topology.name, work, options, frames)
     if show and notebook() is not None:
         run.show()
     return run
@@ -597,6 +618,26 @@ def run_to_the_end(run: Run) -> Summary:
         if not run.ended:
             run.stop()
         raise
+
+
+def frames_of(topology: Topology, spark: Any) -> Callable[[str | None], Any]:
+    """Returns a function that makes the DataFrame of a sink, in the session of the run."""
+    from topologies.spark.jvm.session import active_session
+    from topologies.spark.tables import frame_of
+
+    chosen = active_session() if spark is None else spark
+
+    def frame(sink: str | None) -> Any:
+        session = chosen or active_session()
+        if session is None:
+            raise ConfigError(
+                f"the run of {topology.name!r} has a Spark session of its own",
+                why="windbolt has started it for this run, and stops it at its end",
+                do="start a session first, and the run uses it: SparkSession.builder.getOrCreate()",
+            )
+        return frame_of(topology, sink, session)
+
+    return frame
 
 
 def runner(

@@ -18,7 +18,7 @@
     topology = builder.build()
 
 ``windbolt run file.py:topology`` runs it, and so do ``run_local`` (in this process, without Java) and ``run_on_spark``;
-``topology.start()`` runs it in the background.
+``topology.start()`` runs it in the background. ``windowed`` runs one bolt over a streaming DataFrame.
 ``spouts`` and ``sinks`` are where events come from and go to; ``aggregates``, ``triggers``, ``panes``, ``kinds``,
 ``presets`` and ``policies`` what a bolt is given; ``step`` is for rules of an aggregation step, ``testing`` for tests
 of all of these, and ``state`` for looking into a checkpoint.
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from topologies.graph.builder import TopologyBuilder
     from topologies.graph.topology import Topology
     from topologies.local import run_local
+    from topologies.one_bolt import windowed
     from topologies.run.options import Restart, RunOptions
     from topologies.run.summary import Summary
     from topologies.spark.runner import run_on_spark
@@ -194,6 +195,7 @@ __all__ = [
     "testing",
     "triggers",
     "why",
+    "windowed",
 ]
 
 _MODULES = {
@@ -201,7 +203,7 @@ _MODULES = {
 }  # fmt: skip
 _IN_TOPOLOGIES = {
     "Restart", "Run", "RunOptions", "RunPhase", "RunStatus", "Summary", "TimeMetrics", "Topology", "TopologyBuilder",
-    "replay", "report_of", "run_local", "run_on_spark", "runs", "why",
+    "replay", "report_of", "run_local", "run_on_spark", "runs", "why", "windowed",
 }  # fmt: skip
 
 

@@ -1,5 +1,5 @@
 """Where results go: ``builder.set_sink("out", sinks.files("out/", format="jsonl"))``."""
 
-from topologies.io.sinks import Sink, console, discard, files, foreach_batch, kafka, memory
+from topologies.io.sinks import Sink, console, discard, files, foreach_batch, kafka, memory, table
 
-__all__ = ["Sink", "console", "discard", "files", "foreach_batch", "kafka", "memory"]
+__all__ = ["Sink", "console", "discard", "files", "foreach_batch", "kafka", "memory", "table"]

@@ -1,4 +1,5 @@
-"""Jars for the tests, from Maven Central, pinned: ``broker`` is Apache Kafka, ``connector`` what Spark needs for it.
+"""Jars for the tests, from Maven Central, pinned: ``broker`` is Apache Kafka, ``connector`` what Spark needs for it;
+``delta`` and ``iceberg`` are tables for the Spark that each is built for (``spark_of.py``).
 
 ``python -m tests.helpers.jars connector`` prints where they lie, as ``spark.jars`` wants it.
 """
@@ -10,7 +11,9 @@ from pathlib import Path
 
 from topologies.spark.jvm import java as pinned
 
-_LISTS = {"broker": Path(__file__).with_name("broker.txt"), "connector": pinned.CONNECTOR}
+_LISTS = {name: Path(__file__).with_name(f"{name}.txt") for name in ("broker", "delta", "iceberg")} | {
+    "connector": pinned.CONNECTOR
+}
 
 
 def jars(name: str) -> list[str]:

@@ -9,6 +9,7 @@ from inspect import signature
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from policies.eviction import WatermarkCountEvictionPolicy
@@ -43,12 +44,19 @@ from windbolt.step import Aggregation
 from windbolt.testing import TopologyDriver, make_window, run_bolt
 from windbolt.triggers import CountTrigger
 from windowing.durations import Count
-from windowing.schema import tables
+from windowing.schema import parse_schema, tables
 from windowing.settings.panes import Pane, Timing
 from windowing.settings.triggers import FiredBy
 
 SCHEMA = "user string, amount double, ts timestamp"
 ROWS = [{"user": "ada", "amount": 1.0, "ts": "2024-01-01T06:00:03Z"}]
+
+
+class _Frame:
+    """A streaming DataFrame, as far as one looks at it before a run."""
+
+    isStreaming, sparkSession = True, None  # noqa: N815 - Spark's names
+    schema = from_arrow_schema(parse_schema(SCHEMA))
 
 
 class Counting(WindowedBolt):
@@ -387,6 +395,7 @@ CALLS: dict[str, Valid] = {
     "Topology.start": Valid({"engine": "local", "show": False, **OPTIONS}, also=WITH_SPARK, on=topology),
     "MemorySink.to_pandas": Valid(on=sinks.memory),
     **{f"Run.{name}": Valid(on=_run) for name in ("show", "to_pandas")},
+    "Run.frame": Valid({"sink": "out"}, on=_run, fine={"sink": (None,)}),
     **{f"Run.{name}": Valid({"timeout": 60}, on=_run, fine={"timeout": (-1,)}) for name in ("wait", "stop")},
     "runs": Valid(),
     "Summary.to_pandas": Valid(on=Summary),
@@ -418,6 +427,20 @@ CALLS: dict[str, Valid] = {
             "conf": {},
             "spark": None,
             "metrics": None,
+        }
+    ),
+    "windowed": Valid(
+        {
+            "frame": _Frame(),
+            "bolt": BOLT,
+            "checkpoint": "ck",
+            "by": "user",
+            "sink": sinks.memory(),
+            "parallelism": 2,
+            "every": "1s",
+            "keep_open": True,
+            "restart": None,
+            "name": "shop",
         }
     ),
     # aggregates
@@ -487,6 +510,7 @@ CALLS: dict[str, Valid] = {
     "sinks.foreach_batch": Valid({"function": print, "frame": "arrow"}),
     "sinks.kafka": Valid({"servers": "host:9092", "topic": "out", "topics": ["a"], "options": {"kafka.acks": "all"}}),
     "sinks.memory": Valid(),
+    "sinks.table": Valid({"name": "shop.revenue", "format": "delta"}),
     "spouts.files": Valid(
         {
             "path": "*.csv",
@@ -681,7 +705,8 @@ OF_ITS_PARTS = {
     "TimeMetrics.settle", "Graph.columns_of", "Graph.spouts_before", "Aggregate.bound", "Aggregate.refusal",
     "Aggregate.finish", "PaneTrigger.due", "Preset.changes", "Preset.but", "Preset.with_rules", "ConsoleSink.check",
     "DiscardSink.check", "FileSink.check", "FunctionSink.check", "KafkaSink.check", "KafkaSink.check_columns",
-    "MemorySink.check", "FileSpout.outputs", "FileSpout.row_schema", "FileSpout.files", "FileSpout.listed",
+    "MemorySink.check", "TableSink.check", "FileSpout.outputs", "FileSpout.row_schema", "FileSpout.files",
+    "FileSpout.listed",
     "FileSpout.cut", "FileSpout.batches", "KafkaSpout.outputs", "MemorySpout.outputs", "MemorySpout.tables",
     "FrameSpout.outputs", "EvictionPolicy.window_start", "FileSpout.partition_of", "Partition.of", "Partition.cast",
     "Partition.applied", "Policy.start", "QueuedEvent.row",

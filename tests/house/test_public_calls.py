@@ -16,7 +16,7 @@ from tests.helpers.public_calls import Mistake, mistakes, parameters, public_cal
 from tests.helpers.valid_calls import AS_A_DICT, CALLED_BY_WINDBOLT, CALLS, MADE_BY_WINDBOLT, OF_ITS_PARTS, SUBCLASSED
 from windbolt import WindboltError
 
-NOT_RUN = {"run_on_spark", "state.begin", "state.bolts", "state.read", "state.repair", "why"}
+NOT_RUN = {"Run.frame", "run_on_spark", "state.begin", "state.bolts", "state.read", "state.repair", "why", "windowed"}
 """A valid call of these needs Java, or a checkpoint, or makes one."""
 
 

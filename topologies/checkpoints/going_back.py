@@ -396,12 +396,15 @@ def _sinks(halves: PairedCheckpoint, key: str, aside: str, passed: list[str], do
     words = {
         "kafka": "has sent the records of {}; they stay in their topics, and are sent again as batches come again",
         "function": "has been called with {}; what it did stays, and it is called again",
+        "table": "has appended {} to the table {}; these rows stay. The next run refuses to append such a batch again "
+        "until the table is restored, and says how",
     }
     if passed:
         span = " to ".join(batch_name(name) for name in dict.fromkeys((passed[0], passed[-1])))
         for note in notes:
             if note["kind"] in words:
-                done.warnings.append(f"sink {note['name']!r} " + words[note["kind"]].format(f"batch {span}"))
+                words_of_sink = words[note["kind"]].format(f"batch {span}", note.get("table"))
+                done.warnings.append(f"sink {note['name']!r} {words_of_sink}")
 
 
 def _move(filesystem: pafs.FileSystem, source: str, target: str, done: Rollback) -> None:

@@ -23,7 +23,7 @@ from topologies.graph.groupings import FieldsGrouping
 from topologies.graph.html import Arrow, Box
 from topologies.graph.topology import Topology
 from topologies.io.kafka import KafkaSink
-from topologies.io.sinks import FileSink, FunctionSink, Sink
+from topologies.io.sinks import FileSink, FunctionSink, Sink, TableSink
 from topologies.run.attempts import Attempts
 from topologies.run.clock import system_clock
 from topologies.run.summary import Summary
@@ -77,6 +77,8 @@ def _note(name: str, sink: Sink) -> SinkNote | None:
             return {"name": name, "kind": "kafka"}
         case FunctionSink():
             return {"name": name, "kind": "function"}
+        case TableSink(table):
+            return {"name": name, "kind": "table", "table": table}
     return None
 
 

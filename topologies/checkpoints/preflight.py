@@ -17,12 +17,13 @@ from manager.storage.hdfs import is_hdfs
 from topologies.checkpoints.look_at_spouts import Findings, refuse_missing, refuse_missing_input
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint, naming_a_way_back
 from topologies.checkpoints.topology_fit import check_fit
+from topologies.engine.commit import no_catalog
 from topologies.graph.graph import ERRORS, SinkNode, Stream, WindowedNode, stream_label
 from topologies.graph.topology import Topology
 from topologies.io.file_spout import FileSpout
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.paths import locate, shown_path
-from topologies.io.sinks import FileSink, FunctionSink
+from topologies.io.sinks import FileSink, FunctionSink, TableSink
 from topologies.io.spouts import FrameSpout
 from topologies.io.topics.decode import check_topic
 from topologies.io.topics.encode import ask_registry
@@ -144,6 +145,8 @@ def _refuse_spark(topology: Topology) -> None:
             case _:
                 continue
     for name, sink in topology.sinks.items():
+        if isinstance(sink.sink, TableSink):
+            raise no_catalog(name)
         if isinstance(sink.sink, FunctionSink) and sink.sink.frame == "spark":
             raise ConfigError(
                 f"sink {name!r}: its function needs a Spark DataFrame, and a local run has no Spark",

@@ -38,7 +38,7 @@ from topologies.graph.graph import SinkNode
 from topologies.graph.topology import Topology
 from topologies.io.kafka import KafkaSink
 from topologies.io.paths import locate
-from topologies.io.sinks import ConsoleSink, FileSink, FunctionSink, MemorySink
+from topologies.io.sinks import ConsoleSink, FileSink, FunctionSink, MemorySink, TableSink
 from windowing.errors import CheckpointError, ConfigError
 from windowing.reprs import printable
 from windowing.timestamps import from_datetime, show
@@ -267,9 +267,13 @@ class Frames(Protocol):
         """Write the rows to Kafka."""
         ...
 
+    def append(self, node: SinkNode, batch: SinkBatch, refs: list[Ref], store: SegmentStore) -> None:
+        """Append the rows to a table, unless an earlier attempt of the batch has done so."""
+        ...
+
 
 class NoSpark:
-    """Serves a run without Spark: raises ConfigError for a DataFrame or for Kafka."""
+    """Serves a run without Spark: raises ConfigError for a DataFrame, for Kafka and for a table."""
 
     def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> object:
         raise ConfigError(
@@ -283,6 +287,18 @@ class NoSpark:
             why="Spark's connector writes to Kafka, and a local run has no Spark",
             do="run on Spark, or give the topology another sink: sinks.memory(), sinks.console()",
         )
+
+    def append(self, node: SinkNode, batch: SinkBatch, refs: list[Ref], store: SegmentStore) -> None:
+        raise no_catalog(node.name)
+
+
+def no_catalog(sink: str) -> ConfigError:
+    """Error for a sink that appends to a table, in a run without Spark."""
+    return ConfigError(
+        f"sink {sink!r} appends to a table, which a local run cannot do",
+        why="the catalog of tables is Spark's, and a local run has no Spark",
+        do="run on Spark, or give the topology another sink: sinks.files(), sinks.memory()",
+    )
 
 
 # A row of a sink as lines of text that fit the terminal.
@@ -330,11 +346,13 @@ def hand_over(node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store
             in_this_process(lambda: function(_table(store, refs).to_pandas(), serial))
         case KafkaSink():
             frames.send(node, batch, sink_rows, store)
+        case TableSink():
+            frames.append(node, batch, refs, store)
 
 
 def tells_others(node: SinkNode) -> bool:
     """True if a sink cannot take rows back: its receivers never hear that a batch was not committed."""
-    return isinstance(node.sink, FunctionSink | KafkaSink)
+    return isinstance(node.sink, FunctionSink | KafkaSink | TableSink)
 
 
 def _table(store: SegmentStore, refs: Sequence[Ref]) -> pa.Table:

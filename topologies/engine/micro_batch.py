@@ -402,7 +402,7 @@ class MicroBatch:
 
     def _serve_sinks(self, progress: BatchProgress, plan: BatchPlan) -> None:
         key = progress.context.key
-        batch = SinkBatch(self.topology.name, progress.state.origin, key, plan.serial)
+        batch = SinkBatch(self.topology.name, progress.state.origin, key, plan.serial, progress.context.run)
         if any(tells_others(self.topology.sinks[name]) for name in progress.for_sinks):
             self.checkpoint.sync_plans()
         for name, sink_rows in progress.for_sinks.items():

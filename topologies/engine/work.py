@@ -154,6 +154,8 @@ class SinkBatch:
     key: str
     serial: int
     """The unique number of the batch (see ``BatchPlan.serial``)."""
+    run: str
+    """Id of the run that planned the batch: the same when the batch runs again, another one after going back."""
 
     def record_name(self, sink: str, sink_rows: SinkRows) -> str:
         """Prefix of the ids of records, without their number; the same when the batch runs again."""

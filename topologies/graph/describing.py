@@ -18,7 +18,7 @@ from topologies.graph.html import Arrow, Box, as_svg, framed, heading, table
 from topologies.io.file_spout import FileSpout
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.pulled import PulledSpout
-from topologies.io.sinks import ConsoleSink, DiscardSink, FileSink, FunctionSink, MemorySink, Sink
+from topologies.io.sinks import ConsoleSink, DiscardSink, FileSink, FunctionSink, MemorySink, Sink, TableSink
 from topologies.io.spouts import AnySpout, FrameSpout, MemorySpout
 from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.bolt import StatefulTaskBolt
@@ -341,6 +341,8 @@ def sink_in_words(sink: Sink) -> str:  # noqa: PLR0911 - one for each kind
             return f"function {_function_name(sink.function)} ({sink.frame})"
         case KafkaSink(servers, topic):
             return f"Kafka {'topics by the row' if topic is None else f'topic {topic}'} at {servers}"
+        case TableSink(table):
+            return f"table {table}"
         case DiscardSink():
             return "nowhere"
     return type(sink).__name__

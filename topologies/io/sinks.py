@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pyarrow as pa
 
@@ -102,6 +102,21 @@ class FunctionSink:
 
 
 @dataclass(frozen=True)
+class TableSink:
+    """Appends to a table in the catalog of the Spark session."""
+
+    table: str
+    format: TableFormat | None = None
+    """The format in which the table is made if there is none."""
+
+    def __repr__(self) -> str:
+        return of_fields(self)
+
+    def check(self) -> None:
+        """Nothing can be told without the catalog."""
+
+
+@dataclass(frozen=True)
 class DiscardSink:
     """Discards rows. For benchmarks."""
 
@@ -109,7 +124,11 @@ class DiscardSink:
         """Nothing can be wrong with it."""
 
 
-Sink = FileSink | ConsoleSink | MemorySink | FunctionSink | KafkaSink | DiscardSink
+Sink = FileSink | ConsoleSink | MemorySink | FunctionSink | KafkaSink | TableSink | DiscardSink
+
+TableFormat = Literal["delta", "iceberg", "parquet"]
+"""The formats of tables to which each batch can be appended exactly once."""
+TABLE_FORMATS: tuple[TableFormat, ...] = get_args(TableFormat)
 
 
 @checked_value
@@ -125,6 +144,29 @@ def files(path: str | os.PathLike[str], format: FormatName = "parquet", **option
     """
     text = os.fspath(path)
     return FileSink(text if "://" in text else os.path.abspath(text), file_format(format, "writing", **options))
+
+
+@checked_value
+def table(name: str, format: TableFormat | None = None) -> TableSink:
+    """Append to a table of Spark's catalog, such as ``"shop.revenue"``; each batch exactly once, whatever crashes.
+
+    The table is a Delta table, an Iceberg table, or a Parquet table without partition columns. It has the columns of
+    the rows, with the same types; further columns get null. With ``format`` it is made before the first batch if there
+    is none. Only on Spark: the catalog is that of the run's session.
+
+    A Delta table gets a batch as a transaction of its own (``txnAppId``, ``txnVersion``), an Iceberg table as a
+    snapshot that names the batch, and a Parquet table as files ``batch-<number>-<part>``, which get these names when
+    the batch is committed. A reader sees whole batches of the first two. One checkpoint has a Parquet table for itself.
+    """
+    if not name.strip():
+        raise ConfigError(f"table({name!r})", why="a table has a name", do="name it: table('shop.revenue')")
+    if format is not None and format not in TABLE_FORMATS:
+        raise ConfigError(
+            f"table(..., format={format!r})",
+            why="each batch can be appended exactly once to " + ", ".join(TABLE_FORMATS),
+            do="use one of these; for others write a function: foreach_batch(function)",
+        )
+    return TableSink(name.strip(), format)
 
 
 @checked_value
@@ -145,10 +187,12 @@ def memory() -> MemorySink:
 def foreach_batch(
     function: Callable[[Any, int], None], frame: Literal["spark", "arrow", "pandas"] = "spark"
 ) -> FunctionSink:
-    """Call ``function(frame, batch id)`` once per batch that has rows. Ids increase and are unique to a batch.
+    """Call ``function(frame, batch id)`` for each batch that has rows. Ids increase and are unique to a batch.
 
     ``frame``: ``"spark"`` for a Spark DataFrame whose rows stay with the workers, ``"arrow"`` for a pyarrow table, or
-    ``"pandas"``. After a crash, a batch may come again with the same id and the same rows.
+    ``"pandas"``. A batch is committed after its function has returned: after a crash it may come again, with the same
+    id and the same rows, in the same order within each partition. What the function writes under the id, and replaces
+    or skips if it is there, is there once.
     """
     if frame not in ("spark", "arrow", "pandas"):
         raise ConfigError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
@@ -384,23 +385,20 @@ def stream(
     *,
     defaults: Mapping[str, Any] | None = None,
 ) -> FrameSpout:
-    """Events from a streaming DataFrame: rate, sockets, Delta, a Python data source.
+    """Events from a streaming DataFrame of yours: of Delta, Iceberg, Kafka or a Python data source, filtered, joined.
 
-    ``make`` is a function that is given the SparkSession and returns the DataFrame, with the columns of ``schema``;
-    or the DataFrame itself, whose columns then need not be declared. ``defaults={"currency": "EUR"}``: what rows have
-    in a column where they have no value, because it is null or the DataFrame lacks the column.
+    ``make`` is the DataFrame; or a function that is given the SparkSession and returns it, for a topology in a file of
+    its own. ``schema`` names those of its columns that are read; without it they are all of them. A function is then
+    asked at once, so a session has to be active. ``defaults={"currency": "EUR"}``: what rows have in a column
+    where they have no value, because it is null or the DataFrame lacks the column.
     """
-    if not callable(make):
-        frame = make
-        declared = schema or _schema_of_frame(frame)
-        return _checked(FrameSpout(lambda _: frame, declared, dict(defaults or {})))
-    if schema is None:
-        raise ConfigError(
-            "stream(function) without a schema",
-            why="a topology is checked before Spark is started",
-            do="declare the columns: stream(function, 'user string, ts timestamp')",
-        )
-    return _checked(FrameSpout(make, schema, dict(defaults or {})))
+    if callable(make):
+        declared = _schema_of_frame(_made_now(make)) if schema is None else schema
+        return _checked(FrameSpout(make, declared, dict(defaults or {})))
+    frame = make
+    _check_streaming(frame)
+    declared = _schema_of_frame(frame) if schema is None else schema
+    return _checked(FrameSpout(lambda _: frame, declared, dict(defaults or {})))
 
 
 @checked_value
@@ -596,8 +594,50 @@ def _formats_inside(path: str) -> set[str]:
     return {each for each in formats if each is not None}
 
 
+def _made_now(make: Callable[[Any], Any]) -> Any:
+    """The DataFrame of a function, in the active session."""
+    # Where nobody has imported it there is no session; importing it takes a second.
+    pyspark = sys.modules.get("pyspark.sql")
+    session = None if pyspark is None else pyspark.SparkSession.getActiveSession()
+    if session is None:
+        raise ConfigError(
+            "stream(function) without a schema, and no Spark session is active",
+            why="the columns are those of the DataFrame that the function makes, and nobody has started Spark yet",
+            do="start a session before, or declare the columns: stream(function, 'user string, ts timestamp')",
+        )
+    frame = make(session)
+    _check_streaming(frame)
+    return frame
+
+
+def _check_streaming(frame: Any) -> None:
+    """Raise ConfigError for what is no streaming DataFrame."""
+    if not hasattr(frame, "isStreaming") or not frame.isStreaming:
+        given = "a DataFrame that is no stream" if hasattr(frame, "isStreaming") else f"a {type(frame).__name__}"
+        raise ConfigError(
+            f"stream(...) was given {given}",
+            why="its rows would come once, and never again",
+            do="read it with spark.readStream, or files with spouts.files(); what is no stream can be joined to one",
+        )
+
+
 def _schema_of_frame(frame: Any) -> pa.Schema:
-    return pa.schema(list(parse_schema(f"row {frame.schema.simpleString()}").field(0).type))
+    """The columns of a DataFrame. Raises SchemaError for one whose type windbolt does not have."""
+    declared: list[str] = []
+    for column in frame.schema:
+        kind = column.dataType.simpleString()
+        quoted = column.name.replace("`", "``")
+        try:
+            declared.append(f"`{quoted}` {kind}")
+            parse_schema(declared[-1])
+        except ConfigError as error:
+            raise SchemaError(
+                f"column {column.name!r} of the DataFrame is {kind}, which windbolt does not have",
+                why=error.why or error.what,
+                do=f"select what is needed of it: frame.withColumn({column.name!r}, ...cast('string')), or leave it "
+                f"out: frame.drop({column.name!r}), or name the columns to read: stream(frame, 'user string')",
+            ) from error
+    return parse_schema(", ".join(declared))
 
 
 def one_table(batch: EmittedRows, schema: pa.Schema) -> pa.Table:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, cast
 
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
+from manager.storage.manifest import batch_key, batch_name
 from manager.storage.segment_files import FileSegments
 from manager.storage.segments import Ref, SegmentStore
 from topologies.checkpoints.checkpointed_run import CheckpointedRun, Cleaning
@@ -51,11 +52,12 @@ from topologies.spark.kafka_frames import ReadTopics, check_sinks, reaches_kafka
 from topologies.spark.source import PlannedFiles, StreamSource
 from topologies.spark.spark_errors import failure_in, kafka_error_in, passing_error_in, storage_error_in
 from topologies.spark.spark_executor import SparkExecutor, TaskExecutor
-from topologies.spark.time_metrics import REPORTS, TimeMetrics, listening
+from topologies.spark.tables import ROWS_OF_A_FILE, Appender, tables_of_files, with_tables
+from topologies.spark.time_metrics import REPORTS, TimeMetrics, count_rows, listening
 from topologies.spark.workers.pool import DeathLog, autopsy, executor_for, is_of_input
 from topologies.spark.workers.processes import WorkerDied
 from windowing.calls import checked
-from windowing.errors import WindboltError
+from windowing.errors import ConfigError, WindboltError
 
 # Spark DataFrames of rows in segments; the rows stay with the workers.
 
@@ -66,6 +68,7 @@ class SparkFrames:
     def __init__(self, spark: SparkSession, senders: KafkaSenders | None = None) -> None:
         """``senders`` write small batches to Kafka; None where Spark writes all."""
         self.spark, self._senders = spark, senders
+        self._appenders: dict[str, Appender] = {}
 
     def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> DataFrame:
         """A DataFrame with one partition per reference, read whenever it is used."""
@@ -92,6 +95,16 @@ class SparkFrames:
 
         send_records(self.spark, node, batch, sink_rows, store, send)
 
+    def append(self, node: SinkNode, batch: SinkBatch, refs: list[Ref], store: SegmentStore) -> None:
+        """Append rows to a table, unless an earlier attempt of the batch has done so."""
+        if node.name not in self._appenders:
+            self._appenders[node.name] = Appender(self.spark, node)
+        frame = self.frame(store, refs, node.schema)
+        parts = min(len(refs), sum(ref.rows for ref in refs) // ROWS_OF_A_FILE + 1)
+        words = f"{batch.topology}, batch {batch_name(batch.key)}: sink {node.name!r}"
+        with described(self.spark, words):
+            self._appenders[node.name].append(frame, parts, batch)
+
 
 # The Spark runner: a topology as one streaming query, whose sink is the micro-batch.
 
@@ -100,6 +113,10 @@ _MAX_RESTARTS = 3
 """Number of times a batch is restarted after the death of a worker that does not recur."""
 _POLL_SECONDS = 0.1
 """Seconds between checks whether the query has ended or is to be stopped."""
+_NAMING = threading.Lock()
+"""Held while a query gets its name."""
+_DESCRIPTION = "spark.job.description"
+"""Spark's property of a thread: how its UI describes the jobs that the thread starts."""
 _LOOK_SECONDS = 0.01
 """Seconds between looks whether it has opened its sources."""
 
@@ -141,7 +158,9 @@ def run_on_spark(
             check_session(session, kafka=kafka)
             check_classes(session, places)
             reach_stores(session, places)
-            with SparkRun(session, topology, options, metrics, observers, attempts) as on_spark:
+            with_files = with_tables(topology, session)
+            with SparkRun(session, with_files, options, metrics, observers, attempts) as on_spark:
+                on_spark.tables = tables_of_files(topology, with_files)
                 return on_spark.run()
 
     return observed(options, asked_observers(topology, options), run)
@@ -166,6 +185,8 @@ class SparkRun(CheckpointedRun):
         self.query: StreamingQuery | None = None
         self.told: list[str] = []
         """Sentences about the topics for the next report."""
+        self.tables: list[str] = []
+        """The tables in whose folders sinks write files: Spark keeps what it knows of these."""
         super().__init__(topology, options, observers, attempts)
 
     def _begin(self, held: ExitStack) -> None:
@@ -181,6 +202,13 @@ class SparkRun(CheckpointedRun):
         check_sinks(self.spark, self.topology)
         check_owner = self.checkpoint.check_owner
         self.source = StreamSource(self.spark, self.topology, self._log_of_files, check_owner, self.watch)
+        if self.options.interval is None:
+            for name, source in self.source.endless.items():
+                raise ConfigError(
+                    f"spout {name!r} reads {source!r}, which has no end, and the run is to end with its input",
+                    why="it has no rows yet when the run begins, so that there is nothing to read to the end",
+                    do="say how often to read: run(..., every='10 s') goes on until it is stopped",
+                )
         if self.executor.on_this_machine:
             self.source.read_in_driver(self.spark, self.executor.slots)
         if isinstance(self.executor, SparkExecutor) and is_cluster(self.spark.sparkContext.master or ""):
@@ -204,6 +232,11 @@ class SparkRun(CheckpointedRun):
     def _log_of_files(self, source: int) -> FileLog:
         return FileLog(self.halves.spark_half, source, self.halves.uri)
 
+    def _run(self, plan: BatchPlan) -> None:
+        words = f"{self.topology.name}, batch {batch_name(batch_key(plan.batch, plan.closing))}"
+        with described(self.spark, words):
+            super()._run(plan)
+
     def _batches(self) -> None:
         guarded = Guarded(self._spark_batch, self.options.stop, self.executor.cancel, self.source.planned)
         writer = self.source.stream.writeStream.foreachBatch(guarded)
@@ -223,7 +256,10 @@ class SparkRun(CheckpointedRun):
             self.micro_batch.clean = self.cleaning.begin
             opening.enter_context(simple_checkpoints(self.spark, path))
             try:
-                query = self.query = writer.trigger(**trigger).start()
+                with _NAMING:  # of two queries of one name Spark refuses the second: it goes without
+                    if all(each.name != self.topology.name for each in self.spark.streams.active):
+                        writer = writer.queryName(self.topology.name)
+                    query = self.query = writer.trigger(**trigger).start()
             except (Py4JJavaError, PySparkException) as error:
                 raise storage_error_in(str(error)) or passing_error_in(str(error)) or error from error
             try:
@@ -240,17 +276,30 @@ class SparkRun(CheckpointedRun):
     def _spark_batch(self, batch: DataFrame, number: int) -> None:
         """Called by Spark for each micro-batch, and again with the same rows if it was not committed."""
         self.cleaning.wait()
+        delivering: list[str] = []
 
         def rows(slots: int, there: Mapping[str, Partitions]) -> Callable[[Context], list[Output]] | None:
             if not self.source.rows:
                 return None
+            delivering.extend(name for name in self.source.kafka_spouts if name in there and there[name].delivering)
             self.told += self.topics.lost({name: found.ranges for name, found in there.items()})
             return lambda context: self.source.ingest_rows(batch, self.executor, context, slots, there)
 
         if self.observers.observers:
             for spout, path in self.log.files(number):
                 self._noted[spout].add(shown_path(path))
+        before = self._rows_by_spout()
         self.batch(number, rows)
+        read = {name: rows - before.get(name, 0) for name, rows in self._rows_by_spout().items()}
+        files = self.source.file_spouts
+        if len(files) > 1:  # of a source without new files Spark's plan has nothing
+            new = {spout for spout, _ in self.log.files(number)}
+            files = tuple(name for name in files if name in new)
+        counts = [read.get(name, 0) for name in (*files, *delivering)]
+        count_rows(self.spark, self.halves.spark_half.query(), counts)
+
+    def _rows_by_spout(self) -> dict[str, int]:
+        return {name: counts["rows"] for name, counts in self.micro_batch.manifest.spouts.items()}
 
     def _lag(self) -> list[SourceLag]:
         """Of Kafka's spouts too, by what Spark has reported last."""
@@ -277,9 +326,24 @@ class SparkRun(CheckpointedRun):
     def _note(self, query: str | None, report: BatchReport) -> None:
         report.complaints.extend(self.told)
         self.told = []
+        for table in self.tables:
+            self.spark.catalog.refreshTable(table)
         REPORTS.note(query, report)
         if self.metrics is not None and report.closing:
             self.metrics.tell(report, None)
+
+
+@contextmanager
+def described(spark: SparkSession, words: str) -> Iterator[None]:
+    """Spark's UI describes the jobs that are started within the context by these words."""
+    context = spark.sparkContext
+    before = context.getLocalProperty(_DESCRIPTION)
+    context.setLocalProperty(_DESCRIPTION, words)
+    try:
+        yield
+    finally:
+        with suppress(Py4JError, AttributeError):  # the session may have been stopped meanwhile
+            context.setLocalProperty(_DESCRIPTION, before)  # type: ignore[arg-type]  # None: none
 
 
 class Guarded:

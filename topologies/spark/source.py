@@ -239,6 +239,8 @@ class StreamSource:
         """True if all rows are from one spout: they then keep their own columns instead of being a struct column, which
         costs less."""
         self._ranges: KafkaRanges | None = None
+        self.endless: dict[str, str] = {}
+        """The spouts of DataFrames that never have an end, by their names, and what of them has none."""
         self.planned = [self._planned(spark, source, name) for source, name in enumerate(self.file_spouts)]
         parts = [self._with_columns(planned_files(spark, planned)) for planned in self.planned]
         parts += [self._rows(spark, name) for name in self.rows]
@@ -373,6 +375,9 @@ class StreamSource:
                 f"spout {name!r} made {type(frame).__name__}, which is not a streaming DataFrame",
                 do="return spark.readStream...load() from its function",
             )
+        for source in _sources(frame):
+            if source in _ENDLESS:
+                self.endless[name] = source
         absent = [column for column in declared.names if column not in frame.columns]
         missing = [column for column in absent if column not in node.defaults.columns]
         if missing:
@@ -433,6 +438,19 @@ def _columns(topology: Topology, name: str) -> pa.Schema:
     """The columns read through Spark for a spout."""
     node = topology.spouts[name]
     return node.spout.record if isinstance(node.spout, KafkaSpout) else node.schema
+
+
+_ENDLESS = ("rate", "socket")
+"""Sources of Spark's that have nothing when a run begins, and more whenever one waits."""
+
+
+def _sources(frame: DataFrame) -> Iterator[str]:
+    """The names of the sources that a streaming DataFrame reads."""
+    leaves: Any = frame._jdf.queryExecution().analyzed().collectLeaves()
+    for number in range(leaves.size()):
+        leaf = leaves.apply(number)
+        if leaf.getClass().getSimpleName() == "StreamingRelationV2":
+            yield str(leaf.sourceName())
 
 
 def _of_readable_partitions(frame: DataFrame) -> list[Row]:

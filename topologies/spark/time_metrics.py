@@ -10,9 +10,11 @@ import json
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import (
     QueryProgressEvent,
@@ -125,6 +127,29 @@ def log_line(report: BatchReport, progress: StreamingQueryProgress | None) -> No
         names = {"id": str(progress.id), "runId": str(progress.runId), "name": progress.name}
         query = {**names, "timestamp": progress.timestamp}
     _LOG.info("%s", json.dumps({"query": query, **report.to_json()}))
+
+
+_OWN_ROWS = ("PlannedFiles", "KafkaMicroBatchStream")
+"""Classes of the sources whose rows windbolt reads itself."""
+
+
+def count_rows(session: SparkSession, query: str | None, rows: Sequence[int]) -> None:
+    """Have Spark's progress of the current batch count rows that Spark has not read itself.
+
+    ``rows`` are those of the sources that have something in this batch, in the order of the plan: files, then Kafka.
+    Spark takes the number from a metric of its plan, which has no public name: on a Spark that has it elsewhere the
+    progress shows none, as it would anyway.
+    """
+    with suppress(Py4JError, AttributeError, TypeError):
+        running: Any = session.streams.get(str(query))
+        plan = running._jsq.streamingQuery().lastExecution().executedPlan().collectLeaves()
+        leaves = [plan.apply(number) for number in range(plan.size())]
+        scans = [leaf for leaf in leaves if leaf.getClass().getSimpleName() == "MicroBatchScanExec"]
+        own = [leaf for leaf in scans if any(name in leaf.stream().getClass().getName() for name in _OWN_ROWS)]
+        for leaf, count in zip(own, rows, strict=False):
+            metric = leaf.metrics().get("numOutputRows").get()
+            if metric.value() == 0:  # else Spark has read them after all
+                metric.add(count)
 
 
 @contextmanager

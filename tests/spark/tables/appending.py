@@ -1,0 +1,118 @@
+"""A table of Delta Lake or Iceberg gets each batch once: in one session of the Spark that the format is built for.
+
+``python -m tests.spark.tables.appending delta FOLDER``; test_tables.py starts it. It fails where a row is missing or
+twice, and prints what it has tried.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.helpers.spark_of import VERSIONS, settings
+from tests.spark.tools import CONF, at_phase, run, run_until
+from topologies.checkpoints.going_back import go_back
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.graph.topology import Topology
+from topologies.spark.jvm.session import open_session
+from windbolt import AggregateBolt, CheckpointError, ConfigError, TopologyBuilder, sinks, spouts
+from windbolt.aggregates import count, sum, window_end
+
+FILES = 6
+
+
+def write_orders(folder: Path) -> None:
+    """Two orders a second, a file a minute."""
+    folder.mkdir()
+    for minute in range(FILES):
+        path = folder / f"{minute}.json"
+        rows = [{"user": user, "amount": 1.5, "ts": f"2024-01-01T06:{minute:02}:{second:02}Z"}
+                for second in range(0, 60, 10) for user in ("ann", "bob")]  # fmt: skip
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        os.utime(path, (1_600_000_000 + minute, 1_600_000_000 + minute))
+
+
+def topology(spark: SparkSession, orders: Path, **out: Any) -> Topology:
+    stream = spark.readStream.schema("user string, amount double, ts timestamp").option("maxFilesPerTrigger", 1)
+    builder = TopologyBuilder("revenue")
+    builder.set_spout("orders", spouts.stream(stream.json(str(orders))))
+    bolt = AggregateBolt(by="user", orders=count(), revenue=sum("amount"), until=window_end())
+    bolt = bolt.with_tumbling_window("20s").with_timestamp_field("ts")
+    builder.set_bolt("revenue", bolt, parallelism=2).fields_grouping("orders")
+    for name, sink in out.items():
+        builder.set_sink(name, sink).from_("revenue")
+    return builder.build()
+
+
+def main(format: str, folder: Path) -> None:
+    warehouse = {"spark.sql.warehouse.dir": str(folder / "warehouse")}
+    lake = {"spark.sql.catalog.lake.warehouse": str(folder / "lake")} if format == "iceberg" else {}
+    spark, _ = open_session("local[2]", CONF | settings(format) | warehouse | lake)
+    assert spark.version == VERSIONS[format], spark.version
+    catalog = "lake." if format == "iceberg" else ""
+    spark.sql(f"CREATE DATABASE IF NOT EXISTS {catalog}shop")
+    orders, checkpoint, name = folder / "orders", folder / "checkpoint", f"{catalog}shop.revenue"
+    write_orders(orders)
+    expected = sinks.memory()
+    run(topology(spark, orders, out=expected), folder / "expected")
+    right = Counter(str(row) for row in spark.createDataFrame(expected.table).collect())
+    assert len(right) == right.total() == 2 * (3 * FILES + 1)
+
+    def there() -> Counter[str]:
+        rows = spark.table(name).where("note IS NULL").select("user", "orders", "revenue", "until").collect()
+        return Counter(map(str, rows))
+
+    built = topology(spark, orders, out=sinks.table(name, format=format))  # type: ignore[arg-type]
+    kept: dict[str, Any] = {"keep_batches": 20}
+    run_until(built, checkpoint, at_phase(0, "commit"), **kept)  # appended, and not committed
+    spark.sql(f"ALTER TABLE {name} ADD COLUMN note string")
+    spark.sql(f"INSERT INTO {name} VALUES ('eve', 1, 1.0, current_timestamp(), 'of somebody else')")
+    run_until(built, checkpoint, at_phase(1, "sinks"), **kept)
+    run_until(built, checkpoint, at_phase(2, "commit"), **kept)
+    run_until(built, checkpoint, at_phase(3, "publish"), **kept)
+    started = built.start(checkpoint, spark=spark, **kept)
+    assert started.wait().batches > 0
+    assert there() == right, there()
+    assert started.frame().count() == right.total() + 1
+    print("each row once, after three deaths")
+
+    run(built, checkpoint, **kept)
+    assert there() == right
+    print("once more: nothing")
+
+    done = go_back(PairedCheckpoint(str(checkpoint)), "0000000003")
+    assert "has appended" in done.warnings[0], done.warnings
+    with pytest.raises(CheckpointError, match="batches that come after the checkpoint") as refused:
+        run(built, checkpoint, **kept)
+    command = re.fullmatch(r"restore the table, then rerun: (.*) \(what .*", refused.value.do or "")
+    assert command is not None
+    print("going back is noticed:", command[1])
+    spark.sql(command[1])
+    assert 0 < there().total() < right.total()
+    run_until(built, checkpoint, at_phase(4, "commit"), **kept)
+    run(built, checkpoint, **kept)
+    assert there() == right, there()
+    print("each row once, after going back")
+
+    run(built, folder / "another checkpoint")
+    assert there() == right + right
+    print("another checkpoint appends its own")
+
+    spark.sql(f"CREATE TABLE {catalog}shop.other (user string, orders int) USING {format}")
+    for wrong, why in (("other", "column 'orders' of the table"), ("nothing", "there is no table")):
+        with pytest.raises(ConfigError, match=why):
+            run(topology(spark, orders, out=sinks.table(f"{catalog}shop.{wrong}")), folder / "wrong")
+    print("what does not fit is refused")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

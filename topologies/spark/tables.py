@@ -1,0 +1,354 @@
+"""Tables of the session's catalog, to which sinks append each batch exactly once, and sinks as DataFrames.
+
+Delta and Iceberg commit a batch with an id of its own, by which a batch that comes again is known. A Parquet table is a
+folder of files, and so is a sink of files: there the sink becomes one (decision 118).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow.fs as pafs
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from topologies.engine.work import SinkBatch
+from topologies.graph.graph import SinkNode
+from topologies.graph.topology import Topology
+from topologies.io.formats import file_format
+from topologies.io.paths import locate, shown_path
+from topologies.io.sinks import TABLE_FORMATS, FileSink, MemorySink, TableSink
+from topologies.spark.spark_errors import passing_error_in, storage_error_in
+from windowing.errors import CheckpointError, ConfigError, WindboltError, did_you_mean
+
+_RECENT = 1000
+"""Number of the latest commits of a Delta table among which the last batch of a sink is looked for."""
+ROWS_OF_A_FILE = 1_000_000
+"""Rows from which on a batch is written as several files."""
+
+
+def with_tables(topology: Topology, spark: SparkSession) -> Topology:
+    """The topology for a run in this session: its tables are there and take the rows; a sink of a Parquet table is one
+    of files in the folder of the table.
+
+    Raises ConfigError for a table that is missing, has other columns, or cannot be appended to exactly once.
+    """
+    sinks: dict[str, SinkNode] = dict(topology.sinks)
+    folders = {shown_path(node.sink.path): name for name, node in sinks.items() if isinstance(node.sink, FileSink)}
+    for name, node in topology.sinks.items():
+        if not isinstance(node.sink, TableSink):
+            continue
+        table = _found(spark, node, node.sink)
+        if table.format == "parquet":
+            folder = shown_path(table.location)
+            if folder in folders:
+                raise ConfigError(
+                    f"sinks {folders[folder]!r} and {name!r} write to {folder!r}",
+                    why="their files would bear the same names",
+                    do="let one sink take both streams, or use two tables",
+                )
+            folders[folder] = name
+            sinks[name] = replace(node, sink=FileSink(folder, file_format("parquet", "writing")))
+    return topology if sinks == topology.sinks else replace(topology, sinks=sinks)
+
+
+def tables_of_files(given: Topology, topology: Topology) -> list[str]:
+    """The tables that are sinks of files in a run (``with_tables``)."""
+    return [
+        node.sink.table
+        for name, node in given.sinks.items()
+        if isinstance(node.sink, TableSink) and isinstance(topology.sinks[name].sink, FileSink)
+    ]
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table as the catalog has it."""
+
+    name: str
+    format: str
+    location: str
+    columns: StructType
+
+
+def _found(spark: SparkSession, node: SinkNode, sink: TableSink) -> _Table:
+    rows = from_arrow_schema(node.schema)
+    try:
+        if not spark.catalog.tableExists(sink.table):
+            _make(spark, node.name, sink, rows)
+        described = [
+            (row["col_name"], row["data_type"]) for row in spark.sql(f"DESCRIBE EXTENDED {sink.table}").collect()
+        ]
+        table = _Table(sink.table, *_facts(described), spark.table(sink.table).schema)
+    except PySparkException as error:
+        raise ConfigError(
+            f"sink {node.name!r}: Spark's catalog has no use for the table {sink.table}",
+            why=_first_line(error),
+            do="correct the name; a database is made with CREATE DATABASE, and a catalog is one of the session's",
+        ) from error
+    if table.format not in TABLE_FORMATS:
+        raise ConfigError(
+            f"sink {node.name!r}: {sink.table} is {'no table' if not table.format else f'a table of {table.format}'}",
+            why="a batch that runs again after a crash could be there twice: exactly once are "
+            + ", ".join(TABLE_FORMATS),
+            do="use a table of one of these, or a function that knows what is there: sinks.foreach_batch(function)",
+        )
+    if table.format == "parquet" and any(name == "# Partition Information" for name, _ in described):
+        raise ConfigError(
+            f"sink {node.name!r}: {sink.table} is a Parquet table with partition columns",
+            why="a batch would be files in several folders, which no reader sees at once",
+            do="use one without them, or a table of delta or iceberg",
+        )
+    _check_columns(node.name, table, rows)
+    return table
+
+
+def _facts(described: list[tuple[str, str]]) -> tuple[str, str]:
+    """Format and location of a table, as DESCRIBE tells them; empty for a view."""
+    facts = dict(described)
+    return facts.get("Provider", "").lower(), facts.get("Location", "")
+
+
+def _make(spark: SparkSession, name: str, sink: TableSink, rows: StructType) -> None:
+    columns = rows.toDDL()
+    if sink.format is None:
+        raise ConfigError(
+            f"sink {name!r}: there is no table {sink.table}",
+            why="with format='delta', 'iceberg' or 'parquet' the run would make it",
+            do=f"make it: CREATE TABLE {sink.table} ({columns}) USING ...; or give the sink a format",
+        )
+    spark.sql(f"CREATE TABLE {sink.table} ({columns}) USING {sink.format}")
+
+
+def _check_columns(name: str, table: _Table, rows: StructType) -> None:
+    there = {field.name: field.dataType.simpleString() for field in table.columns}
+    for field in rows:
+        kind = field.dataType.simpleString()
+        if field.name not in there:
+            raise ConfigError(
+                f"sink {name!r}: the table {table.name} has no column {field.name!r}{did_you_mean(field.name, there)}",
+                why=f"it has {', '.join(there)}",
+                do=f"add it: ALTER TABLE {table.name} ADD COLUMN {field.name} {kind}; or leave it out in a bolt before "
+                "the sink",
+            )
+        if there[field.name] != kind:
+            raise ConfigError(
+                f"sink {name!r}: column {field.name!r} of the table {table.name} is {there[field.name]}",
+                why=f"the rows have {kind}",
+                do="declare the type of the table in the bolt's outputs, or make the table with that of the rows",
+            )
+    given = set(rows.names)
+    for field in table.columns:
+        if field.name not in given and not field.nullable:
+            raise ConfigError(
+                f"sink {name!r}: the table {table.name} demands values in {field.name!r}",
+                why="the rows have no such column, and it may not be null",
+                do="let the bolt emit it, or allow null: "
+                f"ALTER TABLE {table.name} ALTER COLUMN {field.name} DROP NOT NULL",
+            )
+
+
+# Appends batches to the Delta and Iceberg tables of a run, each once.
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """A batch that a table has, from this sink on this checkpoint."""
+
+    serial: int
+    run: str
+    before: str
+    """SQL that restores the table to what it was before this batch."""
+
+
+class Appender:
+    """Appends the batches of one sink to its table."""
+
+    def __init__(self, spark: SparkSession, node: SinkNode) -> None:
+        assert isinstance(node.sink, TableSink)
+        self.spark, self.name = spark, node.name
+        self._table = _found(spark, node, node.sink)
+        self._tried = -1
+        """The last batch that this object has begun to append."""
+
+    def append(self, frame: DataFrame, parts: int, batch: SinkBatch) -> None:
+        """Append a batch, as so many files at most, unless an earlier attempt of it has.
+
+        Raises CheckpointError where the table has this batch, or a later one, from before the checkpoint went back.
+        """
+        if self._tried >= batch.serial or self._tried < 0:
+            there = next(iter(self._batches(batch)), None)
+            if there is not None and (there.serial, there.run) == (batch.serial, batch.run):
+                self._tried = batch.serial
+                return
+            if there is not None and there.serial >= batch.serial:
+                raise self._later(batch)
+        self._tried = batch.serial
+        writer = self._in_full(frame).coalesce(parts).writeTo(self._table.name)
+        for option, value in self._options(batch).items():
+            writer = writer.option(option, value)
+        try:
+            writer.append()
+        except (Py4JJavaError, PySparkException) as error:
+            raise (
+                storage_error_in(str(error))
+                or passing_error_in(str(error))
+                or WindboltError(
+                    f"sink {self.name!r}: Spark could not append a batch to the table {self._table.name}",
+                    why=_first_line(error),
+                    do="correct that, then rerun: the batch was not committed, and is appended then",
+                )
+            ) from error
+
+    def _in_full(self, frame: DataFrame) -> DataFrame:
+        """The rows with the table's columns, in its order."""
+        given = set(frame.columns)
+        return frame.select(
+            *(
+                frame[_quoted(field)] if field.name in given else F.lit(None).cast(field.dataType).alias(field.name)
+                for field in self._table.columns
+            )
+        )
+
+    def _id(self, batch: SinkBatch) -> str:
+        """Names the sink, and the checkpoint whose batches it gets."""
+        return f"windbolt/{batch.origin}/{self.name}"
+
+    def _options(self, batch: SinkBatch) -> dict[str, str]:
+        who, serial = self._id(batch), str(batch.serial)
+        if self._table.format == "iceberg":
+            said = {"sink": who, "batch": serial, "run": batch.run}
+            return {f"snapshot-property.windbolt-{name}": value for name, value in said.items()}
+        note = json.dumps({"windbolt": who, "batch": batch.serial, "run": batch.run})
+        # Of an application Delta takes a number once. That of the run is in the name: after going back the next run
+        # plans the batches anew, and they are others.
+        return {"txnAppId": f"{who}/{batch.run}", "txnVersion": serial, "userMetadata": note}
+
+    def _batches(self, batch: SinkBatch) -> Iterator[_Batch]:
+        """The batches of this sink that are in the table now, the last one first."""
+        return self._of_iceberg(batch) if self._table.format == "iceberg" else self._of_delta(batch)
+
+    def _of_delta(self, batch: SinkBatch) -> Iterator[_Batch]:
+        name, who = self._table.name, self._id(batch)
+        history = self.spark.sql(f"DESCRIBE HISTORY {name} LIMIT {_RECENT}")
+        valid: int | None = None
+        for row in history.select("version", "operation", "operationParameters", "userMetadata").collect():
+            version = row["version"]
+            if valid is not None and version > valid:
+                continue  # restored to before it
+            if row["operation"] == "RESTORE":
+                to = (row["operationParameters"] or {}).get("version", "")
+                if not str(to).isdigit():
+                    return  # to a time: what of these commits is left is not said
+                valid = int(to)
+                continue
+            note = _note(row["userMetadata"])
+            if note.get("windbolt") == who:
+                yield _Batch(note["batch"], note["run"], f"RESTORE TABLE {name} TO VERSION AS OF {version - 1}")
+
+    def _of_iceberg(self, batch: SinkBatch) -> Iterator[_Batch]:
+        name, who = self._table.name, self._id(batch)
+        snapshots = self.spark.sql(
+            f"SELECT s.snapshot_id, s.parent_id, s.summary FROM {name}.snapshots s JOIN {name}.history h "
+            "ON s.snapshot_id = h.snapshot_id WHERE h.is_current_ancestor ORDER BY h.made_current_at DESC"
+        )
+        for row in snapshots.collect():
+            said: Mapping[str, str] = row["summary"]
+            if said.get("windbolt-sink") == who:
+                parent = row["parent_id"]
+                catalog, _, table = name.partition(".")
+                before = f"CALL {catalog}.system.rollback_to_snapshot('{table}', {parent})"
+                yield _Batch(
+                    int(said["windbolt-batch"]),
+                    said["windbolt-run"],
+                    f"TRUNCATE TABLE {name}" if parent is None else before,
+                )
+
+    def _later(self, batch: SinkBatch) -> CheckpointError:
+        later = [found for found in self._batches(batch) if found.serial >= batch.serial]
+        return CheckpointError(
+            f"sink {self.name!r}: the table {self._table.name} has {len(later)} batches that come after the checkpoint",
+            why="the checkpoint was gone back, or an older copy of it restored: the run would append their rows again",
+            do=f"restore the table, then rerun: {later[-1].before} (what others have written since is undone with it)",
+        )
+
+
+def _note(text: str | None) -> dict[str, Any]:
+    """What a commit of a Delta table says of itself, if windbolt wrote it."""
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _quoted(field: StructField) -> str:
+    quoted = field.name.replace("`", "``")
+    return f"`{quoted}`"
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+# What a sink has written so far, as a DataFrame.
+
+
+def frame_of(topology: Topology, name: str | None, spark: SparkSession) -> DataFrame:
+    """The rows that a sink has written, as they are there when the DataFrame is used; ConfigError for one whose rows
+    cannot be read again. ``name`` may be None for the only sink whose rows can."""
+    node = _readable(topology, name)
+    schema, sink = from_arrow_schema(node.schema), node.sink
+    if isinstance(sink, TableSink):
+        return spark.table(sink.table)
+    if isinstance(sink, MemorySink):
+        rows = sink.table
+        return spark.createDataFrame([], schema) if rows is None else spark.createDataFrame(rows, schema)
+    assert isinstance(sink, FileSink)
+    filesystem, folder, _ = locate(sink.path)
+    if not any(entry.is_file for entry in filesystem.get_file_info(_inside(folder))):
+        return spark.createDataFrame([], schema)
+    reader = spark.read.schema(schema)
+    return reader.parquet(sink.path) if sink.format.name == "parquet" else reader.json(sink.path)
+
+
+def _inside(folder: str) -> pafs.FileSelector:
+    return pafs.FileSelector(folder, allow_not_found=True)
+
+
+def _readable(topology: Topology, name: str | None) -> SinkNode:
+    readable = [each for each, node in topology.sinks.items() if _can_be_read(node)]
+    if name is None:
+        if len(readable) == 1:
+            return topology.sinks[readable[0]]
+        raise ConfigError(
+            f"{topology.name!r} has {len(readable)} sinks whose rows can be read",
+            why=f"it has the sinks {', '.join(topology.sinks)}",
+            do="name one: run.frame('revenue')",
+        )
+    if name not in topology.sinks:
+        raise ConfigError(
+            f"there is no sink {name!r}{did_you_mean(name, topology.sinks)}",
+            why=f"{topology.name!r} has the sinks {', '.join(topology.sinks)}",
+            do="name one of these",
+        )
+    if name not in readable:
+        raise ConfigError(
+            f"the rows of sink {name!r} cannot be read again",
+            why="those can of tables, of Parquet files and JSON lines, and of sinks in memory",
+            do="let the sink be one of these, or add one for the same stream",
+        )
+    return topology.sinks[name]
+
+
+def _can_be_read(node: SinkNode) -> bool:
+    if isinstance(node.sink, FileSink):
+        return node.sink.format.name in ("parquet", "jsonl")
+    return isinstance(node.sink, TableSink | MemorySink)
