@@ -194,12 +194,10 @@ class AvroReader:
         for reference in references:
             parse_schema(_without_logical_types(orjson.loads(reference)), plain)
         bare: Any = parse_schema(_without_logical_types(orjson.loads(text)), plain)
-        self._plain = Parsed(bare, plain)
         branches = made.schema if isinstance(made.schema, list) else [made.schema]
-        bare_branches = bare if isinstance(bare, list) else [bare]
         self._is_union = isinstance(made.schema, list)
         self._checks: list[Check] = [check_of(Parsed(branch, made.named)) for branch in branches]
-        self._schemas = [self._plain.resolved(branch) for branch in bare_branches]
+        self._schemas = [_wrapped(branch, plain) for branch in bare] if self._is_union else [bare]
         self.shapes: Sequence[Shape] = [_shape(branch, made) for branch in branches]
         self.names = [_name_of(made.resolved(branch)) for branch in branches]
 
@@ -216,7 +214,8 @@ class AvroReader:
                 raise Misfit(f"{len(value) - end} bytes are left over after it")
             stream = BytesIO(value)
             stream.seek(start)
-            return variant, schemaless_reader(stream, self._schemas[variant], None)
+            made: Any = schemaless_reader(stream, self._schemas[variant], None)
+            return variant, made[_WRAPPED] if self._is_union else made
         except Misfit as misfit:
             reason: Any = misfit.unwritable()
         except IndexError:
@@ -234,6 +233,16 @@ class AvroReader:
     def name(self, variant: int) -> str:
         """The name of a variant's type, for messages."""
         return self.names[variant]
+
+
+_WRAPPED = "value"
+
+
+def _wrapped(branch: Any, named: dict[str, Any]) -> Any:
+    """A record with one field, which has the bytes of that field: fastavro takes no name of a type for a schema."""
+    name = branch if isinstance(branch, str) else branch.get("name", avro_type(branch))
+    field = {"name": _WRAPPED, "type": name if name in named else branch}
+    return parse_schema({"type": "record", "name": f"windbolt_of_{name.replace('.', '_')}", "fields": [field]}, named)
 
 
 def _name_of(schema: Any) -> str:

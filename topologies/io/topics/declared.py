@@ -111,13 +111,14 @@ def checked_schema_file(path: str | os.PathLike[str] | None, format: str, messag
             why="it has to be compiled, which Protobuf's own compiler does",
             do="compile it, and name that: protoc --include_imports --descriptor_set_out=orders.desc orders.proto",
         )
+    if format == "protobuf":
+        refuse_missing("google.protobuf", "format='protobuf'")
     try:
         with open(text, "rb") as file:
             content = file.read()
     except OSError as error:
         raise ConfigError(f"schema_file={text!r} cannot be read", why=str(error), do="name a file") from error
     if format == "protobuf":
-        refuse_missing("google.protobuf", "format='protobuf'")
         if message is None:
             raise ConfigError(
                 f"schema_file={text!r} without message=",
