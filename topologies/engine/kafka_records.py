@@ -178,6 +178,7 @@ class Records:
             keys=self._at(offsets, times),
             bad_keys=self._at(bad.column("row").to_numpy(), times),
             truncated=BadRows(bad, np.concatenate(truncated)).truncated_among(offsets),
+            tombstones=len(times) - len(offsets) - len(bad),
         )
 
     def _at(self, offsets: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:

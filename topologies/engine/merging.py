@@ -51,6 +51,8 @@ class MergeInput:
     """The readable rows, in sections, with their positions and keys."""
     bad: Ref | None
     """The unreadable rows; None where there are none."""
+    tombstones: int
+    """Records without a value that were left out."""
     keys: Ref
     """The keys of all rows, in the order of the part, and which rows are bad."""
 
@@ -72,6 +74,8 @@ class MergedRange:
 
     store: SegmentStore
     slices: tuple[InputRange, ...]
+    tombstones: int = 0
+    """Records without a value that the batch has left out; 0 but for its first range."""
 
     def read(self, topology: Topology) -> Iterator[SourceBatch]:
         """Yield the rows of the run in merged order."""
@@ -95,6 +99,7 @@ class MergedRange:
             table.column(MERGE_PLACE_COLUMN).to_numpy(),
             self._bad(),
             truncated=_any(table.column(TRUNCATED_COLUMN)),
+            tombstones=self.tombstones,
             turn=turns,
             partition=origins if any(names) else "",
         )
@@ -155,8 +160,10 @@ def runs(parts: Sequence[MergeInput], store: SegmentStore, slots: int) -> list[M
     keys, bad, floors = _all_keys(parts, store)
     sizes = [len(part_keys) for part_keys in keys]
     total = sum(sizes)
+    tombstones = sum(part.tombstones for part in parts)
     if not total:
-        return []
+        nothing = tuple(InputRange(part, range(0), range(0), floors[at]) for at, part in enumerate(parts))
+        return [MergedRange(store, nothing, tombstones)] if tombstones else []
     edges = np.linspace(0, total, max(min(slots, total // _LEAST), 1) + 1).astype(np.int64)
     order = merged_order(keys)
     owners = np.repeat(np.arange(len(parts)), sizes)
@@ -180,6 +187,7 @@ def runs(parts: Sequence[MergeInput], store: SegmentStore, slots: int) -> list[M
                 for part_index, part in enumerate(parts)
                 if rows_before[run + 1, part_index] > rows_before[run, part_index]
             ),
+            0 if run else tombstones,
         )
         for run in range(len(edges) - 1)
     ]
@@ -262,6 +270,7 @@ def _part(source_batches: list[SourceBatch], writer: SegmentWriter) -> MergeInpu
         source=first.source,
         turn=first.turn,
         partition=first.partition,
+        tombstones=sum(batch.tombstones for batch in source_batches),
         rows=tuple(rows),
         bad=writer.add(pa.concat_tables(bad)) if bad else None,
         keys=writer.add(pa.table(columns)),

@@ -39,7 +39,7 @@ from topologies.io.file_spout import FileSpout
 from windowing.schema import DEFAULT_STREAM
 
 _COUNTED = ("rows", "invalid", "unreadable_files", "truncated")
-"""Names of the counts of a spout."""
+"""Names of the counts of a spout; "tombstones" is there too where some were left out."""
 
 
 def ingest(split: SourceSplit, context: Context) -> Output:
@@ -48,6 +48,8 @@ def ingest(split: SourceSplit, context: Context) -> Output:
     for source_batch in split.read(context.topology):
         spout = spouts.setdefault(source_batch.component, dict.fromkeys(_COUNTED, 0))
         spout["rows"] += source_batch.table.num_rows
+        if source_batch.tombstones:
+            spout["tombstones"] = spout.get("tombstones", 0) + source_batch.tombstones
         if source_batch.truncated is not None:
             spout["truncated"] += int(np.count_nonzero(source_batch.truncated))
         component, origin = source_batch.component, source_batch.partition

@@ -77,6 +77,8 @@ class SourceBatch:
     """Which rows had a time that was finer than microseconds, and was cut; None where none had."""
     partition: str | RowPartitions = ""
     """The partition of the source (``orders/3``): one for all rows, or one per row; "" where the source has none."""
+    tombstones: int = 0
+    """Records without a value that were left out, as their spout says."""
 
 
 # Rows on a stream, while one task routes them.

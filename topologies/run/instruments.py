@@ -185,7 +185,8 @@ SPOUT = Instrument(
     "windbolt.spout",
     InstrumentKind.COUNTER,
     "{item}",
-    "What a spout has read: rows, those of which a time was truncated, and rows and files that cannot be read.",
+    "What a spout has read: rows, those of which a time was truncated, rows and files that cannot be read, and "
+    "tombstones that were left out.",
     ("topology", "spout", "what"),
 )
 CHANGED_FILES = Instrument(

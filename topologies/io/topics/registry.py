@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from topologies.io.messages.message import Unreadable
 from topologies.io.topics.protobuf_shapes import WELL_KNOWN, serialized_file
-from windowing.errors import ConfigError, UnreachableError
+from windowing.errors import ConfigError, UnreachableError, WindboltError
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import SchemaRegistryClient
@@ -143,6 +143,8 @@ def answering(registry: Registry) -> Iterator[None]:
 
     try:
         yield
+    except WindboltError:
+        raise
     except SchemaRegistryError as error:
         if error.error_code in _WITHOUT or (error.http_status_code == 404 and error.error_code == -1):
             raise Unreadable(f"the registry {registry.shown} has no such schema: {error.error_message}") from None
