@@ -21,6 +21,7 @@ from topologies.checkpoints.preflight import check_local
 from topologies.engine.report import BatchReport, bolts_html, frame_of
 from topologies.graph.html import framed, heading, paragraph, table, text
 from topologies.graph.topology import Topology
+from topologies.io.paths import shown_path
 from topologies.run.clock import system_clock
 from topologies.run.options import ComingRestart, Engine, EngineName, Restart, RunOptions, check_engine, engine_of
 from topologies.run.summary import BoltTotals, Summary
@@ -359,7 +360,8 @@ class Run:
     def __repr__(self) -> str:
         status = self.status
         rows = f"{counted(status.rows, 'row')} read, {counted(status.emitted, 'row')} emitted"
-        return f"<Run of {self.name!r}: {status.phase}, {counted(status.batches, 'batch', 'batches')}, {rows}>"
+        place = f", checkpoint {self._options.checkpoint}" if self._options.checkpoint else ""
+        return f"<Run of {self.name!r}: {status.phase}, {counted(status.batches, 'batch', 'batches')}, {rows}{place}>"
 
     def _repr_html_(self) -> str:
         return run_html(self)
@@ -568,7 +570,7 @@ def options_of(
     """The options that somebody gives by name; None: as it is by default."""
     given: dict[str, Any] = {"keep_batches": keep_batches, "on_report": on_report}
     return RunOptions(
-        checkpoint=None if checkpoint is None else os.fspath(checkpoint),
+        checkpoint=None if checkpoint is None else shown_path(os.fspath(checkpoint)),
         every=every,
         keep_open=keep_open,
         first_output=first_output,

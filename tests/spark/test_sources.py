@@ -219,22 +219,21 @@ def test_files_and_dataframes_in_one_topology_are_read_once(orders: Path, tmp_pa
     assert {name: counts["rows"] for name, counts in last.spouts.items()} == {
         "files": 3 * ROWS, "frame": 3 * ROWS, "rate": 7
     }  # fmt: skip
-    # Spark counts the rows of DataFrames; it never sees those of files.
-    assert sum(each["numInputRows"] for each in said) == 3 * ROWS + 7
+    assert sum(each["numInputRows"] for each in said) == 6 * ROWS + 7
     accounts = last.bolts["spans"].accounts
     assert accounts["received"] == 6 * ROWS + 7
     assert sum(row["events"] for row in sink.rows) == accounts["windowed"] == accounts["received"] - accounts["invalid"]
 
 
-def test_the_names_of_files_cost_spark_no_job_and_are_those_of_its_log(orders: Path, tmp_path: Path) -> None:
+def test_the_names_of_files_are_no_rows_and_are_those_of_its_log(orders: Path, tmp_path: Path) -> None:
     write_orders(orders, range(12))  # Spark joins its log at every tenth entry
     topology, _ = counting(orders=spouts.files(orders, SCHEMA, files_per_batch=1))
     with progress() as said:
         summary = run(topology, tmp_path / "checkpoint")
-    assert not any(each["numInputRows"] for each in said)
     assert summary.batches == 13
     assert summary.last is not None
-    assert summary.last.spouts["orders"]["rows"] == sum(len(pq.read_table(path)) for path in orders.iterdir())
+    rows = sum(len(pq.read_table(path)) for path in orders.iterdir())
+    assert sum(each["numInputRows"] for each in said) == summary.last.spouts["orders"]["rows"] == rows
 
 
 def test_a_heartbeat_does_not_join_batches(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def _show(console: Console, look: CheckpointLook) -> None:
         planned, done = look.spark_batches or (-1, -1)
         say(console, _named("  query", f"{look.query}, batch {done} done, {planned} planned"))
     for sink in look.sinks:
-        say(console, _named("  sink", f"{sink['name']}: {sink.get('folder', sink['kind'])}"))
+        say(console, _named("  sink", f"{sink['name']}: {sink.get('folder', sink.get('table', sink['kind']))}"))
     for batch in look.batches:
         _show_batch(console, batch)
     if not look.batches:

@@ -23,7 +23,7 @@ from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.graph.topology import Topology
 from topologies.spark.jvm.session import open_session
-from windbolt import AggregateBolt, CheckpointError, ConfigError, TopologyBuilder, sinks, spouts
+from windbolt import AggregateBolt, CheckpointError, ConfigError, TopologyBuilder, sinks, spouts, windowed
 from windbolt.aggregates import count, sum, window_end
 
 FILES = 6
@@ -101,6 +101,16 @@ def main(format: str, folder: Path) -> None:
     run(built, checkpoint, **kept)
     assert there() == right, there()
     print("each row once, after going back")
+
+    again = windowed(
+        spark.readStream.table(name).where("note IS NULL").select("user", "revenue", "until"),
+        AggregateBolt(by="user", revenue=sum("revenue")).with_tumbling_window("1d").with_timestamp_field("until"),
+        checkpoint=folder / "from the table",
+        sink=sinks.memory(),
+    )
+    assert again.wait().rows == right.total()
+    assert sorted(tuple(row) for row in again.frame().collect()) == [(user, FILES * 6 * 1.5) for user in ("ann", "bob")]
+    print("the table is read as a stream")
 
     run(built, folder / "another checkpoint")
     assert there() == right + right
