@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.workloads import SEED
-from tests.helpers.broker import TO_NEW_TOPICS
+from servers.broker import TO_NEW_TOPICS
 
 PARTITIONS, BAD = 4, 1_000
 Totals = tuple[dict[str, int], dict[str, int]]

@@ -22,7 +22,7 @@ from typing import Any
 from unittest.mock import patch
 
 from manager.storage import segment_files
-from tests.helpers.s3 import S3, s3_server
+from servers.s3 import S3, s3_server
 from topologies.engine.batch import Context, InProcess, RunInProcess
 from topologies.engine.report import BatchReport
 from topologies.graph.topology import Topology

@@ -20,7 +20,7 @@ from hypothesis import is_hypothesis_test, settings
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-    from tests.helpers.s3 import S3
+    from servers.s3 import S3
 
 _MEMORY, _ROOM = "/dev/shm", 2 << 30
 
@@ -104,7 +104,7 @@ def _part(item: pytest.Item, count: int) -> int:
 @pytest.fixture(scope="session")
 def object_store() -> Iterator[S3]:
     """An object store on this machine."""
-    from tests.helpers.s3 import s3_server
+    from servers.s3 import s3_server
 
     with s3_server() as running:
         yield running
@@ -129,7 +129,7 @@ def browser() -> Iterator[Browser]:
     """A browser without a window; its driver has the thread's event loop, so it ends with the file of tests."""
     from playwright.sync_api import sync_playwright
 
-    from tests.helpers.browser import executable
+    from servers.browser import executable
 
     path = executable()
     assert path is not None, "no Chromium or Chrome: ./run tests installs one, or says how"

@@ -19,7 +19,7 @@ from benchmarks.queries.query import Query
 from benchmarks.queries.wide import PairedEvents, WideEvents
 from benchmarks.session import Session
 from benchmarks.workloads import W1, W2, W3, W4, WORKLOADS, Events, Sizes, Workload
-from tests.spark.cluster.standalone import PYTHON, standalone
+from servers.standalone import PYTHON, standalone
 
 # What the sections share.
 

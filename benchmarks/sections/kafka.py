@@ -23,7 +23,7 @@ from benchmarks.contest import Probe, fail, probed, run_until_end, say, scratch,
 from benchmarks.figures import Figure, Verdict, milliseconds
 from benchmarks.sections.bench import MAIN, Bench
 from benchmarks.workloads import SEED
-from tests.helpers.broker import broker
+from servers.broker import broker
 from topologies import RunOptions, TopologyBuilder, sinks, spouts
 from topologies.spark.runner import run_on_spark
 from windowing import SOURCE, AggregateBolt, BatchBolt, aggregates, millis, seconds

@@ -1,6 +1,6 @@
 """The aggregation step on Kafka, beside a query of Spark's that adds up the same.
 
-A broker of its own (``tests/helpers/broker.py``) has the orders before the clock starts. A run over a few of them comes
+A broker of its own (``servers/broker.py``) has the orders before the clock starts. A run over a few of them comes
 first. After each run the output is read back: the orders and the totals of every shop must be right, and every order
 that was cut short must be a dead letter. CPU time is that of the driver, its JVM and the Python workers.
 """
@@ -18,7 +18,7 @@ from benchmarks.figures import Figure, Verdict
 from benchmarks.machine import children, cpu_seconds, own_seconds
 from benchmarks.orders import Orders, make_topics
 from benchmarks.sections.bench import MAIN, Bench
-from tests.helpers.broker import broker
+from servers.broker import broker
 
 KEYS, WARMING = 10_000, 20_000
 GOAL = 15.0

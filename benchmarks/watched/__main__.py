@@ -30,8 +30,8 @@ from typing import Any
 
 from benchmarks.machine import machine
 from benchmarks.watched.watching import Feed, Stretch, Watching, differences, growth, stretches, table, verdicts
-from tests.helpers import prometheus
-from tests.helpers.browser import executable
+from servers import prometheus
+from servers.browser import executable
 
 ARMS = ("watched", "alone")
 _SERVED = 60

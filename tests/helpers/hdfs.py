@@ -16,7 +16,7 @@ from typing import Any
 
 import pyspark
 
-from tests.helpers.places import java_command
+from servers.jars import java_command
 from topologies.spark.jvm.java import jars
 
 _JARS = Path(__file__).with_name("hdfs.txt")

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from manager.storage.manifest import batch_key
-from tests.helpers.s3 import S3, s3_server
+from servers.s3 import S3, s3_server
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint, whole_batches
 from topologies.engine.report import BatchReport
 from topologies.graph.topology import Topology

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.helpers.jars import jars
+from servers.jars import jars
 from tests.helpers.places import ROOT
 
 VERSIONS = {"delta": "4.2.0", "iceberg": "4.1.4"}

@@ -452,7 +452,7 @@ def imported(path: Path) -> set[str]:
             found |= {each.name for each in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
-        elif isinstance(node, ast.Constant) and re.fullmatch(r"(benchmarks|tests)(\.\w+)+", str(node.value)):
+        elif isinstance(node, ast.Constant) and re.fullmatch(r"(benchmarks|servers)(\.\w+)+", str(node.value)):
             found.add(str(node.value))
     return found
 
@@ -464,13 +464,13 @@ def test_the_extra_has_what_the_benchmark_imports() -> None:
         module = waiting.pop()
         top = module.partition(".")[0]
         path = ROOT.joinpath(*module.split(".")).with_suffix(".py")
-        if top in ("benchmarks", "tests"):
+        if top in ("benchmarks", "servers"):
             if path.exists() and module not in reached:
                 reached.add(module)
                 waiting += imported(path)
         elif not (ROOT / top).is_dir() and top not in sys.stdlib_module_names:
             packages.add({"yaml": "pyyaml"}.get(top, top.replace("_", "-")))
-    assert {"tests.helpers.jars", "benchmarks.probe", "benchmarks.arms.bytewax_flow"} <= reached
+    assert {"servers.jars", "benchmarks.probe", "benchmarks.arms.bytewax_flow"} <= reached
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     wanted = project["dependencies"] + project["optional-dependencies"]["peers"]
     names = {re.split(r"[^\w.-]", each, maxsplit=1)[0].lower() for each in wanted}

@@ -14,7 +14,7 @@ import pytest
 from tests.helpers.places import ROOT
 
 PAGES = sorted([ROOT / "README.md", ROOT / "tests" / "README.md", *(ROOT / "docs").rglob("*.md")])
-TOPS = ("windbolt", "windowing", "policies", "manager", "topologies", "tests", "benchmarks", "docs")
+TOPS = ("windbolt", "windowing", "policies", "manager", "topologies", "servers", "tests", "benchmarks", "docs")
 SHORT = ("engine", "io", "graph")
 """Folders of topologies that pages about it name without saying so."""
 NAMED = re.compile(rf"`((?:{'|'.join((*TOPS, *SHORT))})/[\w/.-]*)`")

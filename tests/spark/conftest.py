@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.helpers import java_classes
-from tests.helpers.broker import broker
-from tests.helpers.jars import jars
+from servers import java_classes
+from servers.broker import broker
+from servers.jars import jars
 from tests.spark.kafka.kafka_shop import Kafka
 from tests.spark.shop import write_orders
 from tests.spark.tools import CONF

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 import topologies.spark.jvm.session
 from manager.storage.checkpoint import FileCheckpoint
-from tests.helpers.java_classes import QUICK
+from servers.java_classes import QUICK
 from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
 from topologies.run.options import RunOptions

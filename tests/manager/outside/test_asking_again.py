@@ -14,8 +14,8 @@ import pytest
 from manager import remote
 from manager.remote import RETRIES, AskingAgain
 from manager.storage.object_store import open_uri, write_object
+from servers.s3 import S3
 from tests.helpers.examples import sampled
-from tests.helpers.s3 import S3
 
 PASSES = "AWS Error SLOW_DOWN during an operation: come back later"
 STAYS = "AWS Error ACCESS_DENIED during an operation: No response body."

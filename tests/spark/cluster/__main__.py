@@ -12,8 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.spark.cluster.playing import app, crashed, prepared, rows, scenario_folders, scenarios
-from tests.spark.cluster.standalone import standalone
+from servers.standalone import standalone
+from tests.spark.cluster.playing import PROGRAM, app, crashed, prepared, rows, scenario_folders, scenarios
 from topologies.engine.micro_batch import PHASES
 
 WHO = ("executor", "worker", "master", "driver")
@@ -24,7 +24,7 @@ def main() -> int:
     deaths = [f"{who}@{phase}" for phase in PHASES if phase != "committed" for who in WHO]
     wanted = sys.argv[1:] or ["scenarios", *deaths]
     wrong = 0
-    with tempfile.TemporaryDirectory() as folder, standalone(Path(folder)) as cluster:
+    with tempfile.TemporaryDirectory() as folder, standalone(Path(folder), program=PROGRAM) as cluster:
         prepared(cluster)
         app(cluster, "expected", "local")
         expected = rows(cluster, "expected")

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.spark.cluster.playing import app, prepared, rows
-from tests.spark.cluster.standalone import Standalone, standalone
+from servers.standalone import Standalone, standalone
+from tests.spark.cluster.playing import PROGRAM, app, prepared, rows
 
 
 @pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
-    with standalone(tmp_path_factory.mktemp("cluster")) as started:
+    with standalone(tmp_path_factory.mktemp("cluster"), program=PROGRAM) as started:
         prepared(started)
         yield started
 

@@ -12,11 +12,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from servers.standalone import Standalone
 from tests.helpers.places import TESTS
-from tests.spark.cluster.standalone import Standalone
 from tests.spark.shop import write_orders
 from tests.spark.tools import drafts, file_rows
 
+PROGRAM = Path(__file__).with_name("program")
 SINKS = ("revenue", "late", "sums")
 WINDBOLT = os.path.join(sysconfig.get_path("scripts"), "windbolt")
 FILES = 3

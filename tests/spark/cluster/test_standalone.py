@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
+from servers.standalone import SPARK, Standalone
 from tests.spark.cluster.playing import FILES, WINDBOLT, app, crashed, ended, hosts, rows, scenarios
-from tests.spark.cluster.standalone import SPARK, Standalone
 from tests.spark.tools import file_rows
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a machine has one address of its own only")

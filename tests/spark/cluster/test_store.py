@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from servers.s3 import ENVIRONMENT, S3, s3_server
+from servers.standalone import SPARK, Standalone
 from tests.helpers.hadoop_aws import spark_jars
-from tests.helpers.s3 import ENVIRONMENT, S3, s3_server
 from tests.spark.cluster.playing import FILES, SINKS, app, ended, scenarios
 from tests.spark.cluster.playing import rows as rows_of
-from tests.spark.cluster.standalone import SPARK, Standalone
 from tests.spark.tools import in_order
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a machine has one address of its own only")

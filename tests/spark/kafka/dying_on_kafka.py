@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from tests.helpers.jars import jars
+from servers.jars import jars
 from tests.spark.kafka.kafka_shop import Kafka, shop
 from tests.spark.tools import CONF
 from topologies.run.options import RunOptions

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.helpers.broker import TO_NEW_TOPICS
+from servers.broker import TO_NEW_TOPICS
 from tests.spark.shop import at
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.graph.topology import Topology

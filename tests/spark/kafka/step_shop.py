@@ -10,7 +10,7 @@ from pathlib import Path
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.cimpl import NewTopic
 
-from tests.helpers.broker import TO_NEW_TOPICS
+from servers.broker import TO_NEW_TOPICS
 from tests.spark.kafka.kafka_shop import ID, Kafka, Record
 from topologies.graph.topology import Topology
 from topologies.step.compile_step import step_topology

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka.cimpl import NewPartitions
 from pyspark.sql import SparkSession
 
-from tests.helpers.broker import TO_NEW_TOPICS
+from servers.broker import TO_NEW_TOPICS
 from tests.spark.kafka.kafka_shop import Kafka
 from tests.spark.tools import run
 from topologies import TopologyBuilder, sinks, spouts

@@ -19,10 +19,10 @@ import pyarrow.compute
 import pytest
 from typer.testing import CliRunner
 
+from servers.s3 import S3
 from tests.helpers.deaths import deaths
 from tests.helpers.drawn_bolts import BOLTS, Case
 from tests.helpers.examples import sampled, share
-from tests.helpers.s3 import S3
 from tests.simulation.disk import Disk
 from tests.simulation.world.bolts import COLUMNS
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING

@@ -18,8 +18,8 @@ import pytest
 from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.manifest import batch_key
 from manager.storage.sealed_files import Committed
+from servers.s3 import S3
 from tests.helpers.examples import every, sampled, share
-from tests.helpers.s3 import S3
 from tests.helpers.store_changes import (
     CHANGES,
     CHANGING,

@@ -13,9 +13,9 @@ from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.manifest import Manifest, batch_key
 from manager.storage.sealed_files import Committed, Owner, SealedFolder
 from manager.storage.segment_files import epoch_of
+from servers.s3 import S3
 from tests.helpers.examples import share
 from tests.helpers.races import Driver, alone, judge, published, race, topology, write_input
-from tests.helpers.s3 import S3
 from tests.helpers.store_changes import Interrupted
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint

@@ -11,9 +11,9 @@ from manager.storage import object_store
 from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.manifest import Manifest
 from manager.storage.segment_files import read_section
+from servers.s3 import S3
 from tests.helpers.examples import sampled
 from tests.helpers.races import Driver, alone, judge, topology, write_input
-from tests.helpers.s3 import S3
 from windowing.errors import StorageError
 
 

@@ -18,9 +18,9 @@ from manager.storage import segment_files
 from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.segment_files import FileSegments, GatherItem
 from manager.storage.segments import RefColumns
+from servers.s3 import S3
 from tests.helpers.drawn_bolts import BOLTS, Case
 from tests.helpers.examples import sampled
-from tests.helpers.s3 import S3
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING
 from topologies.engine import micro_batch as exchange_module
 from topologies.engine.batch import InProcess, RunInProcess

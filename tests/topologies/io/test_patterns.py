@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from servers.s3 import ENVIRONMENT, S3
 from tests.helpers.damage import SCHEMA, Ids
 from tests.helpers.object_store import object_store
-from tests.helpers.s3 import ENVIRONMENT, S3
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.look_at_spouts import find_sources, first_rows_of_files
 from topologies.checkpoints.spark_checkpoint import SourceLog

@@ -22,9 +22,9 @@ import pytest
 import yaml
 
 from manager.accounts import ACCOUNTS, BESIDE, SKIPPED
+from servers.prometheus import Server, program, server
 from tests.helpers.orders_and_refunds import SCHEMA, write
 from tests.helpers.places import ROOT
-from tests.helpers.prometheus import Server, program, server
 from tests.helpers.scraping import free_port, health
 from tests.topologies.metrics.test_dashboard import ALERTS, RULES, TARGETS
 from tests.topologies.step.test_counters import RULES as STEP_RULES

@@ -13,9 +13,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from policies import QueuedEvent, TriggerContext, TriggerPolicy
+from servers.s3 import S3
 from tests.helpers.examples import sampled
 from tests.helpers.orders_and_refunds import order, shop, write
-from tests.helpers.s3 import S3
 from tests.topologies.page.shown import held, state
 from tests.topologies.scenarios.test_pictures import contrast
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts

@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from servers.s3 import S3
 from tests.helpers.deaths import deaths
 from tests.helpers.examples import share
-from tests.helpers.s3 import S3
 from tests.simulation.disk import Disk
 from topologies.checkpoints.going_back import inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint

@@ -15,8 +15,8 @@ import typer
 from typer.testing import CliRunner
 
 from manager.storage import object_store
+from servers.s3 import S3
 from tests.helpers.races import alone, published, topology, write_input
-from tests.helpers.s3 import S3
 from tests.helpers.scraping import free_port, get, health, scrape, value
 from topologies.background import RunPhase
 from topologies.checkpoints.notes import read_runs

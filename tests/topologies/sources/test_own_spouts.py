@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from manager.storage import files
-from tests.helpers.s3 import ENVIRONMENT, S3
+from servers.s3 import ENVIRONMENT, S3
 from topologies import RunOptions, Topology, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.file_journal import FileJournal
 from topologies.checkpoints.going_back import go_back

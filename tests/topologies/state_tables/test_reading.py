@@ -13,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from policies import QueuedEvent, TriggerContext, TriggerPolicy
+from servers.s3 import S3
 from tests.helpers.places import ROOT
-from tests.helpers.s3 import S3
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.state_tables import bolts, read
 from topologies.cli.app import app

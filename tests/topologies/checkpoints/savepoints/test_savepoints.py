@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from servers.s3 import S3
 from tests.helpers.deaths import deaths
 from tests.helpers.drawn_bolts import BOLTS, Case, played
 from tests.helpers.examples import sampled, share
-from tests.helpers.s3 import S3
 from tests.simulation.disk import Disk
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts

@@ -23,10 +23,9 @@ from pathlib import Path
 
 import pyspark
 
-from tests.helpers import java_classes
-from tests.helpers.places import ROOT
+from servers import java_classes
+from servers.jars import ROOT
 
-PROGRAM = Path(__file__).with_name("program")
 SPARK = Path(pyspark.__file__).parent
 WINDBOLT = ("windbolt", "windowing", "policies", "manager", "topologies")
 PYTHON = "python-of-the-cluster"
@@ -175,12 +174,15 @@ class Standalone:
 
 
 @contextmanager
-def standalone(root: Path, memory: str = "1g") -> Iterator[Standalone]:
-    """A cluster in a folder."""
+def standalone(root: Path, memory: str = "1g", program: Path | None = None) -> Iterator[Standalone]:
+    """A cluster in a folder. ``program``: a folder of which the driver has a copy."""
     cluster = Standalone(root, _apart(root), memory=memory)
     for folder in (cluster.shared, cluster.root / "empty", cluster.root / "conf"):
         folder.mkdir()
-    shutil.copytree(PROGRAM, cluster.driver, ignore=shutil.ignore_patterns("__pycache__"))
+    if program is None:
+        cluster.driver.mkdir()
+    else:
+        shutil.copytree(program, cluster.driver, ignore=shutil.ignore_patterns("__pycache__"))
     settings = "\n".join(f"{name} {value}" for name, value in CONF.items())
     (cluster.root / "conf" / "spark-defaults.conf").write_text(settings)
     for number in (2, 3):

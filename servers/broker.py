@@ -1,6 +1,6 @@
-"""A Kafka broker of one node on this machine, for tests and for trying things out: ``python -m tests.helpers.broker``.
+"""A Kafka broker of one node on this machine: ``python -m servers.broker``.
 
-    python -m tests.helpers.broker [--port 9092] [TOPIC[:PARTITIONS] ...]
+    python -m servers.broker [--port 9092] [TOPIC[:PARTITIONS] ...]
 
 It prints where it listens, and runs until Ctrl-C; what it was given is gone afterwards. Topics are made only by those
 who ask for them. With ``--until-eof`` it ends with its standard input, and so with the process that started it, however
@@ -23,8 +23,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.helpers.jars import jars
-from tests.helpers.places import ROOT, java_command
+from servers.jars import ROOT, jars, java_command
 
 _START = 60
 """Seconds in which it must be up."""
@@ -100,7 +99,7 @@ def broker(topics: Sequence[str] = ()) -> Iterator[str]:
 @contextlib.contextmanager
 def running_broker(topics: Sequence[str] = ()) -> Iterator[RunningBroker]:
     """A broker that can be away for a while; it ends with the block, or with this process."""
-    command = [sys.executable, "-m", "tests.helpers.broker", "--port", "0", "--until-eof", *topics]
+    command = [sys.executable, "-m", "servers.broker", "--port", "0", "--until-eof", *topics]
     pipe = subprocess.PIPE
     with (
         tempfile.TemporaryFile("w+", encoding="utf-8") as errors,

@@ -1,4 +1,4 @@
-"""The browser in which tests look at pages: one on the PATH, or Playwright's own."""
+"""The browser in which pages are looked at: one on the PATH, or Playwright's own."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A real Prometheus for the tests: that on the PATH, or else Debian's package, unpacked into the user's cache.
+"""A real Prometheus: that on the PATH, or else Debian's package, unpacked into the user's cache.
 
-``python -m tests.helpers.prometheus`` fetches it where that is needed, and prints where its programs lie. Nothing is
+``python -m servers.prometheus`` fetches it where that is needed, and prints where its programs lie. Nothing is
 installed: a service that listens at port 9090 is not wanted.
 """
 

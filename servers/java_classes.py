@@ -1,6 +1,6 @@
 """An archive of the classes that Java loads for Spark: with it a session starts in about half the time.
 
-    python -m tests.helpers.java_classes     make it, unless there is one for this Java and this Spark
+    python -m servers.java_classes     make it, unless there is one for this Java and this Spark
 
 ``./run tests`` does that as it sets up. The tests of ``tests/spark`` tell every Java that they start of the archive, by
 SPARK_SUBMIT_OPTS. Java ignores one that does not fit.
@@ -17,7 +17,7 @@ from typing import Any
 
 import pyspark
 
-from tests.helpers.places import java_command
+from servers.jars import java_command
 
 ARCHIVE = Path(sys.prefix) / "windbolt-java-classes.jsa"
 _STAMP = ARCHIVE.with_suffix(".txt")
@@ -46,7 +46,7 @@ def make() -> bool:
         return True
     print("archiving the classes that Java loads for Spark, which takes a minute", file=sys.stderr)
     draft = ARCHIVE.with_suffix(".draft")
-    program = [sys.executable, "-m", "tests.helpers.java_classes", "run"]
+    program = [sys.executable, "-m", "servers.java_classes", "run"]
     environment = {**os.environ, _SUBMIT: f"-XX:ArchiveClassesAtExit={draft} -Xlog:disable"}
     subprocess.run(program, env=environment, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     if not draft.exists():

@@ -99,7 +99,7 @@ def s3_server() -> Iterator[S3]:
         port = free.getsockname()[1]
     before = {name: os.environ.get(name) for name in ENVIRONMENT}
     os.environ.update(ENVIRONMENT)
-    process = subprocess.Popen([sys.executable, "-m", "tests.helpers.s3", str(port)], stderr=subprocess.DEVNULL)
+    process = subprocess.Popen([sys.executable, "-m", "servers.s3", str(port)], stderr=subprocess.DEVNULL)
     try:
         store = S3(f"127.0.0.1:{port}")
         _wait_for(store)
