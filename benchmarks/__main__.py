@@ -1,59 +1,76 @@
 """One command for all figures: windbolt beside Spark's own windows and other peers, checked before it is timed.
 
     ./run benchmark --quick                      about three minutes: some sections and workloads, less data, one run
-    ./run benchmark                              everything, some hours
+    ./run benchmark                              everything, many hours
     ./run benchmark --only batches,local         parts of it
     ./run benchmark --quick --only kafka,cluster parts that --quick leaves out, with less data
     ./run benchmark --show benchmark-results/results.json
-
-Sections: batches (500,000 events a micro-batch), drain (a backlog, each system at its best batch size), keys (100,000
-keys), frames (input through a DataFrame), queries (sessions, joins, bolts of one's own over wide rows, chains), growth
-(speed and memory by live events and by overlap), latency (small batches), kafka (from topic to topic, beside a broker
-of its own), step (the aggregation step on Kafka), local (the in-process runner beside NumPy and DuckDB), cluster
-(as batches, on a standalone cluster of two workers on this machine). With --quick they are batches, drain, latency and
-local, unless --only names others, the workloads W1, W2 and W4, unless --workloads does, and the arms windbolt and
-Spark's own.
 
 Events are seeded. Before an arm is timed each window of it is compared with NumPy, of the queries with DuckDB; that run
 warms up as well. Arms take turns, run by run. CPU time is that of the whole tree of processes: driver, JVM and Python
 workers. A peer that is not installed is in the table as missing. Exit status 1: an arm was wrong, or broke down. Linux
 only.
+
+Sections:
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.contest import say
+from benchmarks.contest import Bench
 from benchmarks.figures import Results, draw, tables
-from benchmarks.machine import cpu_seconds, machine
-from benchmarks.sections.bench import Bench, batches, cluster, drain, frames, growth, keys, local, queries
-from benchmarks.sections.kafka import kafka
-from benchmarks.sections.latency import latency
-from benchmarks.sections.step import step
-from benchmarks.session import CORES, Session, driver_gigabytes
-from benchmarks.workloads import FULL, QUICK, WORKLOADS, Sizes
+from benchmarks.machine import CORES, Session, cpu_seconds, driver_gigabytes, machine, say
+from benchmarks.sections import checkpoints, core, latency, long, step, throughput
 
-SECTIONS: dict[str, Callable[[Bench], None]] = {
-    "batches": batches, "drain": drain, "keys": keys, "frames": frames,
-    "queries": queries, "growth": growth, "latency": latency, "kafka": kafka, "step": step, "local": local,
-    "cluster": cluster,
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the benchmark."""
+
+    run: Callable[[Bench], None]
+    about: str
+    questions: str = ""
+    """Names of its questions, where there are several: those that ``--workloads`` chooses from."""
+
+
+# Those of this process come first: what Spark's leave behind in it would be counted.
+SECTIONS = {
+    "core": Section(core.core, "the window manager alone, beside Storm's"),
+    "policies": Section(core.policies, "policies of one's own, event by event and on arrays"),
+    "stateful": Section(core.stateful, "bolts that keep a sum, with and without windows"),
+    "driver": Section(checkpoints.driver, "the driver's work beside its tasks", "16x100 128x1000"),
+    "requests": Section(checkpoints.requests, "requests to an object store in a batch", "2x10 16x100"),
+    "steady": Section(long.steady, "memory over a long run, and of much state", " ".join(p.name for p in long.PLAYS)),
+    "batches": Section(throughput.batches, "500,000 events a micro-batch", "W1 W2 W3 W4"),
+    "drain": Section(throughput.drain, "a backlog, each system at its best batch size", "W1 W2 W3 W4"),
+    "keys": Section(throughput.keys, "100,000 keys", "W2 W3"),
+    "frames": Section(throughput.frames, "input through a DataFrame", "W1 W2"),
+    "queries": Section(throughput.queries, "sessions, joins, bolts of one's own over wide rows, chains",
+                       "sessions highest joined hottest"),
+    "growth": Section(throughput.growth, "speed and memory by live events and by overlap", "W2 W4"),
+    "rules": Section(throughput.rules, "the rules of time, beside Storm's"),
+    "limits": Section(throughput.limits, "what a micro-batch costs before any window"),
+    "latency": Section(latency.latency, "small batches, from file to file"),
+    "kafka": Section(latency.kafka, "from topic to topic, beside a broker of its own"),
+    "step": Section(step.step, "the aggregation step on Kafka"),
+    "local": Section(throughput.local, "the in-process runner beside NumPy and DuckDB", "W1 W2 W3 W4"),
+    "watched": Section(long.watched, "what it costs that a run is watched"),
+    "cluster": Section(throughput.cluster, "as batches, on a standalone cluster of two workers", "W1 W2 W3 W4"),
 }  # fmt: skip
-
 QUICK_SECTIONS = ("batches", "drain", "latency", "local")
 QUICK_WORKLOADS = ("W1", "W2", "W4")
-"""Workloads that --quick measures unless others are named."""
-HEADLINE = ("batches", "drain")
-"""Sections that the small picture shows."""
+"""Questions that --quick measures of its sections unless others are named."""
 
 
 def main() -> int:
@@ -61,22 +78,21 @@ def main() -> int:
     options = parsed()
     if options.show:
         results = Results.of_json(json.loads(options.show.read_text(encoding="utf-8")))
-        out = options.out or options.show.parent
-        out.mkdir(parents=True, exist_ok=True)
-        return show(results, out)
+        return show(results, options.out or options.show.parent)
     out = options.out or Path("benchmark-results")
     out.mkdir(parents=True, exist_ok=True)
     data = (options.data or Path(tempfile.mkdtemp(prefix="windbolt-benchmark-"))).absolute()
     data.mkdir(parents=True, exist_ok=True)
-    sizes = sizes_of(options)
     about = {
-        "quick": options.quick, "sections": options.only, "left_out": left_out(options), "sizes": asdict(sizes),
+        "quick": options.quick, "sections": options.only, "left_out": left_out(options),
+        "sizes": {"runs": options.runs, "part": options.part},
         "spark": {"master": f"local[{CORES}]", "driver_memory_gb": driver_gigabytes()}, "machine": machine(),
     }  # fmt: skip
     results = Results(about)
     # A JVM takes Kafka's connector only when it starts, so all sections have it if one needs it.
     session = Session(kafka=bool({"kafka", "step"} & set(options.only)))
-    bench = Bench(data, sizes, results, options.workloads, session)
+    taking_part = re.compile(options.arms).search
+    bench = Bench(data, results, session, options.runs, options.part, options.quick, options.workloads, taking_part)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # processes of a section end with it
     if left_out(options):
         say(f"left out: {', '.join(left_out(options))} (--only and --workloads ask for them)")
@@ -85,12 +101,12 @@ def main() -> int:
             say(f"section {name}")
             cpu, started = cpu_seconds(), time.monotonic()
             try:
-                SECTIONS[name](bench)
+                SECTIONS[name].run(bench)
             finally:
                 write(results, out)  # what is there so far, should it break down, or be ended
             say(f"section {name}: {time.monotonic() - started:.0f} s, {cpu_seconds() - cpu:.0f} s of CPU time")
     finally:
-        bench.session.stop()
+        session.stop()
         if options.data is None:
             shutil.rmtree(data, ignore_errors=True)
     return show(results, out)
@@ -98,10 +114,10 @@ def main() -> int:
 
 def show(results: Results, out: Path) -> int:
     """Print the tables, write the files."""
+    out.mkdir(parents=True, exist_ok=True)
     print(tables(results))
     write(results, out)
     drawn = draw(results, out / "results.png")
-    draw(results, out / "headline.png", HEADLINE)
     say(f"written: {out / 'results.json'}" + (f", {out / 'results.png'}" if drawn else ", and no picture"))
     return int(any(figure.status in ("wrong", "failed") for figure in results.figures))
 
@@ -113,48 +129,49 @@ def write(results: Results, out: Path) -> None:
 
 def left_out(options: argparse.Namespace) -> list[str]:
     """The sections and workloads that are not measured."""
-    sections = [name for name in SECTIONS if name not in options.only]
-    return sections + [workload.name for workload in WORKLOADS if workload not in options.workloads]
+    asked = {name for section in options.only for name in SECTIONS[section].questions.split()}
+    named = [name for name in sorted(asked) if options.workloads and name not in options.workloads]
+    return [name for name in SECTIONS if name not in options.only] + named
 
 
-def sizes_of(options: argparse.Namespace) -> Sizes:
-    """As they were asked for."""
-    given = {"runs": options.runs, "events": options.events, "drain": options.drain_events,
-             "growth": options.growth_events}  # fmt: skip
-    asked = {name: value for name, value in given.items() if value is not None}
-    return replace(QUICK if options.quick else FULL, **asked)
-
-
-def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
+def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The options of the command line."""
+    about = [f"    {name:9} {each.about}" + (f": {each.questions}" if each.questions else "")
+             for name, each in SECTIONS.items()]  # fmt: skip
     parser = argparse.ArgumentParser(
-        prog="benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--quick", action="store_true",
-        help=f"less data, one run, the main arms; {', '.join(QUICK_SECTIONS)} of {', '.join(QUICK_WORKLOADS)}",
+        prog="benchmarks", description=f"{__doc__}\n" + "\n".join(about),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
+    quick = f"less data, one run, the main arms; {', '.join(QUICK_SECTIONS)} of {', '.join(QUICK_WORKLOADS)}"
+    parser.add_argument("--quick", action="store_true", help=quick)
     parser.add_argument("--only", help="sections, with commas in between; all, or four with --quick")
-    parser.add_argument("--workloads", help="of all sections, with commas in between; all, or three with --quick")
-    parser.add_argument("--runs", type=int, help="of each arm; 3, or 1 with --quick")
-    parser.add_argument("--events", type=int, help="of batches; 5,000,000, or 1,000,000 with --quick")
-    parser.add_argument("--drain-events", type=int, help="50,000,000, or 1,000,000 with --quick")
-    parser.add_argument("--growth-events", type=int, help="30,000,000, or 1,000,000 with --quick")
-    parser.add_argument("--data", type=Path, help="keep the files of events here, for the next time")
     parser.add_argument(
-        "--out", type=Path, help="folder of results.json, results.png and headline.png; benchmark-results"
-    )
+        "--workloads", help="of the sections that have several, with commas in between; requests and driver take others"
+        " of their form, too: 64x100 is 64 tasks and 100 pieces of input",
+    )  # fmt: skip
+    parser.add_argument("--arms", default="", help="those whose name a regular expression finds")
+    parser.add_argument("--data", type=Path, help="keep the files of events here, for the next time")
+    parser.add_argument("--out", type=Path, help="folder of results.json and results.png; benchmark-results")
     parser.add_argument("--show", type=Path, metavar="FILE", help="measure nothing, show the results of this file")
+    parser.add_argument("--runs", type=int, help="of each arm; 3, or 1 with --quick")
+    parser.add_argument("--part", type=float, help="of the events, the batches, the minutes of each section; 1, or 0.2"
+                        " with --quick, and a million events at most")  # fmt: skip
     options = parser.parse_args(arguments)
-    options.only = options.only.split(",") if options.only else list(QUICK_SECTIONS if options.quick else SECTIONS)
+    options.runs = options.runs or (1 if options.quick else 3)
+    options.part = options.part or (0.2 if options.quick else 1.0)
+    usual = QUICK_WORKLOADS if options.quick and not options.only else ()
+    options.workloads = _names(options.workloads) or list(usual)
+    options.only = _names(options.only) or list(QUICK_SECTIONS if options.quick else SECTIONS)
     if not SECTIONS.keys() >= set(options.only):
         parser.error(f"--only: there are {', '.join(SECTIONS)}")
-    known = {workload.name: workload for workload in WORKLOADS}
-    names = options.workloads.split(",") if options.workloads else QUICK_WORKLOADS if options.quick else known
-    if not known.keys() >= set(names):
+    known = {name: None for each in SECTIONS.values() for name in each.questions.split()}
+    if any(name not in known and not checkpoints.SIZE.fullmatch(name) for name in options.workloads):
         parser.error(f"--workloads: there are {', '.join(known)}")
-    options.workloads = [known[name] for name in names]
     return options
+
+
+def _names(text: str | None) -> list[str]:
+    return text.split(",") if text else []
 
 
 if __name__ == "__main__":

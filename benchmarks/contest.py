@@ -1,173 +1,210 @@
-"""A contest of arms: each measured alone, its answers checked; and clients in processes of their own."""
+"""The contest that every section is: arms take turns at the same work, each checked before it is timed."""
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
-import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql.streaming.query import StreamingQuery
 
-from benchmarks.arms.arm import Arm, Job, Taken
-from benchmarks.figures import Basis, Figure
-from benchmarks.workloads import Columns, Events, Question, differences
+from benchmarks.events import Columns, Events, differences
+from benchmarks.figures import Basis, Figure, Results, Verdict, ratio
+from benchmarks.machine import Session, cpu_seconds, say
 
-# Arms in turn over the same work: each is checked before any is timed.
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from topologies.graph.topology import Topology
+
+MAIN, SPARK = "windbolt", "Spark's own"
+"""The arm that the goals are about, and the peer that always takes part."""
+
+# What arms are asked, and what they answer.
 
 
-Around = Callable[[Callable[[], Taken]], tuple[Taken, dict[str, Any]]]
-"""Calls a function that runs an arm, and finds something else out meanwhile."""
+@dataclass(frozen=True)
+class Question:
+    """Work that arms do."""
+
+    name: str
+    title: str = ""
+    answer: Callable[[Events], Columns] | None = None
+    """The right rows, found by something else than an arm; None where an arm has a check of its own."""
+    ways: Mapping[str, Callable[[Job], Topology]] = field(default_factory=dict, hash=False)
+    """How windbolt is asked, by what the arm is called behind ``windbolt``. Its bolt at the events is ``bolt``."""
+    spark: Callable[[SparkSession, Job], DataFrame] | None = None
+    """How Spark is asked."""
+    order: tuple[str, ...] = ("until", "key")
+    """Columns that no two rows of the answer share; it is in their order."""
+    due_only: bool = False
+    """True if arms may emit rows of windows after ``last_end``, which are not compared: of sessions that end within a
+    second, and of Spark's join, which waits for no window."""
+    kind: str = ""
+    length: int = 0
+    """Of the windows, in seconds."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of an arm."""
+
+    question: Question
+    events: Events
+    source: str
+    """Where the events are: a folder, or a topic."""
+    batch: int | None
+    """Events of a micro-batch; None: all."""
+    scratch: Path
+    """An empty folder for checkpoints and the like."""
+    keep: Path | None = None
+    """Where the rows of the result go, as Parquet files; None: they are thrown away."""
+    framed: bool = False
+    """True if windbolt's input is a streaming DataFrame of Spark."""
+
+    @property
+    def batch_files(self) -> int:
+        """How many files a micro-batch may take."""
+        rows = self.events.file_rows
+        return -(-self.events.count // rows) if self.batch is None else max(1, self.batch // rows)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A micro-batch, by the engine's own clock."""
+
+    seconds: float
+    data: bool
+    """True if it read events: Spark's last one may only fire windows."""
+
+
+@dataclass
+class Taken:
+    """Times of a run."""
+
+    seconds: float = 0.0
+    """End to end: with the start and the stop of the query."""
+    cpu: float = 0.0
+    """CPU-seconds of the tree of processes, meanwhile."""
+    batches: list[Batch] = field(default_factory=list)
+    """Empty where an engine has none."""
+    phases: dict[str, float] = field(default_factory=dict)
+    """Seconds by phase, where the engine says them."""
+    note: dict[str, Any] = field(default_factory=dict)
+    """Whatever else was found."""
+
+    def in_batches(self, *, data_only: bool) -> float:
+        """Seconds without the start and the stop of the query."""
+        chosen = [batch.seconds for batch in self.batches if batch.data or not data_only]
+        return sum(chosen) if chosen else self.seconds
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return {
+            "seconds": round(self.seconds, 6),
+            "cpu_seconds": round(self.cpu, 6),
+            "data_batch_seconds": round(self.in_batches(data_only=True), 6),
+            "all_batch_seconds": round(self.in_batches(data_only=False), 6),
+            "batches": len(self.batches),
+            "phases": {name: round(seconds, 4) for name, seconds in self.phases.items()},
+        }
+
+
+@contextmanager
+def measured(clock: Callable[[], float] = cpu_seconds) -> Iterator[Taken]:
+    """The time and the CPU time of the block; ``clock``: another one for the latter, such as that of this process."""
+    taken = Taken()
+    cpu, started = clock(), time.perf_counter()
+    yield taken
+    taken.seconds, taken.cpu = time.perf_counter() - started, clock() - cpu
+
+
+# How an answer is checked.
+
+
+@lru_cache(4)
+def right_rows(question: Question, events: Events) -> Columns:
+    """The answer to a question."""
+    assert question.answer is not None, question.name
+    return question.answer(events)
+
+
+def compared(job: Job, taken: Taken) -> str | None:
+    """How the rows that were kept differ from the right ones; None where they do not, or none were kept."""
+    if job.keep is None:
+        return None
+    files = sorted(job.keep.glob("[!_.]*.parquet"))
+    if not files:
+        return "no rows"
+    rows = pq.ParquetDataset([str(file) for file in files]).read()
+    if job.question.due_only:
+        due = pa.scalar(job.events.last_end * 1_000_000, pa.int64()).cast(pa.timestamp("us", "UTC"))
+        rows = rows.filter(pc.less_equal(rows.column("until").cast(due.type), due))
+    return differences(rows, right_rows(job.question, job.events), job.question.order)
+
+
+def by_itself(job: Job, taken: Taken) -> None:
+    """For an arm that raises an error where something is wrong."""
+
+
+def keep(rows: pa.Table, job: Job) -> None:
+    """Write rows, if they are to be kept."""
+    if job.keep is not None:
+        job.keep.mkdir(parents=True, exist_ok=True)
+        pq.write_table(rows, job.keep / "rows.parquet")
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way to do the work of a question. To add an arm is to make one of these, and to have it enter a section."""
+
+    name: str
+    """As the table shows it."""
+    run: Callable[[Job], Taken]
+    """Does the job once. An exception: it broke down."""
+    check: Callable[[Job, Taken], str | None] = compared
+    """Called after each run: what is wrong, in words."""
+    ours: bool = True
+    """True if it is windbolt."""
+    needs: tuple[str, ...] = ()
+    """Modules without which it is missing."""
+    batched: bool = True
+    """True if it works in micro-batches of a size that can be set."""
+    most: int | None = None
+    """How many events it is given at most, if it takes minutes for more."""
+
+    @property
+    def missing(self) -> str | None:
+        """Why it cannot run here; None if it can."""
+        absent = [name for name in self.needs if find_spec(name) is None]
+        return f"not installed: {', '.join(absent)}" if absent else None
 
 
 @dataclass(frozen=True)
 class Entry:
-    """An arm, and the size of the batches that it gets."""
+    """An arm, and the work that it is given in a contest."""
 
     arm: Arm
-    batch_events: int | None
-    """None: all at once."""
-
-
-@dataclass(frozen=True)
-class Start:
-    """An arm at the start of a race: what it is to do."""
-
-    entry: Entry
-    workload: Question
+    question: Question
     events: Events
-    title: str
-    check: int
-    """How many events its checked run has at most."""
+    batch: int | None = None
+    """Events of a micro-batch; None: all at once."""
+    check: Events | None = None
+    """The events of a first run, whose rows are kept to be checked; None: there is none."""
 
     @property
     def given(self) -> Events:
-        """The events of the arm: fewer for one that takes minutes for more."""
-        return fewer(self.events, self.entry.arm.most)
-
-
-@dataclass
-class Arena:
-    """State that all contests share: the files, the answers, and the arms that have been found right."""
-
-    cache: Path
-    """Where the files of events are kept."""
-    runs: int
-    check_events: int
-    """How many events the checked run has at most."""
-    check_once: bool = False
-    """True if an arm that was right is taken to be right at other sizes of batches too."""
-    _checked: dict[tuple[Any, ...], str | None] = field(default_factory=dict)
-    _answers: dict[tuple[Question, Events], Columns] = field(default_factory=dict)
-
-    def contest(
-        self,
-        section: str,
-        workload: Question,
-        entries: Sequence[Entry],
-        events: Events,
-        basis: Basis,
-        *,
-        title: str = "",
-        around: Around | None = None,
-        check: int | None = None,
-    ) -> list[Figure]:
-        """Check all arms, over ``check`` events at most, then run them in turn. One that is wrong is not timed."""
-        most = check or self.check_events
-        starts = [Start(entry, workload, events, title or workload.title, most) for entry in entries]
-        return self.race(section, starts, basis, around)
-
-    def race(self, section: str, starts: Sequence[Start], basis: Basis, around: Around | None = None) -> list[Figure]:
-        """The same, where each may have work of its own."""
-        figures = []
-        for start in starts:
-            arm, given, size = start.entry.arm, start.given, start.entry.batch_events
-            batch = min(size or given.count, given.count) if arm.batched else None
-            name = start.workload.name
-            found = Figure(section, name, start.title, arm.name, arm.ours, given.count, batch, basis)
-            self._check(found, start)
-            figures.append(found)
-        for run in range(self.runs):
-            for start, figure in zip(starts, figures, strict=True):
-                if figure.status == "ok":
-                    say(f"{section} {figure.workload} {figure.arm}: run {run + 1} of {self.runs}")
-                    self._time(figure, start, around)
-        return figures
-
-    def take(self, arm: Arm, workload: Question, events: Events, batch: int | None, keep: Path | None = None) -> Taken:
-        """One run."""
-        folder = events.files(self.cache)
-        files = -(-events.count // events.file_rows) if batch is None else max(1, batch // events.file_rows)
-        with scratch(self.cache) as temporary:
-            return arm.run(Job(workload, events, folder, files, temporary, keep))
-
-    def _time(self, figure: Figure, start: Start, around: Around | None) -> None:
-        def run() -> Taken:
-            return self.take(start.entry.arm, start.workload, start.given, start.entry.batch_events)
-
-        try:
-            taken, found = (run(), {}) if around is None else around(run)
-        except Exception as error:
-            fail(figure, error)
-        else:
-            figure.runs.append(taken.to_json())
-            figure.note |= {name: max(value, figure.note.get(name, value)) for name, value in found.items()}
-
-    def _check(self, figure: Figure, start: Start) -> None:
-        """Mark the figure unless each row of the arm is what NumPy says."""
-        arm, workload, size = start.entry.arm, start.workload, start.entry.batch_events
-        about = f"{figure.section} {workload.name} {arm.name}"
-        why = arm.missing()
-        if why is not None:
-            figure.status, figure.reason = "missing", why
-            say(f"{about}: {why}")
-            return
-        few = fewer(start.given, start.check)
-        place = (arm.name, getattr(arm, "reads", None), workload, few, None if self.check_once else size)
-        if place not in self._checked:
-            say(f"{about}: checking {few.count:,} events")
-            try:
-                self._checked[place] = self._wrong(start.entry, workload, few)
-            except Exception as error:
-                fail(figure, error)
-                return
-        wrong = self._checked[place]
-        figure.note["checked_events"] = few.count
-        if wrong is not None:
-            figure.status, figure.reason = "wrong", f"wrong, and not timed: {wrong}"
-            say(f"{about}: {figure.reason}")
-
-    def _wrong(self, entry: Entry, workload: Question, events: Events) -> str | None:
-        with scratch(self.cache) as keep:
-            self.take(entry.arm, workload, events, entry.batch_events, keep / "rows")
-            files = sorted((keep / "rows").glob("[!_.]*.parquet"))
-            rows = pq.ParquetDataset([str(file) for file in files]).read() if files else None
-        if rows is None:
-            return "no rows"
-        if workload.due_only:
-            due = pa.scalar(events.last_end * 1_000_000, pa.int64()).cast(pa.timestamp("us", "UTC"))
-            rows = rows.filter(pc.less_equal(rows.column("until").cast(due.type), due))
-        return differences(rows, self._answer(workload, events), workload.order)
-
-    def _answer(self, workload: Question, events: Events) -> Columns:
-        place = (workload, events)
-        if place not in self._answers:
-            if len(self._answers) > 4:
-                self._answers.clear()
-            self._answers[place] = workload.answer(events)
-            events.forget()
-        return self._answers[place]
+        """The events of a run that is timed."""
+        return fewer(self.events, self.arm.most)
 
 
 def fewer(events: Events, most: int | None) -> Events:
@@ -175,11 +212,133 @@ def fewer(events: Events, most: int | None) -> Events:
     return events if most is None or most >= events.count else replace(events, count=most)
 
 
-def fail(figure: Figure, error: Exception) -> None:
-    """Note that an arm broke down; what it did before is no figure."""
-    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    figure.status, figure.reason, figure.runs = "failed", f"{type(error).__name__}: {first}"[:300], []
-    say(f"{figure.section} {figure.workload} {figure.arm}: failed: {figure.reason}")
+# The contest.
+
+
+def most(notes: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The notes of several runs: of each number the greatest, and of all else the last."""
+    found: dict[str, Any] = {}
+    for note in notes:
+        for name, value in note.items():
+            numbers = isinstance(value, int | float) and isinstance(found.get(name), int | float)
+            found[name] = max(found[name], value) if numbers else value
+    return found
+
+
+@dataclass
+class Bench:
+    """One run of the benchmark."""
+
+    data: Path
+    """Where files of events are kept."""
+    results: Results
+    session: Session = field(default_factory=Session)
+    runs: int = 3
+    """Of each arm."""
+    part: float = 1.0
+    """Of the events that a section usually has."""
+    quick: bool = False
+    """True: a million events at most, and the main arms."""
+    named: Sequence[str] = ()
+    """The questions that are measured, of sections with several; empty: all."""
+    arms: Callable[[str], Any] = lambda name: True
+    """Whether an arm takes part."""
+    _checked: dict[tuple[Any, ...], tuple[Any, str]] = field(default_factory=dict)
+
+    def some(self, usual: int) -> int:
+        """So many, or the part of them that was asked for."""
+        asked = max(1, round(usual * self.part))
+        return min(asked, 1_000_000) if self.quick else asked
+
+    def chosen(self, questions: Sequence[Question]) -> list[Question]:
+        """Those that were asked for."""
+        return [each for each in questions if not self.named or each.name in self.named]
+
+    def entry(
+        self, arm: Arm, question: Question, events: Events, batch: int | None = None, check: int | None = None
+    ) -> Entry:
+        """An entry that is checked over so many events at most; ``check`` where it is not the usual number."""
+        many = events.keys > 65_000  # windows then have as many rows as events
+        usual = (100_000 if many else 250_000) if self.quick else self.some(1_000_000 if many else 5_000_000)
+        return Entry(arm, question, events, batch, fewer(fewer(events, arm.most), check or usual))
+
+    def contest(
+        self,
+        section: str,
+        entries: Sequence[Entry],
+        basis: Basis,
+        merged: Callable[[Sequence[dict[str, Any]]], dict[str, Any]] = most,
+    ) -> list[Figure]:
+        """Check all entries, then run them in turn; one that is wrong is not timed.
+
+        ``merged`` lays the notes of an arm's runs together.
+        """
+        taking_part = [each for each in entries if self.arms(each.arm.name)]
+        figures = [self._entered(section, entry, basis) for entry in taking_part]
+        notes: list[list[dict[str, Any]]] = [[] for _ in figures]
+        for run in range(self.runs):
+            for entry, figure, found in zip(taking_part, figures, notes, strict=True):
+                if figure.status == "ok":
+                    say(f"{section} {figure.workload} {figure.arm}: run {run + 1} of {self.runs}")
+                    taken = self.run(figure, entry, entry.given)
+                    if taken is not None:
+                        figure.runs.append(taken.to_json())
+                        found.append(taken.note)
+        for figure, found in zip(figures, notes, strict=True):
+            if figure.status == "ok":
+                figure.note |= merged(found)
+        self.results.figures += figures
+        return figures
+
+    def run(self, figure: Figure, entry: Entry, events: Events, *, kept: bool = False) -> Taken | None:
+        """One run, which is checked; None where it was wrong or broke down, and the figure says so."""
+        with scratch(self.data) as folder:
+            try:
+                source, rows = events.source(self.data), folder / "rows" if kept else None
+                job = Job(entry.question, events, source, entry.batch, folder, rows)
+                taken = entry.arm.run(job)
+                wrong = entry.arm.check(job, taken)
+            except Exception as error:
+                first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+                figure.status, figure.reason = "failed", f"{type(error).__name__}: {first}"[:300]
+            else:
+                if wrong is None:
+                    return taken
+                figure.status, figure.reason = "wrong", f"wrong, and not timed: {wrong}"
+        figure.runs = []  # what it did before is no figure
+        say(f"{figure.section} {figure.workload} {figure.arm}: {figure.status}: {figure.reason}")
+        return None
+
+    def _entered(self, section: str, entry: Entry, basis: Basis) -> Figure:
+        """An entry's figure, after its first run."""
+        arm, question, given = entry.arm, entry.question, entry.given
+        batch = min(entry.batch or given.count, given.count) if arm.batched else None
+        figure = Figure(section, question.name, question.title, arm.name, arm.ours, given.count, batch, basis)
+        if arm.missing is not None:
+            figure.status, figure.reason = "missing", arm.missing
+        elif entry.check is not None:
+            # With --quick an arm that is right is taken to be right with other sizes of batches too.
+            place = (arm, question, entry.check, None if self.quick else entry.batch)
+            if place not in self._checked:
+                say(f"{section} {question.name} {arm.name}: checking {entry.check.count:,} events")
+                self.run(figure, entry, entry.check, kept=True)
+                self._checked[place] = figure.status, figure.reason
+            figure.status, figure.reason = self._checked[place]
+            figure.note["checked_events"] = entry.check.count
+        return figure
+
+    def goal(
+        self, section: str, question: str, text: str, bar: float, value: float | None, *, at_most: bool = False
+    ) -> None:
+        """Note a goal, and what was measured."""
+        self.results.verdicts.append(Verdict(section, question, text, bar, value, at_most))
+
+    def judge(self, figures: Sequence[Figure], goal: float, text: str = "the best peer", arm: str = MAIN) -> None:
+        """An arm is to be so many times as fast as the best of the peers."""
+        peers = [figure for figure in figures if not figure.ours]
+        for figure in figures:
+            if figure.arm == arm:
+                self.goal(figure.section, figure.workload, f"at least {goal:g} x {text}", goal, ratio(figure, peers))
 
 
 @contextmanager
@@ -190,58 +349,3 @@ def scratch(above: Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-_STARTED = time.monotonic()
-
-
-def say(text: str) -> None:
-    """A line of progress."""
-    print(f"[{time.monotonic() - _STARTED:6.0f} s] {text}", file=sys.stderr, flush=True)
-
-
-# Runs an engine beside a probe: a client in a process of its own, which feeds the engine and takes the times.
-
-
-_ROOT = Path(__file__).parents[1]
-
-Probe = subprocess.Popen[str]
-
-
-def probed(module: str, task: Mapping[str, Any], engine: Callable[[Probe], None]) -> str:
-    """Returns the output of ``python -m MODULE TASK``; the engine runs until that has ended. RuntimeError if it
-    fails."""
-    command = [sys.executable, "-m", module, json.dumps(task)]
-    # Files, not pipes: nobody would read a pipe before the engine has ended, and the engine ends after the probe.
-    with tempfile.TemporaryFile("w+") as printed, tempfile.TemporaryFile("w+") as complaint:
-        probe = subprocess.Popen(command, cwd=_ROOT, stdout=printed, stderr=complaint, text=True)
-        try:
-            engine(probe)
-        finally:
-            if probe.poll() is None:
-                probe.kill()
-            probe.wait()
-        printed.seek(0)
-        complaint.seek(0)
-        if probe.returncode:
-            raise RuntimeError(complaint.read().strip()[-300:] or f"{module} ended with status {probe.returncode}")
-        return printed.read()
-
-
-def stop_after(probe: Probe, stop: threading.Event) -> None:
-    """Set ``stop``, which ends a run of windbolt's, when the probe has ended; returns at once."""
-
-    def wait() -> None:
-        probe.wait()
-        stop.set()
-
-    threading.Thread(target=wait, daemon=True).start()
-
-
-def run_until_end(probe: Probe, query: StreamingQuery) -> None:
-    """Let a query of Spark's run until the probe has ended."""
-    try:
-        while probe.poll() is None and not query.awaitTermination(0.1):  # type: ignore[arg-type]
-            pass
-    finally:
-        query.stop()

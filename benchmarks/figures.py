@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, Literal
@@ -20,7 +20,13 @@ from benchmarks.machine import in_words
 
 
 Status = Literal["ok", "missing", "wrong", "failed"]
-Basis = Literal["data batches", "all batches", "whole run"]
+Basis = Literal["data batches", "all batches", "whole run", "CPU time"]
+BASES = {  # the time that is counted, and what a table says of it
+    "data batches": ("data_batch_seconds", "of the micro-batches that read events"),
+    "all batches": ("all_batch_seconds", "of all micro-batches"),
+    "whole run": ("seconds", "of the whole run"),
+    "CPU time": ("cpu_seconds", "in CPU time"),
+}
 
 
 @dataclass
@@ -37,7 +43,7 @@ class Figure:
     batch_events: int | None
     """Of a micro-batch, at most; None where there are none."""
     basis: Basis
-    """Basis of ``speeds``: micro-batches that read events, all of them, or the run from end to end."""
+    """Basis of ``speeds``."""
     status: Status = "ok"
     reason: str = ""
     """Why there are no figures, or a note."""
@@ -49,8 +55,7 @@ class Figure:
     @property
     def speeds(self) -> list[float]:
         """Events per second of each run."""
-        name = {"data batches": "data_batch_seconds", "all batches": "all_batch_seconds", "whole run": "seconds"}
-        return [self.events / run[name[self.basis]] for run in self.runs]
+        return [self.events / (run[BASES[self.basis][0]] or 1e-3) for run in self.runs]
 
     @property
     def speed(self) -> float | None:
@@ -70,18 +75,13 @@ class Figure:
     def to_json(self) -> dict[str, Any]:
         """As plain JSON, with what is computed from the runs."""
         found = {name: value for name, value in vars(self).items() if name != "runs"}
-        if self.runs:
+        if self.speed is not None and self.end_to_end is not None and self.cpu is not None:
             found |= {
-                "events_per_second": _rounded(self.speed), "least": _rounded(min(self.speeds)),
-                "most": _rounded(max(self.speeds)), "end_to_end_events_per_second": _rounded(self.end_to_end),
-                "cpu_microseconds_per_event": None if self.cpu is None else round(self.cpu, 4),
+                "events_per_second": round(self.speed), "least": round(min(self.speeds)),
+                "most": round(max(self.speeds)), "end_to_end_events_per_second": round(self.end_to_end),
+                "cpu_microseconds_per_event": round(self.cpu, 4),
             }  # fmt: skip
         return {**found, "runs": self.runs}
-
-    @staticmethod
-    def of_json(found: dict[str, Any]) -> Figure:
-        """The figure that was written."""
-        return Figure(**{name: found[name] for name in Figure.__dataclass_fields__})
 
 
 @dataclass
@@ -110,11 +110,6 @@ class Verdict:
         value = None if self.value is None else round(self.value, 4)
         return {**vars(self), "value": value, "met": self.met}
 
-    @staticmethod
-    def of_json(found: dict[str, Any]) -> Verdict:
-        """The verdict that was written."""
-        return Verdict(**{name: found[name] for name in Verdict.__dataclass_fields__})
-
 
 @dataclass
 class Results:
@@ -127,20 +122,15 @@ class Results:
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON."""
-        return {
-            "about": self.about,
-            "verdicts": [verdict.to_json() for verdict in self.verdicts],
-            "figures": [figure.to_json() for figure in self.figures],
-        }
+        verdicts, figures = ([each.to_json() for each in both] for both in (self.verdicts, self.figures))
+        return {"about": self.about, "verdicts": verdicts, "figures": figures}
 
     @staticmethod
     def of_json(found: dict[str, Any]) -> Results:
         """The results that were written."""
-        return Results(
-            found["about"],
-            [Figure.of_json(each) for each in found["figures"]],
-            [Verdict.of_json(each) for each in found["verdicts"]],
-        )
+        figures = [Figure(**{name: each[name] for name in Figure.__dataclass_fields__}) for each in found["figures"]]
+        verdicts = [Verdict(**{n: each[n] for n in Verdict.__dataclass_fields__}) for each in found["verdicts"]]
+        return Results(found["about"], figures, verdicts)
 
 
 def ratio(figure: Figure, peers: Sequence[Figure]) -> float | None:
@@ -149,16 +139,11 @@ def ratio(figure: Figure, peers: Sequence[Figure]) -> float | None:
     return figure.speed / max(speeds) if figure.speed is not None and speeds else None
 
 
-def by_section(figures: Sequence[Figure]) -> dict[str, list[Figure]]:
-    """The figures of each section, as they came."""
-    found: dict[str, list[Figure]] = {}
-    for figure in figures:
-        found.setdefault(figure.section, []).append(figure)
-    return found
-
-
-def _rounded(value: float | None) -> int | None:
-    return None if value is None else round(value)
+def beside(figure: Figure, figures: Sequence[Figure]) -> float | None:
+    """Its speed against Spark's own at the same work; where that is not there, against the fastest peer."""
+    same = [each for each in figures if (each.section, each.workload) == (figure.section, figure.workload)]
+    spark = [each for each in same if each.arm == BESIDE]
+    return ratio(figure, spark or [each for each in same if not each.ours])
 
 
 def milliseconds(runs: Sequence[Sequence[float]]) -> dict[str, Any]:
@@ -178,13 +163,65 @@ BUSY = 0.5
 """Load."""
 BESIDE = "Spark's own"
 """The arm that ratios are to, where it took part."""
-HEADINGS = ["", "arm", "batch", "events/s (min to max)", "end to end", "CPU-µs/event", "ratio", "note"]
-BASES = {
-    "data batches": "the micro-batches that read events",
-    "all batches": "all micro-batches",
-    "whole run": "the whole run",
+
+
+def _batch(figure: Figure, _: Sequence[Figure]) -> str:
+    if figure.batch_events is None:
+        return ""
+    return "all" if figure.batch_events == figure.events else f"{figure.batch_events:,}"
+
+
+def _spread(figure: Figure, _: Sequence[Figure]) -> str:
+    speeds = figure.speeds
+    more = f" ({min(speeds) / 1e3:,.0f} to {max(speeds) / 1e3:,.0f})" if len(speeds) > 1 else ""
+    return f"{(figure.speed or 0) / 1e3:,.0f}" + more
+
+
+def _ratio(figure: Figure, figures: Sequence[Figure]) -> str:
+    times = beside(figure, figures)
+    return "" if times is None else f"{times:.2f}"
+
+
+def _remarks(figure: Figure, figures: Sequence[Figure]) -> str:
+    found, usual = [], max(each.events for each in figures if each.workload == figure.workload)
+    if figure.events != usual:
+        found.append(f"{figure.events:,} events")
+    if "peak_worker_mib" in figure.note:
+        own = figure.note["peak_worker_own_mib"]
+        found.append(f"a worker at most {figure.note['peak_worker_mib']:,.0f} MiB, {own:,.0f} without mapped files")
+    by_process = figure.note.get("cpu_microseconds_by_process", {})
+    found.extend(f"{name} {statistics.median(runs):.1f}" for name, runs in by_process.items())
+    if figure.note.get("not_counted"):
+        found.append(f"{figure.note['not_counted']:,} of {figure.note['sent']:,} records not counted")
+    return "; ".join(found)
+
+
+Cell = Callable[[Figure, Sequence[Figure]], str]
+CELLS: dict[str, Cell] = {
+    "batch": _batch,
+    "events/s (min to max)": _spread,
+    "end to end": lambda figure, _: f"{(figure.end_to_end or 0) / 1e3:,.0f}",
+    "CPU-µs/event": lambda figure, _: f"{figure.cpu or 0:.2f}",
+    "ratio": _ratio,
+    "note": _remarks,
+    "median ms": lambda figure, _: f"{figure.note['median_ms']:,.0f}",
+    "99 % ms": lambda figure, _: f"{figure.note['p99_ms']:,.0f}",
+    "median of each run": lambda figure, _: ", ".join(f"{each:,.0f}" for each in figure.note["median_ms_by_run"]),
 }
-LATENCY = ["", "arm", "median ms", "99 % ms", "median of each run", "note"]
+"""The cells of a column by its heading; of other headings they are what the figure's note has by that name."""
+SPEEDS = ("batch", "events/s (min to max)", "end to end", "CPU-µs/event", "ratio", "note")
+IN_PROCESS = ("events/s (min to max)", "CPU-µs/event", "ratio")
+LATENCY = ("median ms", "99 % ms", "median of each run", "note")
+REQUESTS = ("requests", "seconds", "PUT", "GET", "COPY", "LIST", "DELETE", "DELETE many")
+MEMORY = ("seconds", "driver", "workers", "JVM", "heap", "driver grown", "workers grown", "heap grown")
+WATCHED = ("CPU, % of a core", "memory of the driver, MiB", "batch, median, ms", "batch, 95 %, ms", "rows a second",
+           "scrapes")  # fmt: skip
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "latency": LATENCY, "kafka": LATENCY, "core": IN_PROCESS, "policies": IN_PROCESS, "stateful": IN_PROCESS,
+    "limits": ("ms a batch", "CPU-µs/event"), "rules": ("windows", *IN_PROCESS[:2], "CPU beside Storm"),
+    "requests": REQUESTS, "driver": ("driver ms", "deleting ms"), "steady": MEMORY, "watched": WATCHED,
+}  # fmt: skip
+"""By section, where they are not those of ``SPEEDS``."""
 GOALS = ["", "", "goal", "measured", ""]
 
 
@@ -198,10 +235,37 @@ def tables(results: Results) -> str:
     if results.about.get("left_out"):
         parts.append(f"Not measured: {', '.join(results.about['left_out'])}.")
     for section, figures in by_section(results.figures).items():
-        parts.append(f"{section}\n\n" + (_latency(figures) if section in ("latency", "kafka") else _speeds(figures)))
+        parts.append(f"{section}\n\n{table(figures, COLUMNS.get(section, SPEEDS))}")
     if results.verdicts:
         parts.append("goals\n\n" + aligned(GOALS, [_goal(verdict) for verdict in results.verdicts]))
     return "\n\n".join(parts) + "\n"
+
+
+def by_section(figures: Sequence[Figure]) -> dict[str, list[Figure]]:
+    """The figures of each section, as they came."""
+    found: dict[str, list[Figure]] = {}
+    for figure in figures:
+        found.setdefault(figure.section, []).append(figure)
+    return found
+
+
+def table(figures: Sequence[Figure], headings: Sequence[str]) -> str:
+    """The figures of a section, a line each; of those with speeds, what these are, too."""
+    rows: list[list[str]] = []
+    for (workload, title), found in groupby(figures, key=lambda figure: (figure.workload, figure.title)):
+        for at, figure in enumerate(found):
+            if figure.status == "ok":
+                cells = [_cell(heading, figure, figures) for heading in headings]
+            else:
+                cells = [figure.status, *[""] * (len(headings) - 2), figure.reason]
+            rows.append([f"{workload} {title}".strip() if at == 0 else "", figure.arm, *cells])
+    lines = aligned(["", "arm", *headings], rows)
+    if "events/s (min to max)" not in headings:
+        return lines
+    per_second = f"thousands of events per second {BASES[figures[0].basis][1]}"
+    return (
+        per_second + ("" if "ratio" not in headings else f"; ratio: to {BESIDE}, or the fastest peer") + f"\n\n{lines}"
+    )
 
 
 def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -213,69 +277,11 @@ def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def beside(figure: Figure, figures: Sequence[Figure]) -> float | None:
-    """Its speed against Spark's own at the same work; where that is not there, against the fastest peer."""
-    same = [each for each in figures if (each.section, each.workload) == (figure.section, figure.workload)]
-    spark = [each for each in same if each.arm == BESIDE]
-    return ratio(figure, spark or [each for each in same if not each.ours])
-
-
-def _speeds(figures: Sequence[Figure]) -> str:
-    rows: list[list[str]] = []
-    for (workload, title), found in groupby(figures, key=lambda figure: (figure.workload, figure.title)):
-        for at, figure in enumerate(found):
-            rows.append([f"{workload} {title}" if at == 0 else "", *_cells(figure, figures)])
-    note = f"thousands of events per second of {BASES[figures[0].basis]}; ratio: to {BESIDE}, or the fastest peer"
-    return f"{note}\n\n{aligned(HEADINGS, rows)}"
-
-
-def _cells(figure: Figure, figures: Sequence[Figure]) -> list[str]:
-    batch = "" if figure.batch_events is None else f"{figure.batch_events:,}"
-    if figure.batch_events is not None and figure.batch_events == figure.events:
-        batch = "all"
-    if figure.speed is None or figure.end_to_end is None or figure.cpu is None:
-        return [figure.arm, batch, figure.status, "", "", "", figure.reason]
-    times = beside(figure, figures)
-    speeds = figure.speeds
-    spread = f" ({min(speeds) / 1e3:,.0f} to {max(speeds) / 1e3:,.0f})" if len(speeds) > 1 else ""
-    notes = [] if figure.events == _usual(figure, figures) else [f"{figure.events:,} events"]
-    if "peak_worker_mib" in figure.note:
-        notes.append(
-            f"a worker at most {figure.note['peak_worker_mib']:,.0f} MiB,"
-            f" {figure.note['peak_worker_own_mib']:,.0f} without mapped files"
-        )
-    by_process = figure.note.get("cpu_microseconds_by_process", {})
-    notes.extend(f"{name} {statistics.median(runs):.1f}" for name, runs in by_process.items())
-    return [
-        figure.arm,
-        batch,
-        f"{figure.speed / 1e3:,.0f}" + spread,
-        f"{figure.end_to_end / 1e3:,.0f}",
-        f"{figure.cpu:.2f}",
-        "" if times is None else f"{times:.2f}",
-        "; ".join(notes),
-    ]
-
-
-def _usual(figure: Figure, figures: Sequence[Figure]) -> int:
-    return max(each.events for each in figures if each.workload == figure.workload)
-
-
-def _latency(figures: Sequence[Figure]) -> str:
-    rows: list[list[str]] = []
-    for figure in figures:
-        if figure.status == "ok":
-            by_run = ", ".join(f"{value:,.0f}" for value in figure.note["median_ms_by_run"])
-            cells = [f"{figure.note['median_ms']:,.0f}", f"{figure.note['p99_ms']:,.0f}", by_run, _not_counted(figure)]
-        else:
-            cells = [figure.status, "", "", figure.reason]
-        rows.append([figure.title, figure.arm, *cells])
-    return aligned(LATENCY, rows)
-
-
-def _not_counted(figure: Figure) -> str:
-    missed = figure.note.get("not_counted", 0)
-    return f"{missed:,} of {figure.note['sent']:,} records not counted" if missed else ""
+def _cell(heading: str, figure: Figure, figures: Sequence[Figure]) -> str:
+    if heading in CELLS:
+        return CELLS[heading](figure, figures)
+    value = figure.note.get(heading, "")
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}" if isinstance(value, float) else str(value)
 
 
 def _goal(verdict: Verdict) -> list[str]:
@@ -296,152 +302,71 @@ TITLES = {
     "frames, draining": "Input from a Spark DataFrame, draining {events:,} events",
     "growth": "By live events and by overlap",
     "latency": "From file to result: median, and 99 % (thin line)",
+    "kafka": "From topic to topic: median, and 99 % (thin line)",
+    "step": "The aggregation step on Kafka",
     "queries": "Ordinary queries, micro-batches of {batch:,} events",
     "local": "In one process, without Spark, beside plain programs",
 }
-OURS, OURS_TOO = "#0b7285", "#74c0cc"
+"""The sections that are drawn."""
 COLOURS = {"Spark's own": "#868e96", "Spark, transformWithState": "#adb5bd", "bytewax": "#e8b04b"}
-OTHERS = ("#c5b3d9", "#a991c7")
-INK, FAINT = "#212529", "#6c757d"
+OURS, OURS_TOO, OTHERS, FAINT = "#0b7285", "#74c0cc", "#b8a1d1", "#6c757d"
 
 
-@dataclass(frozen=True)
-class Bar:
-    """One arm."""
-
-    arm: str
-    value: float
-    text: str
-    colour: str
-    bold: bool = False
-    spread: tuple[float, float] | None = None
-
-
-@dataclass(frozen=True)
-class Group:
-    """The arms of one workload."""
-
-    label: str
-    bars: list[Bar]
-    absent: str = ""
-    """Arms without a figure, and why."""
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One section."""
-
-    title: str
-    unit: str
-    groups: list[Group]
-
-    @property
-    def height(self) -> float:
-        """In bars."""
-        return sum(len(group.bars) + 0.9 for group in self.groups) + 1.6
-
-
-def draw(results: Results, path: Path, sections: Container[str] | None = None) -> bool:
-    """Write a PNG of some or all sections; False where matplotlib is not installed, or nothing is to be drawn."""
-    panels = panels_of([each for each in results.figures if sections is None or each.section in sections])
+def draw(results: Results, path: Path) -> bool:
+    """Write a PNG; False where matplotlib is not installed, or nothing is to be drawn."""
+    panels = by_section([each for each in results.figures if each.status == "ok" and each.section in TITLES])
     if find_spec("matplotlib") is None or not panels:
         return False
     mpl: Any = import_module("matplotlib")
     mpl.use("Agg")
     plt: Any = import_module("matplotlib.pyplot")
-
-    heights = [panel.height for panel in panels]
-    size = (11, sum(heights) * 0.27 + 1.0)
-    with plt.rc_context({"font.family": "sans-serif", "font.size": 9.5, "axes.spines.top": False}):
-        figure, axes = plt.subplots(
-            len(panels), 1, figsize=size, gridspec_kw={"height_ratios": heights}, squeeze=False, layout="constrained"
-        )
-        for panel, axis in zip(panels, axes[:, 0], strict=True):
-            _panel(panel, axis)
-        figure.supxlabel(_caption(results), fontsize=7, color=FAINT, x=0.01, ha="left")
-        figure.savefig(path, dpi=150, facecolor="white")
-        plt.close(figure)
+    heights = [len(each) + 2.5 for each in panels.values()]
+    ratios, size = {"height_ratios": heights}, (11, sum(heights) * 0.25 + 1)
+    picture, axes = plt.subplots(len(panels), 1, figsize=size, gridspec_kw=ratios, squeeze=False, layout="constrained")
+    for figures, axis in zip(panels.values(), axes[:, 0], strict=True):
+        _panel(figures, axis)
+    often = f"median of {results.about['sizes']['runs']} runs, thin line: least to most"
+    text = f"x: to {BESIDE}, or the fastest peer; {often}. {in_words(results.about['machine'])}"
+    picture.supxlabel("\n".join(wrap(text, 170)), fontsize=7, color=FAINT, x=0.01, ha="left")
+    picture.savefig(path, dpi=150, facecolor="white")
+    plt.close(picture)
     return True
 
 
-def panels_of(every: Sequence[Figure]) -> list[Panel]:
-    """Returns the panels to be drawn."""
-    panels: list[Panel] = []
-    for section, figures in by_section(every).items():
-        groups = [
-            _group(title, list(same), every, latency=section == "latency")
-            for title, same in groupby(figures, key=lambda figure: f"{figure.workload}  {figure.title}")
-        ]
-        drawn = [group for group in groups if group.bars]
-        if drawn:
-            first = figures[0]
-            title = TITLES.get(section, section).format(batch=first.batch_events or 0, events=first.events)
-            unit = "milliseconds" if section == "latency" else "million events per second"
-            panels.append(Panel(title, unit, drawn))
-    return panels
+def _panel(figures: Sequence[Figure], axis: Any) -> None:
+    """Bars from the top down; of delays the median, and a line to the 99th percentile."""
+    delays = "median_ms" in figures[0].note
+    spreads = [
+        (each.note["median_ms"],) * 2 + (each.note["p99_ms"],)
+        if delays
+        else [find(each.speeds) / 1e6 for find in (min, statistics.median, max)]
+        for each in figures
+    ]
+    values = [middle for _, middle, _ in spreads]
+    lines = [[value - least for least, value, _ in spreads], [most - value for _, value, most in spreads]]
+    colours = [
+        (OURS_TOO if "general" in each.arm else OURS) if each.ours else COLOURS.get(each.arm, OTHERS)
+        for each in figures
+    ]
+    bars = axis.barh(range(len(figures)), values, xerr=lines, color=colours, error_kw={"linewidth": 1})
+    axis.bar_label(bars, [_value(each, value, figures) for each, value in zip(figures, values, strict=True)], padding=3)
+    labels = [f"{each.workload} {each.title}" for each in figures]
+    new = [before != label for before, label in pairwise(["", *labels])]
+    names = [f"{label}   {each.arm}" if first else each.arm
+             for first, label, each in zip(new, labels, figures, strict=True)]  # fmt: skip
+    axis.set_yticks(range(len(figures)), names, fontsize=8.5)
+    axis.invert_yaxis()
+    axis.margins(x=0.15)
+    axis.spines[["top", "left", "right"]].set_visible(False)
+    axis.set_xlabel("milliseconds" if delays else "million events per second", color=FAINT, fontsize=8.5)
+    title = TITLES[figures[0].section].format(batch=figures[0].batch_events or 0, events=figures[0].events)
+    axis.set_title(title, loc="left", fontsize=10, fontweight="bold")
 
 
-def _group(label: str, figures: Sequence[Figure], every: Sequence[Figure], *, latency: bool) -> Group:
-    bars = [_delay(figure) if latency else _speed(figure, every) for figure in figures if figure.status == "ok"]
-    absent = ", ".join(f"{figure.arm}: {figure.status}" for figure in figures if figure.status != "ok")
-    return Group(label, bars, absent)
-
-
-def _speed(figure: Figure, every: Sequence[Figure]) -> Bar:
-    speed = figure.speed or 0.0
-    times = beside(figure, every) if figure.ours else None
-    text = f"{speed / 1e6:.2f} M" if speed >= 1e5 else f"{speed / 1e3:.0f} k"
-    spread = (min(figure.speeds) / 1e6, max(figure.speeds) / 1e6) if len(figure.runs) > 1 else None
-    label = text if times is None else f"{text}   {times:.1f} x"
-    return Bar(figure.arm, speed / 1e6, label, _colour(figure), bold=times is not None, spread=spread)
-
-
-def _delay(figure: Figure) -> Bar:
-    median, worst = figure.note["median_ms"], figure.note["p99_ms"]
-    return Bar(figure.arm, median, f"{median:,.0f} ms", _colour(figure), figure.ours, (median, worst))
-
-
-def _colour(figure: Figure) -> str:
-    if figure.ours:
-        return OURS_TOO if "general" in figure.arm else OURS
-    return COLOURS.get(figure.arm, OTHERS[figure.arm.endswith("threads")])
-
-
-def _panel(panel: Panel, axis: Any) -> None:
-    """Bars from the top down, under the name of their workload."""
-    most = max(max(bar.value, bar.spread[1] if bar.spread else 0) for group in panel.groups for bar in group.bars)
-    at = 0.0
-    for group in panel.groups:
-        axis.text(0, at, group.label, va="center", ha="left", color=INK, fontweight="bold", fontsize=9.5)
-        if group.absent:
-            axis.text(most * 1.22, at, group.absent, va="center", ha="right", color=FAINT, fontsize=7.5, style="italic")
-        for bar in group.bars:
-            at += 1
-            axis.barh(at, bar.value, height=0.82, color=bar.colour)
-            axis.text(-most * 0.008, at, bar.arm, va="center", ha="right", color=INK, fontsize=8.5)
-            end = bar.value
-            if bar.spread:
-                axis.plot(bar.spread, (at, at), color=INK, linewidth=1, solid_capstyle="butt")
-                end = max(end, bar.spread[1])
-            weight = "bold" if bar.bold else "normal"
-            axis.text(
-                end + most * 0.01, at, bar.text, va="center", ha="left", color=INK, fontsize=8.5, fontweight=weight
-            )
-        at += 1.4
-    axis.set_ylim(at - 0.7, -0.8)
-    axis.set_xlim(0, most * 1.22)
-    axis.set_yticks([])
-    axis.spines[["left", "right"]].set_visible(False)
-    axis.spines["bottom"].set_color("#ced4da")
-    axis.tick_params(axis="x", colors=FAINT, labelsize=8, length=3)
-    axis.grid(axis="x", color="#e9ecef", linewidth=0.8)
-    axis.set_axisbelow(True)
-    axis.set_xlabel(panel.unit, color=FAINT, fontsize=8.5)
-    axis.set_title(panel.title, loc="left", fontsize=12, fontweight="bold", color=INK, pad=8)
-
-
-def _caption(results: Results) -> str:
-    runs = results.about["sizes"]["runs"]
-    often = "one run" if runs == 1 else f"median of {runs} runs, thin line: least to most"
-    text = f"x: to Spark's own, or the fastest peer; {often}. {in_words(results.about['machine'])}"
-    return "\n".join(wrap(text, 170))
+def _value(figure: Figure, value: float, figures: Sequence[Figure]) -> str:
+    if "median_ms" in figure.note:
+        return f"{value:,.0f} ms"
+    times = beside(figure, figures) if figure.ours else None
+    return (f"{value:.2f} M" if value >= 0.1 else f"{value * 1e3:.0f} k") + (
+        "" if times is None else f"   {times:.1f} x"
+    )

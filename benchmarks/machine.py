@@ -1,165 +1,140 @@
-"""The machine: what it is, and the time and memory that processes take on it."""
+"""The machine: what it is, the time and memory that processes take on it; and the Spark session that arms share."""
 
 from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
+import sys
 import threading
-from importlib.metadata import PackageNotFoundError, version
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-# CPU time of this process and everything it started: the JVM, Spark's Python daemon, and its workers (Linux).
+import psutil
+from psutil import Process
+from pyspark.sql import SparkSession
+
+from topologies.spark.jvm.session import open_session
+
+ROOT = Path(__file__).parents[1]
+"""The folder of the project."""
+
+# The time and the memory that processes take (Linux).
 
 
-_TICK = os.sysconf("SC_CLK_TCK")
+def tree(root: int | None = None, program: str = "") -> list[Process]:
+    """A process, or this one, and those below it at any depth; only those of a program, if it is named."""
+    top = Process(root)
+    return [each for each in [top, *top.children(recursive=True)] if program in _asked(each.name, "")]
 
 
 def cpu_seconds(root: int | None = None) -> float:
-    """User and system time of a process and its descendants, those included that have ended and been reaped."""
-    top, stats = os.getpid() if root is None else root, _stats()
-    return sum(stats[pid][1] for pid in [top, *_below(top, stats)] if pid in stats) / _TICK
+    """User and system time of a process, or this one, and its descendants: the JVM, Spark's Python daemon, its workers.
 
-
-def own_seconds(pid: int) -> float:
-    """User and system time of a process alone, with that of its children that have ended and been reaped."""
-    return _stats().get(pid, (0, 0))[1] / _TICK
-
-
-def descendants(root: int) -> list[int]:
-    """The processes below one, at any depth."""
-    return _below(root, _stats())
-
-
-def children(parent: int) -> list[int]:
-    """The processes that a process has started, and that run."""
-    return [pid for pid, (above, _) in _stats().items() if above == parent]
-
-
-def _below(root: int, stats: dict[int, tuple[int, int]]) -> list[int]:
-    by_parent: dict[int, list[int]] = {}
-    for pid, (parent, _) in stats.items():
-        by_parent.setdefault(parent, []).append(pid)
-    found, waiting = [], [root]
-    while waiting:
-        here = by_parent.get(waiting.pop(), [])
-        found += here
-        waiting += here
-    return found
-
-
-def _stats() -> dict[int, tuple[int, int]]:
-    """Of every process: its parent, and its clock ticks with those of its reaped children."""
-    found: dict[int, tuple[int, int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                text = (entry / "stat").read_text()
-            except OSError:
-                continue  # it has just ended; its parent has its time now, or will
-            fields = text.rpartition(")")[2].split()  # the command in front may hold anything
-            found[int(entry.name)] = (int(fields[1]), sum(map(int, fields[11:15])))
-    return found
-
-
-# The most memory that the Python workers had in a run (Linux).
-
-
-_EVERY = 0.25
-_KIB = 1024
-
-
-class PeakMemory:
-    """Within the block: the greatest resident set of any Python process below this one, looked at four times a second.
-
-    ``VmHWM`` counts the pages of mapped files too; ``RssAnon`` only what a process has of its own. The kernel is asked
-    to start over with the peaks of workers that are there already.
+    Those are included that have ended and been reaped.
     """
-
-    def __init__(self) -> None:
-        self.resident: dict[int, int] = {}
-        """Bytes by process."""
-        self.own: dict[int, int] = {}
-        """The same without mapped files, as far as it was seen."""
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def __enter__(self) -> PeakMemory:
-        for pid in workers():
-            try:
-                Path(f"/proc/{pid}/clear_refs").write_text("5")
-            except OSError:
-                continue  # it has ended
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-        self._look()
-
-    def figures(self) -> dict[str, float | list[float]]:
-        """In MiB, of the worker with the most; and of each, the most first."""
-        return {
-            "peak_mib_by_worker": [round(each / 2**20, 1) for each in sorted(self.resident.values(), reverse=True)],
-            "peak_worker_mib": round(max(self.resident.values(), default=0) / 2**20, 1),
-            "peak_worker_own_mib": round(max(self.own.values(), default=0) / 2**20, 1),
-        }
-
-    def _watch(self) -> None:
-        while not self._stop.wait(_EVERY):
-            self._look()
-
-    def _look(self) -> None:
-        for pid in workers():
-            found = status_of(pid)
-            self.resident[pid] = max(self.resident.get(pid, 0), found.get("VmHWM", 0))
-            self.own[pid] = max(self.own.get(pid, 0), found.get("RssAnon", 0))
+    return sum(map(own_seconds, tree(root)))
 
 
-def workers() -> list[int]:
-    """The Python processes below this one, at any depth."""
-    return [pid for pid in descendants(os.getpid()) if _is_python(pid)]
+def own_seconds(process: Process) -> float:
+    """User and system time of a process alone, with that of its children that have ended and been reaped."""
+    return sum(_asked(process.cpu_times, (0.0,))[:4])
 
 
-def _is_python(pid: int) -> bool:
+def _asked(question: Callable[[], Any], otherwise: Any) -> Any:
     try:
-        return "python" in os.readlink(f"/proc/{pid}/exe")
-    except OSError:
-        return False
+        return question()
+    except psutil.Error:  # it has just ended; its parent has its time now, or will
+        return otherwise
 
 
-def status_of(pid: int) -> dict[str, int]:
+def memory_of(pid: int) -> dict[str, int]:
     """The memory of a process, in bytes, by the names that the kernel gives; empty for one that has ended."""
     try:
         text = Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return {}
     lines = (line.split() for line in text.splitlines())
-    return {words[0].rstrip(":"): int(words[1]) * _KIB for words in lines if len(words) == 3 and words[2] == "kB"}
+    return {words[0].rstrip(":"): int(words[1]) * 1024 for words in lines if len(words) == 3 and words[2] == "kB"}
+
+
+@contextmanager
+def repeated(action: Any, seconds: float) -> Iterator[None]:
+    """Call something every so many seconds, in a thread of its own, until the end of the block."""
+    stop = threading.Event()
+
+    def repeat() -> None:
+        while not stop.wait(seconds):
+            action()
+
+    thread = threading.Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@contextmanager
+def peak_memory() -> Iterator[dict[str, Any]]:
+    """The most memory that any Python process below this one had within the block, in MiB; looked at four times a
+    second.
+
+    ``VmHWM`` counts the pages of mapped files too; ``RssAnon`` only what a process has of its own. The kernel is asked
+    to start over with the peaks of workers that are there already.
+    """
+    found: dict[str, Any] = {}
+    resident, own = Counter[int](), Counter[int]()
+    for process in tree(program="python"):
+        with suppress(OSError):  # it has ended
+            Path(f"/proc/{process.pid}/clear_refs").write_text("5")
+
+    def look() -> None:
+        for process in tree(program="python")[1:]:
+            now = memory_of(process.pid)
+            resident[process.pid] = max(resident[process.pid], now.get("VmHWM", 0))
+            own[process.pid] = max(own[process.pid], now.get("RssAnon", 0))
+
+    with repeated(look, 0.25):
+        yield found
+    look()
+    found["peak_worker_mib"] = mib(max(resident.values(), default=0))
+    found["peak_worker_own_mib"] = mib(max(own.values(), default=0))
+
+
+def mib(size: float) -> float:
+    """Bytes in MiB."""
+    return round(size / 2**20, 1)
 
 
 # What the figures were taken on.
 
 
-PACKAGES = ("pyspark", "pyarrow", "numpy", "pandas", "bytewax", "duckdb", "matplotlib")
-_ROOT = Path(__file__).parents[1]
+PACKAGES = ("pyspark", "pyarrow", "numpy", "pandas", "duckdb", "matplotlib")
 
 
 def machine() -> dict[str, Any]:
     """Processors, memory, load, and the versions of everything; to be asked before anything runs."""
+    names = re.findall(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M)
     return {
         "processors": os.cpu_count(),
-        "processor": _processor(),
-        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "processor": next(iter(names), "unknown"),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         "system": platform.platform(),
         "load_before": [round(each, 2) for each in os.getloadavg()],
         "python": platform.python_version(),
-        "java": _said("java", "-version").partition("\n")[0],
-        "packages": {name: _version(name) for name in PACKAGES},
-        "commit": _said("git", "-C", str(_ROOT), "rev-parse", "--short", "HEAD"),
-        "changed_since": bool(_said("git", "-C", str(_ROOT), "status", "--porcelain", "--untracked-files=no")),
+        "java": _output("java", "-version").partition("\n")[0],
+        "packages": {name: version(name) if find_spec(name) else None for name in PACKAGES},
+        "commit": _output("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"),
+        "changed_since": bool(_output("git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no")),
     }
 
 
@@ -172,24 +147,81 @@ def in_words(found: dict[str, Any]) -> str:
     )
 
 
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
-
-
-def _said(*command: str) -> str:
+def _output(*command: str) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:
         return ""
     return (done.stdout or done.stderr).strip() if done.returncode == 0 else ""
+
+
+_STARTED = time.monotonic()
+
+
+def say(text: str) -> None:
+    """A line of progress."""
+    print(f"[{time.monotonic() - _STARTED:6.0f} s] {text}", file=sys.stderr, flush=True)
+
+
+# The one Spark session that windbolt and Spark's own arms share.
+
+
+CORES = 2
+
+
+def with_project() -> dict[str, str]:
+    """The environment of processes that import the project."""
+    paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+
+
+class Session:
+    """Opened when it is first needed, and again should it have died."""
+
+    def __init__(
+        self, *, kafka: bool = False, master: str = f"local[{CORES}]", more: Mapping[str, str] | None = None
+    ) -> None:
+        self.kafka, self.master = kafka, master
+        self.conf = {
+            "spark.sql.shuffle.partitions": str(CORES),
+            "spark.driver.memory": f"{driver_gigabytes()}g",
+            "spark.sql.streaming.numRecentProgressUpdates": "100000",
+        } | dict(more or {})
+        self._spark: SparkSession | None = None
+
+    @property
+    def spark(self) -> SparkSession:
+        """A session that lives."""
+        if self._spark is None or not _alive(self._spark):
+            self.stop()
+            os.environ.update(with_project())  # the workers import the functions of the arms
+            self._spark, _ = open_session(self.master, self.conf, kafka=self.kafka)
+        return self._spark
+
+    def settle(self) -> SparkSession:
+        """The session after a collection of garbage: what an earlier run has left is no cost of the next one."""
+        spark = self.spark
+        jvm: Any = spark._jvm
+        jvm.System.gc()
+        return spark
+
+    def stop(self) -> None:
+        """End it, if there is one."""
+        if self._spark is not None:
+            try:
+                self._spark.stop()
+            except Exception:  # it has died, and cannot say goodbye
+                SparkSession._instantiatedSession = None
+            self._spark = None
+
+
+def driver_gigabytes() -> int:
+    """The JVM's heap: under half of what the machine has, the rest is for Python; 12 GiB at most."""
+    return max(1, min(12, int(psutil.virtual_memory().total / 2**30 * 0.45)))
+
+
+def _alive(spark: SparkSession) -> bool:
+    try:
+        return not spark.sparkContext._jsc.sc().isStopped()
+    except Exception:  # the JVM is gone
+        return False

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,8 @@ from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import yaml
+
+from servers.ports import free_port
 
 _UP = 30
 """Seconds in which a server must be up."""
@@ -114,9 +115,7 @@ class Server:
 @contextlib.contextmanager
 def server(targets: Sequence[str], rules: Sequence[Path] = (), *, job: str = "windbolt") -> Iterator[Server]:
     """A server that scrapes these addresses every second, and evaluates these rules, until the end of the block."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+    port = free_port()
     with tempfile.TemporaryDirectory(prefix="windbolt-prometheus-") as name:
         config = {
             "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},

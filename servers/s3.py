@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from manager.storage.object_store import open_uri, read_object, write_object
+from servers.ports import free_port
 
 _CONTROL = "/control/"
 _BUCKET = "bucket"
@@ -95,8 +96,7 @@ class S3:
 @contextmanager
 def s3_server() -> Iterator[S3]:
     """A server with one empty bucket; the environment of this process has what its clients need."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     before = {name: os.environ.get(name) for name in ENVIRONMENT}
     os.environ.update(ENVIRONMENT)
     process = subprocess.Popen([sys.executable, "-m", "servers.s3", str(port)], stderr=subprocess.DEVNULL)

@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import sysconfig
@@ -25,6 +24,7 @@ import pyspark
 
 from servers import java_classes
 from servers.jars import ROOT
+from servers.ports import free_port
 
 SPARK = Path(pyspark.__file__).parent
 WINDBOLT = ("windbolt", "windowing", "policies", "manager", "topologies")
@@ -101,7 +101,7 @@ class Standalone:
         """
         if self.master is None or self.master.poll() is not None:
             if not self.port:
-                self.port, self.pages = _free_port(), _free_port()
+                self.port, self.pages = free_port(), free_port()
             ports = ["--host", "127.0.0.1", "--port", str(self.port), "--webui-port", str(self.pages)]
             kept = f"-Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.recoveryDirectory={self.root}/kept"
             environment = {**self.workers[0].environment, "SPARK_LOCAL_HOSTNAME": "127.0.0.1"}
@@ -242,12 +242,6 @@ def _executors(host: str) -> list[int]:
             if any(word.endswith("ExecutorBackend") for word in words) and host in words:
                 found.append(int(entry.parent.name))
     return found
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def _wait(done: Callable[[], bool], seconds: float = 60) -> None:

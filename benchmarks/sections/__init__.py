@@ -1,1 +1,1 @@
-"""The parts of the benchmark; each adds its figures and verdicts to the results."""
+"""The sections of the benchmark: each has arms enter contests, and says what the goals are."""

@@ -1,112 +1,315 @@
-"""Small batches: from the moment a file appears to the moment its results are in the folder of the sink.
+"""How long it takes from an event to its results: from file to file, and from topic to topic.
 
-Each file has 1,000 events of one second, and is the first to pass the window of the file before it, whose rows are then
-waited for; the next file comes after that, so nothing queues. Both engines look for files as often as they can.
+**Files**: each has 1,000 events of one second, and is the first to pass the window of the file before it, whose rows
+are then waited for; the next file comes after that, so nothing queues. Both engines look for files as often as they
+can.
+
+**Kafka**: 1,000 records a second with 1,000 keys, in two partitions, whose times are those at which they are created. A
+result is the number of records of a key in a second of the clock, and is the later the longer it comes after the first
+moment at which it can be final: the end of its second and the lag of 100 ms. windbolt's watermark is the least of the
+partitions', Spark has only the greatest time of all. What an engine has counted too few is said beside its figures.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+import random
+import shutil
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from confluent_kafka import Consumer, Producer, TopicPartition
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from benchmarks.contest import Probe, fail, probed, run_until_end, say, scratch, stop_after
-from benchmarks.figures import Figure, milliseconds
-from benchmarks.sections.bench import MAIN, Bench
-from benchmarks.workloads import FIRST_MS, SCHEMA, SEED
-from topologies import RunOptions, TopologyBuilder, sinks, spouts
+from benchmarks.contest import MAIN, SPARK, Arm, Bench, Entry, Job, Question, Taken, by_itself, measured
+from benchmarks.events import FIRST_MS, SCHEMA, SEED, Events, InMemory
+from benchmarks.figures import milliseconds
+from benchmarks.questions import wired
+from servers.broker import broker
+from servers.kafka import Kafka
+from topologies import RunOptions, sinks, spouts
+from topologies.graph.topology import Topology
 from topologies.spark.runner import run_on_spark
-from windowing import AggregateBolt, aggregates, millis, seconds
+from windowing import SOURCE, AggregateBolt, BatchBolt, aggregates, millis
 
-ROWS, KEYS = 1_000, 100
+PATIENCE = 120.0
+"""Seconds to wait for a result."""
 
-Engine = Callable[[Bench, Path, Probe], None]
-"""Runs a query over ``input`` into ``sink``, below a folder, until the probe has ended."""
+# What both sections share: a query that counts the events of a key in a second, and a client in a process of its own,
+# which feeds it and takes the times.
+
+
+Engine = Callable[[Job, threading.Event], None]
+"""Runs the query until the client has ended."""
+
+
+def arms(
+    bench: Bench,
+    client: Callable[[dict[str, Any]], dict[str, Any]],
+    task: Callable[[Job], dict[str, Any]],
+    ours: Engine,
+    spark: Engine,
+) -> list[Arm]:
+    """windbolt and Spark's own. ``task``: what the client is told."""
+
+    def arm(name: str, engine: Engine) -> Arm:
+        seeds = count(SEED)
+
+        def run(job: Job) -> Taken:
+            bench.session.settle()
+            told, ended = {**task(job), "seed": next(seeds), "logged": name == SPARK}, threading.Event()
+            end: Callable[[object], None] = lambda _: ended.set()  # noqa: E731
+            with measured() as taken, get_context("spawn").Pool(1) as pool:
+                found = pool.apply_async(client, [told], callback=end, error_callback=end)
+                engine(job, ended)
+                taken.note = found.get(0)
+            return taken
+
+        return Arm(name, run, by_itself, ours=name == MAIN)
+
+    return [arm(MAIN, ours), arm(SPARK, spark)]
+
+
+def run_ours(bench: Bench, topology: Topology, job: Job, ended: threading.Event) -> None:
+    """Run a topology, which looks for input as often as it can."""
+    options = RunOptions(str(job.scratch / "checkpoint"), every=millis(1), keep_open=True, stop=ended)
+    run_on_spark(topology, options, spark=bench.session.spark)
+
+
+def run_spark(rows: DataFrame, job: Job, ended: threading.Event, form: str, **to: str) -> None:
+    """The same with a query of Spark's."""
+    writer = rows.writeStream.outputMode("append").trigger(processingTime="1 milliseconds").format(form)
+    query = writer.options(checkpointLocation=str(job.scratch / "checkpoint"), **to).start()
+    try:
+        while not ended.is_set() and not query.awaitTermination(0.1):  # type: ignore[arg-type]
+            pass
+    finally:
+        query.stop()
+
+
+def counted(field: str) -> AggregateBolt:
+    """Events by key and second."""
+    bolt = AggregateBolt(by=["key"], until=aggregates.window_end(), events=aggregates.count())
+    return bolt.with_tumbling_window("1s").with_alignment(bounds="[start, end)").with_timestamp_field(field)
+
+
+def counted_by_spark(events: DataFrame, field: str, lag: str) -> DataFrame:
+    """The same of Spark."""
+    groups = events.withWatermark(field, lag).groupBy(sf.window(field, "1 second"), "key")
+    return groups.agg(sf.count("*").alias("events")).select(sf.col("window.end").alias("until"), "key", "events")
+
+
+def summary(notes: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """In milliseconds: over the values of all runs, and the median of each run; what was sent, and not counted."""
+    found = {**milliseconds([note["values_ms"] for note in notes]), "values_ms": [note["values_ms"] for note in notes]}
+    if "sent" in notes[0]:
+        found |= {"sent": sum(note["sent"] for note in notes)}
+        found |= {"not_counted": sum(note["sent"] - note["counted"] for note in notes)}
+    return found
+
+
+# From file to file.
+
+
+ROWS = 1_000
 
 
 def latency(bench: Bench) -> None:
     """windbolt and Spark's own in turn; median and 99th percentile."""
-    engines: dict[str, Engine] = {MAIN: _windbolt, bench.spark.name: _spark}
-    title = f"keyed tumbling 1 s, {ROWS:,} events a file"
-    counted = bench.sizes.latency_files - 1 - bench.sizes.latency_warm
-    figures = {
-        name: Figure("latency", "1 s", title, name, name == MAIN, counted * ROWS, ROWS, "whole run") for name in engines
-    }
-    spent: dict[str, list[list[float]]] = {name: [] for name in engines}
-    for run in range(bench.sizes.runs):
-        for name, engine in engines.items():
-            if figures[name].status == "ok":
-                say(f"latency {name}: run {run + 1} of {bench.sizes.runs}")
-                try:
-                    spent[name].append(_run(bench, engine, name != MAIN, run)[bench.sizes.latency_warm :])
-                except Exception as error:
-                    fail(figures[name], error)
-    for name, figure in figures.items():
-        if figure.status == "ok":
-            figure.note = summary(spent[name])
-    bench.add(list(figures.values()))
+
+    def task(job: Job) -> dict[str, Any]:
+        shutil.copytree(job.source, job.scratch / "ready")
+        for name in ("input", "sink"):
+            (job.scratch / name).mkdir()
+        places = {name: str(job.scratch / name) for name in ("ready", "input", "sink")}
+        return {**places, "rows": ROWS, "first": FIRST_MS // 1_000, "warm": job.events.count // ROWS // 11}
+
+    def ours(job: Job, ended: threading.Event) -> None:
+        source = spouts.files(str(job.scratch / "input"), "event_time timestamp, key int", format="parquet")
+        sink = sinks.files(job.scratch / "sink", "parquet")
+        run_ours(bench, wired(source, counted("event_time"), sink), job, ended)
+
+    def spark(job: Job, ended: threading.Event) -> None:
+        events = bench.session.spark.readStream.schema(SCHEMA).parquet(str(job.scratch / "input"))
+        rows = counted_by_spark(events, "event_time", "0 seconds")
+        run_spark(rows, job, ended, "parquet", path=str(job.scratch / "sink"))
+
+    events = Events(bench.some(110) * ROWS, 100, ROWS, file_rows=ROWS, late_ms=0)
+    asked = Question("1 s", f"keyed tumbling 1 s, {ROWS:,} events a file")
+    entries = [Entry(arm, asked, events, ROWS) for arm in arms(bench, feed_files, task, ours, spark)]
+    bench.contest("latency", entries, "whole run", summary)
 
 
-def summary(runs: list[list[float]]) -> dict[str, object]:
-    """In milliseconds: over the values of all runs, and the median of each run."""
-    return {**milliseconds(runs), "values_ms": [[round(value, 1) for value in run] for run in runs]}
+def feed_files(task: dict[str, Any]) -> dict[str, Any]:
+    """Move one file after the other into a folder, at random moments, and look every two milliseconds whether the rows
+    that it brings about are to be seen in the folder of the sink; returns the milliseconds from the one to the other.
+
+    A row is to be seen once its file has its published name, and, where the sink is Spark's, once the log of the sink
+    names the file: before that a reader of the folder is not to take it.
+    """
+    chance, sink = random.Random(task["seed"]), Path(task["sink"])
+    known: set[str] = set()
+    whole: dict[int, int] = defaultdict(int)
+    spent: list[float] = []
+    for number, path in enumerate(sorted(Path(task["ready"]).glob("*.parquet"))):
+        time.sleep(chance.uniform(0, 0.2))
+        os.utime(path)
+        started = time.perf_counter()
+        os.rename(path, Path(task["input"], path.name))
+        if number == 0:
+            continue  # it fires nothing: the watermark does not pass its window
+        window = task["first"] + number  # the end, in seconds, of the window that the file before it filled
+        while whole[window] < task["rows"]:
+            seen = time.perf_counter()
+            for found in logged(sink, known) if task["logged"] else published(sink, known):
+                table = pq.read_table(found, columns=["until", "events"])
+                ends = table.column("until").cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist()
+                for end, events in zip(ends, table.column("events").to_pylist(), strict=True):
+                    whole[end // 1_000_000] += events
+            if whole[window] >= task["rows"]:
+                spent.append(round((seen - started) * 1e3, 1))
+            elif seen - started > PATIENCE:
+                raise RuntimeError(f"window {window} has {whole[window]} events of {task['rows']}")
+            else:
+                time.sleep(0.002)
+    return {"values_ms": spent[task["warm"] :]}
 
 
-def _run(bench: Bench, engine: Engine, logged: bool, run: int) -> list[float]:
-    """The milliseconds of each file but the first."""
-    bench.session.settle()
-    with scratch(bench.data) as folder:
-        for name in ("ready", "input", "sink"):
-            (folder / name).mkdir()
-        write_files(folder / "ready", bench.sizes.latency_files)
-        task = {
-            "ready": str(folder / "ready"), "input": str(folder / "input"), "sink": str(folder / "sink"),
-            "logged": logged, "rows": ROWS, "first": FIRST_MS // 1_000, "seed": SEED + run,
-        }  # fmt: skip
-        answer = probed("benchmarks.probe", task, lambda probe: engine(bench, folder, probe))
-    return [float(value) for value in json.loads(answer)]
+def published(folder: Path, known: set[str]) -> Iterator[Path]:
+    """The Parquet files in a folder, but hidden ones, that are not known; they are then."""
+    for entry in os.scandir(folder):
+        if entry.name not in known and entry.name.endswith(".parquet") and entry.name[0] not in "._":
+            known.add(entry.name)
+            yield Path(entry.path)
 
 
-def write_files(folder: Path, files: int) -> None:
-    """One second of events in each, in order; seeded."""
-    random = np.random.default_rng(SEED)
-    for number in range(files):
-        times = FIRST_MS + number * 1_000 + np.arange(ROWS) * 1_000 // ROWS
-        columns = {
-            "event_time": pa.array(times).cast(pa.timestamp("ms", "UTC")),
-            "key": pa.array(random.integers(0, KEYS, ROWS, dtype=np.int32)),
-            "value": pa.array(random.random(ROWS)),
-            "stream": pa.array(["a"] * ROWS),
-        }
-        pq.write_table(pa.table(columns), folder / f"part-{number:05d}.parquet")
+def logged(folder: Path, known: set[str]) -> Iterator[Path]:
+    """The same of the files that the log of a sink of Spark's names."""
+    log = folder / "_spark_metadata"
+    for entry in os.scandir(log) if log.exists() else ():
+        number = entry.name.removesuffix(".compact")  # every tenth has those before it once more
+        if number.isdigit() and number not in known:
+            known.add(number)
+            for line in Path(entry.path).read_text().splitlines()[1:]:
+                path = unquote(urlparse(json.loads(line)["path"]).path)
+                if path not in known:
+                    known.add(path)
+                    yield Path(path)
 
 
-def _windbolt(bench: Bench, folder: Path, probe: Probe) -> None:
-    bolt = AggregateBolt(by=["key"], until=aggregates.window_end(), events=aggregates.count())
-    timed = (
-        bolt.with_tumbling_window(seconds(1)).with_alignment(bounds="[start, end)").with_timestamp_field("event_time")
-    )
-    builder = TopologyBuilder("latency")
-    columns = "event_time timestamp, key int"
-    builder.set_spout("events", spouts.files(str(folder / "input"), columns, format="parquet"))
-    builder.set_bolt("bolt", timed, parallelism=2).fields_grouping("events", "key")
-    builder.set_sink("out", sinks.files(folder / "sink", "parquet")).from_("bolt")
-    options = RunOptions(checkpoint=str(folder / "checkpoint"), every=millis(1), keep_open=True)
-    stop_after(probe, options.stop)
-    run_on_spark(builder.build(), options, spark=bench.session.spark)
+# From topic to topic.
 
 
-def _spark(bench: Bench, folder: Path, probe: Probe) -> None:
-    events = bench.session.spark.readStream.schema(SCHEMA).parquet(str(folder / "input"))
-    groups = events.withWatermark("event_time", "0 seconds").groupBy(sf.window("event_time", "1 second"), "key")
-    found = groups.agg(sf.count("value").alias("events"))
-    rows = found.select(sf.col("window.end").alias("until"), "key", "events")
-    writer = rows.writeStream.outputMode("append").trigger(processingTime="1 milliseconds")
-    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
-    query = writer.format("parquet").option("path", str(folder / "sink")).start()
-    run_until_end(probe, query)
+RATE, KEYS, PARTITIONS, LAG_MS = 1_000, 1_000, 2, 100
+GOAL_MS = 300
+
+
+class Lines(BatchBolt):
+    """A record of each row: the key, and as value the end of the window and the count."""
+
+    outputs = "key string, value string"
+
+    def execute(self, batch: pa.Table) -> pa.Table:
+        """Of these results."""
+        until = pc.divide(batch["until"].cast(pa.int64()), 1_000).cast(pa.string())
+        value = pc.binary_join_element_wise(until, batch["events"].cast(pa.string()), " ")
+        return pa.table({"key": batch["key"], "value": value})
+
+
+def kafka(bench: Bench) -> None:
+    """windbolt and Spark's own in turn; median and 99th percentile."""
+    seconds, topics = bench.some(60), dict[Path, tuple[str, str]]()
+    with broker() as servers:
+        client, place = Kafka(servers), {"kafka.bootstrap.servers": servers}
+
+        def task(job: Job) -> dict[str, Any]:
+            topics[job.scratch] = client.topic("in", PARTITIONS), client.topic("out")
+            source, out = topics[job.scratch]
+            return {"servers": servers, "input": source, "output": out, "warm": max(10, seconds // 3),
+                    "seconds": seconds}  # fmt: skip
+
+        def ours(job: Job, ended: threading.Event) -> None:
+            source, out = topics[job.scratch]
+            bolt = counted("timestamp").with_lag(millis(LAG_MS)).with_watermark(partition=SOURCE)
+            source = spouts.kafka(servers, source, key="text")
+            run_ours(bench, wired(source, bolt, sinks.kafka(servers, out), last=Lines()), job, ended)
+
+        def spark(job: Job, ended: threading.Event) -> None:
+            source, out = topics[job.scratch]
+            reader = bench.session.spark.readStream.format("kafka").options(**place, subscribe=source)
+            records = reader.option("startingOffsets", "earliest").load()
+            keyed = records.select("timestamp", sf.col("key").cast("string").alias("key"))
+            found = counted_by_spark(keyed, "timestamp", f"{LAG_MS} milliseconds")
+            value = sf.concat_ws(" ", sf.unix_millis("until").cast("string"), sf.col("events").cast("string"))
+            run_spark(found.select("key", value.alias("value")), job, ended, "kafka", **place, topic=out)
+
+        asked = Question("1 s", f"keyed tumbling 1 s, {RATE:,} records/s, {KEYS:,} keys")
+        entries = [Entry(arm, asked, InMemory(seconds * RATE)) for arm in arms(bench, feed_topic, task, ours, spark)]
+        figures = bench.contest("kafka", entries, "whole run", summary)
+    for figure in figures[:1]:
+        text = f"99 % within {GOAL_MS} ms"
+        bench.goal("kafka", "1 s", text, GOAL_MS, figure.note.get("p99_ms"), at_most=True)
+
+
+def feed_topic(task: dict[str, Any]) -> dict[str, Any]:
+    """Send records to a topic at an even rate, and read the topic of results at the same time.
+
+    Records are sent until enough seconds were counted, from ``warm`` seconds after the first result on, and some more,
+    so that a watermark passes these. Returns the milliseconds of every result of the counted seconds, and how many
+    records these had and how many were counted.
+    """
+    late_by: dict[int, list[float]] = defaultdict(list)
+    events: dict[int, int] = defaultdict(int)
+    sent: dict[int, int] = defaultdict(int)
+    ended = threading.Event()
+    consumer = Consumer({"bootstrap.servers": task["servers"], "group.id": "benchmark", "fetch.wait.max.ms": 5})
+    consumer.assign([TopicPartition(task["output"], 0, 0)])
+
+    def read() -> None:
+        while not ended.is_set():
+            for message in consumer.consume(1_000, 0.005):
+                now = time.time() * 1e3
+                end, counted = map(int, (message.value() or b"").split())
+                late_by[end].append(now - end - LAG_MS)
+                events[end] += counted
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    producer = Producer({"bootstrap.servers": task["servers"], "linger.ms": 0, "log_level": 0})
+    chance, begun, number, ends = np.random.default_rng(task["seed"]), time.time(), 0, range(0)
+    while not ends or time.time() * 1e3 < ends.stop + 10_000:
+        passed = time.time() - begun
+        if not ends and events:
+            first = (int(time.time()) + task["warm"] + 1) * 1_000
+            ends = range(first, first + task["seconds"] * 1_000, 1_000)
+        elif passed > PATIENCE and not ends:
+            raise RuntimeError(f"no result in {PATIENCE:.0f} s")
+        for key in chance.integers(0, KEYS, int(passed * RATE) - number).tolist():
+            now = int(time.time() * 1e3)
+            producer.produce(task["input"], b"1", str(key), number % PARTITIONS, timestamp=now)
+            sent[now // 1_000 * 1_000 + 1_000] += 1
+            number += 1
+        producer.poll(0)
+        time.sleep(0.005)
+    if producer.flush(30):
+        raise RuntimeError("Kafka has not taken all records")
+    ended.set()
+    reader.join()
+    missing = [end for end in ends if end not in events]
+    if missing:
+        raise RuntimeError(f"{len(missing)} of {len(ends)} seconds have no results")
+    spent = [round(value, 1) for end in ends for value in late_by[end]]
+    return {"values_ms": spent, "sent": sum(sent[end] for end in ends), "counted": sum(events[end] for end in ends)}

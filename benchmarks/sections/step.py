@@ -1,102 +1,248 @@
-"""The aggregation step on Kafka, beside a query of Spark's that adds up the same.
+"""The ready aggregation step on Kafka, beside a query of Spark's that adds up the same.
 
-A broker of its own (``servers/broker.py``) has the orders before the clock starts. A run over a few of them comes
-first. After each run the output is read back: the orders and the totals of every shop must be right, and every order
-that was cut short must be a dead letter. CPU time is that of the driver, its JVM and the Python workers.
+A broker of its own has the orders before the clock starts. A run over a few of them comes first. After each run the
+output is read back: the orders and the totals of every shop must be right, and every order that was cut short must be a
+dead letter. CPU time is that of the driver, its JVM and the Python workers.
 """
 
 from __future__ import annotations
 
-import os
-import time
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.arms.arm import Taken
-from benchmarks.arms.stepping import SparkStep, Topics, WindboltStep
-from benchmarks.contest import fail, say, scratch
-from benchmarks.figures import Figure, Verdict
-from benchmarks.machine import children, cpu_seconds, own_seconds
-from benchmarks.orders import Orders, make_topics
-from benchmarks.sections.bench import MAIN, Bench
+import numpy as np
+import pandas as pd
+from psutil import Process
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+from benchmarks.contest import MAIN, SPARK, Arm, Bench, Entry, Job, Question, Taken, measured
+from benchmarks.events import SEED, Events
+from benchmarks.machine import cpu_seconds, own_seconds
 from servers.broker import broker
+from servers.kafka import Kafka
+from topologies import RunOptions
+from topologies.io.messages import AvroMessages, AvroSchema
+from topologies.spark.runner import run_on_spark
+from topologies.step.compile_step import step_topology
+from topologies.step.config_files import load_step
 
-KEYS, WARMING = 10_000, 20_000
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.state import GroupState
+
+KEYS, WARMING, PARTITIONS, BAD = 10_000, 20_000, 4, 1_000
 GOAL = 15.0
 """CPU-microseconds per event."""
+
+TOPICS: dict[tuple[int, int], str] = {}
+"""Those that have orders, by their number and that of the shops."""
+Read = Callable[[bytes, dict[str, bytes]], dict[str, Any]]
+"""Reads a result from a message and its headers: it has a shop, its orders and their total."""
+
+
+# The orders, in a topic, and what the results must come to.
+
+
+@dataclass(frozen=True)
+class Orders(Events):
+    """So many orders of so many shops; one in a thousand of them is cut short."""
+
+    kafka: Kafka | None = None
+    """The client of the broker that has them."""
+
+    def __iter__(self) -> Iterator[tuple[int, bytes, bytes, int | None]]:
+        """Partition, key and value of each, and its cents; None where it is cut short."""
+        chance = np.random.default_rng(SEED)
+        shops = chance.integers(0, self.keys, self.count).tolist()
+        cents = chance.integers(100, 100_000, self.count).tolist()
+        lasts = (chance.random(self.count) < 0.002).tolist()
+        for number, (at, cent, last) in enumerate(zip(shops, cents, lasts, strict=True)):
+            shop = f"shop-{at:06d}"
+            order = {"id": number, "shop": shop, "amount": cent / 100, "customer": f"customer {number * 7919 % 65_537}"}
+            text = json.dumps({**order, "last": True} if last else order)
+            bad = number % BAD == BAD - 1
+            yield at % PARTITIONS, shop.encode(), (text[:-2] if bad else text).encode(), None if bad else cent
+
+    @cached_property
+    def totals(self) -> dict[str, tuple[int, int]]:
+        """Returns the number of orders and the sum of cents, by shop."""
+        return _added((key.decode(), 1, cent) for _, key, _, cent in self if cent is not None)
+
+    def source(self, cache: Path) -> str:
+        """The topic that has them; they are written to it if there is none."""
+        assert self.kafka is not None
+        if (self.count, self.keys) not in TOPICS:
+            topic = TOPICS[self.count, self.keys] = self.kafka.topic("orders", PARTITIONS)
+            self.kafka.produce_with_keys(topic, ((at, 0, key, value) for at, key, value, _ in self))
+        return TOPICS[self.count, self.keys]
+
+    def wrong(self, output: str, dead: str, read: Read) -> str | None:
+        """Describes mistakes in the results in one topic, and the dead letters in another; None if there are none."""
+        kafka = self.kafka
+        assert kafka is not None
+
+        def results() -> Iterator[tuple[str, int, int]]:
+            for record in kafka.records(output):
+                row = read(record.value or b"", {name: value or b"" for name, value in record.headers})
+                yield row["shop"], row["orders"], round(row["total"] * 100)
+
+        found, lost, bad = _added(results()), len(kafka.records(dead)), self.count // BAD
+        if found == self.totals and lost == bad:
+            return None
+        (orders, cents), (_, right) = (map(sum, zip(*each.values(), strict=True)) for each in (found, self.totals))
+        wanted = f"{orders:,} orders of {self.count - bad:,}, {cents:,} cents of {right:,}"
+        return f"{wanted}, {lost:,} dead letters of {bad:,}"
+
+
+def _added(each: Iterator[tuple[str, int, int]]) -> dict[str, tuple[int, int]]:
+    orders: dict[str, int] = defaultdict(int)
+    cents: dict[str, int] = defaultdict(int)
+    for shop, number, cent in each:
+        orders[shop] += number
+        cents[shop] += cent
+    return {shop: (number, cents[shop]) for shop, number in orders.items()}
+
+
+# Both engines.
+
+
+READY = Path(__file__).parents[2] / "topologies" / "examples" / "aggregation"
+SCHEMAS = ("path/to/default/avro/schema", "schemas/day_closed.avsc")
+ORDER = "id long, shop string, amount double, customer string, last boolean, broken string"
+Run = Callable[[SparkSession, Job, str, str, str], None]
+"""Runs to the end of the topic: servers, topic of results, topic of dead letters."""
+
+
+def run_ready(spark: SparkSession, job: Job, servers: str, out: str, dead: str) -> None:
+    """``topologies/examples/aggregation/aggregation.conf``, as it is.
+
+    JSON in, Avro out; key, trigger and aggregation by Python rules; a timeout of 100 ms; dead letters.
+    """
+    around = job.scratch / "around.conf"
+    around.write_text(
+        f'source.topics: ["{job.source}"], source.maxOffsetsPerTrigger: {job.batch}\n'
+        f'destination.topic: "{out}", error.topic: "{dead}"\n'
+        f'connections.output.bootstrap.servers: "{servers}"\n',
+        "utf-8",
+    )
+    topology = step_topology(load_step(READY / "aggregation.conf", overlays=[READY / "local.conf", around]))
+    run_on_spark(topology, RunOptions(f"{job.scratch}/checkpoint"), spark=spark)
+
+
+def avro() -> Read:
+    """Reads a result of the step."""
+    schemas = AvroMessages(tuple(AvroSchema.parse((READY / name).read_text("utf-8")) for name in SCHEMAS))
+    return lambda value, headers: dict(schemas.read(value, headers))
+
+
+def run_spark(spark: SparkSession, job: Job, servers: str, out: str, dead: str) -> None:
+    """A query of Spark's that adds up the same: ``applyInPandasWithState`` with a timeout of 100 ms, JSON in and out;
+    and until all timeouts have passed.
+
+    It is called for the orders of a shop in a batch at once, and so fires at the end of a batch that has the last order
+    of a day, or a hundred: no rule of its user's is called for each order.
+    """
+    place = {"kafka.bootstrap.servers": servers}
+    reader = spark.readStream.format("kafka").options(**place, subscribe=job.source, startingOffsets="earliest")
+    records = reader.option("maxOffsetsPerTrigger", job.batch or 0).load()
+    parsed = sf.from_json(sf.col("value").cast("string"), ORDER, {"columnNameOfCorruptRecord": "broken"})
+    orders = records.select(parsed.alias("order")).select("order.*")
+    shop = sf.when(sf.col("broken").isNull(), sf.col("shop")).alias("shop")
+    groups = orders.select(shop, "amount", "last", "broken").groupBy("shop")
+
+    def added(key: tuple[str | None], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+        if key[0] is None:
+            for frame in frames:
+                yield pd.DataFrame({"topic": dead, "key": None, "value": frame["broken"]})
+            return
+        number, total = state.get if state.exists else (0, 0.0)
+        due = state.hasTimedOut
+        for frame in () if due else frames:
+            number, total = number + len(frame), total + float(frame["amount"].sum())
+            due = due or number >= 100 or bool(frame["last"].any())
+        if not due:
+            state.update((number, total))
+            state.setTimeoutDuration(100)
+            return
+        if state.exists:
+            state.remove()
+        value = json.dumps({"shop": key[0], "orders": number, "total": round(total, 2)})
+        yield pd.DataFrame({"topic": [out], "key": [key[0]], "value": [value]})
+
+    result, kept = "topic string, key string, value string", "orders long, total double"
+    found = groups.applyInPandasWithState(added, result, kept, "append", "ProcessingTimeTimeout")
+    writer = found.writeStream.outputMode("append").format("kafka").options(**place)
+    writer = writer.option("checkpointLocation", f"{job.scratch}/checkpoint").trigger(processingTime="1 milliseconds")
+    query = writer.start()
+    try:
+        while not query.awaitTermination(0.05):  # type: ignore[arg-type]
+            done = query.lastProgress
+            if done and done.numInputRows == 0 and done.stateOperators and done.stateOperators[0].numRowsTotal == 0:
+                break
+    finally:
+        query.stop()
+
+
+# The contest.
 
 
 def step(bench: Bench) -> None:
     """Both in turn."""
-    sizes = bench.sizes
-    warming, all_orders = Orders(WARMING, KEYS // 10), Orders(sizes.step, KEYS)
-    few_orders = Orders(min(sizes.step, sizes.step_slow), KEYS)
-    arms: dict[str, WindboltStep | SparkStep] = {MAIN: WindboltStep(), bench.spark.name: SparkStep()}
-    title = f"JSON orders of {KEYS:,} shops, added up by key with a timeout"
-    orders = {name: all_orders if name == MAIN else few_orders for name in arms}
-    figures = {
-        name: Figure("step", "step", title, name, name == MAIN, orders[name].events, sizes.step_batch, "whole run")
-        for name in arms
-    }
-    before = set(children(os.getpid()))
+    mine, events = set(Process().children()), bench.some(1_000_000)
     with broker() as servers:
-        (broker_pid,) = set(children(os.getpid())) - before
-        warming.write(servers, "warming")
-        all_orders.write(servers, "orders")
-        few_orders.write(servers, "few-orders")
-        for run in range(-1, sizes.runs):
-            for name, figure in figures.items():
-                given, source = orders[name], "orders" if name == MAIN else "few-orders"
-                if run < 0:
-                    given, source = warming, "warming"
-                if figure.status == "ok":
-                    say(f"step {name}: " + ("warming up" if run < 0 else f"run {run + 1} of {sizes.runs}"))
-                    label = f"{run}-{'windbolt' if name == MAIN else 'spark'}"
-                    topics = Topics(servers, source, f"output-{label}", f"dead-{label}", sizes.step_batch)
-                    try:
-                        _run(bench, arms[name], given, topics, figure, broker_pid, timed=run >= 0)
-                    except Exception as error:
-                        fail(figure, error)
-    bench.add(list(figures.values()))
-    text = f"at most {GOAL:g} CPU-µs an event"
-    bench.results.verdicts.append(Verdict("step", "step", text, GOAL, figures[MAIN].cpu, at_most=True))
+        (of_broker,) = set(Process().children()) - mine
+        TOPICS.clear()
+        kafka = Kafka(servers)
+        asked = Question("step", f"JSON orders of {KEYS:,} shops, added up by key with a timeout")
+        warming, orders = Orders(WARMING, KEYS // 10, kafka=kafka), Orders(events, KEYS, kafka=kafka)
+        arms = [
+            _arm(bench, MAIN, run_ready, avro(), None, kafka, of_broker),
+            _arm(bench, SPARK, run_spark, lambda value, _: dict(json.loads(value)), events // 10, kafka, of_broker),
+        ]
+        entries = [Entry(arm, asked, orders, events // 4, warming) for arm in arms]
+        figures = bench.contest("step", entries, "whole run", _by_process)
+    for figure in figures:
+        if figure.arm == MAIN:
+            bench.goal("step", "step", f"at most {GOAL:g} CPU-µs an event", GOAL, figure.cpu, at_most=True)
 
 
-def _run(
-    bench: Bench,
-    arm: WindboltStep | SparkStep,
-    orders: Orders,
-    topics: Topics,
-    figure: Figure,
-    broker_pid: int,
-    *,
-    timed: bool,
-) -> None:
-    """Run an arm, check what it wrote, and note what it took."""
-    make_topics(topics.servers, topics.output, topics.dead)
-    spark = bench.session.settle()
-    with scratch(bench.data) as folder:
-        before, started = cpu_by_process(broker_pid), time.perf_counter()
-        arm.run(spark, topics, folder)
-        seconds, after = time.perf_counter() - started, cpu_by_process(broker_pid)
-    wrong = orders.wrong(topics.servers, topics.output, topics.dead, arm.read)
-    if wrong is not None:
-        figure.status, figure.reason, figure.runs = "wrong", f"wrong, and not timed: {wrong}", []
-        say(f"step {figure.arm}: {figure.reason}")
-    elif timed:
-        spent = {name: after[name] - before[name] for name in before}
-        figure.runs.append(Taken(seconds, sum(spent.values())).to_json())
-        runs = figure.note.setdefault("cpu_microseconds_by_process", {})
-        for name, each in spent.items():
-            runs.setdefault(name, []).append(round(each / orders.events * 1e6, 2))
+def _arm(bench: Bench, name: str, run: Run, read: Read, slow: int | None, kafka: Kafka, of_broker: Process) -> Arm:
+    def take(job: Job) -> Taken:
+        out, dead = kafka.topic("output", PARTITIONS), kafka.topic("dead", PARTITIONS)
+        spark = bench.session.settle()
+        before = _cpu(of_broker)
+        with measured() as taken:
+            run(spark, job, kafka.servers, out, dead)
+        spent = {process: after - before[process] for process, after in _cpu(of_broker).items()}
+        taken.cpu = sum(spent.values())
+        by_process = {process: round(each / job.events.count * 1e6, 2) for process, each in spent.items()}
+        taken.note = {"topics": (out, dead), "cpu": by_process}
+        return taken
+
+    def check(job: Job, taken: Taken) -> str | None:
+        assert isinstance(job.events, Orders)
+        return job.events.wrong(*taken.note["topics"], read)
+
+    return Arm(name, take, check, ours=name == MAIN, most=slow)
 
 
-def cpu_by_process(broker_pid: int) -> dict[str, float]:
+def _by_process(notes: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return {"cpu_microseconds_by_process": {name: [note["cpu"][name] for note in notes] for name in notes[0]["cpu"]}}
+
+
+def _cpu(of_broker: Process) -> dict[str, float]:
     """CPU seconds so far of the driver, its JVM and the Python workers; not of the broker."""
-    mine = [pid for pid in children(os.getpid()) if pid != broker_pid]
-    java = [pid for pid in mine if Path(f"/proc/{pid}/comm").read_text().strip() == "java"]
-    python = [pid for each in java for pid in children(each)] + [pid for pid in mine if pid not in java]
+    driver = Process()
+    mine = [each for each in driver.children() if each != of_broker]
+    java = [each for each in mine if "java" in each.name()]
+    python = [worker for each in java for worker in each.children()] + [each for each in mine if each not in java]
     return {
-        "driver": own_seconds(os.getpid()),
-        "JVM": sum(own_seconds(pid) for pid in java),
-        "workers": sum(cpu_seconds(pid) for pid in python),
+        "driver": own_seconds(driver),
+        "JVM": sum(map(own_seconds, java)),
+        "workers": sum(cpu_seconds(each.pid) for each in python),
     }

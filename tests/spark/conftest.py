@@ -14,7 +14,7 @@ from xdist.scheduler import LoadScopeScheduling
 from servers import java_classes
 from servers.broker import broker
 from servers.jars import jars
-from tests.spark.kafka.kafka_shop import Kafka
+from servers.kafka import Kafka
 from tests.spark.shop import write_orders
 from tests.spark.tools import CONF
 from topologies.spark.jvm.session import open_session

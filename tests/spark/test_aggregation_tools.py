@@ -12,7 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from tests.spark.kafka.kafka_shop import Kafka
+from servers.kafka import Kafka
 from topologies.examples.aggregation.produce import produce
 from topologies.examples.aggregation.send import send
 from topologies.examples.aggregation.show import show

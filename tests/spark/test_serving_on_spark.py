@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from servers.kafka import Kafka
 from tests.helpers.scraping import Scrape, assert_as_reported, free_port, health, scrape, value, values
-from tests.spark.kafka.kafka_shop import ORDERS, PARTITIONS, PER_BATCH, Kafka, shop, some_orders
+from tests.spark.kafka.kafka_shop import ORDERS, PARTITIONS, PER_BATCH, shop, some_orders
 from tests.spark.shop import shop_in_memory
 from tests.spark.tools import run
 from tests.topologies.page.shown import state

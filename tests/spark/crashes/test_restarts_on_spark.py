@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from servers.broker import RunningBroker, running_broker
+from servers.kafka import Kafka
 from tests.helpers.places import ROOT
 from tests.spark.crashes.restarting import shop
 from tests.spark.kafka.kafka_shop import (
@@ -19,7 +20,6 @@ from tests.spark.kafka.kafka_shop import (
     PER_BATCH,
     SCHEMA,
     Copied,
-    Kafka,
     Revenue,
     expected_revenue,
     once,

@@ -7,7 +7,8 @@ import signal
 import sys
 
 from servers.jars import jars
-from tests.spark.kafka.kafka_shop import Kafka, shop
+from servers.kafka import Kafka
+from tests.spark.kafka.kafka_shop import shop
 from tests.spark.tools import CONF
 from topologies.run.options import RunOptions
 from topologies.spark.jvm.session import open_session

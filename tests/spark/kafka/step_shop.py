@@ -11,7 +11,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.cimpl import NewTopic
 
 from servers.broker import TO_NEW_TOPICS
-from tests.spark.kafka.kafka_shop import ID, Kafka, Record
+from servers.kafka import ID, Kafka, Record
 from topologies.graph.topology import Topology
 from topologies.step.compile_step import step_topology
 from topologies.step.config_files import load_step

@@ -19,16 +19,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from servers.kafka import ID, Kafka, Record
 from tests.helpers.examples import sampled
 from tests.helpers.places import ROOT
 from tests.spark.kafka.kafka_shop import (
-    ID,
     ORDERS,
     PARTITIONS,
     PER_BATCH,
     SCHEMA,
-    Kafka,
-    Record,
     as_json,
     expected_revenue,
     once,

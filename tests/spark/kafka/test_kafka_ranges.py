@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import NewPartitions
 from pyspark.sql import SparkSession
 
 from servers.broker import TO_NEW_TOPICS
-from tests.spark.kafka.kafka_shop import Kafka
+from servers.kafka import Kafka
 from tests.spark.tools import run
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.spark import kafka_client

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from manager.storage.segment_files import FileSegments
-from tests.spark.kafka.kafka_shop import Kafka
+from servers.kafka import Kafka
 from tests.spark.tools import run
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.kafka_records import outgoing

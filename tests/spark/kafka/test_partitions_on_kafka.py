@@ -14,8 +14,8 @@ import pytest
 
 from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.manifest import batch_key
+from servers.kafka import Kafka
 from tests.helpers.examples import sampled
-from tests.spark.kafka.kafka_shop import Kafka
 from tests.spark.tools import at_phase, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.graph.topology import Topology

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from servers.kafka import Kafka
 from tests.helpers.examples import sampled
 from tests.helpers.places import TESTS
-from tests.spark.kafka.kafka_shop import Kafka
 from topologies import TopologyBuilder, spouts
 from topologies.engine.report import BatchReport
 from topologies.graph.topology import Topology

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from servers.kafka import Kafka, Record
 from tests.helpers.places import ROOT
-from tests.spark.kafka.kafka_shop import Kafka, Record, once
+from tests.spark.kafka.kafka_shop import once
 from tests.spark.kafka.step_shop import EIGHT, SECOND, BatchClock, Message, built, write
 from tests.spark.tools import at_phase, run, run_until
 

@@ -18,10 +18,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from servers.kafka import Kafka, Record
 from tests.helpers.examples import sampled
 from tests.helpers.malformed import AVRO_SCHEMA, FORMATS, GOOD, malformed
 from tests.helpers.places import ROOT
-from tests.spark.kafka.kafka_shop import Kafka, Record, once
+from tests.spark.kafka.kafka_shop import once
 from tests.spark.kafka.step_shop import (
     EIGHT,
     SECOND,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 
-from benchmarks.requests import measure
+from benchmarks.sections.checkpoints import second_batch
 from manager.storage import object_store
 from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.manifest import Manifest
@@ -64,8 +65,8 @@ def test_a_run_on_a_store_that_stays_down_ends_and_the_next_one_goes_on(store: S
 
 
 @pytest.mark.extended
-def test_requests_grow_with_tasks_and_pieces_not_with_their_product(store: S3) -> None:
-    few, many = measure(store, 4, 8)[0].total(), measure(store, 12, 24)[0].total()
+def test_requests_grow_with_tasks_and_pieces_not_with_their_product(store: S3, tmp_path: Path) -> None:
+    few, many = (second_batch(store, tmp_path / size, size)[0].total() for size in ("4x8", "12x24"))
     assert many < few + 3 * (8 + 16), "4 × 8 would be 32 reads, and 12 × 24 288"
 
 

@@ -1,1 +1,0 @@
-"""The arms of the benchmark: one way each to answer the workloads."""

@@ -1,1 +1,0 @@
-"""Ordinary queries, written as a user would from the guide, beside Spark's own; what they must answer says DuckDB."""

@@ -1,0 +1,287 @@
+"""Long runs: the memory that they and large state take, and what it costs to watch one."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import count, pairwise
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+from psutil import Process
+
+from benchmarks.contest import MAIN, Arm, Bench, Entry, Job, Question, Taken, by_itself, measured
+from benchmarks.engines import check_accounts
+from benchmarks.events import SEED, Events, InMemory, orders
+from benchmarks.machine import Session, cpu_seconds, memory_of, mib, own_seconds, repeated, say, tree, with_project
+from benchmarks.questions import out, spout, wired
+from servers import browser, prometheus
+from servers.ports import free_port
+from topologies.engine.report import BatchReport
+from topologies.spark.runner import run_on_spark
+from windbolt import RunOptions, TupleWindow, WindowedBolt
+from windbolt import Session as Gaps
+
+# Memory, in MiB. Twenty times in a run the driver, the JVM and the Python workers are looked at: the resident set of
+# each without mapped files, and what lives in the JVM's heap after a collection of garbage.
+
+
+LOOKS = 20
+
+
+class Middle(WindowedBolt):
+    """How many events a window holds, and the median of them all."""
+
+    outputs = "n long, middle double"
+
+    def execute(self, window: TupleWindow) -> tuple[int, float]:
+        return len(window), float(np.median(window.column("value")))
+
+
+@dataclass(frozen=True)
+class Play:
+    """One kind of run: so many batches, of two seconds of event time each, whose keys come one after the other."""
+
+    name: str
+    title: str
+    batches: int
+    rows: int
+    """Of a batch."""
+    keys: int
+    windowed: Callable[[WindowedBolt], WindowedBolt]
+
+    def events(self, part: float = 1.0) -> Events:
+        """All of them, or those of a part of the batches."""
+        batches = max(4, round(self.batches * part))
+        return Events(batches * self.rows, self.keys, self.rows // 2, self.rows, late_ms=0, in_turn=True)
+
+
+PLAYS = (
+    Play("batches", "a file each", 5_000, 200, 1_000, lambda bolt: bolt.with_key("key").with_tumbling_window("10s")),
+    Play("dead-keys", "that come once", 40, 50_000, 2_000_000,
+         lambda bolt: bolt.with_key("key").with_tumbling_window("1s")),
+    Play("live-keys", "whose sessions stay open", 40, 50_000, 1_000_000,
+         lambda bolt: bolt.with_key("key").with_window(Gaps("1h"))),
+    Play("one-window", "of a bolt that sorts all of it", 20, 250_000, 1_000,
+         lambda bolt: bolt.with_tumbling_window("1h")),
+)  # fmt: skip
+
+
+def steady(bench: Bench) -> None:
+    """All kinds of runs. What has grown has done so since a quarter of the run."""
+    questions = {play.name: Question(play.name, play.title) for play in PLAYS}
+    for play in PLAYS:
+        if questions[play.name] in bench.chosen([*questions.values()]):
+            arm = Arm(MAIN, _played(play, bench.session), by_itself)
+            bench.contest("steady", [Entry(arm, questions[play.name], play.events(bench.part), play.rows)],
+                          "whole run")  # fmt: skip
+
+
+def _played(play: Play, session: Session) -> Callable[[Job], Taken]:
+    def run(job: Job) -> Taken:
+        looks: list[dict[str, float]] = []
+        reports: list[BatchReport] = []
+        every = max(1, job.events.count // play.rows // LOOKS)
+
+        def note(report: BatchReport) -> None:
+            reports.append(report)
+            if report.batch % every == every - 1 or report.closing:
+                looks.append({"batch": report.batch, **memory(session)})
+                say(f"{play.name}: {json.dumps(looks[-1])}")
+
+        bolt = play.windowed(Middle().with_timestamp_field("event_time").with_lag("1s"))
+        source = spout(job, "event_time timestamp, key int, value double")
+        topology = wired(source, bolt, out(job), "key", 2 if "key" in bolt.settings.key else 1)
+        spark = session.spark
+        with measured() as taken:
+            run_on_spark(topology, RunOptions(f"{job.scratch}/checkpoint", on_report=note), spark=spark)
+        check_accounts(reports, job)
+        quarter, last = looks[len(looks) // 4], looks[-2 if len(looks) > 1 else -1]  # the very last one fires all
+        names = [name for name in last if name != "batch"]
+        grown = {f"{name} grown": round(last[name] - quarter[name], 1) for name in names}
+        most = {name: max(look[name] for look in looks) for name in names}
+        taken.note = {"seconds": round(taken.seconds), **most, **grown, "looks": looks}
+        return taken
+
+    return run
+
+
+def memory(session: Session) -> dict[str, float]:
+    """Of the driver, of the JVM, of its heap after a collection, and of all Python workers together."""
+    jvm: Any = session.spark._jvm
+    jvm.System.gc()
+    runtime = jvm.java.lang.Runtime.getRuntime()
+
+    def own(processes: Sequence[Process]) -> float:
+        return mib(sum(memory_of(each.pid).get("RssAnon", 0) for each in processes))
+
+    return {
+        "driver": own([Process()]),
+        "workers": own(tree(program="python")[1:]),
+        "JVM": own(tree(program="java")),
+        "heap": mib(runtime.totalMemory() - runtime.freeMemory()),
+    }
+
+
+# Watching: the same run twice at the same time, once watched and once not, over a file of fresh orders a second. Both
+# have the same machine at the same moment, so minutes are compared in pairs. Prometheus, the browser and the input are
+# processes of their own, whose costs are not counted.
+
+
+SHOP = Path(__file__).with_name("shop.py")
+PER_SECOND = 2_000
+"""Orders."""
+EVERY = "1100ms"
+"""The interval of batches; not that of scrapes, which would always meet them."""
+SPARK, LOCAL = ("--engine", "spark", "--master", "local[1]"), ("--engine", "local")
+FEWEST = 6
+"""Stretches that are compared in pairs: minutes, or shorter ones."""
+CPU, MEMORY, BATCH = "CPU, % of a core", "memory of the driver, MiB", "batch, median, ms"
+LIMITS = {CPU: 1.0, MEMORY: 50.0}
+"""By how much more a watched run may take."""
+SLOWER = 2.0
+"""Standard errors by which batches have to differ to be called slower."""
+Stretch = dict[str, float]
+"""Figures of a run in a stretch of time; NaN where there were no batches."""
+
+
+@contextmanager
+def running(folder: Path, options: Sequence[str]) -> Iterator[Callable[[], dict[str, Any]]]:
+    """A run in a process of its own, until the end of the block; RuntimeError where it failed.
+
+    Within, a function that looks at it: seconds of CPU time, bytes of the driver, batches so far that read something.
+    """
+    (folder / "in").mkdir(parents=True)
+    command = [sys.executable, "-m", "windbolt", "run", f"{SHOP}:topology", "--checkpoint", "ck", "--json"]
+    told, errors = folder / "told", folder / "stderr"
+    with open(told, "wb") as out, open(errors, "wb") as err:
+        more = ["--every", EVERY, *options]
+        process = subprocess.Popen([*command, *more], cwd=folder, env=with_project(), stdout=out, stderr=err)
+
+    def look() -> dict[str, Any]:
+        lines = [json.loads(line) for line in told.read_text("utf-8").splitlines(keepends=True) if line[-1] == "\n"]
+        return {
+            "at": time.monotonic(),
+            "cpu": cpu_seconds(process.pid),
+            "driver": own_seconds(Process(process.pid)),
+            "bytes": memory_of(process.pid).get("VmRSS", 0),
+            "batches": [line for line in lines if line.get("rows")],
+        }
+
+    try:
+        yield look
+    finally:
+        process.send_signal(signal.SIGTERM)
+        if process.wait(120):
+            raise RuntimeError(f"a run failed: {errors.read_text('utf-8', 'replace')[-2000:]}")
+
+
+def stretch(first: dict[str, Any], last: dict[str, Any]) -> Stretch:
+    """The time between two looks."""
+    batches, seconds = last["batches"][len(first["batches"]) :], last["at"] - first["at"]
+    taken = [1_000 * batch["seconds"]["total"] for batch in batches] or [math.nan]
+    return {
+        CPU: 100 * (last["cpu"] - first["cpu"]) / seconds,
+        "CPU of the driver, % of a core": 100 * (last["driver"] - first["driver"]) / seconds,
+        BATCH: float(np.median(taken)),
+        "batch, 95 %, ms": float(np.percentile(taken, 95)),
+        "rows a second": sum(batch["rows"] for batch in batches) / seconds,
+        MEMORY: last["bytes"] / 2**20,
+    }
+
+
+def differences(watched: Sequence[Stretch], alone: Sequence[Stretch]) -> dict[str, tuple[float, float, float]]:
+    """The means of each figure, and the standard error of their difference, by pairs of stretches."""
+    found = {}
+    for name in watched[0]:
+        pairs = np.array([(one[name], other[name]) for one, other in zip(watched, alone, strict=True)])
+        sure = pairs[~np.isnan(pairs).any(axis=1)]
+        error = np.diff(sure).std(ddof=1) / math.sqrt(len(sure)) if len(sure) > 1 else math.inf
+        means = sure.mean(axis=0) if len(sure) else (math.nan, math.nan)
+        found[name] = (float(means[0]), float(means[1]), float(error))
+    return found
+
+
+def watched(bench: Bench) -> None:
+    """With metrics that a real Prometheus scrapes every second; also with the live page, open in a browser."""
+    seconds = max(FEWEST, round(3_600 * bench.part))
+    asked = Question("orders", f"{PER_SECOND:,} orders a second; watched - alone")
+    for name, engine in (("--metrics", SPARK), ("--metrics --ui", SPARK), ("--metrics, local engine", LOCAL)):
+
+        def run(job: Job, shown: str = name, engine: Sequence[str] = engine) -> Taken:
+            with measured() as taken:
+                found, scraped = side_by_side(job.scratch, engine, seconds, page="--ui" in shown)
+            said = {
+                each: f"{one:.2f} - {other:.2f} = {one - other:+.2f} ± {error:.2f}"
+                for each, (one, other, error) in found.items()
+            }
+            taken.note = {**said, "scrapes": scraped, "differences": found}
+            return taken
+
+        entry = Entry(Arm(name, run, by_itself), asked, InMemory(seconds * PER_SECOND))
+        for figure in bench.contest("watched", [entry], "whole run"):
+            judge(bench, name, figure.note.get("differences", {}))
+
+
+def judge(bench: Bench, name: str, found: dict[str, tuple[float, float, float]]) -> None:
+    """The goals for the cost of watching."""
+    for each, limit in LIMITS.items() if found else ():
+        one, other, _ = found[each]
+        bench.goal("watched", name, f"{each}: at most {limit:g} more", limit, one - other, at_most=True)
+    if found:
+        one, other, error = found[BATCH]
+        text = f"{BATCH}: at most {SLOWER:g} standard errors more"
+        bench.goal("watched", name, text, SLOWER, (one - other) / error if error else 0.0, at_most=True)
+
+
+def side_by_side(
+    folder: Path, engine: Sequence[str], seconds: int, *, page: bool
+) -> tuple[dict[str, tuple[float, float, float]], str]:
+    """Both runs, for so long after a time to warm up; and what Prometheus says of its scrapes."""
+    metrics, ui = free_port(), free_port()
+    shown = ["--metrics", str(metrics), *(["--ui", str(ui)] if page else [])]
+    length = min(60.0, seconds / FEWEST)
+    with ExitStack() as stack:
+        folders = [folder / "watched", folder / "alone"]
+        lookers = [stack.enter_context(running(each, [*engine, *more]))
+                   for each, more in zip(folders, (shown, []), strict=True)]  # fmt: skip
+        stack.enter_context(fed([each / "in" for each in folders], folder / "draft"))
+        server = stack.enter_context(prometheus.server([f"127.0.0.1:{metrics}"]))
+        if page:
+            stack.enter_context(browser.opened(f"http://127.0.0.1:{ui}/"))
+        time.sleep(max(20, min(60, seconds)))
+        looks = [[look() for look in lookers]]
+        for _ in range(int(seconds / length + 0.01)):
+            time.sleep(length)
+            looks.append([look() for look in lookers])
+        asked = ("count_over_time(up[{0}s])", "sum_over_time(up[{0}s])",
+                 "1000 * avg_over_time(scrape_duration_seconds[{0}s])")  # fmt: skip
+        up, answered, spent = (max(server.query(each.format(seconds)).values(), default=math.nan) for each in asked)
+    both = ([stretch(one[at], other[at]) for one, other in pairwise(looks)] for at in (0, 1))
+    return differences(*both), f"{answered:.0f} of {up:.0f}, {spent:.1f} ms each"
+
+
+@contextmanager
+def fed(folders: Sequence[Path], draft: Path) -> Iterator[None]:
+    """A file of the orders of the last second, each second, in all folders."""
+    chance, numbers = Random(SEED), count()
+
+    def write() -> None:
+        draft.write_text(orders(chance, time.time() - 1, 1, PER_SECOND, users=200), "utf-8")
+        number = next(numbers)
+        for folder in folders:
+            os.link(draft, folder / f"{number:06d}.jsonl")  # whole from the moment that it is there
+        draft.unlink()
+
+    with repeated(write, 1):
+        yield

@@ -1,0 +1,343 @@
+"""The sections that measure throughput over windows: on Spark, on a cluster, and in one process."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from benchmarks import engines
+from benchmarks.contest import MAIN, Arm, Bench, Entry, Job, Question, Taken, by_itself, fewer, measured
+from benchmarks.engines import AS_TASKS, spark_own, windbolt, windbolt_in_process
+from benchmarks.events import Bursts, Events, PairedEvents, WideEvents
+from benchmarks.figures import Figure, ratio
+from benchmarks.machine import ROOT, Session, peak_memory, say
+from benchmarks.questions import HIGHEST, JOINED, QUERIES, W1, W2, W3, W4, WORKLOADS, out, read, spout, w2, wired
+from servers.standalone import PYTHON, standalone
+from windowing import Session as Gaps
+from windowing import TupleWindow, WindowedBolt, presets
+
+EVENTS, BATCH = 5_000_000, 500_000
+"""Of most sections, and of a micro-batch."""
+
+# Micro-batches of 500,000 events: what a query does that keeps up.
+
+
+BATCHES_GOALS = {"W1": 1.5, "W2": 3.0, "W3": 2.5, "W4": 15.0}
+
+
+def batches(bench: Bench) -> None:
+    """All workloads, all arms. Speeds are of the batches that read events.
+
+    Spark fires the windows of a batch in the next one, those of the last batch in one without events, which is not
+    counted: it has windows of nine batches in the time of ten. windbolt fires them in the same batch.
+    """
+    session = bench.session
+    for workload in bench.chosen(WORKLOADS):
+        arms = [windbolt(session), spark_own(session)]
+        if not bench.quick:
+            arms[1:1] = [windbolt(session, way) for way in workload.ways if way]
+        events = Events(bench.some(EVENTS))
+        figures = bench.contest("batches", [bench.entry(arm, workload, events, BATCH) for arm in arms], "data batches")
+        bench.judge(figures, BATCHES_GOALS[workload.name])
+
+
+# A backlog: each system with the size of batches that suits it best.
+
+
+DRAINING_GOALS = {"W1": 4.0, "W2": 8.0, "W3": 5.0, "W4": 30.0}
+
+SIZES = (500_000, 2_500_000, 5_000_000, 10_000_000, None)
+Trial = dict[str, float | str]
+"""Events per second, or why not, by the size of the batches."""
+
+
+def drain(bench: Bench) -> None:
+    """All workloads, windbolt beside Spark's own. Speeds are of all batches: Spark's last one fires windows only."""
+    for workload in bench.chosen(WORKLOADS):
+        slow = bench.some(5_000_000) if workload.kind == "medians" else None
+        arms = [windbolt(bench.session), spark_own(bench.session, slow)]
+        drained(bench, "drain", workload, arms, Events(bench.some(50_000_000)), DRAINING_GOALS[workload.name])
+
+
+def drained(bench: Bench, section: str, workload: Question, arms: Sequence[Arm], events: Events, goal: float) -> None:
+    """The arms, each at its best size."""
+    trials = {arm.name: trial(bench, section, workload, arm, events) for arm in arms if bench.arms(arm.name)}
+    entries = [bench.entry(arm, workload, events, best(trials.get(arm.name, {}))) for arm in arms]
+    figures = bench.contest(section, entries, "all batches")
+    for figure in figures:
+        figure.note["trial_events_per_second_by_batch"] = trials[figure.arm]
+    bench.judge(figures, goal)
+
+
+def trial(bench: Bench, section: str, workload: Question, arm: Arm, events: Events) -> Trial:
+    """Each size once, over a part; nothing where there is no choice."""
+    part = fewer(fewer(events, arm.most), bench.some(20_000_000))
+    found: Trial = {}
+    for size in () if bench.quick else SIZES:
+        if size is not None and size >= part.count:
+            continue  # that is all of them
+        say(f"{section} {workload.name} {arm.name}: trying batches of {label(size)} over {part.count:,} events")
+        figure = Figure(section, workload.name, "", arm.name, arm.ours, part.count, size, "all batches")
+        taken = bench.run(figure, Entry(arm, workload, part, size), part)
+        found[label(size)] = figure.reason if taken is None else round(part.count / taken.in_batches(data_only=False))
+    return found
+
+
+def best(found: Trial) -> int | None:
+    """The size with the highest speed; all where none was tried."""
+    speeds = {name: speed for name, speed in found.items() if not isinstance(speed, str)}
+    winner = max(speeds, key=lambda name: speeds[name], default=label(None))
+    return next(size for size in SIZES if label(size) == winner)
+
+
+def label(size: int | None) -> str:
+    """A size in words."""
+    return "all" if size is None else f"{size:,}"
+
+
+# Many keys, and input that comes through a DataFrame.
+
+
+def keys(bench: Bench) -> None:
+    """W2 and W3 with 100,000 keys."""
+    for workload in bench.chosen((W2, W3)):
+        _both(bench, "keys", workload, windbolt(bench.session), 100_000, (2.0, 4.0))
+
+
+def frames(bench: Bench) -> None:
+    """W1 and W2 where windbolt's input is a streaming DataFrame of Spark."""
+    goals = {"W1": (1.5, 1.0), "W2": (4.0, 2.0)}
+    for workload in bench.chosen((W1, W2)):
+        _both(bench, "frames", workload, windbolt(bench.session, framed=True), 1_000, goals[workload.name])
+
+
+def _both(bench: Bench, section: str, workload: Question, arm: Arm, many: int, goals: tuple[float, float]) -> None:
+    """In micro-batches, and draining."""
+    arms = [arm, spark_own(bench.session)]
+    note = f", {many:,} keys" if section == "keys" else ", from a DataFrame"
+    named, events = replace(workload, title=workload.title + note), Events(bench.some(EVENTS), many)
+    figures = bench.contest(section, [bench.entry(arm, named, events, BATCH) for arm in arms], "data batches")
+    bench.judge(figures, goals[0])
+    if not bench.quick:
+        drained(bench, f"{section}, draining", named, arms, Events(bench.some(10_000_000), many), goals[1])
+
+
+# Ordinary queries beside Spark's own, in micro-batches of 500,000 events.
+
+
+AS_SPARK_TASKS = f"{MAIN}, Spark's tasks"
+QUERIES_GOALS = {"sessions": (4.0, 2.0), "highest": (4.0, 2.0), "joined": (5.0, 2.5), "hottest": (4.0, 2.0)}
+
+
+def queries(bench: Bench) -> None:
+    """Each on windbolt's own workers, as Spark's tasks, and by Spark's own."""
+    session = bench.session
+    many = {"sessions": 65_000, "joined": 10_000}
+    kinds: dict[str, type[Events]] = {HIGHEST.name: WideEvents, JOINED.name: PairedEvents}
+    for query in bench.chosen(QUERIES):
+        kind = kinds.get(query.name, Events)
+        events = kind(bench.some(EVENTS), many.get(query.name, 1_000))
+        ours = [windbolt(session, way) for way in query.ways]
+        arms = [*ours, windbolt(session, conf=AS_TASKS, name=AS_SPARK_TASKS), spark_own(session)]
+        figures = bench.contest("queries", [bench.entry(arm, query, events, BATCH) for arm in arms], "data batches")
+        own, as_tasks = QUERIES_GOALS[query.name]
+        bench.judge(figures, own, "Spark's own")
+        bench.judge(figures, as_tasks, "Spark's own, as Spark's tasks", AS_SPARK_TASKS)
+
+
+# Whether speed depends on how much state there is, and on how many windows hold an event.
+
+
+FLAT, OVERLAP = 1.5, 2.0
+
+
+def growth(bench: Bench) -> None:
+    """The same number of events, in windows that hold more and more of them; the sizes in turn, run by run."""
+    ours = with_memory(windbolt(bench.session))
+    general = [] if bench.quick else [(W2, with_memory(windbolt(bench.session, "general bolt")))]
+    for workload, arm in [(W2, ours), *general, (W4, ours)]:
+        if workload in bench.chosen((W2, W4)):
+            _by_state(bench, workload, arm)
+    if W2 in bench.chosen((W2,)):
+        events, entries = Events(bench.some(10_000_000)), []
+        for length in (1, 10, 100):
+            workload = w2(f"W2, overlap {length}", f"keyed sliding {length} s / 1 s", length)
+            entries.append(bench.entry(windbolt(bench.session), workload, events, events.count // 4))
+        found = bench.contest("growth", entries, "all batches")
+        bench.goal(
+            "growth", "W2", f"overlap 100 at most {OVERLAP:g} x slower than 1", OVERLAP, slowdown(found), at_most=True
+        )
+
+
+def _by_state(bench: Bench, workload: Question, arm: Arm) -> None:
+    count, entries = bench.some(30_000_000), []
+    rates = [count // 3_000, count // 300, count // 30]
+    for rate in rates:
+        asked = replace(workload, title=f"{workload.title}; {rate * workload.length:,} live events")
+        check = max(5_000_000, 15 * rate)  # windows are full after 10 seconds
+        entries.append(bench.entry(arm, asked, Events(count, per_second=rate), count // 12, check))
+    found = bench.contest("growth", entries, "all batches")
+    goal = f"{arm.name}: up to {rates[-1] * workload.length:,} live events at most {FLAT:g} x slower"
+    bench.goal("growth", workload.name, goal, FLAT, slowdown(found), at_most=True)
+
+
+def slowdown(figures: Sequence[Figure]) -> float | None:
+    """How many times slower than the first the slowest of them is; None if one is not there."""
+    speeds = [figure.speed for figure in figures]
+    known = [speed for speed in speeds if speed is not None]
+    return known[0] / min(known) if known and len(known) == len(speeds) else None
+
+
+def with_memory(arm: Arm) -> Arm:
+    """An arm that also notes the most memory that a worker had."""
+
+    def run(job: Job) -> Taken:
+        with peak_memory() as peak:
+            taken = arm.run(job)
+        taken.note |= peak
+        return taken
+
+    return replace(arm, run=run)
+
+
+# The in-process runner beside floors: plain programs that read the same files at once.
+
+
+WITHIN = 3.0
+
+
+def local(bench: Bench) -> None:
+    """All workloads."""
+    for workload in bench.chosen(WORKLOADS):
+        floors = [engines.duckdb(1), engines.duckdb(2)] if workload.kind == "statistics" else [engines.numpy()]
+        ours = [windbolt_in_process(way) for way in workload.ways if not (way and bench.quick)]
+        events = Events(bench.some(EVENTS))
+        entries = [bench.entry(arm, workload, events, events.count // 2) for arm in ours]
+        entries += [bench.entry(arm, workload, events) for arm in floors]
+        figures = bench.contest("local", entries, "whole run")
+        beside = ratio(figures[0], [figure for figure in figures if not figure.ours]) if figures else None
+        goal = f"at most {WITHIN:g} x slower than the fastest floor"
+        bench.goal("local", workload.name, goal, WITHIN, None if beside is None else 1 / beside, at_most=True)
+
+
+# Micro-batches of 500,000 events on a standalone cluster of Spark: a master, and two workers with a core each.
+
+
+CLUSTER_GOALS = {"W1": 3.0, "W2": 5.0, "W3": 4.0, "W4": 10.0}
+MEMORY = 2
+"""Gigabytes of a worker, of which its executor has three quarters."""
+
+
+def cluster(bench: Bench) -> None:
+    """All workloads, windbolt and Spark's own. Nothing of windbolt is installed on the workers."""
+    bench.session.stop()
+    with tempfile.TemporaryDirectory() as folder, standalone(Path(folder), memory=f"{MEMORY}g") as found:
+        settings = {
+            "spark.pyspark.python": PYTHON,
+            "spark.executor.memory": f"{MEMORY * 768}m",
+            "spark.driver.host": "127.0.0.1",
+            "spark.ui.enabled": "false",
+            "spark.executorEnv.PYTHONPATH": str(ROOT),  # for the functions of Spark's own arms
+        }
+        session = Session(master=found.url, more=settings)
+        try:
+            for workload in bench.chosen(WORKLOADS):
+                events = Events(bench.some(EVENTS))
+                arms = [windbolt(session), spark_own(session)]
+                entries = [bench.entry(arm, workload, events, BATCH) for arm in arms]
+                figures = bench.contest("cluster", entries, "data batches")
+                bench.judge(figures, CLUSTER_GOALS[workload.name], "Spark's own")
+        finally:
+            session.stop()
+
+
+# Cost of a micro-batch before any window: two queries of Spark with ``foreachBatch``. No engine in Python that is
+# called by it can be faster than the first, and none whose input is a DataFrame faster than the second.
+
+
+def limits(bench: Bench) -> None:
+    """The rows are not asked for; and they are handed to Python as Arrow, which counts them."""
+
+    def nothing(frame: DataFrame, batch: int) -> None:
+        pass
+
+    def handed_over(frame: DataFrame, batch: int) -> None:
+        def count(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield pa.record_batch({"n": [sum(batch.num_rows for batch in rows)]})
+
+        frame.select("event_time", "key", "value").mapInArrow(count, "n long").collect()
+
+    def arm(name: str, each_batch: Callable[[DataFrame, int], None]) -> Arm:
+        def run(job: Job) -> Taken:
+            spark = bench.session.settle()
+            with measured() as taken:
+                writer = read(spark, job).writeStream.foreachBatch(each_batch).trigger(availableNow=True)
+                query = writer.option("checkpointLocation", str(job.scratch / "checkpoint")).start()
+                query.awaitTermination()
+            taken.batches = engines.batches_of(query)
+            taken.note = {"ms a batch": [1_000 * median(batch.seconds for batch in taken.batches)]}
+            return taken
+
+        return Arm(name, run, by_itself, ours=False)
+
+    events = Events(bench.some(EVENTS))
+    arms = [arm("does nothing", nothing), arm("hands the rows to Python", handed_over)]
+    entries = [Entry(arm, Question("W2", "foreachBatch"), events, BATCH, events) for arm in arms]
+    bench.contest("limits", entries, "data batches", lambda notes: {
+        "ms a batch": ", ".join(f"{ms:.0f}" for note in notes for ms in note["ms a batch"])
+    })  # fmt: skip
+
+
+# The rules of time, beside Storm's plain windows: watermarks per event, substreams, sessions.
+
+
+class Number(WindowedBolt):
+    """How many events a window has."""
+
+    outputs = "events long"
+
+    def execute(self, window: TupleWindow) -> tuple[int]:
+        return (len(window),)
+
+
+def rules(bench: Bench) -> None:
+    """Events in bursts of 20 of one key; two files a batch, two tasks, the output thrown away."""
+    ten, atlas, number = "10s", presets.atlas("2s"), Number().with_timestamp_field("event_time")
+    azure = number.with_time(presets.azure(out_of_order="2s", late="10s", early=None, arrival_field="arrival"))
+    storm, every_100 = number.with_tumbling_window(ten).with_lag("2s"), presets.streaminsight(100, "2s")
+    substreams = azure.with_tumbling_window(ten).with_key("key").with_watermark(per_key=True)
+    by_key = number.with_time(atlas).with_window(Gaps("200ms")).with_key("key")
+    few = {
+        "Storm, tumbling 10 s": storm,
+        "Atlas, tumbling 10 s": number.with_time(atlas).with_tumbling_window(ten),
+        "Atlas, hopping 10 s / 1 s": number.with_time(atlas).with_window(ten, "1s"),
+        "StreamInsight, every 100": number.with_time(every_100).with_tumbling_window(ten),
+        "Azure, tumbling 10 s": azure.with_tumbling_window(ten),
+    }
+    many = {
+        "Storm, tumbling 10 s per key": storm.with_key("key"),
+        "Azure, substreams, tumbling 10 s": substreams,
+        "Azure, sessions of 200 ms": azure.with_window(Gaps("200ms")).with_key("key"),
+        "Atlas, sessions of 200 ms": by_key,
+    }
+    columns, entries = "event_time timestamp, arrival timestamp, key int, value double", []
+    for keys, bolts in ((1_000, few | many), (100_000, many)):
+        events = Bursts(bench.some(100_000) * 20, keys)
+        for name, bolt in bolts.items():
+            asked = Question(
+                f"{keys:,} keys",
+                ways={"": lambda job, bolt=bolt: wired(spout(job, columns), bolt, out(job))},
+                kind="rules",
+            )
+            arm = replace(windbolt(bench.session, name=name), check=by_itself)
+            entries.append(Entry(arm, asked, events, 2 * events.file_rows, events))
+    figures = bench.contest("rules", entries, "whole run")
+    for figure in figures:
+        if figure.cpu and figures[0].cpu:
+            figure.note["CPU beside Storm"] = round(figure.cpu / figures[0].cpu, 2)
