@@ -30,8 +30,9 @@ from pathlib import Path
 
 from benchmarks.contest import Bench
 from benchmarks.figures import Results, draw, tables
-from benchmarks.machine import CORES, Session, cpu_seconds, driver_gigabytes, machine, say
+from benchmarks.machine import CORES, Session, driver_gigabytes, machine, say
 from benchmarks.sections import checkpoints, core, latency, long, step, throughput
+from servers.processes import cpu_seconds
 
 
 @dataclass(frozen=True)

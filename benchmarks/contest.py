@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 
 from benchmarks.events import Columns, Events, differences
 from benchmarks.figures import Basis, Figure, Results, Verdict, ratio
-from benchmarks.machine import Session, cpu_seconds, say
+from benchmarks.machine import Session, say
+from servers.processes import cpu_seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -290,6 +291,12 @@ class Bench:
         self.results.figures += figures
         return figures
 
+    def compare(
+        self, section: str, arms: Sequence[Arm], question: Question, events: Events, batch: int
+    ) -> list[Figure]:
+        """A contest of arms at the same work, in micro-batches."""
+        return self.contest(section, [self.entry(arm, question, events, batch) for arm in arms], "data batches")
+
     def run(self, figure: Figure, entry: Entry, events: Events, *, kept: bool = False) -> Taken | None:
         """One run, which is checked; None where it was wrong or broke down, and the figure says so."""
         with scratch(self.data) as folder:
@@ -318,7 +325,7 @@ class Bench:
             figure.status, figure.reason = "missing", arm.missing
         elif entry.check is not None:
             # With --quick an arm that is right is taken to be right with other sizes of batches too.
-            place = (arm, question, entry.check, None if self.quick else entry.batch)
+            place = (arm.name, question, entry.check, None if self.quick else entry.batch)
             if place not in self._checked:
                 say(f"{section} {question.name} {arm.name}: checking {entry.check.count:,} events")
                 self.run(figure, entry, entry.check, kept=True)

@@ -7,113 +7,21 @@ import platform
 import re
 import subprocess
 import sys
-import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import psutil
-from psutil import Process
 from pyspark.sql import SparkSession
 
 from topologies.spark.jvm.session import open_session
 
 ROOT = Path(__file__).parents[1]
 """The folder of the project."""
-
-# The time and the memory that processes take (Linux).
-
-
-def tree(root: int | None = None, program: str = "") -> list[Process]:
-    """A process, or this one, and those below it at any depth; only those of a program, if it is named."""
-    top = Process(root)
-    return [each for each in [top, *top.children(recursive=True)] if program in _asked(each.name, "")]
-
-
-def cpu_seconds(root: int | None = None) -> float:
-    """User and system time of a process, or this one, and its descendants: the JVM, Spark's Python daemon, its workers.
-
-    Those are included that have ended and been reaped.
-    """
-    return sum(map(own_seconds, tree(root)))
-
-
-def own_seconds(process: Process) -> float:
-    """User and system time of a process alone, with that of its children that have ended and been reaped."""
-    return sum(_asked(process.cpu_times, (0.0,))[:4])
-
-
-def _asked(question: Callable[[], Any], otherwise: Any) -> Any:
-    try:
-        return question()
-    except psutil.Error:  # it has just ended; its parent has its time now, or will
-        return otherwise
-
-
-def memory_of(pid: int) -> dict[str, int]:
-    """The memory of a process, in bytes, by the names that the kernel gives; empty for one that has ended."""
-    try:
-        text = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return {}
-    lines = (line.split() for line in text.splitlines())
-    return {words[0].rstrip(":"): int(words[1]) * 1024 for words in lines if len(words) == 3 and words[2] == "kB"}
-
-
-@contextmanager
-def repeated(action: Any, seconds: float) -> Iterator[None]:
-    """Call something every so many seconds, in a thread of its own, until the end of the block."""
-    stop = threading.Event()
-
-    def repeat() -> None:
-        while not stop.wait(seconds):
-            action()
-
-    thread = threading.Thread(target=repeat, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-
-
-@contextmanager
-def peak_memory() -> Iterator[dict[str, Any]]:
-    """The most memory that any Python process below this one had within the block, in MiB; looked at four times a
-    second.
-
-    ``VmHWM`` counts the pages of mapped files too; ``RssAnon`` only what a process has of its own. The kernel is asked
-    to start over with the peaks of workers that are there already.
-    """
-    found: dict[str, Any] = {}
-    resident, own = Counter[int](), Counter[int]()
-    for process in tree(program="python"):
-        with suppress(OSError):  # it has ended
-            Path(f"/proc/{process.pid}/clear_refs").write_text("5")
-
-    def look() -> None:
-        for process in tree(program="python")[1:]:
-            now = memory_of(process.pid)
-            resident[process.pid] = max(resident[process.pid], now.get("VmHWM", 0))
-            own[process.pid] = max(own[process.pid], now.get("RssAnon", 0))
-
-    with repeated(look, 0.25):
-        yield found
-    look()
-    found["peak_worker_mib"] = mib(max(resident.values(), default=0))
-    found["peak_worker_own_mib"] = mib(max(own.values(), default=0))
-
-
-def mib(size: float) -> float:
-    """Bytes in MiB."""
-    return round(size / 2**20, 1)
-
 
 # What the figures were taken on.
 
@@ -187,16 +95,14 @@ class Session:
             "spark.driver.memory": f"{driver_gigabytes()}g",
             "spark.sql.streaming.numRecentProgressUpdates": "100000",
         } | dict(more or {})
-        self._spark: SparkSession | None = None
+        self._opened: SparkSession | None = None
 
     @property
     def spark(self) -> SparkSession:
         """A session that lives."""
-        if self._spark is None or not _alive(self._spark):
-            self.stop()
-            os.environ.update(with_project())  # the workers import the functions of the arms
-            self._spark, _ = open_session(self.master, self.conf, kafka=self.kafka)
-        return self._spark
+        os.environ.update(with_project())  # the workers import the functions of the arms
+        self._opened, _ = open_session(self.master, self.conf, kafka=self.kafka)
+        return self._opened
 
     def settle(self) -> SparkSession:
         """The session after a collection of garbage: what an earlier run has left is no cost of the next one."""
@@ -207,21 +113,12 @@ class Session:
 
     def stop(self) -> None:
         """End it, if there is one."""
-        if self._spark is not None:
-            try:
-                self._spark.stop()
-            except Exception:  # it has died, and cannot say goodbye
-                SparkSession._instantiatedSession = None
-            self._spark = None
+        if self._opened is not None:
+            with suppress(Exception):  # it has died, and cannot say goodbye
+                self._opened.stop()
+            self._opened = None
 
 
 def driver_gigabytes() -> int:
     """The JVM's heap: under half of what the machine has, the rest is for Python; 12 GiB at most."""
     return max(1, min(12, int(psutil.virtual_memory().total / 2**30 * 0.45)))
-
-
-def _alive(spark: SparkSession) -> bool:
-    try:
-        return not spark.sparkContext._jsc.sc().isStopped()
-    except Exception:  # the JVM is gone
-        return False

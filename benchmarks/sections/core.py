@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from benchmarks.contest import Arm, Bench, Entry, Job, Question, Taken, by_itself, compared, keep, measured
 from benchmarks.events import Columns, Events, InMemory
@@ -96,12 +95,13 @@ ROWS = 20_000
 """Of a batch."""
 
 
-def played(job: Job, columns: str, bolt: Any, tables: list[pa.Table], keyed: str | None = None) -> Taken:
+def played(job: Job, columns: str, bolt: Any, whole: pa.Table, keyed: str | None = None) -> Taken:
     """Batch by batch through one bolt; rows are kept where the job says so."""
     kept = sinks.memory()
     topology = wired(spouts.memory(columns), bolt, sinks.discard() if job.keep is None else kept, keyed, 1)
     schema = topology.spouts["events"].outputs["default"]
-    given = [table.select(schema.names).cast(schema) for table in tables]
+    whole = whole.select(schema.names).cast(schema)
+    given = [whole.slice(at, ROWS).combine_chunks() for at in range(0, whole.num_rows, ROWS)]
     step = MicroBatch(topology, MemoryCheckpoint(), InProcess())
     with measured(time.process_time) as taken:
         for number, table in enumerate(given):
@@ -112,17 +112,13 @@ def played(job: Job, columns: str, bolt: Any, tables: list[pa.Table], keyed: str
     return taken
 
 
-def batches_of(events: Events) -> list[pa.Table]:
-    """Tables of ``ROWS`` events."""
-    table = events.table()
-    return [table.slice(at, ROWS) for at in range(0, events.count, ROWS)]
-
-
 # Policies of a user's own: a trigger that fires every 1,000 events by what it reads, and an eviction that keeps the
 # last 1,000 by what it reads. The windows do nothing.
 
 
 WINDOW = 1_000
+ONE_BY_ONE, ON_ARRAYS = "trigger and eviction, event by event", "trigger and eviction, on arrays"
+GOALS = {ONE_BY_ONE: 300_000, ON_ARRAYS: 3_000_000}
 
 
 class Bars(TriggerPolicy):
@@ -183,12 +179,10 @@ def policies(bench: Bench) -> None:
 
     def arm(name: str, bolt: WindowedBolt) -> Arm:
         def run(job: Job) -> Taken:
-            numbers = pa.array(range(ROWS))
-            tables = [
-                pa.table({"volume": [1] * ROWS, "price": table["value"], "ts": pc.add(numbers, at * ROWS)})
-                for at, table in enumerate(batches_of(job.events))
-            ]
-            return played(job, "volume long, price double, ts long", bolt.with_timestamp_field("ts"), tables)
+            whole = job.events.table().select(["value"]).rename_columns(["price"])
+            ones, numbers = np.ones(whole.num_rows, np.int64), np.arange(whole.num_rows)
+            whole = whole.append_column("volume", [ones]).append_column("ts", [numbers])
+            return played(job, "volume long, price double, ts long", bolt.with_timestamp_field("ts"), whole)
 
         def check(job: Job, taken: Taken) -> str | None:
             windows, right = taken.note["windows"], job.events.count // WINDOW
@@ -196,26 +190,17 @@ def policies(bench: Bench) -> None:
 
         return Arm(name, run, check)
 
-    entries = [
-        Entry(arm(name, bolt), Question("policies", f"a window of {WINDOW:,} events"), EVENTS, ROWS, EVENTS)
-        for name, bolt in {
-            "built in: count 1,000": Nothing().with_window(Count(WINDOW), Count(WINDOW)),
-            "a trigger, event by event": Nothing().with_window(Count(WINDOW)).with_policies(trigger=Bars()),
-            "trigger and eviction, event by event": Nothing().with_policies(trigger=Bars(), eviction=OfTheBar()),
-            "trigger and eviction, on arrays": Nothing().with_policies(
-                trigger=BarsOnArrays(), eviction=OfTheBarOnArrays()
-            ),
-        }.items()
+    events, asked = InMemory(bench.some(20 * ROWS)), Question("policies", f"a window of {WINDOW:,} events")
+    arms = [
+        arm("built in: count 1,000", Nothing().with_window(Count(WINDOW), Count(WINDOW))),
+        arm("a trigger, event by event", Nothing().with_window(Count(WINDOW)).with_policies(trigger=Bars())),
+        arm(ONE_BY_ONE, Nothing().with_policies(trigger=Bars(), eviction=OfTheBar())),
+        arm(ON_ARRAYS, Nothing().with_policies(trigger=BarsOnArrays(), eviction=OfTheBarOnArrays())),
     ]
-    figures = bench.contest("policies", entries, "CPU time")
-    goals = {"trigger and eviction, event by event": 300_000, "trigger and eviction, on arrays": 3_000_000}
-    for figure in figures:
-        if figure.arm in goals:
-            goal = goals[figure.arm]
+    for figure in bench.contest("policies", [Entry(arm, asked, events, ROWS, events) for arm in arms], "CPU time"):
+        if figure.arm in GOALS:
+            goal = GOALS[figure.arm]
             bench.goal("policies", figure.arm, f"at least {goal:,} events per CPU-second", goal, figure.speed)
-
-
-EVENTS = InMemory(20 * ROWS)
 
 
 # A bolt that keeps a sum: without windows, and with windows of one event.
@@ -302,16 +287,14 @@ def stateful(bench: Bench) -> None:
     def arm(name: str, bolt: StatefulBolt | WindowedBolt) -> Arm:
         def run(job: Job) -> Taken:
             names = np.array([f"user {number}" for number in range(job.events.keys)])
-            tables = [
-                pa.table({"user": names[table["key"].to_numpy()], "amount": table["value"]})
-                for table in batches_of(job.events)
-            ]
-            return played(job, "user string, amount double", bolt, tables, "user")
+            table = job.events.table()
+            whole = pa.table({"user": names[table["key"].to_numpy()], "amount": table["value"]})
+            return played(job, "user string, amount double", bolt, whole, "user")
 
         return Arm(name, run, compared)
 
     for keys in (100, 10_000):
-        events, entries = InMemory(10 * ROWS, keys), []
+        events, entries = InMemory(bench.some(10 * ROWS), keys), []
         for name, bolt in BOLTS.items():
             answer = sums_of_keys if name.endswith("of keys") else sums
             asked = Question(f"{keys:,} keys", answer=answer, order=("total",))

@@ -23,10 +23,11 @@ from psutil import Process
 from benchmarks.contest import MAIN, Arm, Bench, Entry, Job, Question, Taken, by_itself, measured
 from benchmarks.engines import check_accounts
 from benchmarks.events import SEED, Events, InMemory, orders
-from benchmarks.machine import Session, cpu_seconds, memory_of, mib, own_seconds, repeated, say, tree, with_project
+from benchmarks.machine import Session, say, with_project
 from benchmarks.questions import out, spout, wired
 from servers import browser, prometheus
 from servers.ports import free_port
+from servers.processes import cpu_seconds, memory_of, mib, own_seconds, repeated, tree
 from topologies.engine.report import BatchReport
 from topologies.spark.runner import run_on_spark
 from windbolt import RunOptions, TupleWindow, WindowedBolt

@@ -8,7 +8,7 @@ dead letter. CPU time is that of the driver, its JVM and the Python workers.
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,9 +23,9 @@ from pyspark.sql import functions as sf
 
 from benchmarks.contest import MAIN, SPARK, Arm, Bench, Entry, Job, Question, Taken, measured
 from benchmarks.events import SEED, Events
-from benchmarks.machine import cpu_seconds, own_seconds
 from servers.broker import broker
 from servers.kafka import Kafka
+from servers.processes import cpu_seconds, own_seconds
 from topologies import RunOptions
 from topologies.io.messages import AvroMessages, AvroSchema
 from topologies.spark.runner import run_on_spark
@@ -69,8 +69,8 @@ class Orders(Events):
             yield at % PARTITIONS, shop.encode(), (text[:-2] if bad else text).encode(), None if bad else cent
 
     @cached_property
-    def totals(self) -> dict[str, tuple[int, int]]:
-        """Returns the number of orders and the sum of cents, by shop."""
+    def totals(self) -> tuple[Counter[str], Counter[str]]:
+        """The number of orders and the sum of cents, by shop."""
         return _added((key.decode(), 1, cent) for _, key, _, cent in self if cent is not None)
 
     def source(self, cache: Path) -> str:
@@ -94,18 +94,16 @@ class Orders(Events):
         found, lost, bad = _added(results()), len(kafka.records(dead)), self.count // BAD
         if found == self.totals and lost == bad:
             return None
-        (orders, cents), (_, right) = (map(sum, zip(*each.values(), strict=True)) for each in (found, self.totals))
-        wanted = f"{orders:,} orders of {self.count - bad:,}, {cents:,} cents of {right:,}"
-        return f"{wanted}, {lost:,} dead letters of {bad:,}"
+        (orders, cents), (wanted, right) = ((each.total() for each in both) for both in (found, self.totals))
+        return f"{orders:,} orders of {wanted:,}, {cents:,} cents of {right:,}, {lost:,} dead letters of {bad:,}"
 
 
-def _added(each: Iterator[tuple[str, int, int]]) -> dict[str, tuple[int, int]]:
-    orders: dict[str, int] = defaultdict(int)
-    cents: dict[str, int] = defaultdict(int)
+def _added(each: Iterator[tuple[str, int, int]]) -> tuple[Counter[str], Counter[str]]:
+    orders, cents = Counter[str](), Counter[str]()
     for shop, number, cent in each:
         orders[shop] += number
         cents[shop] += cent
-    return {shop: (number, cents[shop]) for shop, number in orders.items()}
+    return orders, cents
 
 
 # Both engines.

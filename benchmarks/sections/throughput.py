@@ -16,8 +16,9 @@ from benchmarks.contest import MAIN, Arm, Bench, Entry, Job, Question, Taken, by
 from benchmarks.engines import AS_TASKS, spark_own, windbolt, windbolt_in_process
 from benchmarks.events import Bursts, Events, PairedEvents, WideEvents
 from benchmarks.figures import Figure, ratio
-from benchmarks.machine import ROOT, Session, peak_memory, say
+from benchmarks.machine import ROOT, Session, say
 from benchmarks.questions import HIGHEST, JOINED, QUERIES, W1, W2, W3, W4, WORKLOADS, out, read, spout, w2, wired
+from servers.processes import peak_memory
 from servers.standalone import PYTHON, standalone
 from windowing import Session as Gaps
 from windowing import TupleWindow, WindowedBolt, presets
@@ -42,8 +43,7 @@ def batches(bench: Bench) -> None:
         arms = [windbolt(session), spark_own(session)]
         if not bench.quick:
             arms[1:1] = [windbolt(session, way) for way in workload.ways if way]
-        events = Events(bench.some(EVENTS))
-        figures = bench.contest("batches", [bench.entry(arm, workload, events, BATCH) for arm in arms], "data batches")
+        figures = bench.compare("batches", arms, workload, Events(bench.some(EVENTS)), BATCH)
         bench.judge(figures, BATCHES_GOALS[workload.name])
 
 
@@ -121,8 +121,8 @@ def _both(bench: Bench, section: str, workload: Question, arm: Arm, many: int, g
     """In micro-batches, and draining."""
     arms = [arm, spark_own(bench.session)]
     note = f", {many:,} keys" if section == "keys" else ", from a DataFrame"
-    named, events = replace(workload, title=workload.title + note), Events(bench.some(EVENTS), many)
-    figures = bench.contest(section, [bench.entry(arm, named, events, BATCH) for arm in arms], "data batches")
+    named = replace(workload, title=workload.title + note)
+    figures = bench.compare(section, arms, named, Events(bench.some(EVENTS), many), BATCH)
     bench.judge(figures, goals[0])
     if not bench.quick:
         drained(bench, f"{section}, draining", named, arms, Events(bench.some(10_000_000), many), goals[1])
@@ -145,7 +145,7 @@ def queries(bench: Bench) -> None:
         events = kind(bench.some(EVENTS), many.get(query.name, 1_000))
         ours = [windbolt(session, way) for way in query.ways]
         arms = [*ours, windbolt(session, conf=AS_TASKS, name=AS_SPARK_TASKS), spark_own(session)]
-        figures = bench.contest("queries", [bench.entry(arm, query, events, BATCH) for arm in arms], "data batches")
+        figures = bench.compare("queries", arms, query, events, BATCH)
         own, as_tasks = QUERIES_GOALS[query.name]
         bench.judge(figures, own, "Spark's own")
         bench.judge(figures, as_tasks, "Spark's own, as Spark's tasks", AS_SPARK_TASKS)
@@ -248,10 +248,8 @@ def cluster(bench: Bench) -> None:
         session = Session(master=found.url, more=settings)
         try:
             for workload in bench.chosen(WORKLOADS):
-                events = Events(bench.some(EVENTS))
                 arms = [windbolt(session), spark_own(session)]
-                entries = [bench.entry(arm, workload, events, BATCH) for arm in arms]
-                figures = bench.contest("cluster", entries, "data batches")
+                figures = bench.compare("cluster", arms, workload, Events(bench.some(EVENTS)), BATCH)
                 bench.judge(figures, CLUSTER_GOALS[workload.name], "Spark's own")
         finally:
             session.stop()

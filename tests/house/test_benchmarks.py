@@ -40,13 +40,13 @@ from benchmarks.events import (
     orders,
 )
 from benchmarks.figures import Figure, Results, Verdict, aligned, tables
-from benchmarks.machine import peak_memory
 from benchmarks.questions import HIGHEST, HOTTEST, JOINED, QUERIES, SESSIONS, W1, W2, W3, W4, WORKLOADS
 from benchmarks.sections import core
 from benchmarks.sections.latency import Lines, logged, published, summary
 from benchmarks.sections.long import BATCH, CPU, LIMITS, MEMORY, PLAYS, judge, stretch
 from benchmarks.sections.long import differences as compared
 from benchmarks.sections.throughput import best, slowdown
+from servers.processes import peak_memory
 from tests.helpers.places import ROOT
 
 FEW = Events(3_000, keys=7, per_second=200, file_rows=1_000)
@@ -264,11 +264,9 @@ def test_a_part_of_the_events_is_a_million_at_most_where_it_is_quick(tmp_path: P
 
 
 @pytest.mark.parametrize("section", ["core", "policies", "stateful"])
-def test_the_sections_of_one_process_are_right(section: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sections_of_one_process_are_right(section: str, tmp_path: Path) -> None:
     """Whose arms call the product's own parts: they break when these change."""
-    monkeypatch.setattr(core, "EVENTS", InMemory(2_000))
-    monkeypatch.setattr(core, "ROWS", 500)
-    bench = Bench(tmp_path, results(), runs=1, part=0.002)
+    bench = Bench(tmp_path, results(), runs=1, part=0.01)
     SECTIONS[section].run(bench)
     assert {(figure.status, figure.reason) for figure in bench.results.figures} == {("ok", "")}
     assert "events/s" in tables(bench.results)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from servers.processes import tree
 from tests.helpers.examples import sampled
 from tests.helpers.places import ROOT
 from tests.spark.shop import SCHEMA, Spans, at, shop_in_files, shop_in_memory, write_orders
@@ -234,8 +235,8 @@ def test_a_java_that_is_killed_is_told_of_in_three_lines(orders: Path, tmp_path:
     with command(tmp_path, orders, tmp_path / "out") as process:
         assert process.stdout is not None
         process.stdout.readline()
-        (java,) = (each for each in descendants(process.pid) if b"java" in Path(f"/proc/{each}/cmdline").read_bytes())
-        os.kill(java, signal.SIGKILL)
+        (java,) = tree(process.pid, "java")
+        java.kill()
         process.stdout.readlines()
         status = process.wait(300)
     *before, what, why, do, ends = (tmp_path / "said").read_text("utf-8").splitlines()

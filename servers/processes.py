@@ -1,0 +1,99 @@
+"""Processes of this machine: those that a process has started, and the time and the memory that they take (Linux)."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+from psutil import Process
+
+
+def tree(root: int | None = None, program: str = "") -> list[Process]:
+    """A process, or this one, and those below it at any depth; only those of a program, if it is named."""
+    top = Process(root)
+    return [each for each in [top, *top.children(recursive=True)] if program in _asked(each.name, "")]
+
+
+def cpu_seconds(root: int | None = None) -> float:
+    """User and system time of a process, or this one, and its descendants: the JVM, Spark's Python daemon, its workers.
+
+    Those are included that have ended and been reaped.
+    """
+    return sum(map(own_seconds, tree(root)))
+
+
+def own_seconds(process: Process) -> float:
+    """User and system time of a process alone, with that of its children that have ended and been reaped."""
+    return float(sum(_asked(process.cpu_times, (0.0,))[:4]))
+
+
+def _asked(question: Callable[[], Any], otherwise: Any) -> Any:
+    try:
+        return question()
+    except psutil.Error:  # it has just ended; its parent has its time now, or will
+        return otherwise
+
+
+def memory_of(pid: int) -> dict[str, int]:
+    """The memory of a process, in bytes, by the names that the kernel gives; empty for one that has ended."""
+    try:
+        text = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return {}
+    lines = (line.split() for line in text.splitlines())
+    return {words[0].rstrip(":"): int(words[1]) * 1024 for words in lines if len(words) == 3 and words[2] == "kB"}
+
+
+@contextmanager
+def repeated(action: Any, seconds: float) -> Iterator[None]:
+    """Call something every so many seconds, in a thread of its own, until the end of the block."""
+    stop = threading.Event()
+
+    def repeat() -> None:
+        while not stop.wait(seconds):
+            action()
+
+    thread = threading.Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@contextmanager
+def peak_memory() -> Iterator[dict[str, Any]]:
+    """The most memory that any Python process below this one had within the block, in MiB; looked at four times a
+    second.
+
+    ``VmHWM`` counts the pages of mapped files too; ``RssAnon`` only what a process has of its own. The kernel is asked
+    to start over with the peaks of workers that are there already.
+    """
+    found: dict[str, Any] = {}
+    resident, own = Counter[int](), Counter[int]()
+    for process in tree(program="python"):
+        with suppress(OSError):  # it has ended
+            Path(f"/proc/{process.pid}/clear_refs").write_text("5")
+
+    def look() -> None:
+        for process in tree(program="python")[1:]:
+            now = memory_of(process.pid)
+            resident[process.pid] = max(resident[process.pid], now.get("VmHWM", 0))
+            own[process.pid] = max(own[process.pid], now.get("RssAnon", 0))
+
+    with repeated(look, 0.25):
+        yield found
+    look()
+    found["peak_worker_mib"] = mib(max(resident.values(), default=0))
+    found["peak_worker_own_mib"] = mib(max(own.values(), default=0))
+
+
+def mib(size: float) -> float:
+    """Bytes in MiB."""
+    return round(size / 2**20, 1)
