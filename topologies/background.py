@@ -569,8 +569,8 @@ def options_of(
 ) -> RunOptions:
     """The options that somebody gives by name; None: as it is by default."""
     given: dict[str, Any] = {"keep_batches": keep_batches, "on_report": on_report}
-    return RunOptions(
-        checkpoint=None if checkpoint is None else shown_path(os.fspath(checkpoint)),
+    options = RunOptions(
+        checkpoint=None if checkpoint is None else os.fspath(checkpoint),
         every=every,
         keep_open=keep_open,
         first_output=first_output,
@@ -581,6 +581,8 @@ def options_of(
         serve_page=serve_page,
         **{name: value for name, value in given.items() if value is not None},
     )
+    # Where the working directory changes meanwhile, the checkpoint stays where it was meant to be.
+    return options if options.checkpoint is None else replace(options, checkpoint=shown_path(options.checkpoint))
 
 
 def start(
