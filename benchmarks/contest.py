@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,21 +10,18 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.events import Columns, Events, differences
 from benchmarks.figures import Basis, Figure, Results, Verdict, ratio
 from benchmarks.machine import Session, say
 from servers.processes import cpu_seconds
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from topologies.graph.topology import Topology
+from topologies.graph.topology import Topology
 
 MAIN, SPARK = "windbolt", "Spark's own"
 """The arm that the goals are about, and the peer that always takes part."""
@@ -177,7 +173,7 @@ class Arm:
     ours: bool = True
     """True if it is windbolt."""
     needs: tuple[str, ...] = ()
-    """Modules without which it is missing."""
+    """Modules without which it is missing; or programs, where they are."""
     batched: bool = True
     """True if it works in micro-batches of a size that can be set."""
     most: int | None = None
@@ -299,10 +295,11 @@ class Bench:
 
     def run(self, figure: Figure, entry: Entry, events: Events, *, kept: bool = False) -> Taken | None:
         """One run, which is checked; None where it was wrong or broke down, and the figure says so."""
-        with scratch(self.data) as folder:
+        # On the disk of the files.
+        with tempfile.TemporaryDirectory(dir=self.data, ignore_cleanup_errors=True) as name:
             try:
-                source, rows = events.source(self.data), folder / "rows" if kept else None
-                job = Job(entry.question, events, source, entry.batch, folder, rows)
+                folder, source = Path(name), events.source(self.data)
+                job = Job(entry.question, events, source, entry.batch, folder, folder / "rows" if kept else None)
                 taken = entry.arm.run(job)
                 wrong = entry.arm.check(job, taken)
             except Exception as error:
@@ -346,13 +343,3 @@ class Bench:
         for figure in figures:
             if figure.arm == arm:
                 self.goal(figure.section, figure.workload, f"at least {goal:g} x {text}", goal, ratio(figure, peers))
-
-
-@contextmanager
-def scratch(above: Path) -> Iterator[Path]:
-    """An empty folder, on the disk of the files; it is gone afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="scratch-", dir=above))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Container
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.contest import MAIN, SPARK, Arm, Batch, Job, Taken, keep, measured
+from benchmarks.machine import Session
 from topologies import RunOptions
 from topologies.engine.report import BatchReport
 from topologies.graph.topology import Topology
@@ -20,30 +22,22 @@ from topologies.local import run_local
 from topologies.spark.runner import run_on_spark
 from topologies.spark.workers.pool import TASKS
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-
-    from benchmarks.machine import Session
-
 # windbolt, on Spark and in this process. Each runs to the end of the files; windows that the watermark has not passed
 # stay open.
 
 
-AS_TASKS = {TASKS: "spark"}
-"""The setting under which Spark runs the tasks, as it does on a cluster."""
-
-
-def windbolt(
-    session: Session, way: str = "", *, conf: Mapping[str, str] | None = None, name: str = "", framed: bool = False
-) -> Arm:
-    """A way of a question on Spark. ``framed``: its input is a streaming DataFrame, as any source could be."""
+def windbolt(session: Session, way: str = "", *, name: str = "", framed: bool = False, tasks: str = "") -> Arm:
+    """A way of a question on Spark. ``framed``: its input is a streaming DataFrame, as any source could be; ``tasks``:
+    who runs them, such as ``spark``, which does on a cluster."""
 
     def run(job: Job) -> Taken:
         spark = session.settle()
-        asked = replace(job, framed=framed)
-        with configured(spark, conf or {}):
-            return on_spark(spark, job.question.ways[way](asked), job)
+        if tasks:
+            spark.conf.set(TASKS, tasks)
+        try:
+            return on_spark(spark, job.question.ways[way](replace(job, framed=framed)), job)
+        finally:
+            spark.conf.unset(TASKS)
 
     return Arm(name or (f"{MAIN}, {way}" if way else MAIN), run)
 
@@ -137,22 +131,6 @@ def spark_query(spark: SparkSession, query: Callable[[SparkSession, Job], DataFr
         started.awaitTermination()
     taken.batches = batches_of(started)
     return taken
-
-
-@contextmanager
-def configured(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
-    """The settings within the block, and those from before it afterwards."""
-    before = {name: spark.conf.get(name, None) for name in conf}
-    for name, value in conf.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, old in before.items():
-            if old is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, old)
 
 
 # Floors: one process over the whole files at once, with no stream, no state and no late events.

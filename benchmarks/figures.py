@@ -12,8 +12,6 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any, Literal
 
-import numpy as np
-
 from benchmarks.machine import in_words
 
 # What was measured, as plain data, and what is computed from it.
@@ -144,16 +142,6 @@ def beside(figure: Figure, figures: Sequence[Figure]) -> float | None:
     same = [each for each in figures if (each.section, each.workload) == (figure.section, figure.workload)]
     spark = [each for each in same if each.arm == BESIDE]
     return ratio(figure, spark or [each for each in same if not each.ours])
-
-
-def milliseconds(runs: Sequence[Sequence[float]]) -> dict[str, Any]:
-    """Of the milliseconds of several runs: over all of them, and the median of each run."""
-    every = [value for run in runs for value in run]
-    return {
-        "median_ms": round(statistics.median(every), 1),
-        "p99_ms": round(float(np.percentile(every, 99)), 1),
-        "median_ms_by_run": [round(statistics.median(run), 1) for run in runs],
-    }
 
 
 # The results as tables, which are Markdown too.

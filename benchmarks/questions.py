@@ -10,11 +10,12 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from benchmarks.contest import Job, Question
@@ -23,9 +24,6 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.graph.topology import Topology
 from windowing import AggregateBolt, Session, TupleWindow, WindowedBolt, WindowJoin, aggregates
 from windowing.schema import TIMESTAMP
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 # What all of them use.
 

@@ -62,7 +62,7 @@ def _sum(job: Job) -> Taken:
     trigger = WatermarkTimeTriggerPolicy(seconds(1))
     generator, manager = WaterMarkEventGenerator(lag=lag), WindowManager(eviction, trigger)
     payload = pa.record_batch({"value": job.events.columns["value"]})
-    windows, total, tick = 0, 0.0, job.batch or 1
+    sums, tick = [], job.batch or 1
     with measured(time.process_time) as taken:
         for at in range(0, len(timestamps), tick):
             arrived, batch = timestamps[at : at + tick], payload.slice(at, tick)
@@ -70,15 +70,9 @@ def _sum(job: Job) -> Taken:
                 arrived, batch = arrived[~late], batch.filter(pa.array(~late))
             generator.observe({"default": int(timestamps[at : at + tick].max())})
             manager.add(Queued(arrived, batch))
-            watermark = generator.tick()
-            if watermark is not None:
-                for window in manager.advance(watermark):
-                    total += window.column("value").sum()
-                    windows += 1
-        for window in manager.advance(FOREVER):
-            total += window.column("value").sum()
-            windows += 1
-    taken.note = {"windows": windows, "total": float(total)}
+            sums += [window.column("value").sum() for window in manager.advance(generator.tick())]
+        sums += [window.column("value").sum() for window in manager.advance(FOREVER)]
+    taken.note = {"windows": len(sums), "total": float(sum(sums))}
     return taken
 
 

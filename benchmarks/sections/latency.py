@@ -36,7 +36,6 @@ from pyspark.sql import functions as sf
 
 from benchmarks.contest import MAIN, SPARK, Arm, Bench, Entry, Job, Question, Taken, by_itself, measured
 from benchmarks.events import FIRST_MS, SCHEMA, SEED, Events, InMemory
-from benchmarks.figures import milliseconds
 from benchmarks.questions import wired
 from servers.broker import broker
 from servers.kafka import Kafka
@@ -114,11 +113,12 @@ def counted_by_spark(events: DataFrame, field: str, lag: str) -> DataFrame:
 
 def summary(notes: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """In milliseconds: over the values of all runs, and the median of each run; what was sent, and not counted."""
-    found = {**milliseconds([note["values_ms"] for note in notes]), "values_ms": [note["values_ms"] for note in notes]}
-    if "sent" in notes[0]:
-        found |= {"sent": sum(note["sent"] for note in notes)}
-        found |= {"not_counted": sum(note["sent"] - note["counted"] for note in notes)}
-    return found
+    runs = [note["values_ms"] for note in notes]
+    median, worst = np.percentile([value for run in runs for value in run], (50, 99)).round(1).tolist()
+    medians = [round(float(np.median(run)), 1) for run in runs]
+    found = {"median_ms": median, "p99_ms": worst, "median_ms_by_run": medians, "values_ms": runs}
+    sent, counted = (sum(note.get(name, 0) for note in notes) for name in ("sent", "counted"))
+    return {**found, "sent": sent, "not_counted": sent - counted}
 
 
 # From file to file.

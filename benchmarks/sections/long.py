@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import count, pairwise
 from pathlib import Path
 from random import Random
@@ -229,9 +230,21 @@ def watched(bench: Bench) -> None:
             taken.note = {**said, "scrapes": scraped, "differences": found}
             return taken
 
-        entry = Entry(Arm(name, run, by_itself), asked, InMemory(seconds * PER_SECOND))
+        arm = Arm(name, run, by_itself, needs=lacking(page="--ui" in name))
+        entry = Entry(arm, asked, InMemory(seconds * PER_SECOND))
         for figure in bench.contest("watched", [entry], "whole run"):
             judge(bench, name, figure.note.get("differences", {}))
+
+
+def lacking(*, page: bool) -> tuple[str, ...]:
+    """The programs that a run needs to be watched, and that cannot be had."""
+    try:
+        prometheus.folder()
+    except RuntimeError:
+        return ("prometheus",)
+    if page and find_spec("playwright") is None:
+        return ("playwright",)
+    return ("chromium",) if page and browser.executable() is None else ()
 
 
 def judge(bench: Bench, name: str, found: dict[str, tuple[float, float, float]]) -> None:

@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from psutil import Process
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.streaming.state import GroupState
 
 from benchmarks.contest import MAIN, SPARK, Arm, Bench, Entry, Job, Question, Taken, measured
 from benchmarks.events import SEED, Events
@@ -31,9 +32,6 @@ from topologies.io.messages import AvroMessages, AvroSchema
 from topologies.spark.runner import run_on_spark
 from topologies.step.compile_step import step_topology
 from topologies.step.config_files import load_step
-
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.state import GroupState
 
 KEYS, WARMING, PARTITIONS, BAD = 10_000, 20_000, 4, 1_000
 GOAL = 15.0

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 
 from benchmarks import engines
 from benchmarks.contest import MAIN, Arm, Bench, Entry, Job, Question, Taken, by_itself, fewer, measured
-from benchmarks.engines import AS_TASKS, spark_own, windbolt, windbolt_in_process
+from benchmarks.engines import spark_own, windbolt, windbolt_in_process
 from benchmarks.events import Bursts, Events, PairedEvents, WideEvents
 from benchmarks.figures import Figure, ratio
 from benchmarks.machine import ROOT, Session, say
@@ -52,7 +52,7 @@ def batches(bench: Bench) -> None:
 
 DRAINING_GOALS = {"W1": 4.0, "W2": 8.0, "W3": 5.0, "W4": 30.0}
 
-SIZES = (500_000, 2_500_000, 5_000_000, 10_000_000, None)
+SIZES = {f"{size:,}": size for size in (500_000, 2_500_000, 5_000_000, 10_000_000)} | {"all": None}
 Trial = dict[str, float | str]
 """Events per second, or why not, by the size of the batches."""
 
@@ -79,26 +79,20 @@ def trial(bench: Bench, section: str, workload: Question, arm: Arm, events: Even
     """Each size once, over a part; nothing where there is no choice."""
     part = fewer(fewer(events, arm.most), bench.some(20_000_000))
     found: Trial = {}
-    for size in () if bench.quick else SIZES:
+    for label, size in () if bench.quick else SIZES.items():
         if size is not None and size >= part.count:
             continue  # that is all of them
-        say(f"{section} {workload.name} {arm.name}: trying batches of {label(size)} over {part.count:,} events")
+        say(f"{section} {workload.name} {arm.name}: trying batches of {label} over {part.count:,} events")
         figure = Figure(section, workload.name, "", arm.name, arm.ours, part.count, size, "all batches")
         taken = bench.run(figure, Entry(arm, workload, part, size), part)
-        found[label(size)] = figure.reason if taken is None else round(part.count / taken.in_batches(data_only=False))
+        found[label] = figure.reason if taken is None else round(part.count / taken.in_batches(data_only=False))
     return found
 
 
 def best(found: Trial) -> int | None:
     """The size with the highest speed; all where none was tried."""
     speeds = {name: speed for name, speed in found.items() if not isinstance(speed, str)}
-    winner = max(speeds, key=lambda name: speeds[name], default=label(None))
-    return next(size for size in SIZES if label(size) == winner)
-
-
-def label(size: int | None) -> str:
-    """A size in words."""
-    return "all" if size is None else f"{size:,}"
+    return SIZES[max(speeds, key=lambda name: speeds[name], default="all")]
 
 
 # Many keys, and input that comes through a DataFrame.
@@ -144,7 +138,7 @@ def queries(bench: Bench) -> None:
         kind = kinds.get(query.name, Events)
         events = kind(bench.some(EVENTS), many.get(query.name, 1_000))
         ours = [windbolt(session, way) for way in query.ways]
-        arms = [*ours, windbolt(session, conf=AS_TASKS, name=AS_SPARK_TASKS), spark_own(session)]
+        arms = [*ours, windbolt(session, name=AS_SPARK_TASKS, tasks="spark"), spark_own(session)]
         figures = bench.compare("queries", arms, query, events, BATCH)
         own, as_tasks = QUERIES_GOALS[query.name]
         bench.judge(figures, own, "Spark's own")

@@ -41,11 +41,12 @@ from benchmarks.events import (
 )
 from benchmarks.figures import Figure, Results, Verdict, aligned, tables
 from benchmarks.questions import HIGHEST, HOTTEST, JOINED, QUERIES, SESSIONS, W1, W2, W3, W4, WORKLOADS
-from benchmarks.sections import core
+from benchmarks.sections import core, long
 from benchmarks.sections.latency import Lines, logged, published, summary
 from benchmarks.sections.long import BATCH, CPU, LIMITS, MEMORY, PLAYS, judge, stretch
 from benchmarks.sections.long import differences as compared
 from benchmarks.sections.throughput import best, slowdown
+from servers import browser, prometheus
 from servers.processes import peak_memory
 from tests.helpers.places import ROOT
 
@@ -509,6 +510,17 @@ def test_the_cost_of_watching_is_that_of_pairs_of_stretches() -> None:
     assert list(found[CPU]) == pytest.approx([60.5, 60.0, 0.1 / math.sqrt(3)])
     assert list(found[BATCH]) == pytest.approx([43.5, 42.5, 0])
     assert math.isnan(compared(watched[2:], alone[2:])[BATCH][0])
+
+
+def test_what_cannot_be_had_to_watch_a_run_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unavailable() -> Path:
+        raise RuntimeError("no network")
+
+    monkeypatch.setattr(browser, "executable", lambda: None)
+    monkeypatch.setattr(prometheus, "folder", Path)
+    assert (long.lacking(page=False), long.lacking(page=True)) == ((), ("chromium",))
+    monkeypatch.setattr(prometheus, "folder", unavailable)
+    assert Arm("--metrics", without_the_last_row, needs=long.lacking(page=False)).missing == "not installed: prometheus"
 
 
 @pytest.mark.parametrize(
