@@ -256,7 +256,8 @@ class Bench:
     ) -> Entry:
         """An entry that is checked over so many events at most; ``check`` where it is not the usual number."""
         many = events.keys > 65_000  # windows then have as many rows as events
-        usual = (100_000 if many else 250_000) if self.quick else self.some(1_000_000 if many else 5_000_000)
+        least, usual = (100_000, 1_000_000) if many else (250_000, 5_000_000)  # fewer may fill no window
+        usual = least if self.quick else max(least, self.some(usual))
         return Entry(arm, question, events, batch, fewer(fewer(events, arm.most), check or usual))
 
     def contest(

@@ -38,6 +38,17 @@ def late_by_two(events: DataFrame) -> DataFrame:
     return events.withWatermark("event_time", "2 seconds")
 
 
+def spark_sql(sql: str, schema: str = SCHEMA, *sides: str) -> Callable[[SparkSession, Job], DataFrame]:
+    """A query of Spark's over a table ``events``; or over those of its sides, such as ``a``."""
+
+    def query(spark: SparkSession, job: Job) -> DataFrame:
+        for side in sides or ("",):
+            late_by_two(read(spark, job, schema, f"/{side}")).createOrReplaceTempView(side or "events")
+        return spark.sql(sql.format(length=job.question.length))
+
+    return query
+
+
 def spout(job: Job, columns: str, side: str = "") -> Any:
     """The files of a job as a source of windbolt's: those columns that a question needs, as Spark's queries read."""
     if job.framed:
@@ -75,13 +86,6 @@ def counted_and_added() -> AggregateBolt:
     """Count, sum and mean per key."""
     value = {"total": aggregates.sum("value"), "mean": aggregates.mean("value")}
     return AggregateBolt(by="key", until=aggregates.window_end(), events=aggregates.count(), **value)
-
-
-def spark_counted_and_added(groups: Any) -> DataFrame:
-    """The same of Spark's groups."""
-    count, total, mean = sf.count("value"), sf.sum("value"), sf.avg("value")
-    found: DataFrame = groups.agg(count.alias("events"), total.alias("total"), mean.alias("mean"))
-    return found
 
 
 # W1 and W2: count, sum and mean per key of windows that slide by a second.
@@ -125,13 +129,6 @@ def statistics(events: Events, length: int) -> Columns:
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def spark_statistics(spark: SparkSession, job: Job) -> DataFrame:
-    """Spark's aggregation."""
-    window = sf.window("event_time", f"{job.question.length} seconds", "1 second")
-    found = spark_counted_and_added(late_by_two(read(spark, job)).groupBy(window, "key"))
-    return found.select(sf.col("window.end").alias("until"), "key", "events", "total", "mean")
-
-
 def _seconds(job: Job, columns: str, bolt: WindowedBolt, *, keyed: bool = True) -> Topology:
     """Windows that slide by a second."""
     bolt = timed(bolt).with_window(f"{job.question.length}s", "1s")
@@ -145,8 +142,11 @@ def w2(name: str, title: str, length: int) -> Question:
     """Count, sum and mean, of windows of so many seconds."""
     declared: Callable[[Job], Topology] = lambda job: _seconds(job, KEYED, counted_and_added())  # noqa: E731
     ways = {"": declared, "general bolt": lambda job: _seconds(job, KEYED, Statistics())}
-    answer = partial(statistics, length=length)
-    return Question(name, title, answer, ways, spark_statistics, kind="statistics", length=length)
+    answer, spark = partial(statistics, length=length), spark_sql("""
+        select window.end as until, key, count(value) as events, sum(value) as total, avg(value) as mean
+        from events group by window(event_time, '{length} seconds', '1 second'), key
+    """)  # fmt: skip
+    return Question(name, title, answer, ways, spark, kind="statistics", length=length)
 
 
 # W3: a Python function of the values of each key and second.
@@ -265,13 +265,6 @@ def sessions(job: Job) -> Topology:
     return wired(spout(job, KEYED), bolt.with_timestamp_field("event_time").with_lag("2s"), out(job))
 
 
-def spark_sessions(spark: SparkSession, job: Job) -> DataFrame:
-    """Spark's session windows."""
-    session = sf.session_window("event_time", "5 seconds").alias("session")
-    found = spark_counted_and_added(late_by_two(read(spark, job)).groupBy(session, "key"))
-    return found.select(sf.col("session.end").alias("until"), "key", "events", "total", "mean")
-
-
 SESSIONS = Question("sessions", "sessions per key, 65,000 keys: count, sum, mean", partial(asked_of_duckdb, sql="""
     with marked as (
         select *, event_time - lag(event_time) over (partition by key order by event_time) as gap from events
@@ -282,7 +275,10 @@ SESSIONS = Question("sessions", "sessions per key, 65,000 keys: count, sum, mean
     )
     select (max(event_time) + 5000) * 1000 as until, key, count(*) as events, sum(value) as total, avg(value) as mean
     from numbered group by key, number having max(event_time) + 5000 <= {due} order by until, key
-"""), {"": sessions}, spark_sessions, due_only=True)  # fmt: skip
+"""), {"": sessions}, spark_sql("""
+    select session_window.end as until, key, count(value) as events, sum(value) as total, avg(value) as mean
+    from events group by session_window(event_time, '5 seconds'), key
+"""), due_only=True)  # fmt: skip
 
 
 class Highest(WindowedBolt):
@@ -306,20 +302,17 @@ def highest(job: Job, bolt: type[WindowedBolt]) -> Topology:
     return wired(spout(job, WIDE), timed(bolt()).with_tumbling_window("10s"), out(job), None)
 
 
-def spark_highest(spark: SparkSession, job: Job) -> DataFrame:
-    """The greatest of structs that begin with the value."""
-    greatest = sf.max(sf.struct("value", "id", "key", "url")).alias("row")
-    found = late_by_two(read(spark, job, WIDE)).groupBy(sf.window("event_time", "10 seconds")).agg(greatest)
-    return found.select(sf.col("window.end").alias("until"), "row.id", "row.key", "row.value", "row.url")
-
-
 HIGHEST = Question("highest", "tumbling 10 s: the row with the highest value, of wide rows", partial(asked_of_duckdb,
     sql="""
     select (event_time // 10000 + 1) * 10000000 as until, arg_max(id, value) as id, arg_max(key, value) as key,
         max(value) as value, arg_max(url, value) as url
     from events where (event_time // 10000 + 1) * 10000 <= {due} group by 1 order by 1
-"""), {"": partial(highest, bolt=Highest), "reads declared": partial(highest, bolt=HighestOfFew)}, spark_highest,
-    ("until",))  # fmt: skip
+"""), {"": partial(highest, bolt=Highest), "reads declared": partial(highest, bolt=HighestOfFew)}, spark_sql("""
+    select until, best.id, best.key, best.value, best.url from (
+        select window.end as until, max(struct(value, id, key, url)) as best
+        from events group by window(event_time, '10 seconds')
+    )
+""", WIDE), ("until",))  # fmt: skip
 
 
 def joined(job: Job) -> Topology:
@@ -334,23 +327,15 @@ def joined(job: Job) -> Topology:
     return builder.build()
 
 
-def spark_joined(spark: SparkSession, job: Job) -> DataFrame:
-    """Spark's join of two streams, by the window and the key."""
-
-    def of(side: str) -> DataFrame:
-        events = late_by_two(read(spark, job, WIDE, f"/{side}"))
-        window = sf.window("event_time", "1 second").alias("window")
-        return events.select(window, "key", sf.col("id").alias(f"{side}_id"), sf.col("url").alias(f"{side}_url"))
-
-    pairs = of("a").join(of("b"), ["window", "key"])
-    return pairs.select(sf.col("window.end").alias("until"), "key", "a_id", "b_id", "a_url")
-
-
 JOINED = Question("joined", "join of two streams per 1 s, wide rows, 10,000 keys", partial(asked_of_duckdb, sql="""
     select (a.event_time // 1000 + 1) * 1000000 as until, a.key as key, a.id as a_id, b.id as b_id, a.url as a_url
     from events a join events b on a.key = b.key and a.event_time // 1000 = b.event_time // 1000
     where a.stream = 'a' and b.stream = 'b' and (a.event_time // 1000 + 1) * 1000 <= {due} order by 1, 2, 3, 4
-"""), {"": joined}, spark_joined, ("until", "key", "a_id", "b_id"), due_only=True)  # fmt: skip
+"""), {"": joined}, spark_sql("""
+    select window.end as until, key, a.id as a_id, b.id as b_id, a.url as a_url
+    from (select window(event_time, '1 second') as window, key, id, url from a) a
+    join (select window(event_time, '1 second') as window, key, id from b) b using (window, key)
+""", WIDE, "a", "b"), ("until", "key", "a_id", "b_id"), due_only=True)  # fmt: skip
 
 
 class Hottest(WindowedBolt):
@@ -371,16 +356,6 @@ def hottest(job: Job) -> Topology:
     return wired(spout(job, "event_time timestamp, key int"), counts, out(job), last=last)
 
 
-def spark_hottest(spark: SparkSession, job: Job) -> DataFrame:
-    """Two aggregations, one behind the other."""
-    window = sf.window("event_time", "10 seconds", "1 second")
-    counts = late_by_two(read(spark, job)).groupBy(window, "key").agg(sf.count("*").alias("events"))
-    best = sf.max(sf.struct("events", (-sf.col("key")).alias("negative"))).alias("best")
-    found = counts.groupBy("window").agg(best)
-    key = (-sf.col("best.negative")).alias("key")
-    return found.select(sf.col("window.end").alias("until"), key, sf.col("best.events"))
-
-
 HOTTEST = Question("hottest", "the hottest key per 10 s / 1 s: an aggregation, then a bolt", partial(asked_of_duckdb,
     sql="""
     with panes as (
@@ -391,5 +366,12 @@ HOTTEST = Question("hottest", "the hottest key per 10 s / 1 s: an aggregation, t
     )
     select until * 1000000 as until, arg_max(key, events * 1000000 - key) as key, max(events) as events
     from counts group by until order by until
-"""), {"": hottest}, spark_hottest, ("until",))  # fmt: skip
+"""), {"": hottest}, spark_sql("""
+    select window.end as until, -best.negative as key, best.events from (
+        select window, max(struct(events, -key as negative)) as best from (
+            select window, key, count(*) as events
+            from events group by window(event_time, '10 seconds', '1 second'), key
+        ) group by window
+    )
+"""), ("until",))  # fmt: skip
 QUERIES = (SESSIONS, HIGHEST, JOINED, HOTTEST)
