@@ -322,8 +322,8 @@ class Bench:
         if arm.missing is not None:
             figure.status, figure.reason = "missing", arm.missing
         elif entry.check is not None:
-            # With --quick an arm that is right is taken to be right with other sizes of batches too.
-            place = (arm.name, question, entry.check, None if self.quick else entry.batch)
+            # With --quick an arm that is right is taken to be right in other sections too, which it also warms up for.
+            place = (arm.name, question, entry.check, None if self.quick else (section, entry.batch))
             if place not in self._checked:
                 say(f"{section} {question.name} {arm.name}: checking {entry.check.count:,} events")
                 self.run(figure, entry, entry.check, kept=True)
