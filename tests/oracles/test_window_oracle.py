@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -26,12 +27,13 @@ def from_storm() -> Iterator[Json]:
             yield json.loads(line)
 
 
-def worked() -> Iterator[Json]:
-    for path in sorted((SCENARIOS / "worked").glob("*.yaml")):
-        yield yaml.safe_load(path.read_text(encoding="utf-8"))
+@functools.cache
+def worked() -> tuple[Json, ...]:
+    paths = sorted((SCENARIOS / "worked").glob("*.yaml"))
+    return tuple(yaml.safe_load(path.read_text(encoding="utf-8")) for path in paths)
 
 
-def by_name(found: Iterator[Json]) -> list[Any]:
+def by_name(found: Iterable[Json]) -> list[Any]:
     return [pytest.param(scenario, id=scenario["name"]) for scenario in found]
 
 

@@ -11,7 +11,6 @@ from tests.helpers.recut import crashing, differences, run_cut
 from tests.helpers.scenario_files import scenarios_in
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_model import Loaded, Scenario
-from topologies.scenarios.script import watched_topology
 
 SYSTEMS = ("atlas", "streaminsight", "azure", "beyond", "handler")
 LOADED = [each for system in SYSTEMS for each in scenarios_in(f"{system}/*.yaml")]
@@ -24,11 +23,9 @@ TOPOLOGIES = [each for each in LOADED if each.scenario.topology is not None]
 
 def depends_on_batches(scenario: Scenario) -> bool:
     """Whether what comes out may depend on when ticks come: Storm's rule, early firings."""
-    built = watched_topology(scenario)
-    return any(
-        part.bolt.settings.panes is not None or (part.event_time and part.bolt.settings.watermark_every is None)
-        for part in built.windowed.values()
-    )
+    rules = scenario.rules
+    event_time = rules.reads_timestamps or rules.arrival_is_time
+    return rules.panes is not None or (event_time and rules.watermark_every is None)
 
 
 PER_EVENT = [each for each in BARE if not depends_on_batches(each.scenario)]
