@@ -42,7 +42,7 @@ def section() -> str:
     """The table."""
     taken = inspect.signature(spouts.kafka).parameters
     rows: list[tuple[str, ...]] = [
-        ("engines", *("both" for _ in FORMATS), "Spark"),
+        ("engines", *("both" for _ in FORMATS), "both"),
         ("written by `sinks.files`", *("yes" if is_written(name) else "–" for name in FORMATS), "–"),
     ]
     for option in options():

@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from itertools import chain, zip_longest
-from typing import cast
+from typing import Any
+
+import pyarrow as pa
 
 from manager.storage.checkpoint import MemoryCheckpoint
 from manager.storage.files import during
+from manager.storage.segments import Ref, SegmentStore
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.checkpoints.file_journal import FileJournal, JournalMoved
 from topologies.checkpoints.preflight import check_local
-from topologies.engine.batch import BatchPlan, InProcess, RunInProcess, TimeAdvance
-from topologies.engine.commit import Claims
+from topologies.checkpoints.read_topics import ReadTopics
+from topologies.checkpoints.spark_checkpoint import Partitions, SourceLog
+from topologies.engine.batch import BatchPlan, Context, InProcess, RunInProcess, TimeAdvance
+from topologies.engine.commit import Claims, Frames, NoSpark, no_catalog
 from topologies.engine.event_times import FirstOutput
+from topologies.engine.kafka_records import Records, ingest_records
+from topologies.engine.kafka_topics import OffsetRange, check_sinks, check_topics, ranges_between
+from topologies.engine.librdkafka import Admins
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.pulling import Puller
 from topologies.engine.source_splits import TableSource, file_splits, refuse_unnameable
-from topologies.engine.work import MergedSplits, SourceSplit
+from topologies.engine.topic_reader import Ends, RangeReader, Topics
+from topologies.engine.topic_sender import Senders
+from topologies.engine.work import MergedSplits, Output, SinkBatch, SinkRows, SourceSplit
 from topologies.graph.declarations import with_needed_columns
-from topologies.graph.graph import SpoutNode
+from topologies.graph.graph import SinkNode, SpoutNode
 from topologies.graph.topology import Topology
 from topologies.io.file_spout import FileSpout, FoundFile
+from topologies.io.kafka import KafkaSpout
 from topologies.io.pulled import PulledSpout
 from topologies.io.spouts import MemorySpout
 from topologies.page.site import asked_observers
-from topologies.run.attempts import Attempts, Observers, observed
+from topologies.run.attempts import NOBODY, Attempts, Observers, SourceLag, observed
 from topologies.run.options import Engine, RunOptions, check_built, closes
 from topologies.run.run_metrics import files_behind
 from topologies.run.summary import Summary, advice_on
@@ -42,8 +54,9 @@ def run_local(topology: Topology, options: RunOptions | None = None) -> Summary:
     over the input that is there now, and its state is gone afterwards.
 
     Raises CheckpointError for a checkpoint that does not fit. Raises ConfigError for what only Spark can do: a spout
-    that is a Spark DataFrame, a sink whose function asks for one, Kafka. Raises it also for a file spout whose folder
-    is missing or on another machine, and for ``every`` without a checkpoint.
+    that is a Spark DataFrame, a sink whose function asks for one, options of Kafka that only Java has. Raises it also
+    for a file spout whose folder is missing or on another machine, and for ``every`` without a checkpoint. Raises
+    EnvironmentMissing for a topology with Kafka where the package confluent-kafka is missing.
     """
     check_built("run_local", topology)
     options = options or RunOptions()
@@ -69,20 +82,38 @@ class LocalRun(CheckpointedRun):
 
     engine = Engine.LOCAL
 
+    def __init__(
+        self,
+        topology: Topology,
+        options: RunOptions,
+        observers: Observers = NOBODY,
+        attempts: Attempts | None = None,
+    ) -> None:
+        self.kafka = LocalKafka(topology)
+        super().__init__(topology, options, observers, attempts)
+
     def _begin(self, held: ExitStack) -> None:
         self.executor = RunInProcess()
 
-    def _frames(self) -> None:
-        return None
+    def _frames(self) -> Frames:
+        return self.kafka
+
+    def _open_log(self) -> None:
+        super()._open_log()
+        self._compare_topics(self.kafka.admins.of)
 
     def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         # Spark knows the sources of a checkpoint by their places; these are their names in order (spark/source.py).
-        self.spouts = {
-            name: cast("FileSpout", self.topology.spouts[name].spout) for name in sorted(self.topology.spouts)
-        }
+        spouts = {name: self.topology.spouts[name].spout for name in sorted(self.topology.spouts)}
+        self.spouts = {name: spout for name, spout in spouts.items() if isinstance(spout, FileSpout)}
         for name, spout in self.spouts.items():
             self.watch(name, spout)
-        return tuple(self.spouts), ()
+        self.kafka.check(self.topology)
+        return tuple(self.spouts), tuple(self.kafka.topics)
+
+    def _close_spouts(self) -> None:
+        self.kafka.close()
+        super()._close_spouts()
 
     def _batches(self) -> None:
         while True:
@@ -93,17 +124,21 @@ class LocalRun(CheckpointedRun):
 
     def _batches_of_the_journal(self) -> None:
         heartbeats = self.topology.needs_heartbeat
-        journal = FileJournal(self.halves.spark_half, list(self.spouts), heartbeats=heartbeats, uri=self.halves.uri)
+        kafka = {name: topics.first for name, topics in self.kafka.topics.items()}
+        half, uri = self.halves.spark_half, self.halves.uri
+        journal = FileJournal(half, list(self.spouts), heartbeats=heartbeats, uri=uri, kafka=kafka)
         self.journal, self.files_read = journal, journal.seen
         if journal.unfinished is not None and not self.options.stop.is_set():
             self._run_and_note(journal.unfinished)
         if self.options.interval is not None:
             return self._at_every_trigger(self.options.interval.micros / 1e6)
-        cut, number = self._new_files(), -1
-        for number, found in enumerate(zip_longest(*cut.values(), fillvalue=[])):
+        cut, ends = self._new_files(), self._new_records()
+        number = -1
+        for number, found in enumerate(zip_longest(*cut.values(), *ends.values(), fillvalue=None)):
             if self.options.stop.is_set():
                 return None
-            self._run_and_note(self._plan_next(dict(zip(cut, found, strict=True)), heartbeat=number == 0))
+            by_name = dict(zip([*cut, *ends], found, strict=True))
+            self._run_and_note(self._plan_next(by_name, heartbeat=number == 0))
         if number < 0 and heartbeats and not self.options.stop.is_set():
             self._run_and_note(self._plan_next({}, heartbeat=True))
 
@@ -111,8 +146,12 @@ class LocalRun(CheckpointedRun):
         """A batch of what is new so often, until stopped."""
         started, heartbeats = time.perf_counter(), self.topology.needs_heartbeat
         while not self.options.stop.is_set():
-            found = {name: next(batches, []) for name, batches in self._new_files().items()}
-            if heartbeats or self.journal.begun or any(found.values()):
+            found: dict[str, Any] = {name: next(batches, []) for name, batches in self._new_files().items()}
+            for name, topics in self.kafka.topics.items():
+                ends, told = topics.next_batch(self.journal.ends(name))
+                self.told += told
+                found[name] = ends if self.journal.is_new(name, ends) else None
+            if heartbeats or self.journal.begun or any(map(_is_something, found.values())):
                 self._run_and_note(self._plan_next(found, heartbeat=True))
             self.options.stop.wait(every - (time.perf_counter() - started) % every)
 
@@ -125,77 +164,211 @@ class LocalRun(CheckpointedRun):
         begun = self.journal.begun
         return {name: chain(nothing if name in begun else [], batches) for name, batches in cut.items()}
 
+    def _new_records(self) -> dict[str, Iterator[Ends]]:
+        """By spout of Kafka, up to which offsets each batch reads, to the present ends of the topics."""
+        return {name: self._ends_of_batches(name, topics) for name, topics in self.kafka.topics.items()}
+
+    def _ends_of_batches(self, name: str, topics: Topics) -> Iterator[Ends]:
+        for ends, told in topics.all_batches(self.journal.ends(name)):
+            self.told += told
+            if self.journal.is_new(name, ends):
+                yield ends
+
     def _run_and_note(self, number: int) -> None:
         """Run a batch, and note in the journal that it is done."""
-        self.batch(number)
+        self.batch(number, self._ingest_records)
         with during(f"noting that batch {number} is done", f"batch {number} is committed, and nothing is lost"):
             self.journal.commit(number)
 
-    def _plan_next(self, found: Mapping[str, Sequence[FoundFile]], *, heartbeat: bool) -> int:
-        """Plan the next batch in the journal; returns its number."""
+    def _ingest_records(self, slots: int, there: Mapping[str, Partitions]) -> Callable[[Context], list[Output]] | None:
+        """Reads the records of a batch from Kafka, and returns what ingests them."""
+        if not self.kafka.topics:
+            return None
+        ranges = {name: found.left if found.ranges is None else found.ranges for name, found in there.items()}
+        self.topics.compare(ranges)
+        merged = {name for name, found in there.items() if found.delivering > 1}
+
+        def ingested(context: Context) -> list[Output]:
+            records, told = self.kafka.read(ranges)
+            self.told += told
+            return ingest_records(records, merged, self.executor, context, slots)
+
+        return ingested
+
+    def _plan_next(self, found: Mapping[str, Any], *, heartbeat: bool) -> int:
+        """Plan the next batch in the journal: its files or its ends, by spout; returns its number."""
         with during("planning the next batch", "it was not begun, and nothing is lost"):
-            number = self.journal.plan(found, self._now(), heartbeat=heartbeat)
+            files = {name: found[name] or [] for name in self.spouts if name in found}
+            ends = {name: found[name] for name in self.kafka.topics if found.get(name) is not None}
+            number = self.journal.plan(files, self._now(), heartbeat=heartbeat, ends=ends)
             self.checkpoint.check_owner()
             return number
+
+    def _lag(self) -> list[SourceLag]:
+        return [*super()._lag(), *self.kafka.lag(self.log)]
+
+
+def _is_something(found: Any) -> bool:
+    """True for files and ends, of which there may be none."""
+    return found is not None and found != []
+
+
+class LocalKafka:
+    """Kafka during a local run; the package that it needs is used where a topology names Kafka."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.admins = Admins()
+        self._senders = Senders(self.admins.of)
+        spouts = {name: topology.spouts[name].spout for name in sorted(topology.spouts)}
+        kafka = {name: spout for name, spout in spouts.items() if isinstance(spout, KafkaSpout)}
+        self.topics = {name: Topics(name, spout, self.admins) for name, spout in kafka.items()}
+        self._readers = {name: RangeReader(name, spout, self.admins) for name, spout in kafka.items()}
+        self.compared = ReadTopics(self.admins.of, kafka)
+        """For a run without a checkpoint."""
+
+    def check(self, topology: Topology) -> None:
+        """Raise UnreachableError where a Kafka does not answer, ConfigError where topics are missing."""
+        check_sinks(self.admins.of, topology)
+        for name, topics in self.topics.items():
+            check_topics(self.admins.of, name, topics.spout)
+
+    def read(self, ranges: Mapping[str, Sequence[OffsetRange]]) -> tuple[dict[str, list[Records]], list[str]]:
+        """The records of a batch, by spout, and what is to be said of them."""
+        records, told = dict[str, list[Records]](), list[str]()
+        for name, of_spout in ranges.items():
+            records[name], more = self._readers[name].read(of_spout)
+            told += more
+        return records, told
+
+    def lag(self, log: SourceLog) -> list[SourceLag]:
+        """How many records no batch has yet, of those that were there when that was last asked."""
+        return [
+            SourceLag(
+                name, "records", max(end - planned.get(place[0], {}).get(place[1], 0), 0), f"{place[0]}/{place[1]}"
+            )
+            for name, topics in self.topics.items()
+            for planned in [log.kafka_offsets(name)]
+            for place, end in topics.latest.items()
+        ]
+
+    def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> object:
+        """Raises ConfigError: there is no Spark."""
+        return NoSpark().frame(store, refs, schema)
+
+    def send(self, node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore) -> None:
+        """Write rows to Kafka, and wait until they are written."""
+        self._senders.send(node, batch, sink_rows, store)
+
+    def append(self, node: SinkNode, batch: SinkBatch, refs: list[Ref], store: SegmentStore) -> None:
+        raise no_catalog(node.name)
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._senders.close()
+        for reader in self._readers.values():
+            reader.close()
 
 
 def _run(topology: Topology, options: RunOptions, observers: Observers) -> Summary:
     summary, started = Summary(), time.perf_counter()
     topology = with_needed_columns(topology)
     first = FirstOutput.of(topology, options.first_output_at)
-    micro_batch = MicroBatch(topology, MemoryCheckpoint(), InProcess(), first=first)
+    kafka = LocalKafka(topology)
+    micro_batch = MicroBatch(topology, MemoryCheckpoint(), InProcess(), kafka, first)
     options.on_begin(summary.before)
     read: dict[str, set[str]] = {name: set() for name in topology.spouts}
     observers.begin(micro_batch, lambda: files_behind(topology, read))
-    clock, number = options.clock(), -1
+    clock, number, told = options.clock(), -1, list[str]()
 
     def run(plan: BatchPlan) -> None:
         report = micro_batch.run(plan)
+        report.complaints.extend(told)
+        told.clear()
         summary.note(report)
         observers.report(report)
         options.on_report(report)
 
     with ExitStack() as held:
-        for number, splits in enumerate(_batches(topology, read, first, held)):
+        held.callback(kafka.close)
+        kafka.check(topology)
+        kafka.compared.begin_anew()
+        for number, found in enumerate(_batches(topology, read, first, kafka, held)):
             if options.stop.is_set():
                 break
             clock = max(clock, options.clock())
-            run(BatchPlan(number, TimeAdvance(clock), splits))
-    if closes(summary, options):
-        run(BatchPlan(number, TimeAdvance(clock, close=True), closing=True))
+            told += found.told
+            run(BatchPlan(number, TimeAdvance(clock), found.splits, partitions=found.partitions))
+        if closes(summary, options):
+            run(BatchPlan(number, TimeAdvance(clock, close=True), closing=True))
     summary.seconds = time.perf_counter() - started
     summary.advice = advice_on(topology, summary.work)
     return summary
 
 
+@dataclass(frozen=True)
+class _Found:
+    """The input of a batch in a run without a checkpoint, of one spout or of all."""
+
+    splits: Sequence[SourceSplit | MergedSplits] = ()
+    partitions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Per spout of Kafka, all its partitions."""
+    told: Sequence[str] = ()
+    """Sentences about the topics."""
+
+
 def _batches(
-    topology: Topology, read: Mapping[str, set[str]], first: FirstOutput | None, held: ExitStack
-) -> Iterator[list[SourceSplit | MergedSplits]]:
-    """The splits of each batch; ``read`` gets the files that belong to one, by spout, and ``held`` what is to be closed
+    topology: Topology, read: Mapping[str, set[str]], first: FirstOutput | None, kafka: LocalKafka, held: ExitStack
+) -> Iterator[_Found]:
+    """The input of each batch; ``read`` gets the files that belong to one, by spout, and ``held`` what is to be closed
     at the end."""
-    sources = [_of_spout(topology, node, read[node.name], first, held) for node in topology.spouts.values()]
-    for found in zip_longest(*sources, fillvalue=()):
-        yield [split for splits in found for split in splits]
+    sources = [_of_spout(topology, node, read[node.name], first, kafka, held) for node in topology.spouts.values()]
+    for found in zip_longest(*sources, fillvalue=_Found()):
+        yield _Found(
+            [split for each in found for split in each.splits],
+            {name: there for each in found for name, there in each.partitions.items()},
+            [text for each in found for text in each.told],
+        )
 
 
 def _of_spout(
-    topology: Topology, node: SpoutNode, read: set[str], first_output: FirstOutput | None, held: ExitStack
-) -> Iterator[Sequence[SourceSplit | MergedSplits]]:
+    topology: Topology,
+    node: SpoutNode,
+    read: set[str],
+    first_output: FirstOutput | None,
+    kafka: LocalKafka,
+    held: ExitStack,
+) -> Iterator[_Found]:
     match node.spout:
         case MemorySpout() as spout:
             first = 0
             for table in spout.tables():
-                yield [TableSource(node.name, table, first)]
+                yield _Found([TableSource(node.name, table, first)])
                 first += table.num_rows
         case PulledSpout() as spout:
             puller, first = Puller(node.name, spout), 0
             held.callback(puller.close)
             while (pulled := puller.pull()) is not None:
-                yield [TableSource(node.name, pulled.rows, first)]
+                yield _Found([TableSource(node.name, pulled.rows, first)])
                 first += pulled.rows.num_rows
         case FileSpout() as spout:
             for found in spout.batches():
                 read.update(found)
-                yield file_splits(topology, [(node.name, path) for path in found], 1, first=first_output)
+                yield _Found(file_splits(topology, [(node.name, path) for path in found], 1, first=first_output))
+        case KafkaSpout():
+            yield from _of_topics(node.name, kafka)
         case spout:
             raise AssertionError(f"{node.name!r} is {type(spout).__name__}, which is refused before a run")
+
+
+def _of_topics(name: str, kafka: LocalKafka) -> Iterator[_Found]:
+    topics = kafka.topics[name]
+    before = topics.first()
+    for ends, told in topics.all_batches(before):
+        ranges = {name: ranges_between(before, ends)}
+        kafka.compared.compare(ranges)
+        records, more = kafka.read(ranges)
+        splits: Sequence[SourceSplit | MergedSplits] = records[name]
+        if len(splits) > 1:
+            splits = [MergedSplits(records[name])]
+        yield _Found(splits, {name: tuple(f"{topic}/{number}" for topic, number in sorted(ends))}, [*told, *more])
+        before = ends

@@ -18,6 +18,7 @@ from tests.simulation.world.plan import WorldPlan
 from tests.simulation.world.world import World
 from topologies.checkpoints.checkpointed_run import IngestRows
 from topologies.engine.batch import BatchPlan, Context, InProcess
+from topologies.engine.kafka_topics import AdminOf
 from topologies.engine.work import Output
 from topologies.graph.topology import Topology
 from topologies.io.file_spout import FoundFile
@@ -78,6 +79,17 @@ class BrokerRun(LocalRun):
         """Run a batch, of records where there is a broker."""
         super().batch(number, rows if self.broker is None else self._records(self.broker, number))
 
+    def _compare_topics(self, opened: AdminOf) -> None:
+        if self.broker is None:  # which makes no topic anew
+            super()._compare_topics(opened)
+
+    def _plan_next(self, found: Mapping[Any, Any], *, heartbeat: bool) -> int:
+        if self.broker is None:
+            return super()._plan_next(found, heartbeat=heartbeat)
+        number: int = self.journal.plan(found, self._now(), heartbeat=heartbeat)
+        self.checkpoint.check_owner()
+        return number
+
     def _records(self, broker: Broker, number: int) -> IngestRows:
         ranges = self.journal.ranges(number)
 
@@ -126,7 +138,7 @@ class WildRun(BrokerRun):
             new = journal.reached != broker.ends
             if new or beat:
                 ends = limited(journal.reached, broker.ends, chance.choice([0, 0.3, 0.5, 1, 1]))
-                self._run_and_note(self._plan_next(ends, heartbeat=True))  # type: ignore[arg-type]
+                self._run_and_note(self._plan_next(ends, heartbeat=True))
             if self.options.interval is not None:
                 stop.wait()
             elif not new:

@@ -17,8 +17,6 @@ from topologies.examples.aggregation.produce import produce
 from topologies.examples.aggregation.send import send
 from topologies.examples.aggregation.show import show
 
-pytestmark = pytest.mark.usefixtures("spark")
-
 
 def _invoke(command: Callable[..., None], *arguments: str) -> Result:
     app = typer.Typer()
@@ -56,7 +54,7 @@ def test_messages_of_files_are_sent_as_they_are_and_shown_at_the_step_s_destinat
     ]
     file.write_text("\n\n".join(map(json.dumps, envelopes)), encoding="utf-8")
     sent = _invoke(send, "--servers", kafka.servers, "--topic", topic, str(file))
-    assert sent.stdout == f"2 messages are in {topic}\n"
+    assert sent.stdout == f"2 messages are in {topic}\n", sent.output
     given = {
         "name": "s",
         "type": "aggregation",

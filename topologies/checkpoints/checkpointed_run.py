@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import pyarrow.fs as pafs
 
@@ -34,12 +34,14 @@ from topologies.checkpoints.paired_checkpoint import (
 )
 from topologies.checkpoints.preflight import check_registries
 from topologies.checkpoints.pulled_files import PulledFiles, pulled_rows
+from topologies.checkpoints.read_topics import ReadTopics
 from topologies.checkpoints.rescale import rescale_for
 from topologies.checkpoints.spark_checkpoint import Partitions, SourceLog
 from topologies.checkpoints.topology_fit import add_columns, check_fit, check_start, check_topology, fingerprint
 from topologies.engine.batch import BatchPlan, Context, RunExecutor, TimeAdvance
 from topologies.engine.commit import Claims, Frames
 from topologies.engine.event_times import FirstOutput
+from topologies.engine.kafka_topics import AdminOf
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.report import BatchReport
 from topologies.engine.source_splits import Death, file_splits, refuse_unnameable, unnameable
@@ -48,6 +50,7 @@ from topologies.graph.declarations import with_needed_columns
 from topologies.graph.topology import Topology
 from topologies.io.file_spout import FileSpout, KeptRows, WatchedFiles
 from topologies.io.formats import file_format, write_table
+from topologies.io.kafka import KafkaSpout
 from topologies.io.paths import literal
 from topologies.io.pulled import PulledRows, PulledSpout
 from topologies.io.spouts import MemorySpout
@@ -268,6 +271,8 @@ class CheckpointedRun(ABC):
         """Per spout, the files that belong to a batch, by their absolute paths; for observers."""
         self.passed_over: set[str] = set()
         """The files that are not read for their names, and that have been named."""
+        self.told: list[str] = []
+        """Sentences about the topics of Kafka for the next report."""
 
     def __enter__(self) -> Self:
         """Raises CheckpointError or ConfigError where another run has the checkpoint or a sink's folder, and where the
@@ -340,11 +345,19 @@ class CheckpointedRun(ABC):
         return topology
 
     def _open_log(self) -> None:
-        """Opens the log of files by batch, and removes what a run that died has left unfinished."""
+        """Opens the log of files and offsets by batch, and removes what a run that died has left unfinished."""
         check_registries(self.topology)
         half = self.halves.spark_half
         self.log = SourceLog(half.filesystem, half.root, *self._open_source())
         half.sweep()  # Spark begins no query beside the draft of a first batch
+
+    def _compare_topics(self, opened: AdminOf) -> None:
+        """Compares the topics of Kafka with those that were read; ``opened`` is the engine's client."""
+        kafka = {name: cast("KafkaSpout", self.topology.spouts[name].spout) for name in self.log.kafka_spouts}
+        self.topics = ReadTopics(opened, kafka)
+        if kafka:
+            last = self.micro_batch.manifest.batch
+            self.told = self.topics.begin(self.halves.files, self.log, last, self.checkpoint.check_owner)
 
     def watch(self, name: str, spout: FileSpout) -> WatchedFiles:
         """Makes the object that lists a spout's files; for a spout that the user has written it pulls the rows too."""
@@ -409,7 +422,7 @@ class CheckpointedRun(ABC):
         self.checkpoint.tidy()
         for watched in self.watched.values():
             watched.look()
-        self.summary.complaints += self._remarks()
+        self.summary.complaints += [*self._remarks(), *self.told]
 
     def batch(self, number: int, rows: IngestRows = lambda slots, there: None) -> None:
         """Run a batch whose files are noted in the log; as it was planned, if it was not committed then."""
@@ -487,8 +500,10 @@ class CheckpointedRun(ABC):
         self.observers.report(report)
         self.options.on_report(report)
 
-    def _note(self, query: str | None, report: BatchReport) -> None:  # noqa: B027 - most have nobody else to tell
-        """Tell whoever else wants to know of a batch."""
+    def _note(self, query: str | None, report: BatchReport) -> None:
+        """Tell whoever else wants to know of a batch, and in its report what is to be said of topics."""
+        report.complaints.extend(self.told)
+        self.told = []
 
     def _lag(self) -> list[SourceLag]:
         """How far the spouts of files on this machine are behind; called from any thread."""

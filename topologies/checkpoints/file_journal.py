@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -19,9 +20,12 @@ from manager.storage.object_store import is_object_store
 from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
 from topologies.checkpoints.spark_checkpoint import (
     COMPACT,
+    SourceLog,
     SparkHalf,
+    as_offsets,
     create_spark_file,
     delete_spark_file,
+    ends_of,
     read_spark_file,
     write_spark_file,
 )
@@ -93,15 +97,26 @@ class FileLog:
 
 
 class FileJournal:
-    """Spark's half of a checkpoint, for spouts of files alone: which of their files are read, and by which batch."""
+    """Spark's half of a checkpoint, for spouts of files and of Kafka: which files and offsets are read, and by which
+    batch."""
 
-    def __init__(self, half: SparkHalf, spouts: Sequence[str], *, heartbeats: bool, uri: str | None) -> None:
-        """``spouts`` in the order of the sources of Spark's query, ``heartbeats`` whether a heartbeat comes after them.
+    def __init__(
+        self,
+        half: SparkHalf,
+        spouts: Sequence[str],
+        *,
+        heartbeats: bool,
+        uri: str | None,
+        kafka: Mapping[str, Callable[[], Mapping[tuple[str, int], int]]] = MappingProxyType({}),
+    ) -> None:
+        """``spouts`` of files in the order of the sources of Spark's query, ``heartbeats`` whether a heartbeat comes
+        after them all. ``kafka``: the spouts of Kafka in between, each with what asks Kafka where a new run begins.
 
         ``uri`` of the file system, None for the local one: there files are written with checksums, as Spark writes
         them, and a lock keeps other runs off. CheckpointError where the journal is of other sources.
         """
         self._half, self._spouts, self._uri = half, tuple(spouts), uri
+        self._kafka = {name: (len(self._spouts) + at, begin) for at, (name, begin) in enumerate(kafka.items())}
         self._heartbeats = heartbeats
         self._planned = max(half.offsets(), default=-1)
         self._committed = max(half.commits(), default=-1)
@@ -109,7 +124,7 @@ class FileJournal:
             with suppress(JournalMoved):  # then it has the id that the other run gave it
                 self._create("metadata", json.dumps({"id": str(uuid.uuid4())}))
         self._about: dict[str, Any] = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}}
-        self._places = ["-"] * (len(self._spouts) + heartbeats)
+        self._places = ["-"] * (len(self._spouts) + len(self._kafka) + heartbeats)
         if self._planned >= 0:
             self._resume()
         self._logs = [FileLog(half, source, uri) for source in range(len(self._spouts))]
@@ -126,11 +141,36 @@ class FileJournal:
         """The batch that was planned and not committed, by whichever engine."""
         return self._planned if self._planned > self._committed else None
 
-    def plan(self, files: Mapping[str, Sequence[FoundFile]], clock: int, *, heartbeat: bool) -> int:
+    def ends(self, spout: str) -> dict[tuple[str, int], int]:
+        """Up to which offset batches have each partition of a spout of Kafka. Where there is no batch yet, this is
+        where the run begins: it is noted before anything is read."""
+        source, begin = self._kafka[spout]
+        if self._places[source] != "-":
+            return ends_of(json.loads(self._places[source]))
+        log = SourceLog(self._half.filesystem, self._half.root, self._spouts, tuple(self._kafka))
+        noted = log.beginning(source)
+        if noted is None:
+            noted = dict(begin())
+            self._create(f"sources/{source}/0", f"\0v1\n{as_offsets(noted)}")
+        return noted
+
+    def is_new(self, spout: str, ends: Mapping[tuple[str, int], int]) -> bool:
+        """True if a batch that ends so differs from the one before, or is the first one of a spout of Kafka."""
+        return self._places[self._kafka[spout][0]] == "-" or self.ends(spout) != ends
+
+    def plan(
+        self,
+        files: Mapping[str, Sequence[FoundFile]],
+        clock: int,
+        *,
+        heartbeat: bool,
+        ends: Mapping[str, Mapping[tuple[str, int], int]] = MappingProxyType({}),
+    ) -> int:
         """Note the files of the next batch, whose number this is; ``clock`` in microseconds.
 
         Of the spouts that are ``begun`` those that are noted belong to it, and ``files`` has none. ``heartbeat``: with
-        a heartbeat, as Spark has one at each trigger. JournalMoved where another run was faster.
+        a heartbeat, as Spark has one at each trigger. ``ends``: up to which offsets it reads spouts of Kafka.
+        JournalMoved where another run was faster.
         """
         places, begun = list(self._places), self.begun
         for source, spout in enumerate(self._spouts):
@@ -139,6 +179,8 @@ class FileJournal:
                 self._logs[source].note(files[spout])
             if spout in begun or files.get(spout):
                 places[source] = log_offset(self._logs[source].latest)
+        for spout, (source, _) in self._kafka.items():
+            places[source] = as_offsets(ends[spout] if spout in ends else self.ends(spout))
         if self._heartbeats and (heartbeat or places[-1] == "-"):
             before = 0 if places[-1] == "-" else json.loads(places[-1])["offset"]
             places[-1] = _compact_json({"offset": before + 1, "timestamp": _BEAT * (before + 1)})
@@ -164,7 +206,7 @@ class FileJournal:
             _, about, *places = self._half.read(name).split("\n")
             self._about = json.loads(about)
             fits = len(places) == len(self._places) and all(
-                place == "-" or json.loads(place).keys() == wanted
+                place == "-" or _fits(json.loads(place), wanted)
                 for place, wanted in zip(places, self._kinds, strict=True)
             )
         except (ValueError, AttributeError) as error:
@@ -188,11 +230,19 @@ class FileJournal:
         return self._logs[source].last_after(-1 if place == "-" else json.loads(place)["logOffset"]) is not None
 
     @property
-    def _kinds(self) -> list[set[str]]:
-        return [{"logOffset"}] * len(self._spouts) + [{"offset", "timestamp"}] * self._heartbeats
+    def _kinds(self) -> list[set[str] | None]:
+        """The keys of each place; None for those of Kafka, which has topics."""
+        topics: list[set[str] | None] = [None] * len(self._kafka)
+        return [{"logOffset"}] * len(self._spouts) + topics + [{"offset", "timestamp"}] * self._heartbeats
 
     def _create(self, name: str, text: str) -> None:
         create(self._half, self._uri, name, text)
+
+
+def _fits(place: Any, keys: set[str] | None) -> bool:
+    if keys is not None:
+        return bool(place.keys() == keys)
+    return all(isinstance(offsets, dict) for offsets in place.values())
 
 
 def create(half: SparkHalf, uri: str | None, name: str, text: str) -> None:

@@ -22,7 +22,10 @@ from manager.remote import is_of_events
 from manager.storage.hdfs import is_hdfs
 from topologies.engine.event_times import misread_numbers, read_times
 from topologies.engine.failures import failed
+from topologies.engine.kafka_topics import check_topics, ranges_between
+from topologies.engine.librdkafka import Admins, has_confluent
 from topologies.engine.pulling import Puller
+from topologies.engine.topic_reader import RangeReader, Topics
 from topologies.graph.graph import SpoutNode, Stream, WindowedNode
 from topologies.graph.topology import Topology
 from topologies.io.file_spout import FileSpout, FoundFile, chunks_of
@@ -31,11 +34,12 @@ from topologies.io.formats.declared_times import AS_WRITTEN, form_of, is_unit, u
 from topologies.io.formats.event_files import opened, plain, python_columns, reached, short_repr
 from topologies.io.formats.text_values import parse_text
 from topologies.io.kafka import KafkaSpout
+from topologies.io.kafka_options import librdkafka_settings
 from topologies.io.paths import leading, locate_file, look, passed_over
 from topologies.io.pulled import PulledSpout
 from topologies.io.spout_columns import undeclared
 from topologies.io.spouts import MemorySpout
-from windowing.errors import ConfigError, DataError, SpoutError, WindboltError, did_you_mean
+from windowing.errors import ConfigError, DataError, SpoutError, UnreachableError, WindboltError, did_you_mean
 from windowing.events import Tuple
 from windowing.schema import DEFAULT_STREAM
 from windowing.timestamps import from_column, from_datetime, is_time, show
@@ -142,6 +146,24 @@ def first_rows_of_users_spout(node: SpoutNode, spout: PulledSpout) -> FirstRows:
         pulled = puller.pull(MOST_ROWS)
     rows = node.outputs[DEFAULT_STREAM].empty_table() if pulled is None else pulled.rows
     return FirstRows(node.defaults.filled(rows.slice(0, MOST_ROWS)))
+
+
+def first_rows_of_topics(topology: Topology, node: SpoutNode, spout: KafkaSpout) -> FirstRows:
+    """The rows of the first records that a new run would read. ConfigError where a topic is missing, UnreachableError
+    where Kafka does not answer soon."""
+    soon = {"kafka.default.api.timeout.ms": str(int(_PATIENCE / 3 * 1000)), "kafkaConsumer.pollTimeoutMs": "10000"}
+    quick = replace(spout, records_per_batch=MOST_ROWS, options={**spout.options, **soon})
+    admins = Admins()
+    check_topics(admins.of, node.name, quick)
+    topics = Topics(node.name, quick, admins)
+    before = topics.first()
+    ends, _ = topics.next_batch(before)
+    with closing(RangeReader(node.name, quick, admins)) as reader:
+        records, _ = reader.read(ranges_between(before, ends))
+    found = [batch for each in records for batch in each.read(topology)]
+    tables = [batch.table for batch in found] or [node.outputs[DEFAULT_STREAM].empty_table()]
+    reasons = [reason for batch in found if batch.bad is not None for reason in batch.bad.column("reason").to_pylist()]
+    return FirstRows(node.defaults.filled(pa.concat_tables(tables)), tuple(reasons))
 
 
 # The keys of objects in files of JSON lines: other files say themselves which columns they have.
@@ -452,8 +474,8 @@ def _found(topology: Topology, node: SpoutNode) -> Findings:  # noqa: PLR0911 - 
                 return _findings_of_rows(topology, node, first_rows_of_memory(node, spout))
             case PulledSpout() as spout:
                 return _findings_of_rows(topology, node, first_rows_of_users_spout(node, spout))
-            case KafkaSpout(servers):
-                return _of_kafka(node.name, servers)
+            case KafkaSpout() as spout:
+                return _of_kafka(topology, node, spout)
     except SpoutError as error:
         return Findings(problems=(error,))
     except WindboltError as error:
@@ -612,20 +634,37 @@ def _no_file(name: str, spout: FileSpout) -> WindboltError:
     )
 
 
-def _of_kafka(name: str, servers: str) -> Findings:
-    """Tests whether a broker can be connected to; only Spark reads records."""
+def _of_kafka(topology: Topology, node: SpoutNode, spout: KafkaSpout) -> Findings:
+    """Reads the first records, where the package for it is there; otherwise tests whether a broker can be connected
+    to."""
     refusals = []
-    for server in servers.split(","):
+    for server in spout.servers.split(","):
         host, _, port = server.strip().rpartition(":")
         try:
             socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
         except (OSError, ValueError) as error:
             refusals.append(f"{server.strip()}: {error}")
-        else:
-            return Findings((("read", f"nothing: Spark reads records; {server.strip()} can be connected to"),))
+            continue
+        if has_confluent():
+            return _of_records(topology, node, spout)
+        reason = "the package confluent-kafka is missing (pip install 'windbolt[kafka]')"
+        return Findings((("read", f"nothing: {reason}; {server.strip()} can be connected to"),))
     problem = ConfigError(
-        f"spout {name!r}: no server of Kafka can be connected to",
+        f"spout {node.name!r}: no server of Kafka can be connected to",
         why="; ".join(refusals),
         do="correct the addresses, or see that the servers run and can be reached from here",
     )
-    return Findings((("read", "nothing: Spark reads records"),), warnings=(problem,))
+    return Findings((("read", "nothing"),), warnings=(problem,))
+
+
+def _of_records(topology: Topology, node: SpoutNode, spout: KafkaSpout) -> Findings:
+    try:
+        librdkafka_settings(spout.options)
+    except ConfigError as error:  # Spark may well follow them
+        return Findings((("read", f"nothing: {error.what}"),))
+    try:
+        return _findings_of_rows(topology, node, first_rows_of_topics(topology, node, spout))
+    except UnreachableError as error:
+        return Findings((("read", "nothing"),), warnings=(error,))
+    except ConfigError as error:
+        return Findings(problems=(error,))

@@ -18,6 +18,7 @@ from topologies.checkpoints.look_at_spouts import Findings, refuse_missing, refu
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint, naming_a_way_back
 from topologies.checkpoints.topology_fit import check_fit
 from topologies.engine.commit import no_catalog
+from topologies.engine.librdkafka import check_options
 from topologies.graph.graph import ERRORS, SinkNode, Stream, WindowedNode, stream_label
 from topologies.graph.topology import Topology
 from topologies.io.file_spout import FileSpout
@@ -123,10 +124,11 @@ def _check_hdfs(topology: Topology) -> None:
 
 
 def check_local(topology: Topology, options: RunOptions) -> None:
-    """Raise ConfigError for what ``run_local`` cannot run, or not with these options."""
+    """Raise ConfigError for what ``run_local`` cannot run, or not with these options; EnvironmentMissing where the
+    package for Kafka is missing."""
     refuse_in_process(options)
     _refuse_spark(topology)
-    _refuse_kafka(topology)
+    check_options(topology)
 
 
 def _refuse_spark(topology: Topology) -> None:
@@ -170,18 +172,6 @@ def _refuse_stores(name: str, spout: FileSpout) -> None:
                 why="a local run lists files of this machine",
                 do="run on Spark, or copy them to a folder here",
             )
-
-
-def _refuse_kafka(topology: Topology) -> None:
-    """Kafka is reached through Spark's connector."""
-    found = [f"spout {name!r}" for name, node in topology.spouts.items() if isinstance(node.spout, KafkaSpout)]
-    found += [f"sink {name!r}" for name, node in topology.sinks.items() if isinstance(node.sink, KafkaSink)]
-    if found:
-        raise ConfigError(
-            f"Kafka in a local run: {', '.join(found)}",
-            why="Spark's connector reads and writes Kafka, and a local run has no Spark",
-            do="run on Spark; to try out the bolts, replay scenarios, or read files and write to memory",
-        )
 
 
 # Schema registries: whether they answer, and whether their schemas and the declared columns fit.

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow.fs as pafs
@@ -18,6 +18,7 @@ import pyarrow.fs as pafs
 from manager.storage import files, hdfs
 from manager.storage.files import delete, entries, is_there, path_type, sync_file, sync_names
 from manager.storage.sealed_files import create_whole
+from topologies.engine.kafka_topics import OffsetRange
 from windowing.errors import CheckpointError, DamagedCheckpoint
 
 # Files of Spark's half of a checkpoint, with the checksums that Hadoop keeps beside them.
@@ -334,15 +335,6 @@ def _span(entries: dict[int, str], last: int) -> range:
 # costs a job. The log has all of them, in the order in which Spark took them up.
 
 
-class OffsetRange(NamedTuple):
-    """The records of one partition that a batch has: from offset ``start`` up to, not including, ``end``."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-
-
 @dataclass(frozen=True)
 class Partitions:
     """The partitions of a Kafka spout, as Spark planned a batch."""
@@ -354,6 +346,8 @@ class Partitions:
     ranges: tuple[OffsetRange, ...] | None = None
     """Offsets that each of these brings, in order of topic and partition; None if Spark's logs alone do not tell, as
     where partitions have gone."""
+    left: tuple[OffsetRange, ...] = ()
+    """The same without what is gone, where partitions have gone or go back."""
 
 
 @dataclass(frozen=True)
@@ -401,11 +395,11 @@ class SourceLog:
                 spout: Partitions(
                     tuple(f"{topic}/{number}" for topic, number in ends),
                     sum(starts is None or starts.get(place, 0) < end for place, end in ends.items()),
-                    _ranges(self._beginning(at) if starts is None else starts, ends),
+                    *_ranges(self.beginning(at) if starts is None else starts, ends),
                 )
                 for at, spout in enumerate(self.kafka_spouts, first)
                 if at in now
-                for ends, starts in [(_ends(now[at]), _ends(before[at]) if at in before else None)]
+                for ends, starts in [(ends_of(now[at]), ends_of(before[at]) if at in before else None)]
             }
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self._unreadable(f"the offsets of batch {batch}", error) from error
@@ -440,7 +434,7 @@ class SourceLog:
                 if lines[2 + source] != "-":
                     lines[2 + source] = json.dumps(json.loads(lines[2 + source]) | begun)
                     self._write(f"offsets/{number}", lines)
-        beginning = self._beginning(source) if batch < 0 else None
+        beginning = self.beginning(source) if batch < 0 else None
         if beginning is not None:
             version, *rest = self._lines(f"sources/{source}/0")
             self._write(f"sources/{source}/0", [version, json.dumps(json.loads("".join(rest)) | begun)])
@@ -474,13 +468,14 @@ class SourceLog:
         ours = lines[1 : 1 + len(self.spouts) + len(self.kafka_spouts)]
         return {at: json.loads(line) for at, line in enumerate(ours) if line != "-"}
 
-    def _beginning(self, source: int) -> dict[tuple[str, int], int] | None:
-        """Where a new query began to read a topic: Spark wrote it behind a byte that is zero."""
+    def beginning(self, source: int) -> dict[tuple[str, int], int] | None:
+        """Where a new query began to read the topics of a source: it is noted behind a byte that is zero, as Spark
+        writes it."""
         name = f"sources/{source}/0"
         if path_type(self.filesystem, f"{self.root}/{name}") != pafs.FileType.File:
             return None
         version, *lines = self._lines(name)
-        return _ends(json.loads("".join(lines))) if version.lstrip("\0") == "v1" else None
+        return ends_of(json.loads("".join(lines))) if version.lstrip("\0") == "v1" else None
 
     def _offsets(self, batch: int) -> dict[int, int]:
         """Per source of files, the last entry of its log that belongs to the batch or an earlier one."""
@@ -500,19 +495,29 @@ class SourceLog:
 
 def _ranges(
     starts: dict[tuple[str, int], int] | None, ends: dict[tuple[str, int], int]
-) -> tuple[OffsetRange, ...] | None:
-    """Returns the offsets between the ends of two batches; None if a partition has gone, or one goes back.
+) -> tuple[tuple[OffsetRange, ...] | None, tuple[OffsetRange, ...]]:
+    """Returns the offsets between the ends of two batches, None if a partition has gone, or one goes back; and those
+    that are left then.
 
     A new partition begins with its first record, offset 0; Spark refuses another beginning as lost records.
     """
-    if starts is None or starts.keys() - ends.keys():
-        return None
+    if starts is None:
+        return None, ()
     begun = {place: starts.get(place, 0) for place in ends}
     found = tuple(OffsetRange(*place, begun[place], end) for place, end in ends.items() if begun[place] != end)
-    return found if all(0 <= each.start < each.end for each in found) else None
+    left = tuple(each for each in found if 0 <= each.start < each.end)
+    return (None, left) if starts.keys() - ends.keys() or left != found else (found, ())
 
 
-def _ends(offsets: dict[str, dict[str, int]]) -> dict[tuple[str, int], int]:
-    """Where each partition ends, in order of topic and partition."""
+def ends_of(offsets: Mapping[str, Mapping[str, int]]) -> dict[tuple[str, int], int]:
+    """Where each partition ends, in order of topic and partition, from a place of a source of Kafka in Spark's logs."""
     found = {(topic, int(number)): end for topic, ends in offsets.items() for number, end in ends.items()}
     return dict(sorted(found.items()))
+
+
+def as_offsets(ends: Mapping[tuple[str, int], int]) -> str:
+    """The reverse of ``ends_of``, as JSON."""
+    found: dict[str, dict[str, int]] = {}
+    for (topic, number), end in sorted(ends.items()):
+        found.setdefault(topic, {})[str(number)] = end
+    return json.dumps(found, separators=(",", ":"))

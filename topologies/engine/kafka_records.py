@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from policies.watermarks import NONE
-from topologies.engine.merging import keys_of
-from topologies.engine.work import SourceBatch
+from topologies.engine.merging import keys_of, replace_merged
+from topologies.engine.tasks import ingest
+from topologies.engine.work import MergedSplits, Output, SourceBatch, SourceSplit
 from topologies.io.formats.conform import settle
 from topologies.io.formats.event_files import NO_BAD_ROWS, BadRow, BadRows, python_columns, row_as_json
 from topologies.io.kafka import ID_HEADER, KafkaSpout
@@ -24,10 +25,11 @@ from windowing.schema import DEFAULT_STREAM, parse_schema
 from windowing.timestamps import EARLIEST, LATEST, integers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from topologies.engine.batch import Context, Executor
     from topologies.graph.topology import Topology
     from topologies.io.formats.event_files import Chunk
 
@@ -249,6 +251,21 @@ def _parsed(spout: KafkaSpout, schema: pa.Schema, table: pa.Table) -> Chunk:
     if spout.declared is not None:
         return decode(spout.rows, table)
     return settle(table, schema, table.column("offset").to_numpy(), spout.on_truncation)
+
+
+def ingest_records(
+    records: Mapping[str, Sequence[SourceSplit]],
+    merged: Collection[str],
+    executor: Executor,
+    context: Context,
+    slots: int,
+) -> list[Output]:
+    """Ingest the records of a batch, given by spout; those of the spouts in ``merged`` by about ``slots`` tasks, in
+    order of (timestamp, topic, partition, offset)."""
+    splits: list[SourceSplit | MergedSplits] = []
+    for name in (name for name in context.topology.spouts if name in records):
+        splits.extend([MergedSplits(records[name])] if name in merged else records[name])
+    return executor.map(ingest, replace_merged(splits, executor, context, slots), context)
 
 
 def outgoing(table: pa.Table, topic: str | None, name: str, first: int) -> pa.Table:

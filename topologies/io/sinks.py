@@ -220,7 +220,7 @@ def kafka(
     topics: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
 ) -> KafkaSink:
-    """Records for Kafka, by Spark's connector; ``servers`` is ``"host:9092,host:9092"``.
+    """Records for Kafka; ``servers`` is ``"host:9092,host:9092"``.
 
     With ``format="json"``, ``"avro"``, ``"protobuf"`` or ``"json_schema"`` the columns of a row are the fields of the
     value. ``key="user_id"``, or several columns in a list, are also the key, in the form ``key_format``: text, a whole
@@ -238,8 +238,8 @@ def kafka(
     the topic of the sink.
 
     Each has the header ``windbolt-id``: a record that is repeated after a crash has the same id. ``options`` are for
-    Spark's connector: ``{"kafka.compression.type": "zstd"}``. Before a run it is checked that ``topic`` exists, and the
-    ``topics`` that rows are known to name.
+    Spark's connector, and followed in local runs: ``{"kafka.compression.type": "zstd"}``. Before a run it is checked
+    that ``topic`` exists, and the ``topics`` that rows are known to name.
     """
     keys = (key,) if isinstance(key, str) else tuple(key)
     given: dict[str, Any] = {

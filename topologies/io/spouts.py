@@ -426,7 +426,7 @@ def kafka(
     on_truncation: OnTruncation = "cut",
     options: Mapping[str, Any] | None = None,
 ) -> KafkaSpout:
-    """Events from Kafka, by Spark's connector; ``servers`` is ``"host:9092,host:9092"``.
+    """Events from Kafka; ``servers`` is ``"host:9092,host:9092"``.
 
     ``topics`` is a name or several; ``pattern`` a regular expression for them instead. Without ``schema`` a row is a
     record: ``topic``, ``partition``, ``offset``, ``timestamp``, ``key``, ``value``, ``headers``, where ``key="text"``
@@ -459,8 +459,9 @@ def kafka(
 
     ``starting`` is where a run with a new checkpoint begins: ``"earliest"``, ``"latest"``, a datetime (with the first
     record of that time), or ``{topic: {partition: offset}}``. ``records_per_batch`` bounds a micro-batch (500,000).
-    ``options`` are for Spark's connector: ``{"kafka.security.protocol": "SASL_SSL"}``. Of records written in
-    transactions only those that were committed are read: what was aborted is no event.
+    ``options`` are for Spark's connector: ``{"kafka.security.protocol": "SASL_SSL"}``; local runs, which need the
+    package confluent-kafka (``windbolt[kafka]``), follow those that have an equivalent, and refuse others. Of records
+    written in transactions only those that were committed are read: what was aborted is no event.
     """
     names = checked_topics(topics, pattern)
     checked_form("value", value)

@@ -17,12 +17,12 @@ from pyspark.sql import SparkSession
 
 from manager.storage.files import delete, make_private, write_private
 from manager.storage.segment_files import FileSegments
-from topologies.checkpoints.spark_checkpoint import OffsetRange
 from topologies.engine.batch import Context
 from topologies.engine.kafka_records import RecordFile, Records
+from topologies.engine.kafka_topics import OffsetRange
 from topologies.io.kafka import KafkaSink, KafkaSpout
+from topologies.io.kafka_options import READING, WRITING, kafka_settings
 from topologies.spark.jvm.java import FAILURES, compiled, made
-from topologies.spark.kafka_frames import READING, WRITING
 
 # The settings of Kafka's own clients.
 
@@ -34,16 +34,6 @@ def properties(spark: SparkSession, settings: Mapping[str, str]) -> Any:
     for name, value in settings.items():
         found.setProperty(name, value)
     return found
-
-
-def kafka_settings(*options: Mapping[str, str]) -> dict[str, str]:
-    """The options of Spark's connector that are for Kafka's own clients; the last one counts."""
-    return {
-        name.removeprefix("kafka."): value
-        for some in options
-        for name, value in some.items()
-        if name.startswith("kafka.")
-    }
 
 
 # Reads what Spark has planned of a Kafka topic in the driver's own Java, without a Spark job.

@@ -6,7 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
@@ -24,12 +25,13 @@ from topologies.checkpoints.preflight import refuse_before_start
 from topologies.checkpoints.spark_checkpoint import Partitions
 from topologies.engine.batch import BatchPlan, Context
 from topologies.engine.commit import Frames
+from topologies.engine.kafka_topics import check_sinks
 from topologies.engine.report import BatchReport
 from topologies.engine.source_splits import Death
 from topologies.engine.work import Output, SinkBatch, SinkRows
 from topologies.graph.graph import SinkNode
 from topologies.graph.topology import Topology
-from topologies.io.kafka import KafkaSink, KafkaSpout
+from topologies.io.kafka import KafkaSink
 from topologies.io.paths import shown_path
 from topologies.page.site import asked_observers
 from topologies.run.attempts import NOBODY, Attempts, Observers, SourceLag, observed
@@ -48,7 +50,7 @@ from topologies.spark.jvm.session import (
     simple_checkpoints,
 )
 from topologies.spark.kafka_client import MOST_ROWS, KafkaSenders
-from topologies.spark.kafka_frames import ReadTopics, check_sinks, reaches_kafka, send_records
+from topologies.spark.kafka_frames import admin_of, reaches_kafka, send_records
 from topologies.spark.source import PlannedFiles, StreamSource
 from topologies.spark.spark_errors import failure_in, kafka_error_in, passing_error_in, storage_error_in
 from topologies.spark.spark_executor import SparkExecutor, TaskExecutor
@@ -183,8 +185,6 @@ class SparkRun(CheckpointedRun):
     ) -> None:
         self.spark, self.metrics = spark, metrics
         self.query: StreamingQuery | None = None
-        self.told: list[str] = []
-        """Sentences about the topics for the next report."""
         self.tables: list[str] = []
         """The tables in whose folders sinks write files: Spark keeps what it knows of these."""
         super().__init__(topology, options, observers, attempts)
@@ -199,7 +199,7 @@ class SparkRun(CheckpointedRun):
         return SparkFrames(self.spark, self.senders)
 
     def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        check_sinks(self.spark, self.topology)
+        check_sinks(partial(admin_of, self.spark), self.topology)
         check_owner = self.checkpoint.check_owner
         self.source = StreamSource(self.spark, self.topology, self._log_of_files, check_owner, self.watch)
         if self.options.interval is None:
@@ -223,10 +223,7 @@ class SparkRun(CheckpointedRun):
 
     def _open_log(self) -> None:
         super()._open_log()
-        kafka = {name: self.topology.spouts[name].spout for name in self.source.kafka_spouts}
-        self.topics = ReadTopics(self.spark, cast("dict[str, KafkaSpout]", kafka))
-        last = self.micro_batch.manifest.batch
-        self.told = self.topics.begin(self.halves.files, self.log, last, self.checkpoint.check_owner)
+        self._compare_topics(partial(admin_of, self.spark))
         forget_unplanned(self.log.filesystem, self.log.root, self.checkpoint.check_owner)
 
     def _log_of_files(self, source: int) -> FileLog:
@@ -271,7 +268,6 @@ class SparkRun(CheckpointedRun):
                 if self.metrics is not None:
                     self.metrics.settle(str(query.runId))
         self.micro_batch.clean = self.checkpoint.clean
-        self.summary.complaints += self.told
 
     def _spark_batch(self, batch: DataFrame, number: int) -> None:
         """Called by Spark for each micro-batch, and again with the same rows if it was not committed."""
@@ -324,8 +320,7 @@ class SparkRun(CheckpointedRun):
                     book.add(deadly, death)
 
     def _note(self, query: str | None, report: BatchReport) -> None:
-        report.complaints.extend(self.told)
-        self.told = []
+        super()._note(query, report)
         for table in self.tables:
             self.spark.catalog.refreshTable(table)
         REPORTS.note(query, report)

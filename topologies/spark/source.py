@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,10 +29,10 @@ from topologies.checkpoints.file_journal import FileLog, JournalMoved, log_offse
 from topologies.checkpoints.look_at_spouts import refuse_missing
 from topologies.checkpoints.spark_checkpoint import Partitions
 from topologies.engine.batch import Context
-from topologies.engine.kafka_records import RecordFile, Records
-from topologies.engine.merging import MergedRange, MergeInput, replace_merged, runs, write_parts
+from topologies.engine.kafka_records import Records, ingest_records
+from topologies.engine.merging import MergedRange, MergeInput, runs, write_parts
 from topologies.engine.tasks import ingest
-from topologies.engine.work import MergedSplits, Output, SourceBatch, SourceSplit
+from topologies.engine.work import Output, SourceBatch
 from topologies.graph.topology import Topology
 from topologies.io.file_spout import FileSpout, FoundFile, WatchedFiles
 from topologies.io.kafka import KafkaSpout
@@ -266,7 +266,7 @@ class StreamSource:
         if self._ranges is not None:
             with self._ranges.read({name: found.ranges for name, found in there.items()}, context) as files:
                 if files is not None:
-                    return self._ingest_records(files, executor, context, slots, merged)
+                    return ingest_records(files, merged, executor, context, slots)
         try:
             return self._ingest_by_spark(batch, executor, context, slots, merged, self.rows)
         except TimestampError as error:
@@ -274,7 +274,7 @@ class StreamSource:
         outputs: list[Output] = []
         for name in (name for name in self.topology.spouts if name in self.rows):
             if name in records:
-                outputs += self._ingest_records({name: records[name]}, executor, context, slots, merged)
+                outputs += ingest_records({name: records[name]}, merged, executor, context, slots)
             else:
                 outputs += self._ingest_by_spark(batch, executor, context, slots, merged, [name])
         return outputs
@@ -306,20 +306,6 @@ class StreamSource:
                 return {name: [] for name in self.kafka_spouts} | reader.in_memory(ranges)
             except FAILURES as failure:
                 raise error from failure
-
-    def _ingest_records(
-        self,
-        files: Mapping[str, Sequence[RecordFile | Records]],
-        executor: TaskExecutor,
-        context: Context,
-        slots: int,
-        merged: Collection[str],
-    ) -> list[Output]:
-        """Ingest records that the driver has read."""
-        splits: list[SourceSplit | MergedSplits] = []
-        for name in (name for name in self.topology.spouts if name in files):
-            splits.extend([MergedSplits(files[name])] if name in merged else files[name])
-        return executor.map(ingest, replace_merged(splits, executor, context, slots), context)
 
     def _ingest_by_spark(
         self,

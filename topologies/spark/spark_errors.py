@@ -14,7 +14,8 @@ from manager.remote import passes_in_java
 from manager.storage.files import remedy
 from topologies.engine.batch import Context
 from topologies.engine.failures import TaskFailure, in_this_process
-from windowing.errors import DataError, EnvironmentMissing, StorageError, UnreachableError, WindboltError
+from topologies.engine.kafka_topics import deleted_unread, ends_earlier, no_answer, no_topic, not_delivered, too_large
+from windowing.errors import DataError, StorageError, UnreachableError, WindboltError
 
 # Errors of tasks on Spark's own scheduler, which reach the driver in the text of Java's error: they are written into
 # it here, and read from it here.
@@ -84,13 +85,9 @@ class TimestampError(DataError):
 
 
 def unreachable(whose: str, servers: str, said: str) -> WindboltError:
-    """The error for servers that do not answer, or not as expected."""
-    return UnreachableError(
-        f"{whose}: Kafka at {servers} does not answer",
-        why=said.strip().split("\n", 1)[0].rsplit("Exception: ", 1)[-1],
-        do="start it, or correct the servers; encryption and passwords are options={'kafka.security.protocol': ...}",
-        transient=passes_in_java(said),
-    )
+    """The error for servers that do not answer, or not as expected, by Java's text."""
+    why = said.strip().split("\n", 1)[0].rsplit("Exception: ", 1)[-1]
+    return no_answer(whose, servers, why, transient=passes_in_java(said))
 
 
 def storage_error_in(text: str) -> StorageError | None:
@@ -128,20 +125,10 @@ def _record_error_in(text: str) -> DataError | None:
     """The error about records that cannot be read or written."""
     moved = _MOVED.search(text)
     if moved is not None:
-        return DataError(
-            "a topic of Kafka's ends before what was read of it",
-            why=f"{moved[0]}: it was deleted and made anew, or its brokers have lost records",
-            do="start the run again: it then says whether the topic is another one, and how to go on. If it is the "
-            "same, options={'failOnDataLoss': False} of the spout goes on at its end",
-        )
+        return ends_earlier(moved[0])
     lost = _LOST.search(text)
     if lost is not None:
-        return DataError(
-            "Kafka has deleted records before they were read",
-            why=(lost[1] or lost[2]).strip(),
-            do="Kafka deletes by age and size: keep records longer, or run more often. To continue without them, "
-            "give the spout options={'failOnDataLoss': False}; or start with a new checkpoint",
-        )
+        return deleted_unread((lost[1] or lost[2]).strip())
     timestamp = _TIMESTAMP.search(text)
     if timestamp is not None:
         return TimestampError(
@@ -151,29 +138,13 @@ def _record_error_in(text: str) -> DataError | None:
             "starting={topic: {partition: offset}}",
         )
     large = _TOO_LARGE.search(text)
-    if large is not None:
-        return DataError(
-            "a record is too large for Kafka",
-            why=large[1].strip(),
-            do="let the producer take more (max.request.size) and the topic too (max.message.bytes), then rerun: "
-            "the batch was not committed, and runs again. A dead letter is larger than its message, by its headers",
-        )
-    return None
+    return None if large is None else too_large(large[1].strip())
 
 
 def _broker_error_in(text: str) -> WindboltError | None:
     """The error about brokers and topics."""
     late = _TIMEOUT.search(text)
     if late is not None:
-        return UnreachableError(
-            "Kafka does not answer, or does not have the topic",
-            why=late[1].strip() or "it took too long",
-            do="check the brokers and topics, then rerun: the batch was not committed, and runs again",
-            transient=True,
-        )
+        return not_delivered(late[1].strip() or "it took too long")
     topic = _NO_TOPIC.search(text)
-    if topic is not None:
-        return EnvironmentMissing(
-            "a topic of Kafka's is not there", why=f"{topic[1]}: {topic[2]}", do="make it, or correct its name"
-        )
-    return None
+    return None if topic is None else no_topic(f"{topic[1]}: {topic[2]}")

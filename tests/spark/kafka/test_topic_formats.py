@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
+from servers.kafka import Kafka
 from tests.helpers import topic_values
 from tests.helpers.registry import Registry, registry
-from tests.spark.kafka.kafka_shop import Kafka, once
+from tests.spark.kafka.kafka_shop import once
 from tests.spark.tools import at_phase, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.graph.topology import Topology

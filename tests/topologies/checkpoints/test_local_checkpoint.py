@@ -353,7 +353,10 @@ class Listed(Ids):
 
 REFUSED: dict[str, tuple[AnySpout, str]] = {
     "a DataFrame": (spouts.stream(lambda _: None, SCHEMA), "is a Spark DataFrame"),
-    "Kafka": (spouts.kafka("here:9092", "t", SCHEMA), "Kafka in a local run: spout 'in'"),
+    "Kafka by a class of Java's": (
+        spouts.kafka("here:9092", "t", SCHEMA, options={"kafka.sasl.jaas.config": "Krb5LoginModule required;"}),
+        "spout 'in': option 'kafka.sasl.jaas.config'",
+    ),
     "files elsewhere": (spouts.files("s3://bucket/in", SCHEMA, format="jsonl"), "lists files of this machine"),
     "no folder before a pattern": (spouts.files("/not/{a,b}/*.jsonl", SCHEMA), "'/not' is not there"),
     "no folder": (spouts.files("/not/there", SCHEMA, format="jsonl"), "'/not/there' is not there"),

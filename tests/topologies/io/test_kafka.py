@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 from pyarrow.fs import LocalFileSystem
 
-from topologies import TopologyBuilder, run_local, sinks, spouts
-from topologies.checkpoints.spark_checkpoint import OffsetRange, Partitions, SourceLog
+from topologies import TopologyBuilder, sinks, spouts
+from topologies.checkpoints.spark_checkpoint import Partitions, SourceLog
 from topologies.engine.kafka_records import Records, outgoing
+from topologies.engine.kafka_topics import OffsetRange
 from topologies.graph.describing import sink_in_words, spout_in_words
 from topologies.io.formats.json_files import parse_values
 from topologies.io.topics.declared import METADATA
@@ -93,16 +94,6 @@ def test_rows_that_are_records_are_taken() -> None:
     for columns in ("value binary", "value string, key binary, headers map<string, binary>, partition int"):
         sunk(columns).build()
     sunk("value string, topic string", None).build()
-
-
-def test_a_local_run_has_no_kafka() -> None:
-    with pytest.raises(ConfigError, match="Kafka in a local run: sink 'out'"):
-        run_local(sunk("value string").build())
-    builder = TopologyBuilder("read")
-    builder.set_spout("in", spouts.kafka(AT, "orders"))
-    builder.set_sink("out", sinks.memory()).from_("in")
-    with pytest.raises(ConfigError, match="Kafka in a local run: spout 'in'"):
-        run_local(builder.build())
 
 
 def test_both_ends_in_words() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -185,11 +186,15 @@ def test_seconds_taken_for_milliseconds_are_told(tmp_path: Path) -> None:
     assert "milliseconds" in str(warning)
 
 
-def test_kafka_is_connected_to_and_not_read() -> None:
+def test_kafka_is_connected_to_and_where_that_does_not_answer_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        findings = found(spouts.kafka(f"127.0.0.1:1,{address}", "orders", SCHEMA))
-    assert f"{address} can be connected to" in dict(findings.facts)["read"]
+        spout = spouts.kafka(f"127.0.0.1:1,{address}", "orders", SCHEMA)
+        (warning,) = found(spout).warnings
+        monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+        findings = found(spout)
+    assert f"spout 'orders': Kafka at 127.0.0.1:1,{address} does not answer" in str(warning)
+    assert f"windbolt[kafka]'); {address} can be connected to" in dict(findings.facts)["read"]
     assert findings.warnings == ()
     (warning,) = found(spouts.kafka(address, "orders", SCHEMA)).warnings
     assert "no server of Kafka can be connected to" in str(warning)

@@ -1,31 +1,41 @@
-"""A topic for the example's tools: Spark with the connector, and the topic looked up before it is used."""
+"""A client of Kafka for the example's tools: without Java, by the package confluent-kafka (``windbolt[kafka]``)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from typing import Annotated, Any
 
 import typer
 
-from topologies.cli.run import settings_of
+from topologies.engine.kafka_topics import check_topics, ranges_between
+from topologies.engine.librdkafka import Admins, need_confluent
+from topologies.engine.topic_reader import RangeReader, Topics
+from topologies.engine.topic_sender import send_messages
 from topologies.io import spouts
 
 Servers = Annotated[str, typer.Option(metavar="HOST:PORT", help="Kafka.")]
-Conf = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")]
 
 
-@contextmanager
-def opened_topic(servers: str, topic: str, conf: Sequence[str]) -> Iterator[tuple[Any, dict[str, str]]]:
-    """A session, and the options for the servers; ConfigError where there is no such topic."""
-    from topologies.spark.jvm.session import open_session
-    from topologies.spark.kafka_frames import read_records
+def send(servers: str, topic: str, messages: Iterable[Mapping[str, Any]]) -> int:
+    """Send messages (``key``, ``value``, ``headers``) to a topic, in their order; returns how many. ConfigError where
+    there is no such topic."""
+    need_confluent("this tool writes it")
+    check_topics(Admins().of, topic, spouts.kafka(servers, topic))
+    return send_messages(servers, topic, messages)
 
-    spout = spouts.kafka(servers, topic)
-    spark, ours = open_session(None, settings_of(conf), kafka=True)
-    try:
-        read_records(spark, topic, spout)
-        yield spark, {"kafka.bootstrap.servers": spout.servers}
-    finally:
-        if ours:
-            spark.stop()
+
+def messages_in(servers: str, topic: str) -> Iterator[dict[str, Any]]:
+    """The messages of a topic, partition by partition. ConfigError where there is no such topic."""
+    need_confluent("this tool reads it")
+    spout, admins = spouts.kafka(servers, topic), Admins()
+    check_topics(admins.of, topic, spout)
+    topics = Topics(topic, spout, admins)
+    before = topics.first()
+    with closing(RangeReader(topic, spout, admins)) as reader:
+        for ends, _ in topics.all_batches(before):
+            records, _ = reader.read(ranges_between(before, ends))
+            for each in records:
+                for part in each.parts:
+                    yield from part.select(["topic", "key", "value", "headers"]).to_pylist()
+            before = ends

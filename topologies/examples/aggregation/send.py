@@ -14,28 +14,22 @@ import typer
 from rich.text import Text
 
 from topologies.cli.consoles import Debug, out, readable_errors
-from topologies.examples.aggregation.kafka import Conf, Servers, opened_topic
+from topologies.examples.aggregation.kafka import Servers
+from topologies.examples.aggregation.kafka import send as send_all
 from topologies.step.read_bolt import MessageRow, OpenEnvelopes
 from windowing.errors import ConfigError, DataError
-
-_COLUMNS = ("key", "value", "headers")
-_SCHEMA = "key binary, value binary, headers array<struct<key: string, value: binary>>"
 
 
 def send(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of envelopes, one a line.")],
     servers: Servers = "localhost:9092",
     topic: Annotated[str, typer.Option(help="The topic, which must be there.")] = "input",
-    conf: Conf = None,
     debug: Debug = False,
 ) -> None:
     """Send the messages of files to a topic, in their order."""
     with readable_errors(debug=debug):
         rows = [row for file in files for row in _messages(file)]
-        with opened_topic(servers, topic, conf or []) as (spark, options):
-            messages = spark.createDataFrame([tuple(row[name] for name in _COLUMNS) for row in rows], _SCHEMA)
-            messages.coalesce(1).write.format("kafka").options(**options).option("topic", topic).save()
-        out().print(Text(f"{len(rows):,} messages are in {topic}"))
+        out().print(Text(f"{send_all(servers, topic, rows):,} messages are in {topic}"))
 
 
 def _messages(file: Path) -> Iterator[MessageRow]:

@@ -15,14 +15,13 @@ from typing import Annotated
 import typer
 
 from topologies.cli.consoles import Debug, readable_errors
-from topologies.examples.aggregation.kafka import Conf, opened_topic
+from topologies.examples.aggregation.kafka import messages_in
 from topologies.scenarios.scenario_model import sent_message
 from topologies.step.compile_step import messages_of
 from topologies.step.config import Destination, KafkaConnection
 from topologies.step.config_files import Step, StepConfig, load_step
 
 _HERE = Path(str(files("topologies.examples.aggregation")))
-_COLUMNS = ("topic", "key", "value", "headers")
 
 
 def show(
@@ -33,7 +32,6 @@ def show(
     most: Annotated[int, typer.Option(min=1, help="At most so many messages.")] = 20,
     step: Annotated[Path, typer.Option(help="The step that wrote them.")] = _HERE / "aggregation.conf",
     overlays: Annotated[list[Path] | None, typer.Option("--with", metavar="FILE", help="As in windbolt run.")] = None,
-    conf: Conf = None,
     debug: Debug = False,
 ) -> None:
     """Show what is in a topic, and how much it is."""
@@ -45,12 +43,11 @@ def show(
         kafka = config.connections.get(to.config.name)
         servers = servers or (kafka.servers if isinstance(kafka, KafkaConnection) else "localhost:9092")
         topic = topic or to.topic
-        with opened_topic(servers, topic, conf or []) as (spark, options):
-            reader = spark.read.format("kafka").options(**options).option("includeHeaders", True)
-            messages = reader.option("subscribe", topic).load().select(*_COLUMNS)
-            for row in messages.limit(most).collect():
-                typer.echo(json.dumps(sent_message(row.asDict(recursive=True), read), ensure_ascii=False, default=str))
-            typer.echo(f"{messages.count():,} messages in {topic}", err=True)
+        number = 0
+        for number, message in enumerate(messages_in(servers, topic), 1):
+            if number <= most:
+                typer.echo(json.dumps(sent_message(message, read), ensure_ascii=False, default=str))
+        typer.echo(f"{number:,} messages in {topic}", err=True)
 
 
 def _destination(config: StepConfig, topic: str | None) -> tuple[Step, Destination]:
