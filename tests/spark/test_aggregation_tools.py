@@ -13,9 +13,13 @@ import typer
 from typer.testing import CliRunner, Result
 
 from servers.kafka import Kafka
+from topologies import RunOptions, run_local
+from topologies.examples import aggregation
 from topologies.examples.aggregation.produce import produce
 from topologies.examples.aggregation.send import send
 from topologies.examples.aggregation.show import show
+from topologies.step.compile_step import step_topology
+from topologies.step.config_files import load_step
 
 
 def _invoke(command: Callable[..., None], *arguments: str) -> Result:
@@ -41,6 +45,30 @@ def test_the_orders_of_a_shop_are_in_order_and_the_last_one_says_so(kafka: Kafka
         assert [order["id"] for order in orders] == sorted(order["id"] for order in orders)
         assert [order["last"] for order in orders] == [False] * (len(orders) - 1) + [True]
     assert sum(map(len, shops.values())) == 60
+
+
+def test_the_step_runs_in_this_process_from_orders_to_totals(kafka: Kafka, tmp_path: Path) -> None:
+    topics = {name: kafka.topic(name) for name in ("input", "output", "deadletter")}
+    _invoke(produce, "--servers", kafka.servers, "--topic", topics["input"], "--events", "40", "--keys", "4")
+    kafka.produce(topics["input"], ["no order"], 0)
+    example, here = Path(aggregation.__file__).parent, tmp_path / "here.conf"
+    here.write_text(
+        f"""
+        source.topics: [{topics["input"]}]
+        connections.output."bootstrap.servers": "{kafka.servers}"
+        """
+    )
+    config = load_step(
+        example / "aggregation.conf",
+        overlays=[example / "local.conf", here],
+        assignments={
+            "error.topic": topics["deadletter"],
+            "destination.topic": topics["output"],
+        },
+    )
+    run_local(step_topology(config), RunOptions(str(tmp_path / "checkpoint")))
+    assert len(kafka.records(topics["output"])) == 4
+    assert [record.value for record in kafka.records(topics["deadletter"])] == [b"no order"]
 
 
 def test_messages_of_files_are_sent_as_they_are_and_shown_at_the_step_s_destination(

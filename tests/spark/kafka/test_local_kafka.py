@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoint import take_savepoint
 from topologies.engine import librdkafka, topic_reader, topic_sender
 from topologies.graph.topology import Topology
+from topologies.io.kafka import Undeliverable
 from topologies.io.sinks import MemorySink
 from topologies.local import LocalRun
 from topologies.run.options import RunOptions
@@ -377,6 +379,26 @@ def test_a_slow_partition_makes_nothing_late_and_an_empty_one_holds_windows(
     assert out["late"].rows == []
 
 
+@pytest.mark.extended
+def test_what_compaction_has_removed_is_passed_over_also_at_the_end_of_what_was_planned(
+    kafka: Kafka, tmp_path: Path
+) -> None:
+    soon: dict[str, Any] = {"segment_ms": "100", "min_cleanable_dirty_ratio": "0.001", "delete_retention_ms": "0"}
+    topic = kafka.topic("compact", cleanup_policy="compact", **soon)
+    for number in range(20):
+        kafka.produce(topic, [str(number)], key=f"key-{number % 2}")
+    topology, out = reading(records=spouts.kafka(kafka.servers, topic, value="text", records_per_batch=10))
+    run_until(topology, tmp_path / "checkpoint", at_phase(0, "ingest"))
+    for _ in range(200):  # Kafka compacts when it likes to, and never the segment that is written
+        kafka.produce(topic, ["end"], key="end")
+        if "0" not in values(kafka, topic, None):
+            break
+    run(topology, tmp_path / "checkpoint", keep_open=True)
+    found = [row["value"] for row in out["records"].rows]
+    assert found[:2] == ["18", "19"]
+    assert set(found[2:]) == {"end"}
+
+
 # --- topics that change -----------------------------------------------------------------------------------------
 
 
@@ -549,6 +571,25 @@ def test_a_record_that_cannot_be_sent_is_told_with_its_topic(kafka: Kafka, tmp_p
     topic = kafka.topic("fine")
     run(sent(kafka.servers, "value string", large, topic), tmp_path / "four")
     assert [len(record.value or b"") for record in kafka.records(topic)] == [5_000]
+
+
+def test_rows_of_a_missing_topic_go_elsewhere_with_the_reason(kafka: Kafka, tmp_path: Path) -> None:
+    there, letters = kafka.topic("there"), kafka.topic("letters")
+    builder = TopologyBuilder("sent")
+    columns = "value binary, topic string, key binary, headers array<struct<key: string, value: binary>>"
+    builder.set_spout("in", spouts.memory(columns, [(b"a", there, None, None), (b"b", "nor-this", None, None)]))
+    sink = replace(sinks.kafka(kafka.servers), undeliverable=Undeliverable(letters))
+    builder.set_sink("out", sink).from_("in")
+    run(builder.build(), tmp_path / "checkpoint")
+    assert [record.value for record in kafka.records(there)] == [b"a"]
+    (letter,) = kafka.records(letters)
+    assert (letter.value, dict(letter.headers)["windbolt-topic"]) == (b"b", b"nor-this")
+    narrow = replace(sinks.kafka(kafka.servers, topics=[there]), largest=2_000_000)
+    builder = TopologyBuilder("narrow")
+    builder.set_spout("in", spouts.memory("value string, topic string", [("a", there)]))
+    builder.set_sink("out", narrow).from_("in")
+    with pytest.raises(ConfigError, match=rf"topic '{there}' takes messages of 1,048,588 bytes"):
+        run(builder.build(), tmp_path / "narrow")
 
 
 def test_many_records_arrive_in_their_order(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
