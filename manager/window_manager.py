@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from manager.accounts import Accounts
-from manager.event_queue import EventQueue, QueueState, SettledEvents
+from manager.event_queue import EventQueue, SettledEvents
+from manager.storage.task_state import QueueState
 from policies.eviction import ColumnarEvictionPolicy
 from policies.protocol import EvictionPolicy, TriggerPolicy, is_own
 from policies.trigger import ColumnarTriggerPolicy, DueWindows, QueueView

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from manager.keyed.retained_events import END_COLUMN, KEY_COLUMN, STORED_AS
-from manager.storage.segments import TIME_COLUMN
+from manager.keyed.retained_events import END_COLUMN
+from manager.storage.segments import CLOSED_COLUMN, KEY_COLUMN, TIME_COLUMN
 from policies.watermarks import NONE, advance_keys
 from windowing.columns import hash_order, take_rows
 from windowing.daytimes import DayTime
@@ -205,7 +205,7 @@ def _cache_of(change: tuple[KeyRecord, int] | None) -> str:
 # Substreams: a watermark per key, in columns (AZ-15).
 
 
-MARK_COLUMN, PREVIOUS_COLUMN = TIME_COLUMN, STORED_AS["closed_until"]
+MARK_COLUMN, PREVIOUS_COLUMN = TIME_COLUMN, CLOSED_COLUMN
 """Columns that are stored beside those of the key, by names that no column of events has."""
 
 

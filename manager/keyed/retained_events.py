@@ -13,7 +13,16 @@ import numpy as np
 import pyarrow as pa
 
 from manager.accounts import Accounts
-from manager.storage.segments import STREAM_COLUMN, TIME_COLUMN, Flags, Ref, SegmentStore, SegmentWriter
+from manager.storage.segments import (
+    CLOSED_COLUMN,
+    KEY_COLUMN,
+    STREAM_COLUMN,
+    TIME_COLUMN,
+    Flags,
+    Ref,
+    SegmentStore,
+    SegmentWriter,
+)
 from policies.assigners import Live
 from windowing.columns import group_numbers, hash_order, is_sorted, order_within, stable_order, take_rows
 from windowing.events import count_by_stream
@@ -156,13 +165,13 @@ def _joined_flags(flags: Sequence[NDArray[np.bool_] | None], parts: Sequence[Hel
 # How held events are stored in segments: their columns, and a flag for each that can be rewritten.
 
 
-KEY_COLUMN, END_COLUMN, GAP_COLUMN, EDGE_COLUMN = "_key_hash", "_end", "_gap", "_edge"
+END_COLUMN, GAP_COLUMN, EDGE_COLUMN = "_end", "_gap", "_edge"
 
 STORED_AS = {
     "streams": STREAM_COLUMN,
     "keys": KEY_COLUMN,
     "ends": END_COLUMN,
-    "closed_until": "_closed_until",
+    "closed_until": CLOSED_COLUMN,
     "gaps": GAP_COLUMN,
     "edges": EDGE_COLUMN,
     "evaluation": "_evaluation",

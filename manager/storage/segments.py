@@ -410,6 +410,10 @@ def _time(time: int | None) -> int:
 
 TIME_COLUMN = "_ts"
 STREAM_COLUMN = "_stream_code"
+KEY_COLUMN = "_key_hash"
+CLOSED_COLUMN = "_closed_until"
+CODE_COLUMN = "code"
+WINDOW_KEY_COLUMN = "_window_key"
 WEIGHT_COLUMN = "_weight_"
 """The first letters of columns that say how many events of a stream a row stands for."""
 

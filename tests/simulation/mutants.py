@@ -29,7 +29,6 @@ from tests.simulation.shrinking import shrunk
 from topologies.checkpoints import (
     checkpointed_run,
     going_back,
-    moved_state,
     paired_checkpoint,
     rescale,
     spark_checkpoint,
@@ -37,7 +36,7 @@ from topologies.checkpoints import (
 from topologies.checkpoints import checkpointed_run as opening
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.checkpoints.file_journal import FileJournal
-from topologies.checkpoints.moved_state import Route
+from topologies.checkpoints.moved_state import Route, TaskMove
 from topologies.checkpoints.paired_checkpoint import START, FolderLock
 from topologies.checkpoints.spark_checkpoint import SparkHalf
 from topologies.engine import commit, event_times, micro_batch, repeats
@@ -202,12 +201,13 @@ def _watermark_too_far() -> AbstractContextManager[Any]:
 
 
 def _forgotten_while_moving() -> AbstractContextManager[Any]:
-    move = moved_state.move_queues
+    divided = TaskMove._divided_queues
 
-    def moved(before: Any, *rest: Any) -> Any:
-        return move(before[: max(len(before) - 1, 1)], *rest)
+    def forgetting(move: TaskMove) -> Any:
+        move.before = move.before[: max(len(move.before) - 1, 1)]
+        return divided(move)
 
-    return patch.object(rescale, "move_queues", moved)
+    return patch.object(TaskMove, "_divided_queues", forgetting)
 
 
 def _moved_to_the_next_task() -> AbstractContextManager[Any]:

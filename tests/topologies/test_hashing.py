@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.keyed.retained_events import KEY_COLUMN, Held
+from manager.keyed.retained_events import Held
+from manager.storage.segments import KEY_COLUMN
 from tests.helpers.examples import examples
 from topologies.graph.groupings import FieldsGrouping, KeyCodes, hash_rows
 

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from manager.event_queue import QueueState
-from manager.storage.manifest import AssignedState, BoltState, Manifest
+from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments import SegmentStore
 from manager.watermarks import input_of
 from policies.assigners import AlignedWindows
 from policies.assigners.aligned import Live
 from policies.watermarks import NONE
 from topologies.checkpoints.notes import BoltTiming
-from topologies.checkpoints.stored_tasks import TaskReader, has_key, reached_limit
+from topologies.checkpoints.stored_tasks import has_key, reached_limit, readers_of
 from windowing.calls import checked
 from windowing.durations import Duration
 from windowing.reprs import one_line
@@ -452,21 +451,20 @@ def regular_events(
     commas between them."""
     nothing = np.zeros(0, np.int64)
     parts = [(nothing, nothing, nothing, nothing)]
-    for number, task in enumerate(state.tasks):
-        reader = TaskReader(state, number, store, timing)
-        if isinstance(task.windows, QueueState):
+    for reader in readers_of(state, store, timing):
+        if reader.state.windows.in_queue():
             for rows in reader.rows:
                 live, counts = Live(rows.times), rows.counts
                 if wanted is not None:
                     chosen = events_of_key(rows.payload, rows.streams, timing, wanted)
                     live, counts = Live(rows.times[chosen]), counts[chosen]
                 parts.append((*_ends(windows, live, NONE), counts))
-        elif reader.live is not None and isinstance(task.windows, AssignedState):
+        elif reader.live is not None:
             held = reader.live.sorted()
             if wanted is not None:
                 held = held.take(np.flatnonzero(events_of_key(held.payload, held.streams, timing, wanted)))
             live = Live(held.times, held.keys, held.ends, held.closed_until)
-            reached = reached_limit(reader, task.windows, held)
+            reached = reached_limit(reader, held)
             parts.append((*_ends(windows, live, reached), np.ones(len(live), np.int64)))
     return RegularEvents(windows, *map(np.concatenate, zip(*parts, strict=True)))
 
@@ -481,8 +479,8 @@ def _ends(
 def waiting_events(state: BoltState, timing: BoltTiming, store: SegmentStore, wanted: str | None) -> WaitingEvents:
     """Those that are in no window yet and may still be in one."""
     times, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for number in range(len(state.tasks)):
-        for rows in TaskReader(state, number, store, timing).rows:
+    for reader in readers_of(state, store, timing):
+        for rows in reader.rows:
             waits = rows.pending > 0
             if wanted is not None:
                 waits &= events_of_key(rows.payload, rows.streams, timing, wanted)

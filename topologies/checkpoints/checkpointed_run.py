@@ -335,7 +335,7 @@ class CheckpointedRun(ABC):
         first = FirstOutput.of(self.topology, first_output)
         self.micro_batch = MicroBatch(self.topology, self.checkpoint, self.executor, self._frames(), first)
         self.summary.before = {
-            name: BoltTotals(bolt.accounts.totals(0), bolt.fired, bolt.emitted)
+            name: BoltTotals(bolt.accounts.totals(0), bolt.done.fired, dict(bolt.done.emitted))
             for name, bolt in self.micro_batch.manifest.bolts.items()
             if self.micro_batch.manifest.batch >= 0 or self.micro_batch.manifest.spouts
         }

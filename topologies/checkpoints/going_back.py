@@ -23,8 +23,9 @@ from manager.storage.files import (
     sync_folders_below,
     sync_names,
 )
-from manager.storage.manifest import BoltState, BoltTaskState, Manifest, TaskState, batch_key, batch_name, batch_of
+from manager.storage.manifest import BoltState, Manifest, batch_key, batch_name, batch_of
 from manager.storage.segment_files import FileSegments
+from manager.storage.task_state import TaskState
 from topologies.checkpoints.movable import note_movable
 from topologies.checkpoints.notes import SINKS, SinkNote, note_timing, read_sinks
 from topologies.checkpoints.paired_checkpoint import (
@@ -233,8 +234,8 @@ def _bolt(bolt: BoltState) -> dict[str, Any]:
     return {
         "watermark": None if watermark is None else show(watermark),
         "accounts": bolt.accounts.totals(sum(bolt.pending)),
-        "windows": bolt.fired,
-        "counters": bolt.counters,
+        "windows": bolt.done.fired,
+        "counters": dict(bolt.done.counters),
     }
 
 
@@ -503,10 +504,7 @@ def _started_over(node: WindowedNode, before: BoltState | None) -> BoltState:
         counts["purged"] += counts.pop("pending")
     columns = next(iter(counted.values()), {})
     now = {name: [counted.get(stream, {}).get(name, 0) for stream in node.streams] for name in columns}
-    total = BoltTaskState()
-    for task in before.tasks:
-        total = total.plus(task.bolt)
-    tasks[0] = replace(tasks[0], bolt=replace(total, user={}, shown={}, needed_until=None))
+    tasks[0] = replace(tasks[0], bolt=before.done)
     return BoltState(Accounts(node.streams, now), tasks)
 
 

@@ -1,39 +1,27 @@
-"""Stored state moved to other tasks: of bolts, queues, retained events and keys."""
+"""Stored state moved to other tasks: of bolts, of events, and of windows by the declarations of their fields."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from manager.event_queue import QueueState
-from manager.keyed.key_states import MARK_COLUMN, PREVIOUS_COLUMN
-from manager.keyed.retained_events import GONE, KEY_COLUMN, LAST, SEEN, Held, is_needed, read_held, write_held
-from manager.storage.manifest import (
-    AssignedState,
-    BoltTaskState,
-    EventState,
-    PolicyState,
-    TaskState,
-    TriggeredState,
-    WindowsState,
-)
-from manager.storage.segments import Ref, Refs, SegmentStore, SegmentWriter, read_queue, write_events
+from manager.keyed.retained_events import GONE, LAST, SEEN, Held, is_needed, read_held, write_held
+from manager.storage.segments import CODE_COLUMN, Ref, Refs, SegmentStore, SegmentWriter
+from manager.storage.task_state import BoltTaskState, FieldKind, QueueState, StateField, TaskState, WindowsState
 from policies.watermarks import NONE
 from topologies.checkpoints.movable import Movable
+from topologies.checkpoints.stored_tasks import StoredQueue, columns_of
 from topologies.engine.fire.bolt_calls import load_state
-from topologies.graph.graph import RETRACTED
-from topologies.graph.groupings import CODE_COLUMN, HASH_COLUMN, FieldsGrouping, KeyCodes, key_rows
+from topologies.graph.groupings import HASH_COLUMN, FieldsGrouping, KeyCodes, key_rows
 from windowing.bolts.bolt import StatefulTaskBolt, pack_state
-from windowing.columns import stable_order
 from windowing.conversion import REFUSED, converted, of_values
 from windowing.errors import BoltError, CheckpointError, ConfigError
-from windowing.events import Events, count_by_stream
+from windowing.events import count_by_stream
 from windowing.schema import parse_schema
 
 if TYPE_CHECKING:
@@ -140,36 +128,6 @@ class Route:
 UserState = dict[str, Any]
 
 
-def move_bolt_states(
-    before: Sequence[BoltTaskState],
-    route: Route,
-    store: SegmentStore,
-    writer: SegmentWriter,
-    bolt: StatefulTaskBolt | None,
-) -> list[BoltTaskState]:
-    """Returns the new state of the bolt in each task, except for rows that may be retracted.
-
-    Counts are for all tasks together, so the first task has them. ``bolt`` is called if it moves its state itself.
-    """
-    total = BoltTaskState()
-    for state in before:
-        total = total.plus(state)
-    users = _users(before, route, store, writer, bolt)
-    known = [state.needed_until for state in before if state.user]
-    needed_until = None if None in known else max((each for each in known if each is not None), default=None)
-    return [
-        BoltTaskState(
-            fired=total.fired if task == 0 else 0,
-            suppressed=total.suppressed if task == 0 else 0,
-            emitted=total.emitted if task == 0 else {},
-            counters=dict(Counter(total.counters)) if task == 0 else {},
-            user=user,
-            needed_until=needed_until if user else None,
-        )
-        for task, user in enumerate(users)
-    ]
-
-
 def _users(
     before: Sequence[BoltTaskState],
     route: Route,
@@ -255,260 +213,126 @@ def _task_of_text(key: str, route: Route) -> int:
     return route.of_values((value,))
 
 
-# Queues of events, or of partial sums, moved to other tasks.
-
-
-_KEY = "key."
-"""The first letters of the columns of the key of partial sums."""
-
-
-@dataclass
-class MovedTasks:
-    """Windows of a bolt's tasks after they were moved."""
-
-    tasks: list[TaskState]
-    unwindowed: NDArray[np.int64]
-    """Per input, the events that are known to be in no window now that the queues are joined."""
-
-
-@dataclass(frozen=True)
-class _Queue:
-    """The queue of one task, or its part that goes to one task: its events in order of (time, arrival)."""
-
-    events: Events
-    settled: NDArray[np.bool_]
-    accounted: NDArray[np.bool_]
-    """Which events are in an account."""
-    shown: NDArray[np.bool_]
-    """Which events are in the last window that fired."""
-    reference: int | None
-    """That of this window."""
-
-    def part(self, rows: NDArray[np.int64]) -> _Queue:
-        """The events at these positions."""
-        marks = (self.settled[rows], self.accounted[rows], self.shown[rows])
-        return _Queue(self.events.take(rows), *marks, self.reference)
-
-
-def move_queues(before: Sequence[TaskState], route: Route, store: SegmentStore, writer: SegmentWriter) -> MovedTasks:
-    """Move the queues of a bolt's tasks. Windows are runs of time, so each event is in those that it was in."""
-    streams = len(route.movable.streams)
-    parts: list[list[_Queue]] = [[] for _ in range(route.parallelism)]
-    for state in before:
-        queue = _read(state, store)
-        if queue is None:
-            continue
-        tasks = route.of_rows(_queue_columns(queue.events), queue.events.streams)
-        for task in np.unique(tasks).tolist():
-            parts[task].append(queue.part(np.flatnonzero(tasks == task)))
-    states = [_state(each) for each in before]
-    frontier = _latest([state.previous_frontier for state in states])
-    reference = _latest([state.last_reference for state in states])
-    moved = MovedTasks([], np.zeros(streams, np.int64))
-    for found in parts:
-        windows = QueueState(previous_frontier=frontier, last_reference=reference)
-        if not found:
-            moved.tasks.append(TaskState(windows))
-            continue
-        task, passed = _joined(found, windows, writer, streams)
-        moved.tasks.append(task)
-        moved.unwindowed += passed
-    return moved
-
-
-def _state(task: TaskState) -> QueueState:
-    assert isinstance(task.windows, QueueState)
-    return task.windows
-
-
-def _latest(times: Sequence[int | None]) -> int | None:
-    return max((time for time in times if time is not None), default=None)
-
-
-def _queue_columns(events: Events) -> pa.Table:
-    """The columns of events; those of the key of partial sums by their own names."""
-    table = pa.Table.from_batches([events.payload])
-    if events.weights is None:
-        return table
-    keys = [name for name in table.column_names if name.startswith(_KEY)]
-    return table.select(keys).rename_columns([name.removeprefix(_KEY) for name in keys])
-
-
-def _read(task: TaskState, store: SegmentStore) -> _Queue | None:
-    """The queue of a task; None where it is empty."""
-    state, events = _state(task), read_queue(store, task.refs)
-    if events is None:
-        return None
-    places = np.arange(len(events))
-    low, high = state.previous or (0, 0)
-    return _Queue(
-        events,
-        places < state.settled_count,
-        places < state.accounted,
-        (places >= low) & (places < high),
-        state.last_reference,
-    )
-
-
-def _joined(
-    parts: Sequence[_Queue], windows: QueueState, writer: SegmentWriter, streams: int
-) -> tuple[TaskState, NDArray[np.int64]]:
-    """The task that has these parts, and the events among them, by input, that it now knows to be in no window."""
-    last = _latest([part.reference for part in parts if part.shown.any()])
-    events = Events.concat([part.events for part in parts])
-    order = stable_order(events.timestamps)
-    events = events.take(order)
-    shown = np.concatenate([part.shown & (part.reference == last) for part in parts])[order]
-    accounted = np.concatenate([part.accounted for part in parts])[order]
-    settled = np.concatenate([part.settled for part in parts])[order]
-    known = int(np.flatnonzero(accounted)[-1]) + 1 if accounted.any() else 0
-    windows.accounted = known
-    if shown.any():
-        places = np.flatnonzero(shown)
-        windows.previous = [int(places[0]), int(places[-1]) + 1]
-    final = len(events) if settled.all() else int(np.argmin(settled))
-    windows.settled_count = max(final, known, (windows.previous or [0, 0])[1])
-    passed = events.take(np.flatnonzero(~accounted[:known])).by_stream(streams)
-    ref = write_events(writer, events, streams)
-    return TaskState(windows, Refs([ref]), events.slice(0, known).by_stream(streams).tolist()), passed
-
-
-# Events that tasks hold until no window needs them, and what is known of their keys, moved to other tasks.
+# Events, and the declared fields of the state of windows, moved to other tasks.
 
 
 TasksOf = Callable[[pa.Table], "NDArray[np.int64]"]
-_WINDOW_KEY = RETRACTED[1]
+Change = Callable[[pa.Table, int], pa.Table]
+"""Changes a stored table, given with the number of the task that it is of."""
 
 
-class HeldMove:
-    """Moves what the tasks of one bolt hold: first the events, from which the tasks of keys are learned."""
+class TaskMove:
+    """Moves what the tasks of one bolt keep: first the events, from which the tasks of keys are learned, and then each
+    field as it is declared."""
 
-    def __init__(self, before: Sequence[TaskState], route: Route, store: SegmentStore, writer: SegmentWriter) -> None:
-        self.before, self.route, self.store, self.writer = before, route, store, writer
+    def __init__(
+        self,
+        before: Sequence[TaskState],
+        route: Route,
+        store: SegmentStore,
+        writer: SegmentWriter,
+        code: StatefulTaskBolt | None,
+    ) -> None:
+        """``code`` is called if the bolt moves its state itself."""
+        self.before, self.route, self.store, self.writer, self.code = before, route, store, writer, code
         self.streams = len(route.movable.streams)
+        self.unwindowed = np.zeros(self.streams, np.int64)
+        """Per input, the events that are known to be in no window once ``tasks`` has joined queues."""
+        self._windows = [task.windows for task in before]
+        self._family = type(self._windows[0])
         self._feeds: list[set[int]] = [set() for _ in range(route.parallelism)]
         """Per new task, the old ones of which it has something."""
-        numbers = [state.evaluations for state in (each.windows for each in before) if isinstance(state, AssignedState)]
-        self._evaluations = max(numbers, default=0)
-        self._codes = [self._codes_of(state) for state in before]
+        self._codes = [self._codes_of(state) for state in self._windows]
         self._learn_kept()
-        """These numbers are compared within a key only, and those to come are greater than those of any task."""
-        self._parts = self._divided([state.refs for state in before])
-        self._edges = self._divided([self._edges_of(state) for state in before])
+        queued = self._family.in_queue()
+        self._queues = self._divided_queues() if queued else []
+        self._held = [] if queued else self._divided([task.refs for task in before])
+        self._waiting = {
+            name: self._divided([] if state.get(name) is None else [state.get(name)] for state in self._windows)
+            for name in self._family.fields_of(FieldKind.EVENTS)
+        }
 
-    def moved(self) -> MovedTasks:
-        """The tasks from now on, without what their bolts keep."""
-        triggered = any(isinstance(state.windows, TriggeredState) for state in self.before)
-        windows: Sequence[WindowsState] = self._triggered() if triggered else self._assigned()
-        tasks = []
-        for state, parts in zip(windows, self._parts, strict=True):
-            held = Held.concat(parts).sorted() if parts else None
-            refs = [] if held is None else [write_held(self.writer, held, self.streams)]
-            tasks.append(TaskState(state, Refs(refs), self._accounted(held)))
-        return MovedTasks(tasks, np.zeros(self.streams, np.int64))
+    def tasks(self) -> list[TaskState]:
+        """The tasks from now on."""
+        tables = {
+            name: self._tables(
+                [getattr(state, name) for state in self._windows], self._tasks_of(how), self._change_of(how)
+            )
+            for name, how in sorted(self._family.declared().items(), key=lambda each: bool(each[1].floor))
+            if how.kind in (FieldKind.KEYS, FieldKind.CODES)
+        }
+        states = [self._state(task, tables) for task in range(self.route.parallelism)]
+        with_events = self._with_queue if self._queues else self._with_held
+        moved = [with_events(task, TaskState(state)) for task, state in enumerate(states)]
+        return [replace(state, bolt=bolt) for state, bolt in zip(moved, self._bolts(), strict=True)]
 
-    def shown(self) -> list[dict[str, Ref]]:
+    def _bolts(self) -> list[BoltTaskState]:
+        """The state of the bolt in each task. Counts are for all tasks together, so the first task has them."""
+        before = [task.bolt for task in self.before]
+        shown = self._shown()
+        users = _users(before, self.route, self.store, self.writer, self.code)
+        known = [state.needed_until for state in before if state.user]
+        needed_until = None if None in known else max((each for each in known if each is not None), default=None)
+        counts = [BoltTaskState().plus(*before), *[BoltTaskState()] * (len(users) - 1)]
+        return [
+            replace(state, user=user, shown=rows, needed_until=needed_until if user else None)
+            for state, user, rows in zip(counts, users, shown, strict=True)
+        ]
+
+    def _shown(self) -> list[dict[str, Ref]]:
         """Per new task, the rows that a later firing of their windows may retract, by output stream."""
         found: list[dict[str, Ref]] = [{} for _ in range(self.route.parallelism)]
-        for stream in sorted({name for state in self.before for name in state.bolt.shown}):
-            stored = [state.bolt.shown.get(stream) for state in self.before]
-            tables = self._tables(stored, lambda rows: self._by_code(rows, _WINDOW_KEY))
+        tasks_of = self._tasks_of(BoltTaskState.declared()["shown"])
+        for stream in sorted({name for task in self.before for name in task.bolt.shown}):
+            tables = self._tables([task.bolt.shown.get(stream) for task in self.before], tasks_of)
             for task, table in enumerate(tables):
                 if table is not None:
                     found[task][stream] = self.writer.add(table)
         return found
 
-    def _assigned(self) -> list[AssignedState]:
-        old = [state.windows for state in self.before]
-        assert all(isinstance(state, AssignedState) for state in old)
-        states = [state for state in old if isinstance(state, AssignedState)]
-        panes = self._tables([state.panes for state in states], lambda rows: self._by_code(rows, "key"))
-        released = self._tables([state.released for state in states], lambda rows: self._by_code(rows, "key"))
-        codes = self._tables([state.codes for state in states], lambda rows: self._by_code(rows, CODE_COLUMN))
-        known = self._tables([state.known for state in states], self.route.of_keys)
-        floors, marks = self._marks(states)
-        ends = [state.last_end for state in states if state.last_end is not None]
-        moved = []
-        for task in range(self.route.parallelism):
-            edges = Held.concat(self._edges[task]) if self._edges[task] else None
-            stored = None if edges is None else write_held(self.writer, replace(edges, seen=None), self.streams)
-            of_keys = known[task]
-            fed = [states[number] for number in sorted(self._feeds[task])]
-            due = [state.next_end for state in fed if state.next_end is not None]
-            moved.append(
-                AssignedState(
-                    next_end=min(due, default=None),
-                    last_end=max(ends, default=None),
-                    evaluations=self._evaluations,
-                    floor=floors[task],
-                    open_ends=tuple(sorted({end for state in fed for end in state.open_ends})),
-                    waiting_by_stream=() if stored is None else stored.by_stream,
-                    keys=self._add(marks[task]),
-                    known=self._add(None if of_keys is None else _sorted(of_keys, KEY_COLUMN)),
-                    panes=self._add(panes[task]),
-                    released=self._add(released[task]),
-                    end_edges=stored,
-                    codes=self._add(codes[task]),
-                )
-            )
-        return moved
+    def _state(self, task: int, tables: Mapping[str, list[pa.Table | None]]) -> WindowsState:
+        """The state of a new task, field by field."""
+        values = self._family.merged(self._windows, sorted(self._feeds[task]))
+        for name, waiting in self._waiting.items():
+            held = Held.concat(waiting[task]) if waiting[task] else None
+            values[name] = None if held is None else write_held(self.writer, replace(held, seen=None), self.streams)
+        for name, how in self._family.declared().items():
+            if name in tables:
+                table = tables[name][task]
+                if how.floor:
+                    values[how.floor], table = self._with_floor(task, how, table)
+                if table is not None and how.kind is FieldKind.KEYS:
+                    table = table.take(pa.array(np.argsort(table.column(how.by).to_numpy(), kind="stable")))
+                values[name] = None if table is None else self.writer.add(table)
+        codes = tables["codes"][task] if "codes" in tables else None
+        return self._family().with_values(**values).with_keys(lambda: self._keys_with_events(task, codes))
 
-    def _triggered(self) -> list[TriggeredState]:
-        states = [state.windows for state in self.before if isinstance(state.windows, TriggeredState)]
-        records = self._tables([state.keys for state in states], self.route.of_keys)
-        codes = self._tables([state.codes for state in states], lambda rows: self._by_code(rows, CODE_COLUMN))
-        moved = []
-        for task in range(self.route.parallelism):
-            due = [states[number].next_due for number in self._feeds[task]]
-            of_keys = records[task]
-            state = TriggeredState(
-                next_due=min((time for time in due if time is not None), default=None),
-                open_windows=self._open_windows(task, codes[task]),
-                keys=self._add(None if of_keys is None else _sorted(of_keys, KEY_COLUMN)),
-                codes=self._add(codes[task]),
-            )
-            ends = [each.last_end for each in states if isinstance(each, PolicyState) and each.last_end is not None]
-            by_policies = any(isinstance(each, PolicyState) for each in states)
-            if by_policies:
-                state = PolicyState(**vars(state), last_end=max(ends, default=None))
-            elif any(isinstance(each, EventState) for each in states):
-                state = EventState(**vars(state))
-            moved.append(state)
-        return moved
+    # -- events
 
-    def _open_windows(self, task: int, codes: pa.Table | None) -> int:
-        """Number of keys of a new task that have live events."""
-        if not self._parts[task]:
-            return 0
-        held = KeyCodes(self.route.movable.keys, codes).apply(Held.concat(self._parts[task]))
-        assert held.keys is not None
-        return len(np.unique(held.keys if held.gone is None else held.keys[~held.gone]))
+    def _divided_queues(self) -> list[list[StoredQueue]]:
+        """Per new task, the parts of the queues. Their windows are runs of time, so each event is in those that it was
+        in."""
+        parts: list[list[StoredQueue]] = [[] for _ in range(self.route.parallelism)]
+        for state in self.before:
+            queue = StoredQueue.of(state, self.store)
+            if queue is not None:
+                tasks = self.route.of_rows(columns_of(queue.events, routing=True), queue.events.streams)
+                for task in np.unique(tasks).tolist():
+                    parts[task].append(queue.take(tasks == task))
+        return parts
 
-    def _codes_of(self, state: TaskState) -> KeyCodes:
-        """The codes of the keys of an old task, of which the route learns the hashes of those that share one."""
-        stored = None if isinstance(state.windows, QueueState) else state.windows.codes
-        table = None if stored is None else self.store.read(stored)
-        if table is not None:
-            columns = (table.column(name).to_pylist() for name in (CODE_COLUMN, HASH_COLUMN))
-            self.route.shared |= dict(zip(*columns, strict=True))
-        return KeyCodes(self.route.movable.keys, table)
+    def _with_queue(self, task: int, state: TaskState) -> TaskState:
+        """A new task with its parts of queues."""
+        if not self._queues[task]:
+            return state
+        queue = StoredQueue.joined(self._queues[task], state.windows_as(QueueState))
+        joined = queue.written(self.writer, self.streams)
+        self.unwindowed += np.array(joined.accounted_by_stream)
+        for part in self._queues[task]:
+            self.unwindowed -= part.events.slice(0, part.state.accounted).by_stream(self.streams)
+        return joined
 
-    def _learn_kept(self) -> None:
-        """Learn the tasks of the keys that may have no events any more."""
-        for state in (each.windows for each in self.before):
-            of_keys = [] if isinstance(state, QueueState) else [state.keys]
-            if isinstance(state, AssignedState):
-                of_keys.append(state.known)
-            for ref in of_keys:
-                if ref is not None:
-                    table = self.store.read(ref)
-                    self.route.learn(table.column(KEY_COLUMN).to_numpy(), self.route.of_keys(table))
-
-    def _edges_of(self, state: TaskState) -> list[Ref]:
-        waiting = state.windows.end_edges if isinstance(state.windows, AssignedState) else None
-        return [] if waiting is None else [waiting]
-
-    def _divided(self, stored: Sequence[Sequence[Ref]]) -> list[list[Held]]:
+    def _divided(self, stored: Iterable[Iterable[Ref]]) -> list[list[Held]]:
         """Per new task, the events that are still needed, in order of arrival at each old one."""
         parts: list[list[Held]] = [[] for _ in range(self.route.parallelism)]
         for number, refs in enumerate(stored):
@@ -529,11 +353,52 @@ class HeldMove:
                     self._feeds[task].add(number)
         return parts
 
+    def _with_held(self, task: int, state: TaskState) -> TaskState:
+        """A new task with the events that it holds."""
+        if not self._held[task]:
+            return state
+        held = Held.concat(self._held[task]).sorted()
+        flags = held.flags()
+        which = ((flags & SEEN) != 0) & is_needed(flags)
+        codes = None if held.streams is None else held.streams[which]
+        accounted = count_by_stream(codes, int(np.count_nonzero(which)), self.streams).tolist()
+        return TaskState(state.windows, Refs([write_held(self.writer, held, self.streams)]), accounted)
+
+    def _keys_with_events(self, task: int, codes: pa.Table | None) -> int:
+        """Number of keys of a new task that have live events."""
+        if not self._held[task]:
+            return 0
+        held = KeyCodes(self.route.movable.keys, codes).apply(Held.concat(self._held[task]))
+        assert held.keys is not None
+        return len(np.unique(held.keys if held.gone is None else held.keys[~held.gone]))
+
+    # -- rows of keys
+
+    def _codes_of(self, state: WindowsState) -> KeyCodes:
+        """The codes of the keys of an old task, of which the route learns the hashes of those that share one."""
+        stored = state.get("codes")
+        table = None if stored is None else self.store.read(stored)
+        if table is not None:
+            columns = (table.column(name).to_pylist() for name in (CODE_COLUMN, HASH_COLUMN))
+            self.route.shared |= dict(zip(*columns, strict=True))
+        return KeyCodes(self.route.movable.keys, table)
+
+    def _learn_kept(self) -> None:
+        """Learn the tasks of the keys that may have no events any more."""
+        for state in self._windows:
+            for each in state.rows(FieldKind.KEYS):
+                table = self.store.read(each.ref)
+                codes = table.column(state.declared()[each.field].by).to_numpy()
+                self.route.learn(codes, self.route.of_keys(table))
+
+    def _tasks_of(self, how: StateField) -> TasksOf:
+        """Tells the tasks of the rows of a field: by the columns of the key, or by its code."""
+        if how.kind is FieldKind.KEYS:
+            return self.route.of_keys
+        return lambda table: self.route.of_codes(table.column(how.by).to_numpy())
+
     def _tables(
-        self,
-        stored: Sequence[Ref | None],
-        tasks_of: TasksOf,
-        change: Callable[[pa.Table, int], pa.Table] = lambda table, number: table,
+        self, stored: Sequence[Ref | None], tasks_of: TasksOf, change: Change = lambda table, number: table
     ) -> list[pa.Table | None]:
         """Tables of old tasks, divided among the new ones; None for a task that has no row."""
         parts: list[list[pa.Table]] = [[] for _ in range(self.route.parallelism)]
@@ -547,51 +412,41 @@ class HeldMove:
                 self._feeds[task].add(number)
         return [pa.concat_tables(tables) if tables else None for tables in parts]
 
-    def _by_code(self, table: pa.Table, column: str) -> NDArray[np.int64]:
-        return self.route.of_codes(table.column(column).to_numpy())
+    # -- rows of keys above a floor
 
-    def _marks(self, states: Sequence[AssignedState]) -> tuple[list[int | None], list[pa.Table | None]]:
-        """Per new task, the floor of the watermarks of its keys, and the watermarks above it.
-
-        A task that has keys of several has the least of their floors; the keys that had a higher one have it as a mark
-        of their own, so that no window of theirs is evaluated again.
-        """
-        tables = self._tables([state.keys for state in states], self.route.of_keys, self._above(states))
-        floors: list[int | None] = []
-        highest = max((state.floor for state in states if state.floor is not None), default=None)
-        for task in range(self.route.parallelism):
-            own = [states[number].floor for number in sorted(self._feeds[task])]
-            known = {NONE if floor is None else floor for floor in own}
-            least = min(known, default=NONE if highest is None else highest)
-            floors.append(None if least == NONE else least)
-            if len(known) > 1:
-                tables[task] = self._with_floors(task, tables[task], states, least)
-        return floors, [None if table is None else _sorted(table, KEY_COLUMN) for table in tables]
-
-    def _above(self, states: Sequence[AssignedState]) -> Callable[[pa.Table, int], pa.Table]:
+    def _change_of(self, how: StateField) -> Change:
         """Raises the marks in a table to the floor of their task."""
 
         def change(table: pa.Table, number: int) -> pa.Table:
-            floor = states[number].floor
-            if floor is None:
-                return table
-            for name in (MARK_COLUMN, PREVIOUS_COLUMN):
-                place = table.column_names.index(name)
+            floor = self._windows[number].get(how.floor, NONE)
+            for name in how.raised:
                 raised = np.maximum(table.column(name).to_numpy(), floor)
-                table = table.set_column(place, name, pa.array(raised))
+                table = table.set_column(table.column_names.index(name), name, pa.array(raised))
             return table
 
         return change
 
-    def _with_floors(
-        self, task: int, table: pa.Table | None, states: Sequence[AssignedState], least: int
+    def _with_floor(self, task: int, how: StateField, table: pa.Table | None) -> tuple[int | None, pa.Table | None]:
+        """The floor of a new task, and the rows of keys above it.
+
+        A task that has keys of several has the least of their floors; the keys that had a higher one have it as marks
+        of their own, so that no window of theirs is evaluated again.
+        """
+        floors: list[int] = [each.get(how.floor, NONE) for each in self._windows]
+        own = {floors[number] for number in self._feeds[task]}
+        least = min(own, default=max(floors))
+        if len(own) > 1:
+            table = self._with_marks(task, how, table, floors, least)
+        return None if least == NONE else least, table
+
+    def _with_marks(
+        self, task: int, how: StateField, table: pa.Table | None, floors: Sequence[int], least: int
     ) -> pa.Table | None:
         """The marks of a task, with one for each key that has events and had a higher floor than the task now has."""
-        known = set() if table is None else set(table.column(KEY_COLUMN).to_pylist())
+        known = set() if table is None else set(table.column(how.by).to_pylist())
         parts = [] if table is None else [table]
         for number in self._feeds[task]:
-            floor = states[number].floor
-            if floor is None or floor <= least:
+            if floors[number] <= least:
                 continue
             for ref in self.before[number].refs:
                 held = self._codes[number].apply(read_held(self.store, ref)[0])
@@ -602,27 +457,12 @@ class HeldMove:
                 if not new.any():
                     continue
                 known |= set(keys[new].tolist())
-                marks = pa.array(np.full(np.count_nonzero(new), floor))
-                own = pa.table({KEY_COLUMN: keys[new], MARK_COLUMN: marks, PREVIOUS_COLUMN: marks})
+                marks = pa.array(np.full(np.count_nonzero(new), floors[number]))
+                own = pa.table({how.by: keys[new], **dict.fromkeys(how.raised, marks)})
                 values = key_rows(held.payload, held.streams, self.route.movable.keys).take(pa.array(firsts[new]))
                 parts.append(pa.table({**_table_columns(own), **_table_columns(values)}))
         return pa.concat_tables(parts, promote_options="permissive") if parts else None
 
-    def _accounted(self, held: Held | None) -> list[int]:
-        if held is None:
-            return []
-        flags = held.flags()
-        which = ((flags & SEEN) != 0) & is_needed(flags)
-        codes = None if held.streams is None else held.streams[which]
-        return [int(n) for n in count_by_stream(codes, int(np.count_nonzero(which)), self.streams)]
-
-    def _add(self, table: pa.Table | None) -> Ref | None:
-        return None if table is None else self.writer.add(table)
-
 
 def _table_columns(table: pa.Table) -> dict[str, pa.ChunkedArray]:
     return dict(zip(table.column_names, table.columns, strict=True))
-
-
-def _sorted(table: pa.Table, column: str) -> pa.Table:
-    return table.take(pa.array(np.argsort(table.column(column).to_numpy(), kind="stable")))

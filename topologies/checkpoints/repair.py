@@ -12,19 +12,19 @@ import numpy as np
 import pyarrow as pa
 
 from manager.accounts import Accounts, AccountsError
-from manager.event_queue import QueueState, is_accounted
 from manager.keyed.fired_windows import PaneStates
-from manager.keyed.retained_events import GONE, KEY_COLUMN, SEEN, Held, read_held, read_needed, write_held
-from manager.storage.manifest import AssignedState, BoltState, Manifest, PolicyState, TaskState, TriggeredState
+from manager.keyed.retained_events import GONE, SEEN, Held, read_held, read_needed, write_held
+from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segment_files import FileSegments
-from manager.storage.segments import Ref, Refs, SegmentStore, SegmentWriter, read_queue, write_events
+from manager.storage.segments import KEY_COLUMN, Ref, Refs, SegmentStore, SegmentWriter
+from manager.storage.task_state import FieldKind, QueueState, TaskState, WindowsState
 from policies.assigners.aligned import limit_at
 from topologies.checkpoints.corrections import GivenEvents, TaskCorrection, TaskRows, parts_of
 from topologies.checkpoints.notes import BoltTiming, checkpoint_at, known_timing, timing_of
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoint import Rewrite, StateChange, take_savepoint
 from topologies.checkpoints.state_tables import bolts, noted_bolt, stored_columns
-from topologies.checkpoints.stored_tasks import TaskReader, reached_span, windows_of
+from topologies.checkpoints.stored_tasks import StoredQueue, TaskReader, reached_span, readers_of, windows_of
 from windowing.calls import checked
 from windowing.errors import CheckpointError, ConfigError, DataError
 from windowing.events import Events, count_by_stream
@@ -58,13 +58,13 @@ _Of = tuple[int, int]
 """The kind of a window, and the code of its key."""
 
 
-def with_repaired(task: TaskReader, state: AssignedState, live: Held, different: NDArray[np.bool_]) -> PaneStates:
+def with_repaired(task: TaskReader, live: Held, different: NDArray[np.bool_]) -> PaneStates:
     """The states of open windows; those that have fired and hold events that are different are to fire again.
 
     ``live`` are the events as they were, ``different`` is a mask over them."""
-    panes = _fired_panes(task, state)
+    panes = _fired_panes(task)
     touched: dict[_Of, list[_Span]] = defaultdict(list)
-    for of, span, _ in _windows_with(task, state, live, different):
+    for of, span, _ in _windows_with(task, live, different):
         touched[of].append(span)
     merging = [each.merges for each in task.timing.formed_by(task.bolt.anchor)]
     repaired = panes.repaired.copy()
@@ -75,38 +75,38 @@ def with_repaired(task: TaskReader, state: AssignedState, live: Held, different:
     return replace(panes, repaired=repaired)
 
 
-def last_of_fired(task: TaskReader, state: AssignedState, live: Held, gone: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def last_of_fired(task: TaskReader, live: Held, gone: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which of these events are in a window that has fired and, without those that are gone, would hold too few to fire
     again."""
-    panes, last = _fired_panes(task, state), np.zeros(len(live), np.bool_)
+    panes, last = _fired_panes(task), np.zeros(len(live), np.bool_)
     merging = [each.merges for each in task.timing.formed_by(task.bolt.anchor)]
     fired: dict[_Of, list[_Span]] = defaultdict(list)
     for row in np.flatnonzero(panes.index > 0).tolist():
         fired[int(panes.kind[row]), int(panes.key[row])].append((int(panes.start[row]), int(panes.end[row])))
     left: dict[_Of, list[_Span]] = defaultdict(list)
     still = live.take(np.flatnonzero(~gone))
-    for of, span, members in _windows_with(task, state, still, np.ones(len(still), np.bool_)):
+    for of, span, members in _windows_with(task, still, np.ones(len(still), np.bool_)):
         if len(members) >= task.timing.least_at_end:
             left[of].append(span)
-    for of, span, members in _windows_with(task, state, live, gone):
+    for of, span, members in _windows_with(task, live, gone):
         shown = [each for each in fired[of] if _same(each, span, merging=merging[of[0]])]
         if any(not any(_same(each, other, merging=merging[of[0]]) for other in left[of]) for each in shown):
             last[members] = True
     return last
 
 
-def _fired_panes(task: TaskReader, state: AssignedState) -> PaneStates:
-    return PaneStates.of(task.table(state.panes))
+def _fired_panes(task: TaskReader) -> PaneStates:
+    return PaneStates.of(task.kept("panes"))
 
 
 def _windows_with(
-    task: TaskReader, state: AssignedState, live: Held, which: NDArray[np.bool_]
+    task: TaskReader, live: Held, which: NDArray[np.bool_]
 ) -> Iterator[tuple[_Of, _Span, NDArray[np.int64]]]:
     """Yield the open windows that hold one of these events, with the indices of all of their events."""
     if not len(live):
         return
     windows = windows_of(task, live)
-    for kind, piece in windows.open_windows(reached_span(task, state, live, windows)):
+    for kind, piece in windows.open_windows(reached_span(task, live, windows)):
         if not len(piece):
             continue
         counts = np.add.reduceat(which[piece.members].astype(np.int64), piece.offsets[:-1])
@@ -131,7 +131,7 @@ def check_taken_out(bolt: str, task: TaskReader, kept: NDArray[np.bool_]) -> Non
     """DataError that names the first event that cannot be taken out, and why."""
     if kept.all():
         return
-    for wrong, why in _reasons(task, ~kept):
+    for wrong, why in _REASONS[task.state.windows.family](task, ~kept):
         if wrong.any():
             raise DataError(
                 f"row {int(np.argmax(wrong))} of task {task.number} of bolt {bolt!r} cannot be taken out",
@@ -140,25 +140,17 @@ def check_taken_out(bolt: str, task: TaskReader, kept: NDArray[np.bool_]) -> Non
             )
 
 
-def _reasons(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], str]]:
-    """Yields the reasons against a repair: for which rows each of them holds, and its text."""
-    match task.state.windows:
-        case QueueState() as state:
-            if task.timing.by_place:
-                settled = np.arange(len(out)) < state.settled_count
-                why = "its windows count, or choose among, all the events of a task, and time has reached it"
-                yield out & settled, why
-        case AssignedState() as state:
-            yield from _of_assigned(task, state, out)
-        case PolicyState():
-            yield _told(task, out), "a policy has been told of it, and may have made something of it"
-        case TriggeredState() as state:
-            yield _of_known_keys(task, state, out), "of its key a timer is kept, or what a rule has made of its events"
+Reason = tuple["NDArray[np.bool_]", str]
+"""Which rows cannot be taken out, and why."""
 
 
-def _of_assigned(
-    task: TaskReader, state: AssignedState, out: NDArray[np.bool_]
-) -> Iterator[tuple[NDArray[np.bool_], str]]:
+def _of_queue(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
+    if task.timing.by_place:
+        settled = np.arange(len(out)) < task.state.windows_as(QueueState).settled_count
+        yield out & settled, "its windows count, or choose among, all the events of a task, and time has reached it"
+
+
+def _of_assigned(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
     live, places = live_events_of(task)
     if live is None:
         return
@@ -171,20 +163,20 @@ def _of_assigned(
 
     seen = np.zeros(len(live), np.bool_) if live.seen is None else live.seen
     windows = windows_of(task, live)
-    if state.panes is not None:
+    if task.state.windows.get("panes") is not None:
         why = "without it too few are left in a window that has fired and may fire again: what was shown could not be "
         why += "taken back"
-        yield rows(gone & last_of_fired(task, state, live, gone)), why
+        yield rows(gone & last_of_fired(task, live, gone)), why
     if task.timing.versions is not None and live.streams is not None:
         why = "it is a version of a join, and has ended the one before, which may be gone by now"
         yield rows(gone & (live.streams == task.timing.inputs.index(task.timing.versions))), why
     if not all(each.ends_by_time for each in windows.assigners):
-        reached = live.times <= limit_at(reached_span(task, state, live, windows).upto, np.arange(len(live)))
+        reached = live.times <= limit_at(reached_span(task, live, windows).upto, np.arange(len(live)))
         yield rows(gone & reached), "its windows count events, and time has reached it"
         return
     left = np.flatnonzero(~gone)
-    lost = _members(task, state, live)
-    lost[:, left] &= ~_members(task, state, live.take(left))
+    lost = _members(task, live)
+    lost[:, left] &= ~_members(task, live.take(left))
     broken = lost.any(axis=0) & ~gone & ~seen
     if broken.any():
         one = int(np.argmax(broken))
@@ -193,30 +185,39 @@ def _of_assigned(
         yield rows(same if same.any() else gone), why
 
 
-def _members(task: TaskReader, state: AssignedState, live: Held) -> NDArray[np.bool_]:
+def _members(task: TaskReader, live: Held) -> NDArray[np.bool_]:
     """By kind of window, which of these events are in one that is still to fire."""
     found = np.zeros((len(task.timing.assigners), len(live)), np.bool_)
     if len(live):
         windows = windows_of(task, live)
-        for kind, piece in windows.open_windows(reached_span(task, state, live, windows)):
+        for kind, piece in windows.open_windows(reached_span(task, live, windows)):
             found[kind, piece.members] = True
     return found
 
 
-def _told(task: TaskReader, out: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which of these rows are events that policies have been told of."""
+def _of_told(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
     told, (live, places) = np.zeros(len(out), np.bool_), live_events_of(task)
     if live is not None and live.numbers is not None:
         told[places] = live.numbers >= 0
-    return told & out
+    yield told & out, "a policy has been told of it, and may have made something of it"
 
 
-def _of_known_keys(task: TaskReader, state: TriggeredState, out: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    wrong, records, (live, places) = np.zeros(len(out), np.bool_), task.table(state.keys), live_events_of(task)
+def _of_known_keys(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
+    wrong, records, (live, places) = np.zeros(len(out), np.bool_), task.kept("keys"), live_events_of(task)
     if records is not None and live is not None:
         assert live.keys is not None
         wrong[places] = np.isin(live.keys, records.column(KEY_COLUMN).to_numpy())
-    return wrong & out
+    yield wrong & out, "of its key a timer is kept, or what a rule has made of its events"
+
+
+_REASONS = {
+    "queue": _of_queue,
+    "assigned": _of_assigned,
+    "triggered": _of_known_keys,
+    "policies": _of_told,
+    "events": _of_known_keys,
+}
+"""Yields the reasons why rows of a task cannot be taken out, by the family of its windows."""
 
 
 # The state of a task whose stored events have other values, or are fewer.
@@ -224,29 +225,15 @@ def _of_known_keys(task: TaskReader, state: TriggeredState, out: NDArray[np.bool
 
 def rewrite_task(task: TaskReader, correction: TaskCorrection, writer: SegmentWriter) -> TaskState:
     """Write the events of a task anew, as far as some are different; returns its state with them."""
-    if isinstance(task.state.windows, QueueState):
-        return _queue(task, task.state.windows, correction, writer)
-    return _HeldRewrite(task, correction, writer).written()
-
-
-def _queue(task: TaskReader, state: QueueState, correction: TaskCorrection, writer: SegmentWriter) -> TaskState:
-    """A queue in one section. Positions count the events before them that are left."""
-    events, streams = read_queue(task.store, task.state.refs), len(task.bolt.accounts.streams)
-    assert events is not None
-    payload = _with_columns(pa.Table.from_batches([events.payload]), correction.columns)
+    if not task.state.windows.in_queue():
+        return _HeldRewrite(task, correction, writer).written()
+    queue = StoredQueue.of(task.state, task.store)
+    assert queue is not None
+    payload = _with_columns(pa.Table.from_batches([queue.events.payload]), correction.columns)
     (batch,) = payload.combine_chunks().to_batches()
-    done, kept = is_accounted(state, len(events)), correction.kept
-    before = np.concatenate([[0], np.cumsum(kept)])
-    windows = replace(
-        state,
-        settled_count=int(before[state.settled_count]),
-        accounted=int(before[state.accounted]),
-        previous=None if state.previous is None else [int(before[place]) for place in state.previous],
-    )
-    events = Events(events.timestamps, batch, events.streams).take(np.flatnonzero(kept))
-    accounted = events.take(np.flatnonzero(done[kept])).by_stream(streams).tolist()
-    refs = Refs([write_events(writer, events, streams)]) if len(events) else Refs()
-    return TaskState(windows, refs, accounted, task.state.bolt)
+    events = Events(queue.events.timestamps, batch, queue.events.streams)
+    after = StoredQueue(events, queue.state).take(correction.kept)
+    return after.written(writer, len(task.bolt.accounts.streams), task.state.bolt)
 
 
 class _HeldRewrite:
@@ -259,16 +246,14 @@ class _HeldRewrite:
 
     def written(self) -> TaskState:
         """The state with them."""
-        state, parts = self.task.state, parts_of(self.task)
-        refs = [self._section(ref, rows) for ref, rows in zip(state.refs, parts, strict=False)]
-        left = [ref for ref in refs if ref is not None]
-        windows = state.windows
-        if isinstance(windows, AssignedState) and windows.end_edges is not None:
-            windows = self._with_edges(windows, windows.end_edges, parts[-1])
-        if isinstance(windows, AssignedState) and windows.panes is not None:
+        state, parts = self.task.state, iter(parts_of(self.task))
+        refs = [self._section(ref, next(parts)) for ref in state.refs]
+        windows = state.windows.with_rows(lambda ref: self._waiting(ref, next(parts)), FieldKind.EVENTS)
+        if windows.get("panes") is not None:
             windows = self._with_panes(windows)
-        after = TaskState(windows, Refs(left), self.accounted.tolist(), state.bolt)
-        return after if self.correction.kept.all() else self._with_fewer(after)
+        if not self.correction.kept.all():
+            windows = self._with_fewer(windows)
+        return TaskState(windows, Refs(ref for ref in refs if ref is not None), self.accounted.tolist(), state.bolt)
 
     def _section(self, ref: Ref, rows: slice) -> Ref | None:
         kept = self.correction.kept[rows]
@@ -282,49 +267,47 @@ class _HeldRewrite:
         held = self._different(held, rows)
         return replace(write_held(self.writer, held, self.streams), level=ref.level) if len(held) else None
 
-    def _with_edges(self, windows: AssignedState, ref: Ref, rows: slice) -> AssignedState:
-        kept = self.correction.kept[rows]
-        if kept.all() and not self.correction.touched[rows].any():
-            return windows
+    def _waiting(self, ref: Ref, rows: slice) -> Ref | None:
+        if self.correction.kept[rows].all() and not self.correction.touched[rows].any():
+            return ref
         held, flags = read_held(self.task.store, ref)
         held = self._different(replace(held.take(np.flatnonzero((flags & GONE) == 0)), seen=None), rows)
-        if not len(held):
-            return replace(windows, end_edges=None, waiting_by_stream=())
-        written = write_held(self.writer, held, self.streams)
-        return replace(windows, end_edges=written, waiting_by_stream=written.by_stream)
+        return write_held(self.writer, held, self.streams) if len(held) else None
 
-    def _with_panes(self, windows: AssignedState) -> AssignedState:
+    def _with_panes(self, windows: WindowsState) -> WindowsState:
         """The windows that have fired and whose events are different are to fire again."""
         live, places = live_events_of(self.task)
         if live is None:
             return windows
         different = (self.correction.touched | ~self.correction.kept)[places]
-        panes = with_repaired(self.task, windows, live, different)
-        return replace(windows, panes=self.writer.add(panes.table()))
+        return windows.with_values(panes=self.writer.add(with_repaired(self.task, live, different).table()))
 
     def _different(self, held: Held, rows: slice) -> Held:
         columns = {name: column[rows] for name, column in self.correction.columns.items()}
         held = replace(held, payload=_with_columns(held.payload, columns))
         return held.take(np.flatnonzero(self.correction.kept[rows]))
 
-    def _with_fewer(self, after: TaskState) -> TaskState:
-        """The state with what follows from its events: how many windows are open, when the next one may end, and when
-        an idle timeout may close one. Windows may be looked at for one that is no more; nothing is due then."""
-        windows, (live, places) = after.windows, live_events_of(self.task)
+    def _with_fewer(self, windows: WindowsState) -> WindowsState:
+        """The state with what follows from its events. Windows may be looked at for one that is no more; nothing is due
+        then."""
+        live, places = live_events_of(self.task)
         if live is not None:
             live = live.take(np.flatnonzero(self.correction.kept[places]))
-        if isinstance(windows, TriggeredState):
-            keys = np.zeros(0, np.int64) if live is None or live.keys is None else live.keys
-            return replace(after, windows=replace(windows, open_windows=len(np.unique(keys))))
-        assert isinstance(windows, AssignedState)
-        ends, next_end = list[int](), windows.next_end
-        if live is not None and len(live):  # a session may end before it did; no window ends before its first event
-            earliest = int(live.times.min())
-            next_end = earliest if next_end is None else min(earliest, next_end)
-        if live is not None and windows.open_ends:
-            formed = windows_of(self.task, live)
-            ends = formed.open_ends(reached_span(self.task, windows, live, formed))
-        return replace(after, windows=replace(windows, next_end=next_end, open_ends=tuple(ends)))
+        keys = np.zeros(0, np.int64) if live is None or live.keys is None else live.keys
+        windows = windows.with_keys(lambda: len(np.unique(keys)))
+        return _assigned_with_fewer(self.task, windows, live) if windows.family == "assigned" else windows
+
+
+def _assigned_with_fewer(task: TaskReader, windows: WindowsState, live: Held | None) -> WindowsState:
+    """When the next window may end, and when an idle timeout may close one."""
+    ends, next_end = list[int](), windows.get("next_end")
+    if live is not None and len(live):  # a session may end before it did; no window ends before its first event
+        earliest = int(live.times.min())
+        next_end = earliest if next_end is None else min(earliest, next_end)
+    if live is not None and windows.get("open_ends"):
+        formed = windows_of(task, live)
+        ends = formed.open_ends(reached_span(task, live, formed))
+    return windows.with_values(next_end=next_end, open_ends=tuple(ends))
 
 
 def _with_columns(table: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:
@@ -356,7 +339,7 @@ class BoltRepair:
         given: tuple[GivenEvents | None, GivenEvents | None],
     ) -> BoltRepair:
         """``given``: the rows with their values, and those to be taken out. DataError for what cannot be."""
-        tasks = [TaskReader(state, number, store, timing) for number in range(len(state.tasks))]
+        tasks = readers_of(state, store, timing)
         stored = {task.number: sum(map(len, task.rows)) for task in tasks}
         for each in given:
             if each is not None:
@@ -385,7 +368,8 @@ class BoltRepair:
                 out, waiting = out + int(gone.sum()), waiting + int(rows.pending[gone].sum())
                 first += len(rows)
         stored = [
-            sum(task.refs.needed + sum(task.waiting_edges) for task in each.tasks) for each in (self.state, after)
+            sum(task.refs.needed + sum(sum(ref.by_stream) for ref in task.waiting) for task in each.tasks)
+            for each in (self.state, after)
         ]
         purged = sum(self.state.pending) - sum(after.pending)
         if stored[0] - stored[1] != out or purged != waiting:

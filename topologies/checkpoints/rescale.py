@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from manager.accounts import AccountsError
-from manager.event_queue import QueueState
 from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.files import during
-from manager.storage.manifest import BoltState, Manifest, TaskState, batch_key
-from manager.storage.segments import Ref, SegmentStore, SegmentWriter
+from manager.storage.manifest import BoltState, Manifest, batch_key
+from manager.storage.segments import SegmentStore, SegmentWriter
+from manager.storage.task_state import TaskState
 from topologies.checkpoints.movable import Movable, movable, read_movable
-from topologies.checkpoints.moved_state import HeldMove, Route, move_bolt_states, move_queues
+from topologies.checkpoints.moved_state import Route, TaskMove
 from topologies.checkpoints.paired_checkpoint import (
     START_OVER,
     TOPOLOGY,
@@ -195,25 +195,12 @@ def moved_state(
     """The state of a bolt as its tasks have it from now on. ``code``: the bolt, where it keeps a state of its own."""
     before = bolt.tasks
     if route.movable.in_one_task:  # its windows may count events: it stays as it is, and the others never had any
-        return replace(bolt, tasks=[before[0], *(_fresh(before[0]) for _ in range(1, route.parallelism))])
-    shown: Sequence[dict[str, Ref]] = [{} for _ in range(route.parallelism)]
-    if any(isinstance(task.windows, QueueState) for task in before):
-        moved = move_queues(before, route, store, writer)
-    else:
-        held = HeldMove(before, route, store, writer)
-        moved, shown = held.moved(), held.shown()
-    states = move_bolt_states([task.bolt for task in before], route, store, writer, code)
-    tasks = [
-        TaskState(task.windows, task.refs, task.accounted_by_stream, replace(state, shown=rows))
-        for task, state, rows in zip(moved.tasks, states, shown, strict=True)
-    ]
-    bolt.accounts.add("unwindowed", moved.unwindowed)
+        fresh = [TaskState(type(before[0].windows)()) for _ in range(1, route.parallelism)]
+        return replace(bolt, tasks=[before[0], *fresh])
+    move = TaskMove(before, route, store, writer, code)
+    tasks = move.tasks()
+    bolt.accounts.add("unwindowed", move.unwindowed)
     return replace(bolt, tasks=tasks)
-
-
-def _fresh(task: TaskState) -> TaskState:
-    """A task of the same family that has had no event."""
-    return TaskState(type(task.windows)())
 
 
 def _check(name: str, before: BoltState, after: BoltState) -> None:

@@ -12,26 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from manager.event_queue import QueueState
 from manager.keyed.fired_windows import PaneStates
 from manager.keyed.key_states import CACHE_COLUMN, MARK_COLUMN, PREVIOUS_COLUMN, RECORD_COLUMNS
-from manager.keyed.retained_events import END_COLUMN, KEY_COLUMN, Held
+from manager.keyed.retained_events import END_COLUMN, Held
 from manager.policy_walks import UnitRecord
 from manager.storage.checkpoint import read_manifest, read_note
 from manager.storage.files import UNREADABLE
-from manager.storage.manifest import (
-    AssignedState,
-    BoltState,
-    EventState,
-    Manifest,
-    PolicyState,
-    TaskState,
-    TriggeredState,
-    batch_key,
-    batch_name,
-    key_of,
-)
+from manager.storage.manifest import BoltState, Manifest, batch_key, batch_name, key_of
 from manager.storage.segment_files import FileSegments
+from manager.storage.segments import KEY_COLUMN
 from policies.watermarks import NONE
 from topologies.checkpoints.notes import BoltTiming, checkpoint_at, known_timing, the_only_bolt, timing_of
 from topologies.checkpoints.paired_checkpoint import TOPOLOGY, PairedCheckpoint
@@ -64,78 +53,6 @@ from windowing.timestamps import show
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-
-# What the code of a bolt keeps in its tasks, as tables; and rows that its windows may take back.
-
-
-_VALUES = pa.schema([("task", pa.int32()), ("name", pa.string()), ("value", pa.string())])
-
-
-def bolt_tables(tasks: Iterable[TaskReader]) -> dict[str, pa.Table]:
-    """``state``, with a row for each value that is no table, as JSON; ``state.NAME`` for each table of a stateful bolt;
-    ``retractable.STREAM`` for the rows of firings that a later one may retract."""
-    values: list[pa.Table] = []
-    found: dict[str, list[pa.Table]] = {}
-    for task in tasks:
-        bolt = task.state.bolt
-        if isinstance(task.state.windows, EventState):
-            for name, table in _of_keys(task, task.state.windows):
-                found.setdefault(name, []).append(table)
-        for name, ref in sorted(bolt.user.items()):
-            table = task.store.read(ref)
-            if name:
-                found.setdefault(f"state.{name}", []).append(_of_task(task.number, table))
-            else:
-                values.append(_values(task.number, json.loads(table.column("json")[0].as_py())))
-        for stream, ref in sorted(bolt.shown.items()):
-            found.setdefault(f"retractable.{stream}", []).append(_of_task(task.number, task.store.read(ref)))
-    tables = {"state": joined(values, _VALUES.empty_table())} if values or (found and "state" not in found) else {}
-    return tables | {name: joined(parts, parts[0].slice(0, 0)) for name, parts in sorted(found.items())}
-
-
-def _of_keys(task: TaskReader, state: EventState) -> Iterator[tuple[str, pa.Table]]:
-    """The states of the keys of a bolt without windows: ``state`` with a row for each value of each key that is no
-    table, and a table for each state that is one, with the key of each row."""
-    stored = task.table(state.keys)
-    if stored is None:
-        return
-    keys = stored.select([name for name in stored.column_names if not _is_own(name)])
-    values = [json.loads(text) for text in stored.column(STATE_COLUMN).to_pylist()]
-    rows = np.repeat(np.arange(len(values)), [len(each) for each in values])
-    own = {
-        "task": pa.array(np.full(len(rows), task.number, np.int32)),
-        "name": pa.array([name for each in values for name in each], pa.string()),
-        "value": pa.array(
-            [json.dumps(value, ensure_ascii=False) for each in values for value in each.values()], pa.string()
-        ),
-    }
-    yield "state", beside(own, take_rows(keys, rows), "key.")
-    for name in stored.column_names:
-        if name.startswith(state_column("")):
-            lists = stored.column(name).combine_chunks()
-            rows = pc.list_parent_indices(lists).to_numpy()
-            table = pa.Table.from_struct_array(lists.flatten())
-            of_keys = take_rows(keys, rows)
-            columns = dict(zip(table.column_names, table.columns, strict=True))
-            yield (
-                f"state.{name.removeprefix(state_column(''))}",
-                _of_task(task.number, beside(columns, of_keys, "key.")),
-            )
-
-
-def _is_own(name: str) -> bool:
-    return name in (KEY_COLUMN, STATE_COLUMN) or name.startswith(state_column(""))
-
-
-def _of_task(number: int, table: pa.Table) -> pa.Table:
-    return beside({"task": pa.array(np.full(table.num_rows, number, np.int32))}, table, "state.")
-
-
-def _values(number: int, values: dict[str, object]) -> pa.Table:
-    texts = [json.dumps(value, ensure_ascii=False) for value in values.values()]
-    numbers = np.full(len(texts), number, np.int32)
-    return pa.table([numbers, list(values), texts], schema=_VALUES)
 
 
 # The stored events of a bolt as a table.
@@ -194,7 +111,7 @@ def _part(task: int, first: int, rows: EventRows, streams: Sequence[str]) -> pa.
     return beside(own, rows.payload)
 
 
-# What a bolt keeps of keys apart from their events: watermarks, timers, caches of rules, last windows.
+# What tasks keep beside their events, as tables: of keys, of policies, of the code of a bolt, and for retracting.
 
 
 _KEY_COLUMNS = pa.schema(
@@ -224,45 +141,54 @@ _POLICIES = pa.schema(
         ("eviction_events", pa.int64()),
     ]
 )
+_VALUES = pa.schema([("task", pa.int32()), ("name", pa.string()), ("value", pa.string())])
 _DAY = 86_400_000_000
 
+View = Callable[[TaskReader, str, pa.Table], Iterator[tuple[str, pa.Table]]]
+"""Makes of stored rows, which have a name where a field holds several, what a person is shown: parts of tables, each
+with the name of the table."""
 
-def key_table(tasks: Sequence[TaskReader], keys: pa.Schema) -> pa.Table:
-    """A row for each key and kind of record; ``keys`` are the columns of the key.
 
-    ``watermark`` where each key has one; ``last_end``, the end of the last window that held an event, where windows
-    without events fire; ``timer``, ``empty``, ``time_of_day`` and ``cache`` (JSON) of triggers and rules of steps.
+def kept_tables(tasks: Sequence[TaskReader], keys: pa.Schema, *only: str) -> dict[str, pa.Table]:
+    """The tables of what tasks keep, as their fields are declared; ``keys`` are the columns of the key. ``only``: of
+    what is shown under these names (``_VIEWS``).
+
+    ``keys``: a row for each key and kind of record. ``watermark`` where each key has one; ``last_end``, the end of the
+    last window that held an event, where windows without events fire; ``timer``, ``empty``, ``time_of_day`` and
+    ``cache`` (JSON) of triggers and rules of steps.
+
+    ``policies``, for a bolt with policies of a user's own: a row for each task, or for each key. ``events`` have been
+    told, up to the ``time``; ``fired`` is the end of the window that the trigger fired last, and ``events_since`` have
+    been told after it; ``next_moment`` is what the trigger has asked for; at ``forgotten_at`` all of the row is
+    forgotten, unless an event comes by then (``forget_after``). ``trigger`` and ``eviction`` are the states of the two
+    policies, as JSON; the eviction is told of events when a window fires, so far of ``eviction_events``.
+
+    ``state``, with a row for each value that is no table, as JSON; ``state.NAME`` for each table of a stateful bolt;
+    ``retractable.STREAM`` for the rows of firings that a later one may retract.
     """
-    found = [part for task in tasks for part in _parts(task)]
-    return joined(found, beside_none(_KEY_COLUMNS, keys, "key."))
+    empty = {
+        "keys": beside_none(_KEY_COLUMNS, keys, "key."),
+        "policies": beside_none(_POLICIES, keys, "key."),
+        "state": _VALUES.empty_table(),
+    }
+    found: dict[str, list[pa.Table]] = {"keys": []}
+    for task in tasks:
+        for state in (task.state.windows, task.state.bolt):
+            if "units" in state.known_as():
+                found.setdefault("policies", [])
+            for each in state.rows():
+                shown = state.declared()[each.field].shown
+                if shown in _VIEWS and (not only or shown in only):
+                    for name, rows in _VIEWS[shown](task, each.key, task.store.read(each.ref)):
+                        found.setdefault(name, []).append(rows)
+    if any("." in name for name in found):
+        found.setdefault("state", [])
+    names = [*(name for name in empty if name in found), *sorted(found.keys() - empty.keys())]
+    return {name: joined(found[name], empty[name] if name in empty else found[name][0].slice(0, 0)) for name in names}
 
 
-def policy_tables(tasks: Sequence[TaskReader], keys: pa.Schema) -> dict[str, pa.Table]:
-    """``policies``, for a bolt with policies of a user's own: a row for each task, or for each key.
-
-    ``events`` have been told, up to the ``time``; ``fired`` is the end of the window that the trigger fired last, and
-    ``events_since`` have been told after it; ``next_moment`` is what the trigger has asked for; at ``forgotten_at`` all
-    of the row is forgotten, unless an event comes by then (``forget_after``). ``trigger`` and ``eviction`` are the
-    states of the two policies, as JSON; the eviction is told of events when a window fires, so far of
-    ``eviction_events``.
-    """
-    if not any(isinstance(task.state.windows, PolicyState) for task in tasks):
-        return {}
-    found = [part for task in tasks for part in [_policies(task)] if part is not None]
-    return {"policies": joined(found, beside_none(_POLICIES, keys, "key."))}
-
-
-def unit_records(task: TaskReader) -> list[UnitRecord]:
-    """Returns the records of a task, or of each of its keys, for policies of a user's own, in stored order."""
-    table = task.table(task.state.windows.keys) if isinstance(task.state.windows, PolicyState) else None
-    return [] if table is None else [UnitRecord.from_text(text) for text in table.column(CACHE_COLUMN).to_pylist()]
-
-
-def _policies(task: TaskReader) -> pa.Table | None:
-    assert isinstance(task.state.windows, PolicyState)
-    table, records = task.table(task.state.windows.keys), unit_records(task)
-    if table is None:
-        return None
+def _units(task: TaskReader, _: str, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    records = [UnitRecord.from_text(text) for text in table.column(CACHE_COLUMN).to_pylist()]
     hashes = table.column(KEY_COLUMN) if any(task.timing.keys) else pa.nulls(len(records), pa.int64())
     own: dict[str, Any] = {
         "task": pa.array([task.number] * len(records), pa.int32()),
@@ -277,45 +203,23 @@ def _policies(task: TaskReader) -> pa.Table | None:
         "eviction": pa.array([json.dumps(each.eviction) for each in records], pa.string()),
         "eviction_events": pa.array([each.tracked for each in records], pa.int64()),
     }
-    return beside(own, table.drop_columns([KEY_COLUMN, *RECORD_COLUMNS]), "key.")
+    yield "policies", beside(own, table.drop_columns([KEY_COLUMN, *RECORD_COLUMNS]), "key.")
 
 
 def _forgotten_at(record: UnitRecord, after: int | None) -> int | None:
     return None if after is None or record.touched is None else record.touched + after
 
 
-def _parts(task: TaskReader) -> list[pa.Table]:
-    match task.state.windows:
-        case AssignedState() as state:
-            found = [_marks(task, task.table(state.keys)), _known(task, task.table(state.known))]
-        case PolicyState() | EventState():
-            found = []
-        case TriggeredState() as state:
-            found = [_records(task, task.table(state.keys))]
-        case _:
-            found = []
-    return [part for part in found if part is not None]
+def _times(shown: str, column: str, *hidden: str) -> View:
+    """Shows a time of each key, that of a stored column, without the hidden ones."""
+
+    def view(task: TaskReader, _: str, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+        yield "keys", _of_keys(task, table, {shown: time_column(table.column(column).to_numpy())}, column, *hidden)
+
+    return view
 
 
-def _marks(task: TaskReader, table: pa.Table | None) -> pa.Table | None:
-    if table is None:
-        return None
-    marks = {"watermark": time_column(table.column(MARK_COLUMN).to_numpy())}
-    keys = table.drop_columns([KEY_COLUMN, MARK_COLUMN, PREVIOUS_COLUMN])
-    return beside(_own(task, table.column(KEY_COLUMN).to_numpy(), marks), keys, "key.")
-
-
-def _known(task: TaskReader, table: pa.Table | None) -> pa.Table | None:
-    if table is None:
-        return None
-    ends = {"last_end": time_column(table.column(END_COLUMN).to_numpy())}
-    keys = table.drop_columns([KEY_COLUMN, END_COLUMN])
-    return beside(_own(task, table.column(KEY_COLUMN).to_numpy(), ends), keys, "key.")
-
-
-def _records(task: TaskReader, table: pa.Table | None) -> pa.Table | None:
-    if table is None:
-        return None
+def _records(task: TaskReader, _: str, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     timer, empty, micros, zone, cache = (table.column(name) for name in RECORD_COLUMNS)
     days = [_day(of_day, where) for of_day, where in zip(micros.to_pylist(), zone.to_pylist(), strict=True)]
     given = {
@@ -324,23 +228,86 @@ def _records(task: TaskReader, table: pa.Table | None) -> pa.Table | None:
         "time_of_day": pa.array(days, pa.string()),
         "cache": pa.array([text or None for text in cache.to_pylist()], pa.string()),
     }
-    keys = table.drop_columns([KEY_COLUMN, *RECORD_COLUMNS])
-    return beside(_own(task, table.column(KEY_COLUMN).to_numpy(), given), keys, "key.")
+    yield "keys", _of_keys(task, table, given, *RECORD_COLUMNS)
 
 
-def _own(task: TaskReader, hashes: Any, given: dict[str, pa.Array]) -> dict[str, pa.Array]:
-    count = len(hashes)
-    own = {"task": pa.array(np.full(count, task.number, np.int32)), "key_hash": pa.array(hashes, pa.int64())}
-    return {
-        column.name: own.get(column.name, given.get(column.name, pa.nulls(count, column.type)))
-        for column in _KEY_COLUMNS
-    }
+def _of_keys(task: TaskReader, table: pa.Table, given: Mapping[str, pa.Array], *hidden: str) -> pa.Table:
+    """Rows of the table of keys: some of its columns, and those of the key."""
+    count = table.num_rows
+    own = {"task": pa.array(np.full(count, task.number, np.int32)), "key_hash": table.column(KEY_COLUMN), **given}
+    columns = {column.name: own.get(column.name, pa.nulls(count, column.type)) for column in _KEY_COLUMNS}
+    return beside(columns, table.drop_columns([KEY_COLUMN, *hidden]), "key.")
 
 
 def _day(micros: int | None, zone: str | None) -> str | None:
     if micros is None:
         return None
     return f"{show(micros % _DAY).partition('T')[2].removesuffix('Z')} {zone or 'UTC'}"
+
+
+def _states(task: TaskReader, _: str, stored: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """The states of the keys of a bolt without windows: ``state`` with a row for each value of each key that is no
+    table, and a table for each state that is one, with the key of each row."""
+    keys = stored.select([name for name in stored.column_names if not _is_own(name)])
+    values = [json.loads(text) for text in stored.column(STATE_COLUMN).to_pylist()]
+    rows = np.repeat(np.arange(len(values)), [len(each) for each in values])
+    own = {
+        "task": pa.array(np.full(len(rows), task.number, np.int32)),
+        "name": pa.array([name for each in values for name in each], pa.string()),
+        "value": pa.array(
+            [json.dumps(value, ensure_ascii=False) for each in values for value in each.values()], pa.string()
+        ),
+    }
+    yield "state", beside(own, take_rows(keys, rows), "key.")
+    for name in stored.column_names:
+        if name.startswith(state_column("")):
+            lists = stored.column(name).combine_chunks()
+            rows = pc.list_parent_indices(lists).to_numpy()
+            table = pa.Table.from_struct_array(lists.flatten())
+            of_keys = take_rows(keys, rows)
+            columns = dict(zip(table.column_names, table.columns, strict=True))
+            yield (
+                f"state.{name.removeprefix(state_column(''))}",
+                _of_task(task.number, beside(columns, of_keys, "key.")),
+            )
+
+
+def _is_own(name: str) -> bool:
+    return name in (KEY_COLUMN, STATE_COLUMN) or name.startswith(state_column(""))
+
+
+def _of_task(number: int, table: pa.Table) -> pa.Table:
+    return beside({"task": pa.array(np.full(table.num_rows, number, np.int32))}, table, "state.")
+
+
+def _values(number: int, values: dict[str, object]) -> pa.Table:
+    texts = [json.dumps(value, ensure_ascii=False) for value in values.values()]
+    numbers = np.full(len(texts), number, np.int32)
+    return pa.table([numbers, list(values), texts], schema=_VALUES)
+
+
+def _user(task: TaskReader, key: str, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """The state of a stateful bolt: a table of its own, or its values that are no tables."""
+    if key:
+        yield f"state.{key}", _of_task(task.number, table)
+    else:
+        yield "state", _values(task.number, json.loads(table.column("json")[0].as_py()))
+
+
+def _retractable(task: TaskReader, key: str, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    yield f"retractable.{key}", _of_task(task.number, table)
+
+
+_VIEWS: Mapping[str, View] = {
+    "marks": _times("watermark", MARK_COLUMN, PREVIOUS_COLUMN),
+    "known": _times("last_end", END_COLUMN),
+    "records": _records,
+    "units": _units,
+    "states": _states,
+    "user": _user,
+    "retractable": _retractable,
+}
+"""By the name in the declaration of the field."""
 
 
 # The open windows of a bolt as a table: those that hold events, and that have not fired for the last time.
@@ -368,26 +335,12 @@ def window_table(tasks: Sequence[TaskReader], clock: int | None, keys: pa.Schema
     are not by key, and those of policies of a user's own, are not there: which events they hold is known when they
     fire. ``keys`` are the columns of the key.
     """
-    found = [part for task in tasks for part in _windows(task, clock)]
+    found = [part for task in tasks for part in _OPEN.get(task.state.windows.family, _none)(task, clock)]
     return joined(found, beside_none(_WINDOW_COLUMNS, keys, "key."))
 
 
-def _windows(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
-    match task.state.windows:
-        case QueueState() as state:
-            yield from _of_queue(task, state, clock)
-        case AssignedState() as state:
-            if task.live is not None:
-                yield from _assigned(task, state, task.live)
-        case PolicyState() | EventState():
-            pass  # which events a window holds is known when the policies have decided; or there are no windows
-        case _:
-            if task.live is not None:
-                yield _triggered(task, task.live)
-
-
-def _of_queue(task: TaskReader, state: QueueState, clock: int | None) -> Iterator[pa.Table]:
-    timing = task.timing
+def _of_queue(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
+    timing, last = task.timing, task.state.last_end
     if timing.length is None or timing.slide is None or not task.rows:
         return
     times = np.concatenate([rows.times for rows in task.rows])
@@ -399,7 +352,7 @@ def _of_queue(task: TaskReader, state: QueueState, clock: int | None) -> Iterato
     over = max(
         NONE if reached is None else reached - timing.past_end,
         NONE if watermark.forced is None else watermark.forced,
-        NONE if state.last_reference is None else state.last_reference,
+        NONE if last is None else last,
     )
     offset = timing.offset % timing.slide
     first = int(times[0]) - timing.slide if over == NONE else max(over, int(times[0]) - timing.slide)
@@ -412,10 +365,13 @@ def _of_queue(task: TaskReader, state: QueueState, clock: int | None) -> Iterato
         yield _rows(task, np.zeros(len(ends), np.int32), ends - timing.length, ends, held, None)
 
 
-def _assigned(task: TaskReader, state: AssignedState, live: Held) -> Iterator[pa.Table]:
+def _assigned(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
+    live = task.live
+    if live is None:
+        return
     windows = windows_of(task, live)
-    span = reached_span(task, state, live, windows)
-    assigners, panes = windows.assigners, PaneStates.of(task.table(state.panes))
+    span = reached_span(task, live, windows)
+    assigners, panes = windows.assigners, PaneStates.of(task.kept("panes"))
     for kind, piece in windows.open_windows(span):
         if not len(piece):
             continue
@@ -430,15 +386,27 @@ def _assigned(task: TaskReader, state: AssignedState, live: Held) -> Iterator[pa
         yield _rows(task, kinds, starts, piece.ends[chosen], counts, keys, fired[chosen])
 
 
-def _triggered(task: TaskReader, live: Held) -> pa.Table:
+def _triggered(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
     """One window for each key that has events."""
+    live = task.live
+    if live is None:
+        return
     assert live.keys is not None
     order = np.lexsort((live.times, live.keys))
     keys, times = live.keys[order], live.times[order]
     heads = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
     counts = np.diff(np.append(heads, len(keys)))
     kinds, ends = np.zeros(len(heads), np.int32), np.full(len(heads), NONE, np.int64)
-    return _rows(task, kinds, times[heads], ends, counts, _keys(task, live, order[heads]))
+    yield _rows(task, kinds, times[heads], ends, counts, _keys(task, live, order[heads]))
+
+
+def _none(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
+    """No windows; or which events they hold is known when policies have decided."""
+    yield from ()
+
+
+_OPEN = {"queue": _of_queue, "assigned": _assigned, "triggered": _triggered}
+"""Reads the open windows of a task at a clock, by the family of its windows."""
 
 
 def _firings(
@@ -515,8 +483,9 @@ def bolts_table(bolts: Mapping[str, BoltState]) -> pa.Table:
     rows = []
     for name, bolt in bolts.items():
         totals = bolt.accounts.totals(sum(bolt.pending))
-        emitted = sum(bolt.emitted.values())
-        rows.append({"bolt": name, "tasks": len(bolt.tasks), **totals, "windows": bolt.fired, "emitted": emitted})
+        done = bolt.done
+        emitted = sum(done.emitted.values())
+        rows.append({"bolt": name, "tasks": len(bolt.tasks), **totals, "windows": done.fired, "emitted": emitted})
     names = list(rows[0]) if rows else ["bolt", "tasks"]
     columns = {name: pa.array([row[name] for row in rows], None if name == "bolt" else pa.int64()) for name in names}
     watermarks = time_column([bolt.watermark.current for bolt in bolts.values()])
@@ -543,7 +512,7 @@ def task_table(tasks: Sequence[TaskReader]) -> pa.Table:
             "stored": pa.array(stored, pa.int64()),
             "pending": pa.array(pending, pa.int64()),
             "last_end": time_column([state.last_end for state in states]),
-            "next_due": time_column([_next_due(state) for state in states]),
+            "next_due": time_column([state.next_due for state in states]),
             "windows": pa.array([state.bolt.fired for state in states], pa.int64()),
             "suppressed": pa.array([state.bolt.suppressed for state in states], pa.int64()),
             "emitted": pa.array([sum(state.bolt.emitted.values()) for state in states], pa.int64()),
@@ -569,13 +538,6 @@ def watermark_table(bolt: BoltState) -> pa.Table:
         for field, column in zip(_SOURCES, columns, strict=True)
     ]
     return pa.table(arrays, schema=_SOURCES)
-
-
-def _next_due(state: TaskState) -> int | None:
-    match state.windows:
-        case AssignedState(next_end=due) | TriggeredState(next_due=due):
-            return due
-    return None
 
 
 # ``windbolt.state``: what a checkpoint holds, as tables, from the checkpoint alone.
@@ -649,11 +611,7 @@ def _read(
         "watermarks": watermark_table(bolt),
         "events": wanted.events(event_table(tasks, streams, columns), dict(zip(streams, by_input, strict=True))),
         "windows": wanted.rows(window_table(tasks, manifest.clock, of_key), keys, "end"),
-        "keys": wanted.rows(key_table(tasks, of_key), keys, None),
-        **{
-            table: wanted.rows(rows, keys, None)
-            for table, rows in {**policy_tables(tasks, of_key), **bolt_tables(tasks)}.items()
-        },
+        **{table: wanted.rows(rows, keys, None) for table, rows in kept_tables(tasks, of_key).items()},
     }
     return StoredState(checkpoint=halves.path, bolt=name, batch=_named(manifest), clock=manifest.clock, tables=tables)
 

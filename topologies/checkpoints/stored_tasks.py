@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
-from manager.event_queue import QueueState, is_accounted
 from manager.keyed.assigned_windows import AssignedWindows, Span
 from manager.keyed.key_states import Substreams
 from manager.keyed.retained_events import GONE, SEEN, Held, is_needed, live_rows, read_held
 from manager.storage.files import as_storage_error
-from manager.storage.manifest import AssignedState, BoltState, TaskState
-from manager.storage.segments import Ref, SegmentStore, read_queue
+from manager.storage.manifest import BoltState
+from manager.storage.segments import Ref, Refs, SegmentStore, SegmentWriter, read_queue, write_events
+from manager.storage.task_state import BoltTaskState, FieldKind, QueueState, TaskState
 from policies.watermarks import NONE
 from topologies.checkpoints.notes import BoltTiming
 from topologies.graph.groupings import KeyCodes
@@ -27,6 +27,7 @@ from topologies.io.formats import FormatName, file_format, write_table
 from topologies.io.formats.write_table import json_rows
 from topologies.io.paths import locate
 from windowing.calls import checked
+from windowing.columns import stable_order
 from windowing.errors import ConfigError, did_you_mean
 from windowing.events import Events
 from windowing.reprs import one_line
@@ -158,19 +159,18 @@ def windows_of(task: TaskReader, live: Held) -> AssignedWindows:
     return AssignedWindows(assigners, live, task.bolt.accounts.streams, keys=keys)
 
 
-def reached_span(task: TaskReader, state: AssignedState, live: Held, windows: AssignedWindows) -> Span:
+def reached_span(task: TaskReader, live: Held, windows: AssignedWindows) -> Span:
     """Up to where the windows of each of these events have been evaluated."""
-    reached = reached_limit(task, state, live)
+    reached = reached_limit(task, live)
     return Span(reached, reached) if isinstance(reached, int) else windows.span_of(reached, reached)
 
 
-def reached_limit(task: TaskReader, state: AssignedState, live: Held) -> Limit:
+def reached_limit(task: TaskReader, live: Held) -> Limit:
     """Up to where the windows of these events have been evaluated: one time, or one for each of them in this order."""
     timing = task.timing
     if not (timing.per_key and timing.event_time) or live.keys is None:
         return NONE if task.bolt.frontier is None else task.bolt.frontier
-    floor = NONE if state.floor is None else state.floor
-    _, marks = Substreams(task.table(state.keys), timing.delay, floor).limits(live.keys)
+    _, marks = Substreams(task.kept("marks"), timing.delay, task.state.key_floor).limits(live.keys)
     reached: Limit = np.where(marks == NONE, NONE, np.maximum(marks, NONE + timing.past_end) - timing.past_end)
     return reached
 
@@ -220,12 +220,11 @@ class TaskReader:
     @cached_property
     def rows(self) -> list[EventRows]:
         """Its events, in parts: also those that are only kept because they have yet to be reported as expired."""
-        if isinstance(self.state.windows, QueueState):
-            found = self._queue(self.state.windows)
-            return [] if found is None else [found]
+        if self.state.windows.in_queue():
+            queue = StoredQueue.of(self.state, self.store)
+            return [] if queue is None else [_of_queue(queue)]
         parts = [self._held(ref, edge=False) for ref in self.state.refs]
-        edges = self.state.windows.end_edges if isinstance(self.state.windows, AssignedState) else None
-        return [*parts, *([] if edges is None else [self._held(edges, edge=True)])]
+        return [*parts, *(self._held(ref, edge=True) for ref in self.state.waiting)]
 
     @cached_property
     def live(self) -> Held | None:
@@ -237,27 +236,14 @@ class TaskReader:
 
     def coded(self, events: Held) -> Held:
         """Live events of the task with the codes of their keys, which tell apart those that share a hash."""
-        state = self.state.windows
-        if isinstance(state, QueueState):
-            return events
-        kept = [self.table(state.keys), self.table(state.known) if isinstance(state, AssignedState) else None]
-        codes = KeyCodes(self.timing.keys, self.table(state.codes))
-        return codes.apply(events, [table for table in kept if table is not None])
+        kept = [self.store.read(each.ref) for each in self.state.windows.rows(FieldKind.KEYS)]
+        return KeyCodes(self.timing.keys, self.kept("codes")).apply(events, kept)
 
-    def table(self, ref: Ref | None) -> pa.Table | None:
-        """A stored table."""
+    def kept(self, name: str) -> pa.Table | None:
+        """The stored rows of a field of the state of its windows, by the name of the field or the one that it is shown
+        under; None where there are none."""
+        ref = self.state.windows.get(name)
         return None if ref is None else self.store.read(ref)
-
-    def _queue(self, state: QueueState) -> EventRows | None:
-        events = read_queue(self.store, self.state.refs)
-        if events is None:
-            return None
-        waits = ~is_accounted(state, len(events))
-        counts = np.ones(len(events), np.int64) if events.weights is None else events.weights.sum(axis=1)
-        payload = pa.Table.from_batches([events.payload])
-        if events.weights is not None:
-            payload = payload.rename_columns([name.removeprefix(_KEY) for name in payload.column_names])
-        return EventRows(events.timestamps, payload, _inputs(events), counts, np.where(waits, counts, 0))
 
     def _held(self, ref: Ref, *, edge: bool) -> EventRows:
         held, flags = read_held(self.store, ref)
@@ -265,6 +251,94 @@ class TaskReader:
         held, flags = held.take(needed), flags[needed]
         waits = np.ones(len(held), np.int64) if edge else ((flags & (GONE | SEEN)) == 0).astype(np.int64)
         return EventRows(held.times, held.payload, held.streams, np.ones(len(held), np.int64), waits, held.ends, edge)
+
+
+def readers_of(bolt: BoltState, store: SegmentStore, timing: BoltTiming) -> list[TaskReader]:
+    """The readers of all tasks of a bolt."""
+    return [TaskReader(bolt, number, store, timing) for number in range(len(bolt.tasks))]
+
+
+@dataclass(frozen=True)
+class StoredQueue:
+    """The queue of a task, or the part of it that goes to one task: its events in order of (time, arrival)."""
+
+    events: Events
+    state: QueueState
+    """Its positions are places among these events."""
+
+    @staticmethod
+    def of(task: TaskState, store: SegmentStore) -> StoredQueue | None:
+        """Reads the queue of a task; None where it is empty."""
+        events = read_queue(store, task.refs)
+        return None if events is None else StoredQueue(events, task.windows_as(QueueState))
+
+    @staticmethod
+    def joined(parts: Sequence[StoredQueue], state: QueueState) -> StoredQueue:
+        """Several queues as one, with the values of ``state``; its positions follow from where their events now are.
+
+        An event that was in no account may come before one that was: it is in no window any more. The last window of
+        the joined queue is the latest of theirs, of all of them that fired it.
+        """
+        events = Events.concat([part.events for part in parts])
+        order = stable_order(events.timestamps)
+        shown = [part._between(*(part.state.previous or (0, 0))) for part in parts]
+        fired = [part.state.last_reference for part, window in zip(parts, shown, strict=True) if window.any()]
+        last = max((each for each in fired if each is not None), default=None)
+        shown = [window & (part.state.last_reference == last) for part, window in zip(parts, shown, strict=True)]
+        in_account, settled, in_last = (
+            np.concatenate(masks)[order]
+            for masks in ([part.accounted for part in parts], [part.settled for part in parts], shown)
+        )
+        known = int(np.flatnonzero(in_account)[-1]) + 1 if in_account.any() else 0
+        places = np.flatnonzero(in_last)
+        previous = [int(places[0]), int(places[-1]) + 1] if len(places) else None
+        final = len(events) if settled.all() else int(np.argmin(settled))
+        count = max(final, known, (previous or [0, 0])[1])
+        positions = replace(state, accounted=known, previous=previous, settled_count=count)
+        return StoredQueue(events.take(order), positions)
+
+    @property
+    def accounted(self) -> NDArray[np.bool_]:
+        """Which events are in an account."""
+        return self._between(0, self.state.accounted)
+
+    @property
+    def settled(self) -> NDArray[np.bool_]:
+        """Which events are in final order."""
+        return self._between(0, self.state.settled_count)
+
+    def take(self, kept: NDArray[np.bool_]) -> StoredQueue:
+        """Some of the events."""
+        return StoredQueue(self.events.take(np.flatnonzero(kept)), self.state.without_rows(kept))
+
+    def written(self, writer: SegmentWriter, streams: int, bolt: BoltTaskState | None = None) -> TaskState:
+        """The task that has this queue, in one section, and this state of its bolt."""
+        refs = Refs([write_events(writer, self.events, streams)]) if len(self.events) else Refs()
+        accounted = self.events.slice(0, self.state.accounted).by_stream(streams).tolist()
+        return TaskState(self.state, refs, accounted, bolt or BoltTaskState())
+
+    def _between(self, start: int, stop: int) -> NDArray[np.bool_]:
+        places = np.arange(len(self.events))
+        found: NDArray[np.bool_] = (places >= start) & (places < stop)
+        return found
+
+
+def columns_of(events: Events, *, routing: bool = False) -> pa.Table:
+    """The columns of events of a queue; those of the key of partial sums by their own names, and, for ``routing``, no
+    others of these."""
+    table = pa.Table.from_batches([events.payload])
+    if events.weights is None:
+        return table
+    if routing:
+        table = table.select([name for name in table.column_names if name.startswith(_KEY)])
+    return table.rename_columns([name.removeprefix(_KEY) for name in table.column_names])
+
+
+def _of_queue(queue: StoredQueue) -> EventRows:
+    events = queue.events
+    counts = np.ones(len(events), np.int64) if events.weights is None else events.weights.sum(axis=1)
+    waits = np.where(queue.accounted, 0, counts)
+    return EventRows(events.timestamps, columns_of(events), _inputs(events), counts, waits)
 
 
 def _inputs(events: Events) -> NDArray[np.int8] | None:

@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from manager.storage.checkpoint import FileCheckpoint, read_manifest, read_note
 from manager.storage.files import during
-from manager.storage.manifest import AssignedState, BoltState, Manifest, TaskState
-from manager.storage.segments import STREAM_COLUMN, Ref, Refs, SegmentStore, SegmentWriter
+from manager.storage.manifest import BoltState, Manifest
+from manager.storage.segments import STREAM_COLUMN, Ref, SegmentStore, SegmentWriter
+from manager.storage.task_state import FieldKind
 from topologies.checkpoints.paired_checkpoint import (
     ADDING_COLUMNS,
     START,
@@ -467,13 +468,7 @@ def _widened(
         there = writer.add(table.select([*schema.names, *rest]))
         return replace(ref, segment=there.segment, offset=there.offset, length=there.length, checksum=there.checksum)
 
-    def of_task(task: TaskState) -> TaskState:
-        windows = task.windows
-        if isinstance(windows, AssignedState) and windows.end_edges is not None:
-            windows = replace(windows, end_edges=widened(windows.end_edges))
-        return replace(task, windows=windows, refs=Refs.packed(widened(ref) for ref in task.refs))
-
-    return replace(bolt, tasks=[of_task(task) for task in bolt.tasks])
+    return replace(bolt, tasks=[task.with_rows(widened, FieldKind.EVENTS) for task in bolt.tasks])
 
 
 def _column(table: pa.Table, field: pa.Field, defaults: OfInputs) -> pa.Array:

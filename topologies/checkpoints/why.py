@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.storage.checkpoint import read_manifest
-from manager.storage.manifest import BoltState, Manifest, TriggeredState
+from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segment_files import FileSegments
 from manager.storage.segments import SegmentStore
 from policies.assigners import AlignedWindows
@@ -33,8 +33,8 @@ from topologies.checkpoints.blocking_inputs import (
 )
 from topologies.checkpoints.notes import BoltTiming, checkpoint_at, known_timing, the_only_bolt, timing_of
 from topologies.checkpoints.paired_checkpoint import START, PairedCheckpoint
-from topologies.checkpoints.state_tables import key_table, policy_tables, window_table
-from topologies.checkpoints.stored_tasks import TaskReader, has_key, key_columns, shown_as
+from topologies.checkpoints.state_tables import kept_tables, window_table
+from topologies.checkpoints.stored_tasks import has_key, key_columns, readers_of, shown_as
 from topologies.engine.event_times import as_moment
 from topologies.run.summary import spoken
 from windowing.calls import checked
@@ -313,8 +313,7 @@ def windows_still_open(
 ) -> list[OpenWindow]:
     """Those of a bolt, or of one key; by their ends, those without one last."""
     names = list(key_columns(timing)) if any(timing.keys) else []
-    tasks = [TaskReader(state, number, store, timing) for number in range(len(state.tasks))]
-    table = window_table(tasks, clock, pa.schema([(name, pa.null()) for name in names]))
+    table = window_table(readers_of(state, store, timing), clock, pa.schema([(name, pa.null()) for name in names]))
     shown = shown_as(table, names)
     found = [
         OpenWindow(start, end, events, firings, of_key)
@@ -415,8 +414,8 @@ class OtherWindows:
             self.by.state, self.by.timing, self.by.store, self.by.manifest.clock, self.by.question.key
         )
         count, accounts = sum(window.events for window in found), self.by.state.accounts
-        states = [task.windows for task in self.by.state.tasks if isinstance(task.windows, TriggeredState)]
-        due = min((state.next_due for state in states if state.next_due is not None), default=None)
+        tasks = self.by.state.tasks
+        due = min((task.next_due for task in tasks if task.next_due is not None), default=None)
         told = [f"A trigger fires the window of each key: {self.by.timing.windows}."]
         if self.by.question.window is not None:
             told.append("Such windows have no end before they fire, so they cannot be asked for by their end.")
@@ -424,7 +423,7 @@ class OtherWindows:
         since = f", the first at {show(min(begins))}" if begins and self.by.question.key is not None else ""
         told.append(
             f"{_wait(count, self.by.for_key)}{since}; keys with an open window: "
-            f"{sum(state.open_windows for state in states):,}."
+            f"{sum(task.windows.get('open_windows') for task in tasks):,}."
         )
         if count and due is not None:
             told.append(f"By the clock the next window is due at {show(due)}, whichever key it is of.")
@@ -465,12 +464,9 @@ class OtherWindows:
 
         They are rows of the table ``policies`` of ``windbolt state``, with the ``key`` as text, "" without one.
         """
-        tasks = [
-            TaskReader(self.by.state, number, self.by.store, self.by.timing)
-            for number in range(len(self.by.state.tasks))
-        ]
         names = key_columns(self.by.timing) if any(self.by.timing.keys) else ()
-        table = policy_tables(tasks, pa.schema([(name, pa.null()) for name in names]))["policies"]
+        tasks = readers_of(self.by.state, self.by.store, self.by.timing)
+        table = kept_tables(tasks, pa.schema([(name, pa.null()) for name in names]), "units")["policies"]
         shown = shown_as(table, names)
         if self.by.question.key is not None and names:
             table = table.filter(pa.array(has_key(table, shown, self.by.question.key)))
@@ -591,9 +587,10 @@ def answered(explanation: Explanation) -> WhyAnswer:
 
 def keeps_of_key(state: BoltState, timing: BoltTiming, store: SegmentStore, key: str) -> bool:
     """True if a bolt still has an event of a key, or keeps something else of it: a watermark, a timer, a state."""
-    tasks = [TaskReader(state, number, store, timing) for number in range(len(state.tasks))]
+    tasks = readers_of(state, store, timing)
     names = pa.schema([(name, pa.null()) for name in key_columns(timing)])
-    kept = [key_table(tasks, names), *policy_tables(tasks, names).values()]
+    tables = kept_tables(tasks, names)
+    kept = [tables[name] for name in ("keys", "policies") if name in tables]
     return any(has_key(table, shown_as(table, names.names), key).any() for table in kept) or any(
         events_of_key(rows.payload, rows.streams, timing, key).any() for task in tasks for rows in task.rows
     )

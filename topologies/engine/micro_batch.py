@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from manager.accounts import Accounts
-from manager.event_queue import QueueState
 from manager.storage.checkpoint import Checkpoint, MemoryCheckpoint
 from manager.storage.files import during
-from manager.storage.manifest import BoltState, Manifest, TaskState, batch_in_words, batch_key
+from manager.storage.manifest import BoltState, Manifest, batch_in_words, batch_key
 from manager.storage.segment_files import PIECE, FileSegments, GatherItem, GatherOutcome
+from manager.storage.task_state import TaskState
 from topologies.engine.batch import BatchPlan, BatchProgress, Context, Executor, InProcess
 from topologies.engine.commit import (
     Frames,
@@ -124,7 +124,7 @@ def _to_compact(topology: Topology, progress: BatchProgress) -> Iterator[tuple[i
         for number, task in enumerate(progress.state.bolts[name].tasks):
             run = task.refs.run_of_one_level(_FANOUT)
             if run is not None:
-                previous = task.windows.previous_frontier if isinstance(task.windows, QueueState) else None
+                previous = task.windows.get("previous_frontier")
                 yield run.start, CompactItem(name, number, task.refs.between(run.start, run.stop), previous)
 
 

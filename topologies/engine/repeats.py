@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import pyarrow as pa
 
-from manager.event_queue import QueueState
 from manager.keyed.assigned_windows import AssignedWindows, Span
 from manager.keyed.retained_events import GONE, SEEN, Held
 from manager.storage.segments import SegmentStore, read_events
+from manager.storage.task_state import QueueState
 from manager.window_manager import WindowManager
 from policies.admission import between_windows
 from policies.watermarks import NONE
@@ -154,8 +154,7 @@ class ByQueue:
         marks: NDArray[np.int64],
     ) -> None:
         self._node, self._times, self._marks, self._admitted = node, times, marks, admitted
-        assert isinstance(item.state.windows, QueueState)
-        state = replace(item.state.windows, previous_frontier=item.frontiers.previous)
+        state = replace(item.state.windows_as(QueueState), previous_frontier=item.frontiers.previous)
         self._manager = WindowManager(node.eviction, node.trigger, node.streams, task=item.task, state=state)
         self._before = sum(map(len, parts))
         numbered, first = [], 0

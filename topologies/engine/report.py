@@ -6,23 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from manager.accounts import SKIPPED
-from manager.event_queue import QueueState
-from manager.storage.manifest import BoltState, PolicyState, TaskState, TriggeredState
-from policies.assigners import AlignedWindows
-from policies.assigners.aligned import GridWindows
-from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy
+from manager.storage.manifest import BoltState
 from policies.watermarks import NONE
 from topologies.engine.batch import BatchPlan, BatchProgress
-from topologies.engine.event_times import anchored
+from topologies.engine.fire.task_families import family_of
 from topologies.engine.work import BoltWork
 from topologies.graph.graph import WindowedNode, shifted
 from topologies.graph.html import framed, heading, paragraph, table
 from topologies.graph.topology import Topology
 from windowing.reprs import one_line
-from windowing.settings.rules import Bounds
 from windowing.timestamps import FOREVER, LATEST, show
 
 if TYPE_CHECKING:
@@ -57,63 +50,9 @@ def open_windows(node: WindowedNode, state: BoltState) -> int | None:
     window allows, and windows without a key are at most one for each end in time. None where the events would have to
     be read, as where they last, in windows on a grid; and where a policy of the user's decides.
     """
-    found = [_of_task(node, state, task) for task in state.tasks]
+    found = [family_of(node).open_windows(node, state, task) for task in state.tasks]
     known = [count for count in found if count is not None]
     return sum(known) if len(known) == len(found) else None
-
-
-def _of_task(node: WindowedNode, state: BoltState, task: TaskState) -> int | None:
-    rows = task.refs.needed
-    match task.windows:
-        case PolicyState():
-            return None
-        case TriggeredState(open_windows=count):
-            return count
-        case QueueState() as queue:
-            return _of_queue(node, state, task, queue, rows) if rows else 0
-    return _assigned(node, state, task, rows) if rows else 0
-
-
-def _of_queue(node: WindowedNode, state: BoltState, task: TaskState, queue: QueueState, rows: int) -> int | None:
-    trigger, reach = node.trigger, node.eviction.reach
-    unsettled = max(rows - queue.settled_count, 0)
-    match trigger:
-        case CountTriggerPolicy():
-            return -(-unsettled // trigger.count.value)
-        case TimeTriggerPolicy():
-            slide = trigger.slide
-            windows = AlignedWindows(slide, slide, trigger.bounds, trigger.offset)
-            past_end = trigger.due_at(0)
-            if reach is None:  # of a count of events: each brings one that was in no window
-                return min(sum(task.pending(len(node.inputs))), _ends(windows, slide.micros, state, task, past_end))
-            ends = _ends(windows, reach.micros, state, task, past_end)
-            return min(-(-reach.micros // slide.micros) * rows, ends)
-    return None
-
-
-def _assigned(node: WindowedNode, state: BoltState, task: TaskState, rows: int) -> int | None:
-    assigners = anchored(node, state.anchor).assigners
-    if node.bolt.settings.lifetime is not None and any(isinstance(each, GridWindows) for each in assigners):
-        return None
-    most = 0
-    for each in assigners:
-        windows = each.windows_per_event * rows
-        if isinstance(each, AlignedWindows) and not any(node.keys):
-            windows = min(windows, _ends(each, each.length.micros, state, task, 0))
-        most += windows
-    return most
-
-
-def _ends(windows: AlignedWindows, length: int, state: BoltState, task: TaskState, past_end: int) -> int:
-    """The number of ends, that have not been passed, of windows of a length that may hold a live event of a task."""
-    low, latest = task.refs.earliest_live, task.refs.latest_live
-    if low is None or latest is None:
-        return 0
-    low -= windows.bounds is Bounds.END  # an event at an end is in the window that ends there
-    if state.frontier is not None:
-        low = max(low, state.frontier - past_end)
-    first, beyond = windows.following(np.array([low, max(latest + length, low)])).tolist()
-    return int((beyond - first) // windows.slide.micros)
 
 
 # Report of a micro-batch, for the progress display, the logs and ``--json``.
@@ -337,21 +276,22 @@ def bolt_report(
     """The report of a bolt, from its state after a batch, the clock of the batch in microseconds, and the watermark and
     the number of windows that are new in it."""
     watermark = bolt_state.watermark.current if node.event_time else None
+    done = bolt_state.done
     return BoltReport(
         watermark=watermark,
         new_watermark=new_watermark,
         behind=_behind_the_latest(bolt_state, watermark),
         windows=windows,
-        fired=bolt_state.fired,
+        fired=done.fired,
         open=open_windows(node, bolt_state),
         accounts=bolt_state.accounts.totals(sum(bolt_state.pending)),
         streams=bolt_state.accounts.of_streams(bolt_state.pending),
         metrics=bolt_state.accounts.metrics(),
         delay=watermark_delay(node, bolt_state, clock),
         skipped=bolt_state.accounts[SKIPPED],
-        suppressed=bolt_state.suppressed,
-        emitted=bolt_state.emitted,
-        counters=bolt_state.counters,
+        suppressed=done.suppressed,
+        emitted=dict(done.emitted),
+        counters=dict(done.counters),
         inputs=_by_input(node, bolt_state) if node.event_time else {},
         idle=tuple(bolt_state.watermark.sources.idle) if node.event_time else (),
     )

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from manager.storage.files import naming_owner
-from manager.storage.manifest import TaskState
 from manager.storage.segment_files import FileSegments, GatherItem, GatherOutcome, gather_sections
 from manager.storage.segments import Ref, Refs, SegmentStore
+from manager.storage.task_state import TaskState
 from topologies.engine.batch import Context
 from topologies.engine.event_times import anchored
 from topologies.engine.fire.bolt_calls import BoltCalls

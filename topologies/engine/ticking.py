@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from manager.event_queue import QueueState
 from manager.event_watermarks import EventWatermarks
-from manager.storage.manifest import AssignedState, BoltState, Manifest, PolicyState, TaskState, TriggeredState, is_over
+from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments import Ref, SegmentStore
+from manager.storage.task_state import TaskState, is_over
 from manager.watermarks import ArrivalTimes, MarksAround, WaterMarkEventGenerator
-from policies.eviction import CountEvictionPolicy
-from policies.protocol import EvictionPolicy
-from policies.trigger import ColumnarTriggerPolicy, CountTriggerPolicy, TimeTriggerPolicy
+from policies.trigger import TimeTriggerPolicy
 from policies.watermarks import NONE, MarkState, estimated
 from topologies.engine.batch import BatchProgress, Context, TimeAdvance
 from topologies.engine.event_times import anchored
+from topologies.engine.fire.task_families import family_of
 from topologies.engine.work import (
     BatchEnd,
     DeferredSections,
@@ -171,7 +170,7 @@ def move_watermark(
         marks = _follow_events(watermarks, progress, node, advance, store)
         if node.sequenced:
             _raise_to_promises(node, bolt_state)
-            open_ends = [end for windows in bolt_state.assigned for end in windows.open_ends]
+            open_ends = [end for task in bolt_state.tasks for end in task.windows.get("open_ends", ())]
             watermarks.move_time(advance.clock, tick=advance.tick, ends=open_ends)
     if advance.tick and not node.sequenced and not node.bolt.settings.watermark_per_key:
         _tick(node, bolt_state, advance)
@@ -331,45 +330,7 @@ def has_work(node: WindowedNode, task: TaskState, arrived: DeferredSections | No
         return False
     if is_over(task.bolt.needed_until, frontier) or node.clock_is_due(frontiers.previous, frontier):
         return True
-    match task.windows:
-        case QueueState() as queue:
-            ready = task.refs.needed_up_to(frontier)
-            ready += arrived.refs.needed_up_to(frontier) if arrived is not None else 0
-            return not _queue_is_idle(node, queue, ready, frontiers.previous, frontier)
-        case AssignedState(next_end=due) | TriggeredState(next_due=due):
-            waits = due is not None and due <= frontier
-            if frontier == FOREVER and bool(task.refs):
-                return True
-            if frontier == FOREVER and isinstance(task.windows, PolicyState):
-                return task.windows.keys is not None or arrived is not None  # policies are told of the end
-            listed = isinstance(task.windows, AssignedState) and task.windows.listed != node.list_of_keys
-            return arrived is not None or waits or listed  # of other keys than before some may have windows due
-
-
-def _queue_is_idle(node: WindowedNode, queue: QueueState, ready: int, previous: int | None, frontier: int) -> bool:
-    """True if a queue certainly has nothing to do: no window is due and no account would change. False when in doubt.
-
-    ``ready``: the rows that are needed in sections with a live row up to the frontier. ``previous`` and ``frontier``
-    are the frontiers of the last evaluation and of this one, in microseconds.
-    """
-    seen = queue.settled_count
-    if not ready:
-        return True
-    eviction, trigger = node.eviction, node.trigger
-    crowded = isinstance(eviction, CountEvictionPolicy) and ready > eviction.length.value
-    if crowded and isinstance(trigger, TimeTriggerPolicy):
-        return False
-    if node.eviction.reach is not None and isinstance(node.trigger, CountTriggerPolicy):
-        return False
-    if ready > seen and isinstance(node.trigger, CountTriggerPolicy) and _leaves_gaps(node.eviction, node.trigger):
-        return False
-    assert isinstance(trigger, ColumnarTriggerPolicy)
-    return trigger.idle(previous, frontier, queue.base + seen, queue.base + ready)
-
-
-def _leaves_gaps(eviction: EvictionPolicy, trigger: CountTriggerPolicy) -> bool:
-    """True if some events lie between windows, which is known as soon as they have their place in the order."""
-    return isinstance(eviction, CountEvictionPolicy) and trigger.count.value > eviction.length.value
+    return family_of(node).has_work(node, task, arrived, frontiers)
 
 
 # One tick of a bolt: its watermark, its frontiers, and the tasks that may have windows due.

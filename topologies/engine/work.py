@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from manager.storage.manifest import BoltTaskState, TaskState
 from manager.storage.segments import Ref, RefColumns, Refs
+from manager.storage.task_state import BoltTaskState, TaskState
 from policies.watermarks import NONE
 from windowing.columns import take_rows
 from windowing.timestamps import FOREVER

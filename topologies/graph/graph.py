@@ -13,7 +13,7 @@ import pyarrow as pa
 from manager.keyed.key_states import RECORD_COLUMNS
 from manager.keyed.retained_events import INNER
 from manager.slices import Slicing
-from manager.storage.segments import WEIGHT_COLUMN
+from manager.storage.segments import WEIGHT_COLUMN, WINDOW_KEY_COLUMN
 from policies.admission import Admission, LastEnd
 from policies.assigners import GridWindows, SessionWindows, SlidingLogWindows, WindowAssigner
 from policies.choose_policies import closes_after_end, decided_by_policies
@@ -68,7 +68,7 @@ RECORDED = RECORD_COLUMNS
 STATE_COLUMN = "_state"
 """Beside the key of a bolt without windows: the state of that key; and names that begin so, followed by a period."""
 
-RETRACTED = ("_window_kind", "_window_key", "_window_start", "_window_end")
+RETRACTED = ("_window_kind", WINDOW_KEY_COLUMN, "_window_start", "_window_end")
 """Beside what a bolt emits that may take it back: the window that emitted it."""
 
 

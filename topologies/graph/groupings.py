@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from manager.keyed.retained_events import KEY_COLUMN, is_needed
+from manager.keyed.retained_events import is_needed
+from manager.storage.segments import CODE_COLUMN, KEY_COLUMN
 from windowing.columns import hash_bytes, mix
 from windowing.errors import ConfigError
 from windowing.schema import value_type
@@ -238,7 +239,7 @@ Grouping = FieldsGrouping | ShuffleGrouping | GlobalGrouping | AllGrouping
 # Codes of keys: a number for each key of a task, which no other key of the task has.
 
 
-HASH_COLUMN, CODE_COLUMN, _VALUE = "hash", "code", "value"
+HASH_COLUMN, _VALUE = "hash", "value"
 
 _Values: TypeAlias = tuple[Any, ...]
 """The values of a key as ``comparable`` gives them."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
-from manager.storage.manifest import AssignedState, BoltState, Manifest, PolicyState, TriggeredState
+from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments import SegmentStore
 from manager.watermarks import input_of
 from policies.watermarks import NONE
@@ -99,7 +99,7 @@ def point_of(manifest: Manifest, timing: Mapping[str, BoltTiming], at: int | Non
         "bolts": {
             name: {
                 "accounts": _given(manifest.bolts[name].accounts.totals(sum(manifest.bolts[name].pending))),
-                "fired": manifest.bolts[name].fired,
+                "fired": manifest.bolts[name].done.fired,
                 "watermark": known(manifest.bolts[name].watermark.current) if rules.event_time else None,
             }
             for name, rules in timing.items()
@@ -348,10 +348,10 @@ def bolt_view(name: str, timing: BoltTiming, kept: Sequence[Manifest], since: Ma
         "delay": None if watermark is None or clock is None else clock - watermark,
         "accounts": state.accounts.totals(sum(state.pending)),
         "streams": state.accounts.of_streams(state.pending),
-        "fired": state.fired,
-        "suppressed": state.suppressed,
-        "emitted": state.emitted,
-        "counters": state.counters,
+        "fired": state.done.fired,
+        "suppressed": state.done.suppressed,
+        "emitted": state.done.emitted,
+        "counters": state.done.counters,
         "length": timing.length,
         "marks": marks[:MOST_MARKS],
         "more_marks": max(len(marks) - MOST_MARKS, 0),
@@ -401,7 +401,7 @@ def open_view(
     state = kept[-1].bolts[name]
     rows = sum(task.refs.needed for task in state.tasks)
     regular = timing.slide is not None and timing.length is not None and not timing.trigger
-    seen: dict[str, Any] = {"windows": None, "past_end": timing.past_end, "rows": rows, **_other_windows(state)}
+    seen: dict[str, Any] = {"windows": None, "past_end": timing.past_end, "rows": rows, **_other_windows(state, timing)}
     explained = Explanation(Question(name, None, None), {name: timing}, kept, store, first_output)
     if regular and not rows:
         seen["windows"] = []
@@ -414,7 +414,7 @@ def open_view(
 def _policies(explained: Explanation) -> dict[str, Any]:
     """Tells in sentences what policies of a user's own have been told, and what they keep of the latest keys or tasks.
     ``more`` is the number of the others."""
-    refs = [task.windows.keys for task in explained.state.tasks if isinstance(task.windows, PolicyState)]
+    refs = [task.windows.get("units") for task in explained.state.tasks]
     count = sum(ref.rows for ref in refs if ref is not None)
     trigger, eviction = explained.timing.policies
     seen: dict[str, Any] = {"trigger": trigger, "eviction": eviction, "told": [], "units": [], "more": count}
@@ -434,16 +434,10 @@ def _policies(explained: Explanation) -> dict[str, Any]:
     return seen
 
 
-def _other_windows(state: BoltState) -> dict[str, Any]:
-    triggered = [task.windows for task in state.tasks if type(task.windows) is TriggeredState]
-    ends = [
-        task.windows.next_end
-        for task in state.tasks
-        if isinstance(task.windows, AssignedState) and task.windows.next_end is not None
-    ]
-    due = [windows.next_due for windows in triggered if windows.next_due is not None]
+def _other_windows(state: BoltState, timing: BoltTiming) -> dict[str, Any]:
+    due = [task.next_due for task in state.tasks if task.next_due is not None]
     return {
-        "waiting": sum(windows.open_windows for windows in triggered) if triggered else None,
-        "next": known(min(due or ends, default=None)),
-        "by_trigger": bool(triggered),
+        "waiting": sum(task.windows.get("open_windows") for task in state.tasks) if timing.trigger else None,
+        "next": None if timing.policies else known(min(due, default=None)),
+        "by_trigger": timing.trigger,
     }

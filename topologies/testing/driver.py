@@ -469,7 +469,7 @@ class TopologyDriver:
     def counters(self, bolt: str) -> dict[str, int]:
         """Returns a bolt's own counts (``context.counters``)."""
         self._node(bolt)
-        return self._run.micro_batch.manifest.bolts[bolt].counters
+        return dict(self._run.micro_batch.manifest.bolts[bolt].done.counters)
 
     @checked_value
     def pending(self, bolt: str) -> list[dict[str, Any]]:

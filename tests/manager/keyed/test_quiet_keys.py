@@ -59,5 +59,5 @@ def test_what_is_kept_is_of_the_keys_that_live(name: str) -> None:
     run(2, np.array([KEYS]), 201_000)
     tasks = step.manifest.bolts["bolt"].tasks
     assert sum(ref.needed for task in tasks for ref in task.refs) == 1
-    kept = [step.checkpoint.segments.read(ref).num_rows for task in tasks for ref in task.tables]
+    kept = [step.checkpoint.segments.read(ref).num_rows for task in tasks for _, _, ref in task.windows.rows()]
     assert sum(kept) <= 2, "what is kept beside events is of that key alone"

@@ -1,15 +1,28 @@
-"""The state of a task in the manifest: tagged with the kind of its windows, with the fields of that kind alone."""
+"""The state of a task: as it stands in the manifest, and what follows from the declarations of its fields."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 
-from manager.event_queue import QueueState
-from manager.storage.manifest import AssignedState, BoltTaskState, PolicyState, TaskState, TriggeredState, WindowsState
 from manager.storage.segments import Flags, Ref, Refs
+from manager.storage.task_state import (
+    STORED,
+    AssignedState,
+    BoltTaskState,
+    DeclaredState,
+    EventState,
+    FieldKind,
+    PolicyState,
+    QueueState,
+    TaskState,
+    TriggeredState,
+    WindowsState,
+)
 
 REF = Ref(
     "0/a", 64, 100, 5, start=1, earliest_live=10, latest_live=20, by_stream=(2, 3), level=1,
@@ -33,9 +46,62 @@ def test_a_state_is_what_it_was_after_json(family: str) -> None:
     assert TaskState.from_json(written) == state
 
 
-@pytest.mark.parametrize("windows", STATES.values(), ids=STATES)
-def test_a_state_has_the_fields_of_its_family_and_no_others(windows: WindowsState) -> None:
-    assert set(TaskState(windows).to_json()["windows"]) == {field.name for field in fields(windows)}
+FAMILIES = (QueueState, AssignedState, TriggeredState, PolicyState, EventState)
+
+
+def filled(state: type[DeclaredState]) -> dict[str, Any]:
+    """Rows in a segment of their own for each field that can hold some; several where a field holds several."""
+    fresh = state()
+    refs = {name: replace(REF, segment=f"old/{name}", flags=None) for name in state.fields_of(*STORED)}
+    return {name: {"": ref, "more": ref} if getattr(fresh, name) == {} else ref for name, ref in refs.items()}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_stored_row_is_lost_when_segments_are_renamed(family: type[WindowsState]) -> None:
+    """As in a savepoint: a field that was left out would name a segment that is not there."""
+    rows, of_bolt = filled(family), filled(BoltTaskState)
+    events = Refs([replace(REF, segment="old/events", flags=None)])
+    task = TaskState(family().with_values(**rows), events, [], BoltTaskState(**of_bolt))
+    names = {f"old/{name}": f"new/{name}" for name in [*rows, *of_bolt, "events"]}
+    assert task.segment_names() == set(names)
+    renamed = task.with_segments(names)
+    assert renamed.segment_names() == set(names.values())
+    assert renamed.with_segments({new: old for old, new in names.items()}).to_json() == task.to_json()
+
+
+def test_positions_count_the_events_before_them_that_are_left() -> None:
+    state = QueueState(base=7, settled_count=5, accounted=3, previous=[1, 4], previous_frontier=50, last_reference=40)
+    kept = np.array([True, False, True, False, True, True])
+    wanted = QueueState(7, settled_count=3, accounted=2, previous=[1, 2], previous_frontier=50, last_reference=40)
+    assert state.without_rows(kept) == wanted
+    assert replace(state, previous=None).without_rows(kept) == replace(wanted, previous=None)
+
+
+def test_the_number_of_waiting_ends_is_that_of_their_rows() -> None:
+    task = TaskState(AssignedState(waiting_by_stream=(2, 3), end_edges=REF, keys=REF), Refs([REF]), [1, 0])
+    assert task.pending(2) == [2 - 1 + 2, 3 - 0 + 3]
+    without = replace(task, windows=task.windows.with_rows(lambda ref: None, FieldKind.EVENTS))
+    assert without.windows == AssignedState(keys=REF)
+    assert without.pending(2) == [1, 3]
+
+
+def test_a_task_has_the_values_of_the_tasks_it_comes_from_and_of_all_where_those_are_of_time() -> None:
+    states = [
+        AssignedState(next_end=30, last_end=20, evaluations=4, floor=5, open_ends=(30, 40), listed="a"),
+        AssignedState(next_end=10, last_end=25, evaluations=9, open_ends=(10,), listed="a"),
+        AssignedState(next_end=None, last_end=None, evaluations=2, open_ends=(30, 35), listed="a"),
+    ]
+    merged = AssignedState(**AssignedState.merged(states, [0, 2]))
+    assert merged == AssignedState(next_end=30, last_end=25, evaluations=9, open_ends=(30, 35, 40))
+    assert AssignedState(**AssignedState.merged(states, [])) == AssignedState(last_end=25, evaluations=9)
+
+
+def test_counts_of_tasks_are_added_up_and_nothing_else_is() -> None:
+    one = BoltTaskState(2, 1, {"default": 4}, {"b": 1, "a": 2}, {"": REF}, needed_until=9)
+    two = BoltTaskState(3, 0, {"late": 1, "default": 1}, {"a": 5}, {"x": REF}, {"late": REF})
+    total = BoltTaskState(5, 1, {"default": 5, "late": 1}, {"a": 7, "b": 1}, {"": REF}, needed_until=9)
+    assert one.plus(two) == total
+    assert list(one.plus(two).counters) == ["a", "b"]
 
 
 def test_all_sections_that_a_task_needs_are_named() -> None:

@@ -20,7 +20,7 @@ from topologies.checkpoints.moved_state import Route
 from topologies.checkpoints.notes import BoltTiming
 from topologies.checkpoints.rescale import moved_state
 from topologies.checkpoints.state_tables import window_table
-from topologies.checkpoints.stored_tasks import TaskReader
+from topologies.checkpoints.stored_tasks import readers_of
 from topologies.engine.batch import BatchPlan, InProcess
 from topologies.engine.micro_batch import MicroBatch, Phase
 from topologies.engine.report import BatchReport
@@ -155,7 +155,7 @@ class Drive:
         """What ``windbolt state`` says of the open windows."""
         bolt, node = self.step.manifest.bolts["bolt"], self.topology.windowed["bolt"]
         timing = BoltTiming.of(node)
-        readers = [TaskReader(bolt, task, self.checkpoint.segments, timing) for task in range(len(bolt.tasks))]
+        readers = readers_of(bolt, self.checkpoint.segments, timing)
         keys = pa.schema([node.schema.field(name) for name in node.bolt.settings.key])
         found = []
         for row in window_table(readers, clock, keys).to_pylist():

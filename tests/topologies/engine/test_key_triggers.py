@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from manager.storage.checkpoint import MemoryCheckpoint
-from manager.storage.manifest import TriggeredState
+from manager.storage.task_state import TriggeredState
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
@@ -224,7 +224,7 @@ def test_a_key_that_is_forgotten_takes_its_state_along() -> None:
     )
     found = sorted((row["key"], row["calls"]) for row in out.rows)
     assert found == [("a", 1), ("a", 1), ("a", 2), ("b", 1), ("b", 1)]
-    assert step.manifest.bolts["windows"].tasks[0].tables, "both keys are known again"
+    assert step.manifest.bolts["windows"].tasks[0].windows.get("keys"), "both keys are known again"
 
 
 def test_nothing_is_left_of_keys_that_are_done_with() -> None:

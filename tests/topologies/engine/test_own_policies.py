@@ -691,5 +691,5 @@ def test_nothing_that_a_bolt_with_policies_emits_is_late_for_the_next(
             step.run(BatchPlan(number, TimeAdvance(0), [TableSource("numbers", table)]))
         step.run(BatchPlan(len(cut), TimeAdvance(0, close=True), closing=True))
         show, ends = (step.manifest.bolts[name] for name in ("show", "ends"))
-        assert (ends.accounts["late"], ends.accounts["received"]) == (0, show.fired)
-        assert sum(row["windows"] for row in sink.rows) == show.fired
+        assert (ends.accounts["late"], ends.accounts["received"]) == (0, show.done.fired)
+        assert sum(row["windows"] for row in sink.rows) == show.done.fired

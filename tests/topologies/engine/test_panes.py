@@ -121,7 +121,7 @@ def test_nothing_is_kept_of_windows_that_are_over() -> None:
     assert sum(ref.needed for ref in task.refs) == 1
     shown = run.checkpoint.segments.read(task.bolt.shown["default"])
     assert shown.num_rows == 1
-    (panes,) = task.tables
+    ((_, _, panes),) = task.windows.rows()
     assert run.checkpoint.segments.read(panes).num_rows == 1
 
 

@@ -446,7 +446,7 @@ def assert_kept(events: list[Event], answer: Expected, report: BatchReport, step
     if not answer.held:
         assert not any(task.refs for task in tasks)
     if not answer.known:
-        assert sum(ref.rows for task in tasks for ref in task.tables) == 0
+        assert sum(ref.rows for task in tasks for _, _, ref in task.windows.rows()) == 0
 
 
 def _stream(event: Event) -> str:

@@ -13,8 +13,8 @@ from manager.keyed.assigned_windows import AssignedWindows, EmptyWindows, Span
 from manager.keyed.fired_windows import EvaluationTime, LastFired, PaneDecisions, PaneStates, ReleasedEnds, ShutWindows
 from manager.keyed.key_states import KnownKeys, Substreams
 from manager.keyed.retained_events import GONE, LAST, SEEN, Held
-from manager.storage.manifest import AssignedState
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter
+from manager.storage.task_state import AssignedState
 from policies.assigners import GridWindows
 from policies.watermarks import NONE
 from topologies.engine.admission import AdmissionContext, Marks
@@ -344,8 +344,7 @@ class AssignedTask:
     """The live events of a task and the windows that assigners form of them."""
 
     def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
-        assert isinstance(item.state.windows, AssignedState)
-        before, store = item.state.windows, router.context.store
+        before, store = item.state.windows_as(AssignedState), router.context.store
         self._item, self._node, self._before = item, node, before
         self._events = TaskEvents(store, item.state, len(node.inputs))
         self._evaluate_before: tuple[tuple[int, int], ...] = ()

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from manager.keyed.fired_windows import PaneStates
 from manager.keyed.key_states import Forgotten
-from manager.storage.manifest import BoltTaskState, is_over
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter
+from manager.storage.task_state import BoltTaskState, is_over
 from topologies.engine.batch import Context
 from topologies.engine.failures import TooLong, bolt_failure, call, failed, line_of, worker_position
 from topologies.engine.fire.task_windows import EventFiring, Firing, StillOpen, SummedWindows, TaskSnapshot

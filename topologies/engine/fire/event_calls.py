@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
-from manager.keyed.retained_events import KEY_COLUMN, Held
-from manager.storage.manifest import BoltTaskState, EventState
-from manager.storage.segments import SegmentWriter
+from manager.keyed.retained_events import Held
+from manager.storage.segments import KEY_COLUMN, SegmentWriter
+from manager.storage.task_state import BoltTaskState, EventState
 from topologies.engine.admission import AdmissionContext
 from topologies.engine.failures import failed
 from topologies.engine.fire.bolt_calls import BoltCalls
@@ -111,9 +111,8 @@ class EventTask:
     """The events that have come to a task, and the states of its keys."""
 
     def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
-        assert isinstance(item.state.windows, EventState)
         assert isinstance(node.bolt, StatefulBolt)
-        self._item, self._node, self._before = item, node, item.state.windows
+        self._item, self._node, self._before = item, node, item.state.windows_as(EventState)
         store, types = router.context.store, node.bolt.state_types
         of_tables = [(name, parse_schema(kind)) for name, kind in types.items() if not isinstance(kind, type)]
         self.keys = StoredKeys(None if self._before.keys is None else store.read(self._before.keys), of_tables)

@@ -12,19 +12,33 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from manager.event_queue import QueueState
 from manager.keyed.retained_events import Held
 from manager.policy_walks import PolicyFailure
 from manager.policy_windows import PolicyWindows
 from manager.remote import is_transient
 from manager.slices import Slicing
-from manager.storage.manifest import AssignedState, EventState, PolicyState, TaskState, TriggeredState, WindowsState
+from manager.storage.manifest import BoltState
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter, read_events, write_events
+from manager.storage.task_state import (
+    AssignedState,
+    EventState,
+    KeyedState,
+    PolicyState,
+    QueueState,
+    TaskState,
+    TriggeredState,
+    WindowsState,
+)
 from manager.triggered_windows import TriggeredWindows
 from manager.window_manager import WindowManager
-from policies.protocol import Policy
+from policies.assigners import AlignedWindows
+from policies.assigners.aligned import GridWindows
+from policies.eviction import CountEvictionPolicy
+from policies.protocol import EvictionPolicy, Policy
+from policies.trigger import ColumnarTriggerPolicy, CountTriggerPolicy, TimeTriggerPolicy
 from topologies.engine.admission import AdmissionContext
 from topologies.engine.batch import Context
+from topologies.engine.event_times import anchored
 from topologies.engine.failures import bolt_failure, cause
 from topologies.engine.fire.assigned_task import AssignedTask
 from topologies.engine.fire.event_calls import EventTask
@@ -44,10 +58,11 @@ from topologies.engine.fire.task_windows import (
 from topologies.engine.ingest import Router
 from topologies.engine.ledger import summed_ids
 from topologies.engine.plain_bolts import refuse_by_rule
-from topologies.engine.work import CompactItem, FireItem
+from topologies.engine.work import CompactItem, DeferredSections, FireItem, Frontiers
 from topologies.graph.graph import WindowedNode
 from windowing.errors import BoltError
 from windowing.events import Events
+from windowing.settings.rules import Bounds
 from windowing.timestamps import FOREVER
 from windowing.window import TupleWindow
 
@@ -70,7 +85,7 @@ class QueueTask:
 
     def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
         self.item, self.node, self.context = item, node, router.context
-        self._before = queue_state(item.state)
+        self._before = item.state.windows_as(QueueState)
         self._refs = list(item.state.refs)
         self._parts: list[Events | None] = []
         self._manager: WindowManager | None = None
@@ -162,12 +177,6 @@ def pending_in_slices(store: SegmentStore, node: WindowedNode, task: int, state:
             yield summed_ids(slicing, events)
 
 
-def queue_state(state: TaskState) -> QueueState:
-    """The state of a task whose windows are runs of a queue."""
-    assert isinstance(state.windows, QueueState)
-    return state.windows
-
-
 def _slicing(node: WindowedNode, context: Context) -> Slicing:
     slicing = node.summed(context.traced)
     assert slicing is not None
@@ -184,7 +193,7 @@ def _compacted(events: Events, item: CompactItem, node: WindowedNode, context: C
 
 def _restored(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> WindowManager:
     """The window manager of a task with its state and events from a manifest. For inspection."""
-    manager = WindowManager(node.eviction, node.trigger, node.streams, task=task, state=queue_state(state))
+    manager = WindowManager(node.eviction, node.trigger, node.streams, task=task, state=state.windows_as(QueueState))
     manager.restore([read_events(store, ref) for ref in state.refs if ref.needed])
     manager.resume()
     return manager
@@ -252,7 +261,33 @@ def _after(ref: Ref, frontier: int, streams: int, store: SegmentStore) -> Iterat
         yield ref.without(int(np.searchsorted(events.timestamps, frontier, side="right")), events, streams)
 
 
-# One task whose windows are those of keys that a trigger fires: restored, fired, and saved.
+# One task whose windows are those of keys, or of all its events, by decisions about each event: restored, fired, saved.
+
+
+class KeyedTask:
+    """Events of a task, and the records of its keys."""
+
+    def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
+        self._item, self._node, self._router = item, node, router
+        self._before = item.state.windows_as(KeyedState)
+        self._events = TaskEvents(router.context.store, item.state, len(node.inputs))
+        self._keys = TaskKeys(router.context.store, self._before, node)
+
+    @property
+    def admission_context(self) -> AdmissionContext:
+        """Nothing: what is admitted does not depend on what is held."""
+        return AdmissionContext()
+
+    def accept(self, admitted: Admitted) -> None:
+        """Take the admitted events of the batch."""
+        self._events.new = admitted.events
+
+    def _joined(self, *parts: Held | None) -> Held:
+        """Old events, and those of this batch behind them, with the codes of their keys."""
+        return self._keys.coded(Held.concat([part for part in parts if part is not None] or [no_events(self._node)]))
+
+
+# One task whose windows are those of keys that a trigger fires.
 
 
 UNKNOWN = "unknown_trigger_status"
@@ -261,32 +296,17 @@ FULL = "full"
 """Counter of windows that fired because they reached their capacity."""
 
 
-class TriggeredTask:
+class TriggeredTask(KeyedTask):
     """The open windows of the keys of a task."""
 
-    def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
-        assert isinstance(item.state.windows, TriggeredState)
-        self._item, self._node, self._router = item, node, router
-        self._events = TaskEvents(router.context.store, item.state, len(node.inputs))
-        self._keys = TaskKeys(router.context.store, item.state.windows, node)
-        self._evaluated: tuple[Held, TriggeredWindows] | None = None
-        """The events of this batch, old ones first, and their windows."""
-
-    @property
-    def admission_context(self) -> AdmissionContext:
-        """Nothing: all events are admitted."""
-        return AdmissionContext()
-
-    def accept(self, admitted: Admitted) -> None:
-        """Take the admitted events of the batch."""
-        self._events.new = admitted.events
+    _evaluated: tuple[Held, TriggeredWindows] | None = None
+    """The events of this batch, old ones first, and their windows."""
 
     def advance(self) -> Iterator[Firing]:
         """Yield the due windows and the forgotten keys in order."""
         node, old, trigger = self._node, self._events.old.live(), self._node.bolt.settings.key_trigger
         assert trigger is not None
-        parts = [part for part in (old, self._events.new) if part is not None]
-        events = self._keys.coded(Held.concat(parts or [no_events(node)]))
+        events = self._joined(old, self._events.new)
         windows = TriggeredWindows(
             trigger, events, 0 if old is None else len(old), self._keys.records, node.streams,
             key=node.bolt.settings.key, task=self._item.task, capacity=node.bolt.settings.capacity,
@@ -316,38 +336,19 @@ class TriggeredTask:
         )
 
 
-# One task whose windows policies of a user's own decide about: restored, fired, and saved.
+# One task whose windows policies of a user's own decide about.
 
 
-class PolicyTask:
+class PolicyTask(KeyedTask):
     """The events of a task, or of its keys, and what policies decide about them."""
 
-    def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
-        assert isinstance(item.state.windows, PolicyState)
-        self._item, self._node, self._context, self._before = item, node, router.context, item.state.windows
-        self._events = TaskEvents(router.context.store, item.state, len(node.inputs))
-        self._keys = TaskKeys(router.context.store, item.state.windows, node)
-        self._evaluated: tuple[Held, PolicyWindows] | None = None
-        """The events of this batch, old ones first, and their windows."""
-
-    @property
-    def admission_context(self) -> AdmissionContext:
-        """Nothing: what is admitted does not depend on what is held."""
-        return AdmissionContext()
-
-    def accept(self, admitted: Admitted) -> None:
-        """Take the admitted events of the batch."""
-        self._events.new = admitted.events
+    _evaluated: tuple[Held, PolicyWindows] | None = None
+    """The events of this batch, old ones first, and their windows."""
 
     def advance(self) -> Iterator[Firing]:
         """Yield the windows that fire, in order. Raises BoltError for an error of a policy."""
         node, old = self._node, self._events.old.needed()
-        parts = [part for part in (old, self._events.new) if part is not None]
-        parts = [
-            part if part.numbers is not None else replace(part, numbers=np.full(len(part), -1, np.int64))
-            for part in parts
-        ]
-        events = self._keys.coded(Held.concat(parts or [no_events(node)]))
+        events = self._joined(*map(_numbered, (old, self._events.new)))
         windows = PolicyWindows(
             node.eviction, node.trigger, events, 0 if old is None else len(old), self._keys.records, node.streams,
             key=node.bolt.settings.key, task=self._item.task, event_time=node.event_time,
@@ -366,7 +367,8 @@ class PolicyTask:
         flags = windows.flags()
         refs = self._events.write(writer, flags, windows.numbers())
         keys, codes = self._keys.write(writer, events, flags)
-        reached = max((each for each in (self._before.last_end, windows.reached) if each is not None), default=None)
+        ends = (self._before.get("last_end"), windows.reached)
+        reached = max((each for each in ends if each is not None), default=None)
         return TaskSnapshot(
             PolicyState(windows.next_due, windows.still_open, keys, codes, reached),
             refs,
@@ -382,15 +384,22 @@ class PolicyTask:
         columns = node.schema.names
         return BoltError(
             f"bolt {node.name!r} failed {where}, task {self._item.task}{key}: {failure.about}, "
-            f"in batch {self._context.batch}",
+            f"in batch {self._router.context.batch}",
             why=f"{error}{_line(policy, failure.hook)}"
             if isinstance(error, str)
             else f"{cause(error, columns)}{_of_columns(policy, error, columns)}",
-            do=f"fix it and rerun: batch {self._context.batch} was not committed, and runs again",
+            do=f"fix it and rerun: batch {self._router.context.batch} was not committed, and runs again",
             bolt=node.name,
             task=self._item.task,
             transient=isinstance(error, BaseException) and is_transient(error),
         )
+
+
+def _numbered(part: Held | None) -> Held | None:
+    """Events with their numbers, which are not known yet where they have none."""
+    if part is None or part.numbers is not None:
+        return part
+    return replace(part, numbers=np.full(len(part), -1, np.int64))
 
 
 def _of_columns(policy: Policy, error: BaseException, columns: Sequence[str]) -> str:
@@ -413,6 +422,118 @@ def _line(policy: Policy, hook: str) -> str:
         return ""
 
 
+# Which tasks may have a window due at a frontier; the others are not fired.
+
+
+def queue_has_work(node: WindowedNode, task: TaskState, arrived: DeferredSections | None, frontiers: Frontiers) -> bool:
+    """True if a window of a queue may be due, or an account may change."""
+    assert frontiers.current is not None
+    ready = task.refs.needed_up_to(frontiers.current)
+    ready += arrived.refs.needed_up_to(frontiers.current) if arrived is not None else 0
+    return not _queue_is_idle(node, task.windows_as(QueueState), ready, frontiers.previous, frontiers.current)
+
+
+def held_has_work(node: WindowedNode, task: TaskState, arrived: DeferredSections | None, frontiers: Frontiers) -> bool:
+    """True if a window of held events may be due; of other listed keys than before some may have windows due."""
+    assert frontiers.current is not None
+    due = task.next_due
+    if arrived is not None or (due is not None and due <= frontiers.current):
+        return True
+    return (frontiers.current == FOREVER and bool(task.refs)) or task.windows.get("listed") != node.list_of_keys
+
+
+def policies_have_work(
+    node: WindowedNode, task: TaskState, arrived: DeferredSections | None, frontiers: Frontiers
+) -> bool:
+    """True if policies may be told of something; they are told of the end of the streams."""
+    told = frontiers.current == FOREVER and task.windows_as(PolicyState).keys is not None
+    return told or held_has_work(node, task, arrived, frontiers)
+
+
+def _queue_is_idle(node: WindowedNode, queue: QueueState, ready: int, previous: int | None, frontier: int) -> bool:
+    """True if a queue certainly has nothing to do: no window is due and no account would change. False when in doubt.
+
+    ``ready``: the rows that are needed in sections with a live row up to the frontier. ``previous`` and ``frontier``
+    are the frontiers of the last evaluation and of this one, in microseconds.
+    """
+    seen = queue.settled_count
+    if not ready:
+        return True
+    eviction, trigger = node.eviction, node.trigger
+    crowded = isinstance(eviction, CountEvictionPolicy) and ready > eviction.length.value
+    if crowded and isinstance(trigger, TimeTriggerPolicy):
+        return False
+    if node.eviction.reach is not None and isinstance(node.trigger, CountTriggerPolicy):
+        return False
+    if ready > seen and isinstance(node.trigger, CountTriggerPolicy) and _leaves_gaps(node.eviction, node.trigger):
+        return False
+    assert isinstance(trigger, ColumnarTriggerPolicy)
+    return trigger.idle(previous, frontier, queue.base + seen, queue.base + ready)
+
+
+def _leaves_gaps(eviction: EvictionPolicy, trigger: CountTriggerPolicy) -> bool:
+    """True if some events lie between windows, which is known as soon as they have their place in the order."""
+    return isinstance(eviction, CountEvictionPolicy) and trigger.count.value > eviction.length.value
+
+
+# How many windows a task has open at most: known from what the manifest says of it, without its events.
+
+
+def open_in_queue(node: WindowedNode, state: BoltState, task: TaskState) -> int | None:
+    """Windows of each stored event, or one for each end in time; None for a trigger that says neither."""
+    trigger, reach = node.trigger, node.eviction.reach
+    queue, rows = task.windows_as(QueueState), task.refs.needed
+    if not rows:
+        return 0
+    unsettled = max(rows - queue.settled_count, 0)
+    match trigger:
+        case CountTriggerPolicy():
+            return -(-unsettled // trigger.count.value)
+        case TimeTriggerPolicy():
+            slide = trigger.slide
+            windows = AlignedWindows(slide, slide, trigger.bounds, trigger.offset)
+            past_end = trigger.due_at(0)
+            if reach is None:  # of a count of events: each brings one that was in no window
+                return min(sum(task.pending(len(node.inputs))), _ends(windows, slide.micros, state, task, past_end))
+            ends = _ends(windows, reach.micros, state, task, past_end)
+            return min(-(-reach.micros // slide.micros) * rows, ends)
+    return None
+
+
+def open_assigned(node: WindowedNode, state: BoltState, task: TaskState) -> int | None:
+    """As many windows as each kind has for a stored event; None where events last, in windows on a grid."""
+    rows = task.refs.needed
+    if not rows:
+        return 0
+    assigners = anchored(node, state.anchor).assigners
+    if node.bolt.settings.lifetime is not None and any(isinstance(each, GridWindows) for each in assigners):
+        return None
+    most = 0
+    for each in assigners:
+        windows = each.windows_per_event * rows
+        if isinstance(each, AlignedWindows) and not any(node.keys):
+            windows = min(windows, _ends(each, each.length.micros, state, task, 0))
+        most += windows
+    return most
+
+
+def open_by_key(node: WindowedNode, state: BoltState, task: TaskState) -> int | None:
+    """Exact: the open windows are counted."""
+    return task.windows_as(KeyedState).open_windows
+
+
+def _ends(windows: AlignedWindows, length: int, state: BoltState, task: TaskState, past_end: int) -> int:
+    """The number of ends, that have not been passed, of windows of a length that may hold a live event of a task."""
+    low, latest = task.refs.earliest_live, task.refs.latest_live
+    if low is None or latest is None:
+        return 0
+    low -= windows.bounds is Bounds.END  # an event at an end is in the window that ends there
+    if state.frontier is not None:
+        low = max(low, state.frontier - past_end)
+    first, beyond = windows.following(np.array([low, max(latest + length, low)])).tolist()
+    return int((beyond - first) // windows.slide.micros)
+
+
 # The families of windows that a task can have, and which one a bolt has.
 
 
@@ -428,21 +549,25 @@ class WindowFamily:
     """Merges adjacent segments of a task into one."""
     pending: Callable[[SegmentStore, WindowedNode, int, TaskState], Iterator[pa.Table]]
     """The events of a task that are in no window yet and may still be in one."""
+    has_work: Callable[[WindowedNode, TaskState, DeferredSections | None, Frontiers], bool]
+    """True if a task may have something to do at the current frontier, of which there is one."""
+    open_windows: Callable[[WindowedNode, BoltState, TaskState], int | None] = lambda node, state, task: None
+    """Upper bound on the open windows of a task, as for ``report.open_windows``."""
 
 
-QUEUE = WindowFamily(QueueState, QueueTask, compact_queue, pending_in_queue)
+QUEUE = WindowFamily(QueueState, QueueTask, compact_queue, pending_in_queue, queue_has_work, open_in_queue)
 """Runs of a queue of events."""
-SLICES = WindowFamily(QueueState, SlicesTask, compact_slices, pending_in_slices)
+SLICES = WindowFamily(QueueState, SlicesTask, compact_slices, pending_in_slices, queue_has_work, open_in_queue)
 """Runs of a queue of partial sums."""
-ASSIGNED = WindowFamily(AssignedState, AssignedTask, compact_held, pending_held)
+ASSIGNED = WindowFamily(AssignedState, AssignedTask, compact_held, pending_held, held_has_work, open_assigned)
 """Windows that assigners form of live events."""
-TRIGGERED = WindowFamily(TriggeredState, TriggeredTask, compact_held, pending_held)
+TRIGGERED = WindowFamily(TriggeredState, TriggeredTask, compact_held, pending_held, held_has_work, open_by_key)
 """Windows of keys that a trigger fires."""
 
-POLICIES = WindowFamily(PolicyState, PolicyTask, compact_held, pending_held)
+POLICIES = WindowFamily(PolicyState, PolicyTask, compact_held, pending_held, policies_have_work)
 """Windows that policies of a user's own decide about, of tasks or of keys."""
 
-EVENTS = WindowFamily(EventState, EventTask, compact_held, pending_held)
+EVENTS = WindowFamily(EventState, EventTask, compact_held, pending_held, held_has_work, open_by_key)
 """No windows: events as they come, for a bolt that keeps state."""
 
 

@@ -17,7 +17,6 @@ from manager.keyed.retained_events import (
     END_COLUMN,
     GAP_COLUMN,
     GONE,
-    KEY_COLUMN,
     LAST,
     SEEN,
     Held,
@@ -29,8 +28,8 @@ from manager.keyed.retained_events import (
     write_held,
 )
 from manager.slices import Slicing
-from manager.storage.manifest import AssignedState, TaskState, TriggeredState, WindowsState
-from manager.storage.segments import STREAM_COLUMN, TIME_COLUMN, Ref, SegmentStore, SegmentWriter
+from manager.storage.segments import KEY_COLUMN, STREAM_COLUMN, TIME_COLUMN, Ref, SegmentStore, SegmentWriter
+from manager.storage.task_state import AssignedState, KeyedState, TaskState, WindowsState
 from policies.admission import accepted, timely
 from policies.watermarks import NONE
 from topologies.engine.admission import AdmissionContext, Decisions, Incoming, Marks, decide, joins_windows, record
@@ -177,8 +176,7 @@ def _evaluations(item: FireItem, node: WindowedNode, count: int) -> NDArray[np.i
     """The number of the evaluation before which events are admitted; None where windows fire only once."""
     if node.bolt.settings.panes is None:
         return None
-    assert isinstance(item.state.windows, AssignedState)
-    return np.full(count, item.state.windows.evaluations, np.int64)
+    return np.full(count, item.state.windows_as(AssignedState).evaluations, np.int64)
 
 
 def _column(rows: Rows, name: str) -> Any:
@@ -300,7 +298,7 @@ class OldEvents:
 class TaskKeys:
     """State of a task's keys besides their events: their records, and the codes of keys that share a hash."""
 
-    def __init__(self, store: SegmentStore, before: TriggeredState, node: WindowedNode) -> None:
+    def __init__(self, store: SegmentStore, before: KeyedState, node: WindowedNode) -> None:
         """``before`` is the state of the task's windows before the batch."""
         self._ref = before.keys
         self._tables = [] if before.keys is None else [store.read(before.keys)]
@@ -449,5 +447,5 @@ def pending_held(store: SegmentStore, node: WindowedNode, task: int, state: Task
     for ref in state.refs:
         held, flags = read_held(store, ref)
         yield held.payload.take(pa.array(np.flatnonzero((flags & (GONE | SEEN)) == 0)))
-    if isinstance(state.windows, AssignedState) and state.windows.end_edges is not None:
-        yield read_held(store, state.windows.end_edges)[0].payload
+    for ref in state.waiting:
+        yield read_held(store, ref)[0].payload

@@ -8,9 +8,10 @@ import pytest
 
 from manager.accounts import Accounts
 from manager.keyed.retained_events import GONE, LAST, SEEN, Held, flag, write_held
-from manager.storage.manifest import AssignedState, BoltState, TaskState
+from manager.storage.manifest import BoltState
 from manager.storage.segment_files import MemorySegments
 from manager.storage.segments import Ref, Refs
+from manager.storage.task_state import AssignedState, TaskState
 from policies.watermarks import NONE
 from topologies import TopologyBuilder, spouts
 from topologies.engine.ticking import latest_seen

@@ -1,0 +1,499 @@
+"""The state of a task, declared field by field: from the declarations it is stored, renamed, moved to other tasks,
+repaired and shown (decision 115).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from enum import Enum
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
+
+import numpy as np
+
+from manager.storage.segments import (
+    CLOSED_COLUMN,
+    CODE_COLUMN,
+    KEY_COLUMN,
+    TIME_COLUMN,
+    WINDOW_KEY_COLUMN,
+    Ref,
+    Refs,
+)
+from policies.watermarks import NONE
+from windowing.timestamps import FOREVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# How a field of a state is declared.
+
+
+class FieldKind(Enum):
+    """Kind of a field: what it holds, and so how it follows when rows leave a task or come to another one."""
+
+    VALUE = "value"
+    """A value of the whole task."""
+    POSITION = "position"
+    """A place in the task's queue, or several: the number of events before it. It moves when one of these leaves."""
+    EVENTS = "events"
+    """Rows that are events and wait beside those of the task: each is where new events like it go."""
+    KEYS = "keys"
+    """A row for each key, with the columns of the key: each is where the events of its key go."""
+    CODES = "codes"
+    """Rows that have the code of a key in the column ``by``: each is where the events of its key go."""
+    OWN = "own"
+    """Rows whose keys, if any, a user has declared (``state_keys``)."""
+
+
+STORED = (FieldKind.EVENTS, FieldKind.KEYS, FieldKind.CODES, FieldKind.OWN)
+"""Kinds whose fields hold references to stored rows: a ``Ref``, None, or several ``Ref`` by name."""
+
+Merge = Callable[[Sequence[Any]], Any]
+"""Merges the values of one field that several tasks have; none of these values is None."""
+
+
+@dataclass(frozen=True)
+class StateField:
+    """Declaration of one field of a state."""
+
+    kind: FieldKind
+    merge: Merge | None = None
+    """How the values of tasks become the one of a task that has something of them; None: it begins anew."""
+    of_all: bool = False
+    """True if the values of all tasks are merged, also of those from which nothing came."""
+    counts: str = ""
+    """What the value counts, anew when rows leave or come: ``KEYS_WITH_EVENTS``, or the rows of a field by input."""
+    by: str = ""
+    """The column of stored rows that has the code of their key."""
+    floor: str = ""
+    """The field with the least value that any key has: a key without a row has this value in the columns ``raised``."""
+    raised: tuple[str, ...] = ()
+    shown: str = ""
+    """Where a person sees it: a column of the table of tasks, or of stored rows what they say (``state_tables``)."""
+
+
+KEYS_WITH_EVENTS = "keys with events"
+"""What a field counts that is the number of keys with live events."""
+_DECLARED = "state"
+"""The key of the declaration in the metadata of a dataclass field."""
+
+
+def declared(kind: FieldKind, default: Any = None, **how: Any) -> Any:
+    """A field of a dataclass, with its declaration. ``default`` is its value before the first event."""
+    metadata = {_DECLARED: StateField(kind, **how)}
+    if isinstance(default, dict):
+        return field(default_factory=dict, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def value(default: Any = None, merge: Merge | None = None, **how: Any) -> Any:
+    """A field that holds a value of the whole task."""
+    return declared(FieldKind.VALUE, default, merge=merge, **how)
+
+
+def _union(values: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    return tuple(sorted({each for of_task in values for each in of_task}))
+
+
+def _total(values: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """The sum of counts by name, in the order in which the names first came."""
+    total: dict[str, int] = {}
+    for counts in values:
+        for name, count in counts.items():
+            total[name] = total.get(name, 0) + count
+    return total
+
+
+def _positive(values: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """The same, sorted by name, of those counts that are positive."""
+    return {name: count for name, count in sorted(_total(values).items()) if count > 0}
+
+
+class StoredRows(NamedTuple):
+    """The stored rows of a field."""
+
+    field: str
+    key: str
+    """Their name among those of the field, where it holds several; else ""."""
+    ref: Ref
+
+
+class DeclaredState:
+    """A dataclass whose fields are declared, and what follows from that for each of them."""
+
+    @classmethod
+    @cache
+    def declared(cls) -> Mapping[str, StateField]:
+        """The declarations of its fields, by name."""
+        return {each.name: each.metadata[_DECLARED] for each in fields(cls)}  # type: ignore[arg-type]
+
+    @classmethod
+    @cache
+    def fields_of(cls, *kinds: FieldKind) -> tuple[str, ...]:
+        """The names of the fields of these kinds."""
+        return tuple(name for name, how in cls.declared().items() if how.kind in kinds)
+
+    @classmethod
+    @cache
+    def known_as(cls) -> Mapping[str, str]:
+        """Its fields by their names, and by the names that they are shown under."""
+        shown = {how.shown: name for name, how in cls.declared().items() if how.shown}
+        return {name: name for name in cls.declared()} | shown
+
+    @classmethod
+    @cache
+    def _readers(cls) -> Mapping[str, Callable[[Any], Any]]:
+        """Reads the value of each field as it stands in JSON."""
+        fresh, stored = cls(), cls.fields_of(*STORED)
+        lists = {name: tuple for name in cls.declared() if isinstance(getattr(fresh, name), tuple)}
+        return {name: _read if name in stored else lists.get(name, _same) for name in cls.declared()}
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of a field, by its name or the one it is shown under; ``default`` for None and no such field."""
+        of_state = self.known_as().get(name)
+        found = None if of_state is None else getattr(self, of_state)
+        return default if found is None else found
+
+    def rows(self, *kinds: FieldKind) -> Iterator[StoredRows]:
+        """Yield the references to its stored rows, of these kinds or of all."""
+        for name in self.fields_of(*(kinds or STORED)):
+            held = getattr(self, name)
+            for key, ref in held.items() if isinstance(held, Mapping) else (("", held),):
+                if ref is not None:
+                    yield StoredRows(name, key, ref)
+
+    def with_rows(self, change: Callable[[Ref], Ref | None], *kinds: FieldKind) -> Self:
+        """The state with other references to its stored rows, of these kinds or of all; None: no row is left."""
+        changed: dict[str, Any] = {}
+        for name in self.fields_of(*(kinds or STORED)):
+            held = getattr(self, name)
+            if isinstance(held, Mapping):
+                changed[name] = {key: change(ref) for key, ref in held.items()}
+            elif held is not None:
+                changed[name] = change(held)
+        return self.with_values(**changed) if changed else self
+
+    def with_values(self, **values: Any) -> Self:
+        """The state with other values of some fields, and the number of their rows where a field counts these."""
+        for name, how in self.declared().items():
+            if how.counts in values:
+                ref = values[how.counts]
+                values[name] = () if ref is None else ref.by_stream
+        return replace(self, **values)  # type: ignore[type-var]
+
+    def with_keys(self, count: Callable[[], int]) -> Self:
+        """The state with the number of keys that have live events, where a field counts these."""
+        counting = [name for name, how in self.declared().items() if how.counts == KEYS_WITH_EVENTS]
+        return self.with_values(**{name: count() for name in counting}) if counting else self
+
+    def without_rows(self, kept: NDArray[np.bool_]) -> Self:
+        """The state of a queue of which only some events are left: each position counts those that are before it."""
+        before = np.concatenate([[0], np.cumsum(kept)])
+        moved = {name: getattr(self, name) for name in self.fields_of(FieldKind.POSITION)}
+        left = {
+            name: [int(before[each]) for each in place] if isinstance(place, list) else int(before[place])
+            for name, place in moved.items()
+            if place is not None
+        }
+        return replace(self, **left)  # type: ignore[type-var]
+
+    @classmethod
+    def merged(cls, states: Sequence[Any], fed: Iterable[int]) -> dict[str, Any]:
+        """The values of a task that has something of the states with the numbers ``fed``, among all those of a bolt."""
+        some, found = [states[number] for number in fed], {}
+        for name, how in cls.declared().items():
+            if how.merge is not None:
+                known = [getattr(state, name) for state in (states if how.of_all else some)]
+                known = [each for each in known if each is not None]
+                if known:
+                    found[name] = how.merge(known)
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON, by field."""
+        return {name: _to_json(getattr(self, name)) for name in self.declared()}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """From what ``to_json`` returns. KeyError for a field that is not declared."""
+        readers = cls._readers()
+        return cls(**{name: readers[name](given) for name, given in values.items()})
+
+
+def _to_json(held: Any) -> Any:
+    if isinstance(held, Ref):
+        return held.to_json()
+    return {key: _to_json(each) for key, each in held.items()} if isinstance(held, Mapping) else held
+
+
+def _same(held: Any) -> Any:
+    return held
+
+
+def _read(held: Any) -> Any:
+    if isinstance(held, Mapping):
+        return {name: Ref.from_json(each) for name, each in held.items()}
+    return None if held is None else Ref.from_json(held)
+
+
+# What a task of a windowed bolt saves between two batches and restores after a crash, by the family of its windows.
+
+
+class WindowsState(DeclaredState):
+    """State of the windows of a task, apart from their events. Times are in microseconds."""
+
+    family: ClassVar[str]
+    """The tag of the family in the manifest."""
+
+    @classmethod
+    def in_queue(cls) -> bool:
+        """True if the events of a task are a queue with positions; else each event has flags (``Held``)."""
+        return bool(cls.fields_of(FieldKind.POSITION))
+
+    @classmethod
+    @cache
+    def waiting(cls) -> tuple[str, ...]:
+        """The names of the fields with events that wait beside those of the task."""
+        return cls.fields_of(FieldKind.EVENTS)
+
+
+@dataclass
+class QueueState(WindowsState):
+    """The state of windows that are runs of a queue. Positions count from the head of the queue.
+
+    Where queues are joined, positions follow from the order of their events (``StoredQueue``).
+    """
+
+    family: ClassVar[str] = "queue"
+
+    base: int = value(0)
+    """Number of events that have left the queue."""
+    settled_count: int = declared(FieldKind.POSITION, 0)
+    """Number of events of the queue in final order."""
+    accounted: int = declared(FieldKind.POSITION, 0)
+    """Events before this position are in an account: they have been in a window, or can be in none."""
+    previous: list[int] | None = declared(FieldKind.POSITION)
+    """The [start, stop) positions of the last window fired."""
+    previous_frontier: int | None = value(merge=max, of_all=True)
+    """The frontier of the last evaluation; None before the first."""
+    last_reference: int | None = value(merge=max, of_all=True, shown="last_end")
+    """The reference of the last window fired."""
+
+
+@dataclass(frozen=True)
+class AssignedState(WindowsState):
+    """State of windows that assigners form."""
+
+    family: ClassVar[str] = "assigned"
+
+    next_end: int | None = value(merge=min, shown="next_due")
+    """When the next window was due after the last evaluation; None where none was open."""
+    last_end: int | None = value(merge=max, of_all=True, shown="last_end")
+    """The latest end of a window that has fired."""
+    evaluations: int = value(0, max, of_all=True)
+    """Number of evaluations so far. They are compared within a key only: those to come have greater numbers."""
+    floor: int | None = value()
+    """Lower bound on the marks of all keys at the last evaluation, where each key has a watermark of its own."""
+    open_ends: tuple[int, ...] = value((), _union)
+    """The ends of the windows that hold events, where an idle timeout may close them."""
+    waiting_by_stream: tuple[int, ...] = value((), counts="end_edges")
+    """Per input, the end edges that wait for their starts (SI-3); empty where there are none."""
+    keys: Ref | None = declared(
+        FieldKind.KEYS, by=KEY_COLUMN, floor="floor", raised=(TIME_COLUMN, CLOSED_COLUMN), shown="marks"
+    )
+    """The watermarks of keys."""
+    known: Ref | None = declared(FieldKind.KEYS, by=KEY_COLUMN, shown="known")
+    """The keys that have had events lately, where windows without events fire."""
+    panes: Ref | None = declared(FieldKind.CODES, by="key")
+    """The firings of open windows."""
+    released: Ref | None = declared(FieldKind.CODES, by="key")
+    """The windows that were released exactly at the last limit."""
+    end_edges: Ref | None = declared(FieldKind.EVENTS)
+    """The end edges that wait for their starts."""
+    listed: str | None = value()
+    """With which list of keys the task was evaluated last (``ListedKeys.digest``); None where none was listed."""
+    codes: Ref | None = declared(FieldKind.CODES, by=CODE_COLUMN)
+    """The codes of keys that share a hash."""
+
+
+@dataclass(frozen=True)
+class KeyedState(WindowsState):
+    """State of windows of keys, or of a whole task as if of one key, that are not known before they fire."""
+
+    next_due: int | None = value(merge=min, shown="next_due")
+    """When the next window is due, by the clock or the frontier; None where only events can make one due."""
+    open_windows: int = value(0, counts=KEYS_WITH_EVENTS, shown="open_windows")
+    """Number of windows that hold events."""
+    keys: Ref | None = declared(FieldKind.KEYS, by=KEY_COLUMN)
+    """A record of each key."""
+    codes: Ref | None = declared(FieldKind.CODES, by=CODE_COLUMN)
+    """The codes of keys that share a hash."""
+
+
+@dataclass(frozen=True)
+class TriggeredState(KeyedState):
+    """State of windows that a key trigger fires."""
+
+    family: ClassVar[str] = "triggered"
+
+    keys: Ref | None = declared(FieldKind.KEYS, by=KEY_COLUMN, shown="records")
+
+
+@dataclass(frozen=True)
+class PolicyState(KeyedState):
+    """State of windows that policies of a user's own decide about, for the task or for each of its keys."""
+
+    family: ClassVar[str] = "policies"
+
+    keys: Ref | None = declared(FieldKind.KEYS, by=KEY_COLUMN, shown="units")
+    last_end: int | None = value(merge=max, of_all=True, shown="last_end")
+    """How far time has come in any unit: in the task, or in one of its keys."""
+
+
+@dataclass(frozen=True)
+class EventState(KeyedState):
+    """State of a bolt without windows that keeps state. With a key, ``keys`` are the states; nothing is ever due."""
+
+    family: ClassVar[str] = "events"
+
+    keys: Ref | None = declared(FieldKind.KEYS, by=KEY_COLUMN, shown="states")
+
+
+Windows = TypeVar("Windows", bound=WindowsState)
+
+_FAMILIES: dict[str, type[WindowsState]] = {
+    state.family: state for state in (QueueState, AssignedState, TriggeredState, PolicyState, EventState)
+}
+"""The families of windows by their tags."""
+
+
+@dataclass(frozen=True)
+class BoltTaskState(DeclaredState):
+    """State of the bolt itself in one task."""
+
+    fired: int = value(0, sum, of_all=True)
+    """Number of windows fired so far."""
+    suppressed: int = value(0, sum, of_all=True)
+    """Number of windows so far that the bolt was not called for, because they end before the first output."""
+    emitted: Mapping[str, int] = value({}, _total, of_all=True)
+    """Rows emitted so far on each output stream."""
+    counters: Mapping[str, int] = value({}, _positive, of_all=True)
+    """Counts of the bolt, and of the rule of a trigger, so far, by name."""
+    user: Mapping[str, Ref] = declared(FieldKind.OWN, {}, shown="user")
+    """The state of a stateful bolt: its JSON part under "", its tables by name."""
+    shown: Mapping[str, Ref] = declared(FieldKind.CODES, {}, by=WINDOW_KEY_COLUMN, shown="retractable")
+    """Per output stream, the rows that a later firing of their windows may retract."""
+    needed_until: int | None = value()
+    """Time in microseconds at which ``user`` is needed no more, unless another event comes; None where it is kept."""
+
+    def plus(self, *further: BoltTaskState) -> BoltTaskState:
+        """The state with the counts of further states added; all else is unchanged."""
+        return replace(self, **self.merged([self, *further], ()))
+
+    def counted(self, further: Mapping[str, int]) -> BoltTaskState:
+        """The state with these counts added."""
+        return self.plus(BoltTaskState(counters=further))
+
+
+def is_over(needed_until: int | None, frontier: int | None) -> bool:
+    """True if time has passed all that a bolt keeps. The end of the streams passes nothing: a run may go on."""
+    return needed_until is not None and frontier is not None and needed_until <= frontier < FOREVER
+
+
+@dataclass
+class TaskState:
+    """The state of one task: its events, by reference, and the declared states of its windows and of its bolt."""
+
+    windows: WindowsState
+    refs: Refs = field(default_factory=Refs)
+    accounted_by_stream: list[int] = field(default_factory=list)
+    """Per input, the events kept for ``expired`` that are already in an account; empty for none."""
+    bolt: BoltTaskState = field(default_factory=BoltTaskState)
+
+    def windows_as(self, kind: type[Windows]) -> Windows:
+        """The state of its windows, for the code of their own family."""
+        assert isinstance(self.windows, kind)
+        return self.windows
+
+    def pending(self, streams: int) -> list[int]:
+        """Per stream, the events that are in no window yet and may still be in one."""
+        accounted = self.accounted_by_stream or [0] * streams
+        held = self.refs.by_stream(streams)
+        pending = [held[code] - accounted[code] for code in range(streams)]
+        for ref in self.waiting:
+            pending = [count + more for count, more in zip(pending, ref.by_stream, strict=True)]
+        return pending
+
+    @property
+    def waiting(self) -> list[Ref]:
+        """Events that wait beside the others: end edges whose starts have not come."""
+        found = (getattr(self.windows, name) for name in self.windows.waiting())
+        return [ref for ref in found if ref is not None]
+
+    @property
+    def key_floor(self) -> int:
+        """Lower bound on the watermarks of all keys, in microseconds; NONE where there is none."""
+        floor: int = self.windows.get("floor", NONE)
+        return floor
+
+    def with_key_floor(self, floor: int) -> TaskState:
+        """The same state with this lower bound on the watermarks of all keys."""
+        return replace(self, windows=self.windows.with_values(floor=floor))
+
+    @property
+    def last_end(self) -> int | None:
+        """The end in microseconds of the last window that fired in time order; None before the first."""
+        end: int | None = self.windows.get("last_end")
+        return end
+
+    @property
+    def next_due(self) -> int | None:
+        """When the next window may be due, in microseconds; None where only events can make one due."""
+        due: int | None = self.windows.get("next_due")
+        return due
+
+    def all_refs(self) -> Iterator[Ref]:
+        """The references to all sections that the task still needs."""
+        yield from self.refs
+        yield from (each.ref for state in (self.windows, self.bolt) for each in state.rows())
+
+    def segment_names(self) -> set[str]:
+        """The names of the segments in which these are."""
+        others = (each.ref for state in (self.windows, self.bolt) for each in state.rows())
+        return self.refs.segment_names().union(*(ref.segment_names() for ref in others))
+
+    def with_rows(self, change: Callable[[Ref], Ref], *kinds: FieldKind) -> TaskState:
+        """The state with other references to its events, and to its other stored rows of these kinds, or of all."""
+        return replace(
+            self,
+            windows=self.windows.with_rows(change, *kinds),
+            refs=Refs.packed(map(change, self.refs)),
+            bolt=self.bolt.with_rows(change, *kinds),
+        )
+
+    def with_segments(self, names: Mapping[str, str]) -> TaskState:
+        """The same state in segments of other names."""
+        return self.with_rows(lambda ref: ref.named(names))
+
+    def to_json(self) -> dict[str, Any]:
+        """The state in plain JSON, tagged with the family of its windows."""
+        return {
+            "family": self.windows.family,
+            "windows": self.windows.to_json(),
+            "events": [ref.to_json() for ref in self.refs],
+            "accounted": self.accounted_by_stream,
+            "bolt": self.bolt.to_json(),
+        }
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> TaskState:
+        """The state from what ``to_json`` returns. Raises KeyError for an unknown family."""
+        return TaskState(
+            _FAMILIES[values["family"]].from_json(values["windows"]),
+            Refs(map(Ref.from_json, values["events"])),
+            values["accounted"],
+            BoltTaskState.from_json(values["bolt"]),
+        )
