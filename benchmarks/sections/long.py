@@ -146,6 +146,8 @@ PER_SECOND = 2_000
 EVERY = "1100ms"
 """The interval of batches; not that of scrapes, which would always meet them."""
 SPARK, LOCAL = ("--engine", "spark", "--master", "local[1]"), ("--engine", "local")
+WARM = 60
+"""Seconds that are not counted."""
 FEWEST = 6
 """Stretches that are compared in pairs: minutes, or shorter ones."""
 CPU, MEMORY, BATCH = "CPU, % of a core", "memory of the driver, MiB", "batch, median, ms"
@@ -182,10 +184,13 @@ def running(folder: Path, options: Sequence[str]) -> Iterator[Callable[[], dict[
 
     try:
         yield look
-    finally:
-        process.send_signal(signal.SIGTERM)
-        if process.wait(120):
-            raise RuntimeError(f"a run failed: {errors.read_text('utf-8', 'replace')[-2000:]}")
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    process.send_signal(signal.SIGTERM)
+    if process.wait(120):
+        raise RuntimeError(f"a run failed: {errors.read_text('utf-8', 'replace')[-2000:]}")
 
 
 def stretch(first: dict[str, Any], last: dict[str, Any]) -> Stretch:
@@ -254,8 +259,8 @@ def judge(bench: Bench, name: str, found: dict[str, tuple[float, float, float]])
         bench.goal("watched", name, f"{each}: at most {limit:g} more", limit, one - other, at_most=True)
     if found:
         one, other, error = found[BATCH]
-        text = f"{BATCH}: at most {SLOWER:g} standard errors more"
-        bench.goal("watched", name, text, SLOWER, (one - other) / error if error else 0.0, at_most=True)
+        text, slower = f"{BATCH}: at most {SLOWER:g} standard errors more", (one - other) / error if error else 0.0
+        bench.goal("watched", name, text, SLOWER, None if math.isnan(slower) else slower, at_most=True)
 
 
 def side_by_side(
@@ -273,7 +278,7 @@ def side_by_side(
         server = stack.enter_context(prometheus.server([f"127.0.0.1:{metrics}"]))
         if page:
             stack.enter_context(browser.opened(f"http://127.0.0.1:{ui}/"))
-        time.sleep(max(20, min(60, seconds)))
+        time.sleep(WARM)
         looks = [[look() for look in lookers]]
         for _ in range(int(seconds / length + 0.01)):
             time.sleep(length)
