@@ -191,8 +191,7 @@ def foreach_batch(
 
     ``frame``: ``"spark"`` for a Spark DataFrame whose rows stay with the workers, ``"arrow"`` for a pyarrow table, or
     ``"pandas"``. A batch is committed after its function has returned: after a crash it may come again, with the same
-    id and the same rows, in the same order within each partition. What the function writes under the id, and replaces
-    or skips if it is there, is there once.
+    id and the same rows. What the function writes under the id, and replaces or skips if it is there, is there once.
     """
     if frame not in ("spark", "arrow", "pandas"):
         raise ConfigError(

@@ -292,7 +292,9 @@ class SparkRun(CheckpointedRun):
             new = {spout for spout, _ in self.log.files(number)}
             files = tuple(name for name in files if name in new)
         counts = [read.get(name, 0) for name in (*files, *delivering)]
-        count_rows(self.spark, self.halves.spark_half.query(), counts)
+        if any(counts):
+            query = self.halves.spark_half.query() if self.query is None else str(self.query.id)
+            count_rows(self.spark, query, counts)
 
     def _rows_by_spout(self) -> dict[str, int]:
         return {name: counts["rows"] for name, counts in self.micro_batch.manifest.spouts.items()}
