@@ -599,7 +599,7 @@ def test_many_records_arrive_in_their_order(kafka: Kafka, tmp_path: Path, monkey
     assert [record.value for record in kafka.records(topic)] == [str(number).encode() for number in range(5_000)]
 
 
-@pytest.mark.parametrize("back", [True, False])
+@pytest.mark.parametrize("back", [True, pytest.param(False, marks=pytest.mark.extended)])
 def test_a_broker_that_is_away_is_waited_for_and_then_told(tmp_path: Path, *, back: bool) -> None:
     with running_broker(["orders:2", "copies"]) as broker:
         kafka = Kafka(broker.address)
