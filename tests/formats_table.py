@@ -6,13 +6,22 @@ python -m tests.formats_table
 from __future__ import annotations
 
 import inspect
-from typing import Literal, get_args
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import pyarrow as pa
+from google.protobuf import descriptor_pb2
 
 from tests.helpers import pages
 from tests.helpers.places import ROOT
-from topologies.io import spouts
+from topologies.io import sinks, spouts
 from topologies.io.formats import FormatName
 from topologies.io.formats.write_table import is_written, options_of
+from topologies.io.topics.declared import REGISTERED, Envelope, KeyForm, Tombstones, TopicFormat
+from topologies.io.topics.derived import protobuf_file
+from windowing.errors import ConfigError
 
 PAGE = ROOT / "docs" / "guide.md"
 COMMAND = "python -m tests.formats_table"
@@ -48,7 +57,101 @@ def section() -> str:
     for option in options():
         kafka = "r" if option in taken else "–"
         rows.append((f"`{option}=`", *(cell(option, name) or "–" for name in FORMATS), kafka))
-    return pages.table(("", *(f"`{name}`" for name in FORMATS), KAFKA), rows)
+    files = pages.table(("", *(f"`{name}`" for name in FORMATS), KAFKA), rows)
+    return f"{files}\n\n{OF_TOPICS}\n\n{topics_table()}"
+
+
+# Topics: which options go with which format, as the declarations themselves accept or refuse them.
+
+
+TOPIC_FORMATS: tuple[str, ...] = get_args(TopicFormat)
+OF_TOPICS = (
+    "The formats of topics, read by `spouts.kafka` (`r`) and written by `sinks.kafka` (`w`); where a format needs a "
+    "registry or a schema file, one of the two is given."
+)
+_REGISTRY = "http://registry:8081"
+
+
+def topic_options(folder: Path) -> dict[str, Mapping[str, Any]]:
+    """For each row of the table, the arguments that are tried; schema files are made in a folder."""
+    avsc, desc = folder / "t.avsc", folder / "t.desc"
+    avsc.write_text('{"type": "record", "name": "T", "fields": [{"name": "a", "type": "long"}]}', "utf-8")
+    file = protobuf_file(pa.schema([("a", pa.int64())]), "T")
+    compiled = descriptor_pb2.FileDescriptorSet(file=[descriptor_pb2.FileDescriptorProto.FromString(file)])
+    desc.write_bytes(compiled.SerializeToString())
+    given: dict[str, Mapping[str, Any]] = {
+        "registry=": {"registry": _REGISTRY},
+        "schema_file=": {"schema_file": avsc},
+        "schema_file=, message=": {"schema_file": desc, "message": "T"},
+        'schemas="latest"': {"schemas": "latest"},
+        "subject=": {"subject": "record"},
+        "timezone=": {"timezone": "Europe/Paris"},
+        "times=": {"times": {"ts": "s"}},
+        "on_truncation=": {"on_truncation": "error"},
+        "defaults=": {"defaults": {"a": 1}},
+        "metadata=": {"metadata": True},
+    }
+    given |= {f'envelope="{name}"': {"envelope": name} for name in get_args(Envelope)}
+    given |= {f'tombstones="{name}"': {"tombstones": name} for name in get_args(Tombstones)}
+    given['tombstones="a column"'] = {"key": "number", "tombstones": "gone"}
+    return given
+
+
+def key_options() -> dict[str, list[Mapping[str, Any]]]:
+    """For each row about keys, the arguments of all their forms."""
+    kinds = {"binary": "k binary", "text": "k string"}
+    return {
+        "key=, key_columns=": [{"key": name, "key_columns": kinds.get(name, "k int")} for name in get_args(KeyForm)],
+        "key=, key_format=": [
+            {"key": "text" if name in kinds else "number", "key_format": name} for name in get_args(KeyForm)
+        ],
+    }
+
+
+def topic_cell(format: str, *given: Mapping[str, Any]) -> str:
+    """``r`` where a spout takes all the arguments, ``w`` where a sink does, beside the schema that a format needs."""
+    complete = [_complete(format, each) for each in given]
+    return "r" * all(_is_taken(_spout, each) for each in complete) + "w" * all(
+        _is_taken(_sink, each) for each in complete
+    )
+
+
+def _complete(format: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    registered = {format, given.get("key"), given.get("key_format")} & REGISTERED
+    least = {"registry": _REGISTRY} if registered and "schema_file" not in given else {}
+    return {**least, **given, "format": format}
+
+
+def _spout(arguments: Mapping[str, Any]) -> None:
+    spouts.kafka("kafka:9092", "topic", "a long, ts timestamp", **arguments).outputs()
+
+
+def _sink(arguments: Mapping[str, Any]) -> None:
+    columns = [("number", pa.int32()), ("text", pa.string()), ("gone", pa.bool_())]
+    columns = [("a", pa.int64())] if "schema_file" in arguments else columns
+    sinks.kafka("kafka:9092", "topic", **arguments).check_columns(pa.schema(columns))
+
+
+def _is_taken(declare: Callable[[Mapping[str, Any]], None], arguments: Mapping[str, Any]) -> bool:
+    try:
+        declare(arguments)
+    except (ConfigError, TypeError):
+        return False
+    return True
+
+
+def topics_table() -> str:
+    """The table of the formats of topics."""
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [
+            (f"`{option}`", *(topic_cell(name, given) or "–" for name in TOPIC_FORMATS))
+            for option, given in topic_options(Path(folder)).items()
+        ]
+    rows += [
+        (f"`{option}`", *(topic_cell(name, *given) or "–" for name in TOPIC_FORMATS))
+        for option, given in key_options().items()
+    ]
+    return pages.table(("", *(f"`{name}`" for name in TOPIC_FORMATS)), rows)
 
 
 def page() -> str:

@@ -20,6 +20,7 @@ from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.pulled import PulledSpout
 from topologies.io.sinks import ConsoleSink, DiscardSink, FileSink, FunctionSink, MemorySink, Sink, TableSink
 from topologies.io.spouts import AnySpout, FrameSpout, MemorySpout
+from topologies.io.topics.encode import TopicRecords
 from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.bolt import StatefulTaskBolt
 from windowing.bolts.joins import WindowJoin
@@ -312,8 +313,10 @@ def spout_in_words(spout: AnySpout) -> str:
             return f"{spout.format.name} files {paths}{folders}{limit}{order}{_zone(spout)}{gone}"
         case KafkaSpout():
             limit = f", at most {spout.records_per_batch} records a batch" if spout.records_per_batch else ""
-            what = "records" if spout.declared is None else "JSON"
-            return f"{what} of Kafka {spout.display_name} at {spout.servers}{limit}{_zone(spout)}"
+            what = "records" if spout.declared is None else _WORDS[spout.format]
+            inside = f" in {_WORDS[spout.envelope]} envelope" if spout.envelope else ""
+            by = f", schemas by {spout.registry.shown}" if spout.registry else ""
+            return f"{what}{inside} of Kafka {spout.display_name} at {spout.servers}{by}{limit}{_zone(spout)}"
         case FrameSpout():
             return "a streaming DataFrame"
         case PulledSpout():
@@ -322,6 +325,16 @@ def spout_in_words(spout: AnySpout) -> str:
             number = len(spout.batches)
             return f"memory, {number} batch{'' if number == 1 else 'es'}"
     return type(spout).__name__
+
+
+_WORDS = {
+    "json": "JSON",
+    "avro": "Avro",
+    "protobuf": "Protobuf",
+    "json_schema": "JSON with a schema",
+    "connect": "Kafka Connect's",
+    "debezium": "Debezium's",
+}
 
 
 def _zone(spout: FileSpout | KafkaSpout) -> str:
@@ -339,6 +352,9 @@ def sink_in_words(sink: Sink) -> str:  # noqa: PLR0911 - one for each kind
             return "memory"
         case FunctionSink():
             return f"function {_function_name(sink.function)} ({sink.frame})"
+        case KafkaSink(servers, topic, records=TopicRecords() as records):
+            by = f", schemas by {records.registry.shown}" if records.registry else ""
+            return f"{_WORDS[records.format]} in Kafka topic {topic} at {servers}{by}"
         case KafkaSink(servers, topic):
             return f"Kafka {'topics by the row' if topic is None else f'topic {topic}'} at {servers}"
         case TableSink(table):

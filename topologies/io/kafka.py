@@ -140,6 +140,9 @@ Offsets: TypeAlias = Mapping[str, Mapping[int, int]]
 
 Starting: TypeAlias = Literal["earliest", "latest"] | datetime | Offsets
 Form: TypeAlias = Literal["binary", "text"]
+Isolation: TypeAlias = Literal["read_committed", "read_uncommitted"]
+ISOLATION = "kafka.isolation.level"
+"""The option that says which records of transactions are read."""
 _USUAL = tuple(name for name in METADATA if name != HEADERS)
 """The metadata that is added where all is asked for."""
 
@@ -345,6 +348,14 @@ def checked_options(given: Mapping[str, Any] | None) -> dict[str, str]:
             raise ConfigError(f"option {name!r} is an argument of windbolt's own", do=f"use {_OURS[name]}=... instead")
         options[name] = str(value).lower() if isinstance(value, bool) else str(value)
     return options
+
+
+def spout_options(given: Mapping[str, Any] | None, isolation: Isolation) -> dict[str, str]:
+    """The options of a spout, with its isolation. Raises ConfigError for options that are arguments here."""
+    options = checked_options(given)
+    if ISOLATION in options:
+        raise ConfigError(f"option {ISOLATION!r} is an argument of windbolt's own", do="use isolation=... instead")
+    return {**options, ISOLATION: isolation}
 
 
 def checked_topics(topics: str | Iterable[str] | None, pattern: str | None) -> tuple[str, ...]:

@@ -18,14 +18,15 @@ from topologies.io.formats.lines import LINE
 from topologies.io.formats.write_table import format_of
 from topologies.io.kafka import (
     Form,
+    Isolation,
     KafkaSpout,
     Starting,
     checked_form,
     checked_metadata,
-    checked_options,
     checked_servers,
     checked_start,
     checked_topics,
+    spout_options,
 )
 from topologies.io.paths import PASSED_OVER, find, passed_over
 from topologies.io.pulled import PulledSpout
@@ -42,6 +43,7 @@ from topologies.io.topics.declared import (
     KeyForm,
     Tombstones,
     TopicFormat,
+    checked_choice,
     checked_rows,
 )
 from topologies.io.topics.registry import Registry
@@ -411,6 +413,7 @@ def kafka(
     pattern: str | None = None,
     starting: Starting = "earliest",
     records_per_batch: int | None = None,
+    isolation: Isolation = "read_committed",
     format: TopicFormat = "json",
     registry: str | Mapping[str, Any] | Registry | None = None,
     schema_file: str | os.PathLike[str] | None = None,
@@ -459,12 +462,14 @@ def kafka(
 
     ``starting`` is where a run with a new checkpoint begins: ``"earliest"``, ``"latest"``, a datetime (with the first
     record of that time), or ``{topic: {partition: offset}}``. ``records_per_batch`` bounds a micro-batch (500,000).
-    ``options`` are for Spark's connector: ``{"kafka.security.protocol": "SASL_SSL"}``; local runs, which need the
-    package confluent-kafka (``windbolt[kafka]``), follow those that have an equivalent, and refuse others. Of records
-    written in transactions only those that were committed are read: what was aborted is no event.
+    Of records written in transactions only those that were committed are read, and none behind one that is still open;
+    with ``isolation="read_uncommitted"`` all of them, also those that are then aborted. ``options`` are for Spark's
+    connector: ``{"kafka.security.protocol": "SASL_SSL"}``; local runs, which need the package confluent-kafka
+    (``windbolt[kafka]``), follow those that have an equivalent, and refuse others.
     """
     names = checked_topics(topics, pattern)
     checked_form("value", value)
+    checked_choice("isolation", isolation, Isolation)
     columns = checked_metadata(metadata, CHANGES.names if envelope == "debezium" else ())
     _check_records(schema, key, value, columns, records_per_batch)
     _check_times(schema, timezone, times, on_truncation)
@@ -499,7 +504,7 @@ def kafka(
             tombstones=checked.tombstones,
             starting=checked_start(starting, names),
             records_per_batch=records_per_batch,
-            options=checked_options(options),
+            options=spout_options(options, isolation),
             timezone=checked_zone(timezone),
             times=() if schema is None else _times_of(checked_times(times), parse_schema(schema)),
             on_truncation=on_truncation,

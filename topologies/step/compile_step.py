@@ -17,7 +17,7 @@ from topologies.graph.topology import Topology
 from topologies.io import sinks, spouts
 from topologies.io.documents import brief, dotted, exact_float, no_constant, unique_pairs
 from topologies.io.file_spout import FileSpout
-from topologies.io.kafka import Undeliverable
+from topologies.io.kafka import ISOLATION, Undeliverable
 from topologies.io.sinks import Sink
 from topologies.io.spouts import AnySpout
 from topologies.step.aggregating import AggregateMessages, DeadLetters, Sender, StopAtFailure, Way, rules_of, trigger_of
@@ -451,7 +451,8 @@ def source_of(config: StepConfig) -> AnySpout:
         source.topics,
         starting=source.starting_offsets,
         records_per_batch=source.max_offsets_per_trigger,
-        options=connection.options,
+        options={name: value for name, value in connection.options.items() if name != ISOLATION},
+        isolation=connection.options.get(ISOLATION, "read_committed"),  # type: ignore[arg-type]
     )
 
 

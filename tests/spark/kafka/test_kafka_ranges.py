@@ -21,7 +21,6 @@ from topologies.spark.source import StreamSource
 from topologies.spark.workers.pool import TASKS
 
 MOMENT = 1_714_564_801_500
-COMMITTED = {"kafka.isolation.level": "read_committed"}
 
 
 @pytest.fixture(autouse=True)
@@ -109,9 +108,10 @@ def test_what_transactions_leave_out_is_left_out(kafka: Kafka, tmp_path: Path, b
         producer.commit_transaction(30) if ends == "commit" else producer.abort_transaction(30)
     expected = [f"commit {number} {at}" for number in (0, 2) for at in range(3)]
     for per_batch in (None, 3, 1):
-        more = {"value": "text", "options": COMMITTED, "records_per_batch": per_batch}
-        rows = read(kafka, topic, tmp_path / f"checkpoint-{per_batch}", **more)
+        rows = read(kafka, topic, tmp_path / f"checkpoint-{per_batch}", value="text", records_per_batch=per_batch)
         assert [row["value"] for row in rows] == expected
+    rows = read(kafka, topic, tmp_path / "all", value="text", isolation="read_uncommitted")
+    assert len(rows) == 12
     assert by_spark == []
 
 

@@ -736,7 +736,8 @@ def test_branches_to_one_place_share_its_folder(tmp_path: Path) -> None:
 def test_a_step_of_kafka_has_its_topics(tmp_path: Path) -> None:
     text = """
     source { type: kafka, topics: [a, b], config { name: main }, maxOffsetsPerTrigger: 9, startingOffsets: latest }
-    connections { main { type: kafka, bootstrap.servers: "h:9092", security.protocol: SSL, failOnDataLoss: false } }
+    connections { main { type: kafka, bootstrap.servers: "h:9092", security.protocol: SSL, failOnDataLoss: false,
+      isolation.level: read_uncommitted } }
     destination.config.name: main, error: null, branches: []
     """
     around = tmp_path / "around.conf"
@@ -744,7 +745,11 @@ def test_a_step_of_kafka_has_its_topics(tmp_path: Path) -> None:
     topology = step_topology(load_step(_step(tmp_path), overlays=[around]))
     spout: Any = topology.spouts["source"].spout
     assert (spout.topics, spout.starting, spout.records_per_batch) == (("a", "b"), "latest", 9)
-    assert spout.options == {"kafka.security.protocol": "SSL", "failOnDataLoss": "false"}
+    assert spout.options == {
+        "kafka.security.protocol": "SSL",
+        "failOnDataLoss": "false",
+        "kafka.isolation.level": "read_uncommitted",
+    }
     sink: Any = topology.sinks["output"].sink
     assert (sink.servers, sink.topic) == ("h:9092", None)
 

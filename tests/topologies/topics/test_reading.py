@@ -400,7 +400,8 @@ def test_keys_in_avro_and_headers_as_a_map(told: Registry) -> None:
 def test_tombstones_are_invalid_rows_or_nothing(format: str, told: Registry) -> None:
     told.register("orders-value", json.dumps(ORDER))
     value = avro(ORDER, {"id": 1, "user": "a"}, 1) if format == "avro" else b'{"id": 1}'
-    given = {"format": format, "key": "long", "key_columns": "number long", "registry": told.url}
+    given = {"format": format, "key": "long", "key_columns": "number long"}
+    given |= {"registry": told.url} if format == "avro" else {}
     key = (5).to_bytes(8)
     found = {}
     for tombstones in ("invalid", "rows", "skip"):
@@ -486,6 +487,7 @@ def test_passwords_are_given_to_the_client_and_shown_nowhere() -> None:
     ("given", "said"),
     [
         ({"format": "avor"}, "did you mean 'avro'"),
+        ({"registry": "http://r"}, "registry= with format='json'"),
         ({"format": "avro"}, "format='avro' without a schema"),
         ({"format": "avro", "registry": "registry:8081"}, "'registry:8081' is no schema registry"),
         ({"format": "avro", "registry": {"url": "http://r", "no.such": 1}}, "Unrecognized properties: no.such"),

@@ -46,6 +46,8 @@ PLAIN: Mapping[str, pa.DataType] = {
     "long": pa.int64(),
 }
 """The types of keys without parts."""
+REGISTERED = frozenset({"avro", "protobuf", "json_schema"})
+"""The forms whose schemas are in a registry."""
 
 
 @dataclass(frozen=True)
@@ -209,12 +211,24 @@ def _check_sources(
             why="the keys can only be read by the schema that they were written by",
             do="give registry='http://registry:8081'",
         )
+    refuse_unused(format, key, {"registry": registry})
     if message is not None and (file is None or format != "protobuf"):
         raise ConfigError(
             f"message={message!r:.60}",
             why="only a schema file of Protobuf leaves open of which type the messages are",
             do="leave it out",
         )
+
+
+def refuse_unused(format: str, key: str | None, given: Mapping[str, object]) -> None:
+    """Raise ConfigError for arguments about schemas where there are none."""
+    for name, value in given.items():
+        if value is not None and format == "json" and key not in REGISTERED:
+            raise ConfigError(
+                f"{name}= with format='json'",
+                why="JSON has no schema in a registry, and neither have such keys",
+                do="leave it out, or give format='json_schema', 'avro' or 'protobuf'",
+            )
 
 
 def _check_key(key: KeyForm | None, columns: SchemaLike | None, metadata: Sequence[str]) -> None:

@@ -28,6 +28,7 @@ from topologies.io.topics.declared import (
     TopicFormat,
     checked_choice,
     checked_schema_file,
+    refuse_unused,
 )
 from topologies.io.topics.derived import avro_schema, checked_type_name, json_schema, name_for, protobuf_file
 from topologies.io.topics.protobuf_shapes import ProtobufReader, files_of, indexes_in_bytes, serialized_file
@@ -141,6 +142,16 @@ def checked_records(
     if message is not None:
         checked_type_name(message)
     _check_schemas(format, registry, schema_file, key_format)
+    refuse_unused(
+        format,
+        key_format,
+        {
+            "registry": registry,
+            "message": message,
+            "schemas": None if schemas == "register" else schemas,
+            "subject": None if subject == "topic" else subject,
+        },
+    )
     for about, given in (("key_format", key_format), ("tombstones", tombstones)):
         if given is not None and not key:
             raise ConfigError(
