@@ -135,6 +135,18 @@ def test_topics_of_a_registry_are_read_and_written_as_if_no_run_had_died(
     assert read["died"] == read["undisturbed"]
 
 
+def test_a_batch_of_nothing_but_tombstones_counts_them(kafka: Kafka, tmp_path: Path) -> None:
+    topic = kafka.topic("tombstones", 2)
+    for partition in range(2):
+        kafka.produce(topic, [None] * 3, partition=partition, key=b"k")
+    builder, out = TopologyBuilder("tombstones"), sinks.memory()
+    builder.set_spout("in", spouts.kafka(kafka.servers, topic, "id long", tombstones="skip"))
+    builder.set_sink("out", out).from_("in")
+    last = run(builder.build(), tmp_path).last
+    assert last is not None
+    assert (out.rows, last.spouts["in"]["rows"], last.spouts["in"]["tombstones"]) == ([], 0, 6)
+
+
 def test_what_a_registry_says_ends_a_run_before_the_first_batch(kafka: Kafka, told: Registry, tmp_path: Path) -> None:
     orders, totals = kafka.topic("refused"), kafka.topic("refused-totals")
     other = {"type": "record", "name": "Total", "fields": [{"name": "second", "type": "boolean"}]}

@@ -472,12 +472,24 @@ def test_passwords_are_given_to_the_client_and_shown_nowhere() -> None:
         spout = kafka("id int", format="avro", registry={"url": told.url, "basic.auth.user.info": "me:secret"})
         assert read(spout, value) == ([(0, 5)], [])
         assert "secret" not in repr(spout)
+        tokens: dict[str, Any] = {
+            "bearer.auth.credentials.source": "CUSTOM",
+            "bearer.auth.custom.provider.config": {"a": 1},
+        }
+        tokens |= {"bearer.auth.custom.provider.function": _fields}
+        with pytest.raises(UnreachableError, match="refuses to answer"):
+            read(kafka("id int", format="avro", registry={"url": told.url, **tokens}), value)
         inside = kafka("id int", format="avro", registry=told.url.replace("//", "//me:secret@"))
         assert read(inside, value) == ([(0, 5)], [])
         assert "secret" not in repr(inside)
         with pytest.raises(UnreachableError, match="refuses to answer") as refused:
             read(kafka("id int", format="avro", registry=told.url), value)
         assert not refused.value.transient
+
+
+def _fields(given: Any) -> dict[str, str]:
+    about = dict.fromkeys(("bearer.auth.logical.cluster", "bearer.auth.identity.pool.id"), "c")
+    return {"bearer.auth.token": f"secret {given['a']}", **about}
 
 
 # What is said where it is declared.

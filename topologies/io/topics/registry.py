@@ -35,6 +35,9 @@ class Registry:
     url: str
     settings: tuple[tuple[str, Any], ...] = field(default=(), repr=False)  # they may contain passwords
 
+    def __hash__(self) -> int:  # settings may be dicts
+        return hash(self.url)
+
     def __repr__(self) -> str:
         return f"Registry({self.shown!r})"
 
