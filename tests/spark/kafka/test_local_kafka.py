@@ -53,7 +53,6 @@ from windowing.settings.rules import SOURCE, Arrival
 BATCHES = -(-ORDERS // PER_BATCH)
 MOMENT = 1_714_564_801_500
 LOSING = {"failOnDataLoss": False}
-COMMITTED = {"kafka.isolation.level": "read_committed"}
 IMPATIENT = {
     "kafka.default.api.timeout.ms": 500,
     "kafka.request.timeout.ms": 1000,
@@ -298,7 +297,7 @@ def test_what_transactions_leave_out_is_left_out(kafka: Kafka, tmp_path: Path, p
     topic = kafka.topic("transactions")
     producer = transactions(kafka, topic, ["commit", "abort", "commit", "abort", "open"])
     expected = [f"commit {number} {each}" for number in (0, 2) for each in range(3)]
-    more: dict[str, Any] = {"options": COMMITTED, "records_per_batch": per_batch}
+    more: dict[str, Any] = {"records_per_batch": per_batch}
     assert values(kafka, topic, tmp_path / "checkpoint", **more) == expected
     # What is behind an open transaction belongs to a later batch.
     kafka.produce(topic, ["plain"])

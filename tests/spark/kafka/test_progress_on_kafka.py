@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.kafka.kafka_shop import Kafka
+from servers.kafka import Kafka
 from tests.spark.test_sources import progress
 from tests.spark.tools import run
 from topologies import TopologyBuilder, sinks, spouts
