@@ -46,9 +46,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session on two cores whose tasks may fail three times before their job does; it has the Kafka connector."""
-    connector: dict[str, str] = {}
+    connector = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
     with suppress(OSError):  # no network: the tests that need Kafka will say so
         connector["spark.jars"] = ",".join(jars("connector"))
     session, own = open_session("local[2,4]", CONF | connector)
