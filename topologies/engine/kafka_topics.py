@@ -6,6 +6,7 @@ Each engine has a client of its own that answers; the questions are the same.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -37,6 +38,8 @@ def ranges_between(before: Mapping[Place, int], ends: Mapping[Place, int]) -> li
 
 Place = tuple[str, int]
 """A topic and a partition of it."""
+_PAUSES = (0.2, 0.5)
+"""Seconds before topics that are missing are asked for again."""
 UNKNOWN_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 """The id of a topic of a broker that gives none, before Kafka 2.8."""
 
@@ -83,7 +86,7 @@ def check_topics(opened: AdminOf, name: str, spout: KafkaSpout) -> dict[str, int
     UnreachableError where Kafka does not answer."""
     whose = f"spout {name!r}"
     with opened(whose, spout.servers, spout.options) as admin:
-        there = admin.topics()
+        there = _topics(admin, spout.topics)
         missing = [topic for topic in spout.topics if topic not in there]
         if missing:
             near = nearest(missing[0], sorted(there), most=3) or sorted(there)[:10]
@@ -99,6 +102,18 @@ def check_topics(opened: AdminOf, name: str, spout: KafkaSpout) -> dict[str, int
     if strange:
         raise ConfigError(f"starting names partition {strange[0]}, which does not exist", do="correct the number")
     return partitions
+
+
+def _topics(admin: Admin, wanted: Iterable[str]) -> set[str]:
+    """All topics; asked again where one is missing that is wanted: a broker hears of a new topic a moment after the
+    one that has made it."""
+    there, wanted = admin.topics(), set(wanted)
+    for pause in _PAUSES:
+        if wanted <= there:
+            break
+        time.sleep(pause)
+        there = admin.topics()
+    return there
 
 
 def since_1970(moment: datetime) -> int:
@@ -118,8 +133,9 @@ def check_sinks(opened: AdminOf, topology: Topology) -> None:
         if not isinstance(sink, KafkaSink):
             continue
         with opened(f"sink {name!r}", sink.servers, sink.options) as admin:
-            there = admin.topics()
-            wanted = [topic for topic in (sink.topic, *sink.topics) if topic is not None and topic not in there]
+            named = [topic for topic in (sink.topic, *sink.topics) if topic is not None]
+            there = _topics(admin, named)
+            wanted = [topic for topic in named if topic not in there]
             if wanted and not admin.makes_topics():
                 missing.append(f"{', '.join(map(repr, wanted))} of sink {name!r} at {sink.servers}")
             narrow.extend(_narrow(admin, name, sink, there))
