@@ -185,7 +185,7 @@ _BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def checked(call: Call) -> Call:
-    """A call that does something: its arguments are checked first."""
+    """Decorates a call that has an effect: its arguments are checked before it runs."""
 
     def strict(about: _Signature, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         about.check_names(args, kwargs)
@@ -198,9 +198,10 @@ def checked(call: Call) -> Call:
 
 
 def checked_value(call: Call) -> Call:
-    """A call that makes a value, or looks at its arguments before it does anything; or a class of values.
+    """Decorates a call that makes a value, or that looks at its arguments before it does anything, or a class of
+    values.
 
-    Where an argument has another type, the call's own words for that come first, since they know more than the types.
+    If an argument has a wrong type, the call's own error is raised first, since it knows more than the types.
     """
 
     def own_words_first(about: _Signature, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -220,7 +221,7 @@ def checked_value(call: Call) -> Call:
 
 
 def checked_on_failure(call: Call) -> Call:
-    """A call that is made once a window or a row: its arguments are checked only if it fails."""
+    """Decorates a call that is made once per window or row: its arguments are checked only if it fails."""
 
     def quick(function: Callable[..., Any]) -> Callable[..., Any]:
         about = _Signature(function)
@@ -334,7 +335,7 @@ class _Signature:
         return together(f"{self._called(args)}()", problems) if problems else None
 
     def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[Parameter, Any, str]]:
-        """Each argument that is given, with its parameter and how it is shown."""
+        """Returns each given argument with its parameter and the text before it (``name=``, or nothing)."""
         found: list[tuple[Parameter, Any, str]] = []
         by_place = [each for each in self._parameters.values() if each.kind in _BY_PLACE]
         found += [(each, value, f"{each.name}=") for each, value in zip(by_place, args, strict=False)]
@@ -375,7 +376,7 @@ class _Signature:
         )
 
     def _called(self, args: tuple[Any, ...]) -> str:
-        """How the call is known to users."""
+        """Returns the name by which users know the call."""
         name = self.function.__name__
         if name == "__init__":
             return type(args[0]).__name__ if args else self.function.__qualname__.split(".")[0]

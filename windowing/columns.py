@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _MANY = 512
-"""So many keys are worth two passes."""
+"""From this many keys on, two passes are faster."""
 
 
 def is_sorted(keys: NDArray[np.int64]) -> bool:
@@ -102,7 +102,7 @@ def pair_order(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[n
 
 
 def group_numbers(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Of keys in order: the number of the group of equal ones that each is in, from 0."""
+    """Returns, for keys in order, the number of the group of equal keys that each is in, from 0."""
     numbers = np.zeros(len(keys), np.int64)
     np.cumsum(keys[1:] != keys[:-1], out=numbers[1:])
     return numbers
@@ -113,7 +113,8 @@ def group_numbers(keys: NDArray[np.int64]) -> NDArray[np.int64]:
 
 _PRIME = np.uint64(1099511628211)
 _SHORT, _FEW = 256, 32
-"""Up to how many bytes values are short, and how many lengths are few: then those of one length are summed together."""
+"""Limits up to which values are short (in bytes) and lengths are few: then the values of one length are summed
+together."""
 
 
 def hash_bytes(array: pa.Array) -> NDArray[np.uint64]:
@@ -191,7 +192,7 @@ def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def read_only(values: NDArray[Any]) -> NDArray[Any]:
-    """A view that cannot be written to: the array may be the engine's own."""
+    """Returns a view that cannot be written to, because the array may be the engine's own."""
     view = values.view()
     view.flags.writeable = False
     return view

@@ -89,7 +89,7 @@ def in_scale(text: str, precision: int, scale: int) -> str:
 
 
 def bounded(value: Decimal) -> Decimal:
-    """A number that Arrow may make a decimal of; ArrowInvalid where it has more places than any has."""
+    """Returns a number that Arrow may convert to a decimal; ArrowInvalid where it has more places than any decimal."""
     places = value.as_tuple().exponent
     if not isinstance(places, int) or places >= -_MOST[256]:
         return value
@@ -238,7 +238,7 @@ _FITTING: list[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], bool
     (types.is_boolean, types.is_boolean),
     (_is_text, _is_text),
 ]
-"""Which types become which."""
+"""The pairs of types that can be converted: (from, to)."""
 
 
 def _is_safe(own: pa.DataType, kind: pa.DataType) -> bool:
@@ -443,7 +443,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _edges(lengths: Sequence[int | None]) -> list[int | None]:
-    """Where each list begins, null where there is none, and where all end."""
+    """Returns the start of each list, null where there is none, and last the end of all."""
     edges: list[int | None] = []
     end = 0
     for length in lengths:

@@ -62,7 +62,7 @@ class PatternPart:
 
 @dataclass(frozen=True)
 class TimeText:
-    """How a text tells a time of day."""
+    """A way to write a time of day as text."""
 
     pattern: str
     parts: tuple[PatternPart, ...]
@@ -74,7 +74,7 @@ class TimeText:
 
     @cached_property
     def example(self) -> str:
-        """A text that fits, in quotes."""
+        """Returns a text that fits, in quotes."""
         return repr("".join(part.example for part in self.parts))
 
     @cached_property

@@ -70,7 +70,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """How far something is moved in time, in whole microseconds; below zero: back."""
+    """A move in time, in whole microseconds; below zero: back."""
 
     micros: int
 
@@ -185,7 +185,7 @@ def as_extent(value: Duration | Count | timedelta | str | int) -> Duration | Cou
 
 
 def as_every(value: Extent, what: str = "a watermark") -> Count | Duration:
-    """How often something comes: at a whole number or Count of events, or a duration above zero."""
+    """Reads how often something comes: at a whole number or Count of events, or a duration above zero."""
     if isinstance(value, Count):
         return value
     if isinstance(value, int):

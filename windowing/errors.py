@@ -27,11 +27,11 @@ def _sentence(text: str) -> str:
 
 
 class ConfigError(WindboltError, ValueError):
-    """A setting that cannot be, found where it was given (a negative length, an unknown unit)."""
+    """A setting that is not possible, found where it was given (a negative length, an unknown unit)."""
 
 
 def together(call: str, problems: Sequence[ConfigError]) -> ConfigError:
-    """All mistakes of one call as one error; a single one as it is."""
+    """Joins all mistakes of one call into one error; a single one stays as it is."""
     if len(problems) == 1:
         return problems[0]
     lines = "\n".join(f"  {number}. {problem}" for number, problem in enumerate(problems, 1))
@@ -66,11 +66,11 @@ class SchemaError(WindboltError, TypeError):
 
 
 class CheckpointError(WindboltError):
-    """A checkpoint that does not belong to this topology, or of which a part is missing."""
+    """A checkpoint that does not belong to this topology, or that lacks a part."""
 
 
 class TakenOver(CheckpointError):
-    """A checkpoint that belongs to another run by now; this run commits nothing more."""
+    """A checkpoint that another run has taken over; this run commits nothing more."""
 
 
 class DamagedCheckpoint(CheckpointError):
@@ -89,11 +89,11 @@ class StorageError(WindboltError):
         """The work that failed, such as ``committing batch 7``; "" if the error does not say so."""
 
     def about(self, whose: str) -> StorageError:
-        """The same, with whose file it is."""
+        """Returns this error with the owner of the file in front."""
         return StorageError(f"{whose}: {self.what}", why=self.why, do=self.do, transient=self.transient)
 
     def during(self, doing: str, after: str) -> StorageError:
-        """The same, with what windbolt was doing, and what the state is after the error."""
+        """Returns this error with what windbolt was doing, and with the state after the error."""
         return StorageError(self.what, why=self.why, do=f"{self.do}: {after}", doing=doing, transient=self.transient)
 
 
@@ -114,7 +114,7 @@ class BoltError(WindboltError):
         self.bolt = bolt
         """The name of the bolt."""
         self.task = task
-        """Which of the bolt's tasks; None where it happened before events were distributed to them."""
+        """Number of the bolt's task; None if it happened before events were distributed to tasks."""
 
 
 class SpoutError(WindboltError):
@@ -138,7 +138,8 @@ class EnvironmentMissing(WindboltError):
 
 
 def nearest(name: object, known: Iterable[object], most: int = 1, likeness: float = 0.6) -> list[str]:
-    """Up to ``most`` of the known names that are most like ``name``, the nearest first; upper and lower case are equal.
+    """Returns up to ``most`` of the known names that are most like ``name``, the nearest first; upper and lower case
+    are equal.
 
     ``likeness``: from 0, anything, to 1, the same. Empty if none is as similar, or if ``name`` is not a text.
     """
@@ -155,10 +156,10 @@ def did_you_mean(name: object, known: Iterable[object]) -> str:
 
 
 def did_you_mean_column(name: object, columns: Iterable[str]) -> str:
-    """The same of a column: ``; did you mean 'purchases_id' or 'refunds_id'?`` for ``'id'``.
+    """Returns ``; did you mean 'purchases_id' or 'refunds_id'?`` for the column ``'id'``; empty if nothing is similar.
 
-    A join puts the stream before, or behind, the names of columns that both of its streams have; such columns are
-    meant, and not what is merely spelled alike.
+    A join puts the stream before, or behind, the names of columns that both of its streams have; such columns come
+    before names that are merely spelled alike.
     """
     columns = list(columns)
     if not isinstance(name, str) or not name or name in columns:

@@ -59,7 +59,7 @@ class Events:
         return self if is_sorted(self.timestamps) else self.take(stable_order(self.timestamps))
 
     def by_stream(self, count: int) -> NDArray[np.int64]:
-        """How many events each of the ``count`` streams has."""
+        """Returns the number of events of each of the ``count`` streams."""
         if self.weights is not None:
             total: NDArray[np.int64] = self.weights.sum(axis=0)
             return total
@@ -67,7 +67,7 @@ class Events:
 
     @staticmethod
     def concat(parts: Sequence[Events]) -> Events:
-        """All events of the parts, one part after the other; all of them have weights, or none has."""
+        """Joins the events of the parts, one part after the other; all parts have weights, or none has."""
         if len(parts) == 1:
             return parts[0]
         streams = None
@@ -84,7 +84,7 @@ class Events:
 
 
 def count_by_stream(streams: NDArray[np.int8] | None, rows: int, count: int) -> NDArray[np.int64]:
-    """How many of these rows each stream has; without codes all rows are of stream 0."""
+    """Returns the number of these rows in each stream; without codes all rows are of stream 0."""
     if streams is None:
         counts = np.zeros(count, np.int64)
         counts[0] = rows
@@ -100,7 +100,7 @@ class Tuple:
     """One event of a window: its fields by name, its event time and the stream it came from."""
 
     values: dict[str, Any]
-    """Its fields by name, in the order of the columns; null is None."""
+    """The fields by name, in the order of the columns; null is None."""
     timestamp: int
     """Event time in microseconds since the epoch; in processing time, the clock at arrival."""
     stream: str

@@ -61,7 +61,7 @@ _PART = 60
 
 
 def one_line(text: str, most: int = LONGEST_REPR) -> str:
-    """A repr that is not longer than a line: what is cut out is in the middle, so its brackets stay."""
+    """Shortens a repr to one line: the middle is cut out, so its brackets stay."""
     text = printable(text)
     if len(text) <= most:
         return text
@@ -102,7 +102,7 @@ _OF_FUNCTIONS = tuple(kind.__repr__ for kind in (types.FunctionType, types.Metho
 
 
 def call(name: str, /, *values: object, **named: object) -> str:
-    """A repr that reads like the call of a constructor."""
+    """Returns a repr that reads like the call of a constructor."""
     return one_line(
         f"{name}({', '.join([*map(shown, values), *(f'{key}={shown(each)}' for key, each in named.items())])})"
     )

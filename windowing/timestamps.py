@@ -166,7 +166,8 @@ def from_column(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], 
 
 
 def finer(column: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_] | None:
-    """Which times of a column are finer than microseconds, so that ``from_column`` cuts them; None where none is."""
+    """Returns which times of a column are finer than microseconds, so that ``from_column`` cuts them; None where none
+    is."""
     if not (pa.types.is_timestamp(column.type) and column.type.unit == "ns"):
         return None
     cut: NDArray[np.bool_] = integers(column)[0] % 1000 != 0
@@ -198,7 +199,7 @@ def integers(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], NDA
 
 
 def _scale(kind: pa.DataType) -> tuple[int, int]:
-    """How a unit becomes microseconds: multiply by the first, divide by the second."""
+    """Returns how a unit is converted to microseconds: multiply by the first number, divide by the second."""
     if pa.types.is_date32(kind):
         return 86_400_000_000, 1
     if pa.types.is_timestamp(kind):

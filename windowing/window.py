@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 Ident = tuple[int, int, int, int]
-"""Which window it is: kind, code of the key, start and end in microseconds."""
+"""Identity of a window: kind, code of the key, start and end in microseconds."""
 
 Members = range | np.ndarray
 """Positions in the source of a window: a range, or an array of positions where its events do not follow each other
@@ -35,7 +35,7 @@ there, as where a custom policy left some out."""
 
 
 class ColumnReads:
-    """Which columns a bolt has asked its windows for: by name, or all of them at once (decision 98)."""
+    """The columns that a bolt has asked its windows for: by name, or all at once (decision 98)."""
 
     __slots__ = ("names", "whole")
 
@@ -46,8 +46,8 @@ class ColumnReads:
 
 
 class EventSource(Protocol):
-    """Where a window finds its events: the queue as it was when the window fired, the events gathered for windows of
-    other kinds, or the rows that a test gave."""
+    """The events that windows read: the queue as it was when the window fired, the events gathered for windows of other
+    kinds, or the rows that a test gave."""
 
     @property
     def stream_names(self) -> Sequence[str]: ...
@@ -121,9 +121,9 @@ class TupleWindow:
         self.fired_by = fired_by
         """Reason for which the window fired, if the bolt has a trigger (``with_trigger``); else None."""
         self.pane = pane
-        """Which firing of the window this is; None without ``with_trigger(Panes(...))``."""
+        """The firing of the window that this is; None without ``with_trigger(Panes(...))``."""
         self.reads: ColumnReads | None = None
-        """Where it is noted what the bolt asks for: set by a run while the bolt has the window; else None."""
+        """Record of the columns that the bolt asks for: set by a run while the bolt has the window; else None."""
         self._table: pa.Table | None = None
         self._codes: NDArray[np.int8] | None = None
 
@@ -136,18 +136,18 @@ class TupleWindow:
 
     @property
     def source(self) -> EventSource:
-        """Where it finds its events."""
+        """The source of its events."""
         self._note_all()
         return self._source
 
     @property
     def members(self) -> Members:
-        """Which events of its source it has."""
+        """The positions of its events in the source."""
         return self._members
 
     @property
     def positions(self) -> range:
-        """Where it starts and stops in its source. ConfigError where its events do not follow each other there."""
+        """The range of its events in the source. ConfigError where they do not follow each other there."""
         if not isinstance(self._members, range):
             raise ConfigError(
                 "this window has no window.positions",
@@ -168,7 +168,7 @@ class TupleWindow:
 
     @property
     def table(self) -> pa.Table:
-        """All events of the window."""
+        """All events of the window as an Arrow table."""
         if self.reads is not None:
             self.reads.whole = True
         return self._events()
@@ -196,8 +196,8 @@ class TupleWindow:
 
     @property
     def lifetime_ends(self) -> NDArray[np.int64]:
-        """Where the lifetime of each event ends, in microseconds (``with_lifetime``): a microsecond after a point, and
-        the greatest int64 for an event without an end."""
+        """End of the lifetime of each event, in microseconds (``with_lifetime``): a microsecond after a point, and the
+        greatest int64 for an event without an end."""
         ends = getattr(self._source, "lifetime_ends", lambda members: None)(self._members)
         return read_only(self.timestamps + 1 if ends is None else ends)
 
@@ -208,7 +208,8 @@ class TupleWindow:
 
     @checked_on_failure
     def column(self, name: str) -> NDArray[Any]:
-        """One column of the window as a NumPy array; nulls as NaN or None. KeyError where there is no such column."""
+        """Returns one column of the window as a NumPy array; nulls as NaN or None. KeyError where there is no such
+        column."""
         column = _column(self._events(), name)
         if self.reads is not None:
             self.reads.names.add(name)
@@ -216,7 +217,7 @@ class TupleWindow:
 
     @checked_on_failure
     def select(self, *columns: str, stream: str | None = None) -> pa.Table:
-        """These columns of the window's events, in this order, as an Arrow table.
+        """Returns these columns of the window's events, in this order, as an Arrow table.
 
         ``stream``: the events of one input stream only. KeyError where there is no such column or stream; ConfigError
         for no column, or one twice.
@@ -226,17 +227,17 @@ class TupleWindow:
 
     @checked_on_failure
     def select_new(self, *columns: str) -> pa.Table:
-        """The same of ``new``."""
+        """Returns these columns of the events in ``new``, like ``select``."""
         return self._selected(self._source.table(self._new), columns)
 
     @checked_on_failure
     def select_expired(self, *columns: str) -> pa.Table:
-        """The same of ``expired``."""
+        """Returns these columns of the events in ``expired``, like ``select``."""
         return self._selected(self._expired_from.table(self._left()), columns)
 
     @checked_on_failure
     def to_pandas(self) -> pd.DataFrame:
-        """All events of the window as a pandas DataFrame."""
+        """Returns all events of the window as a pandas DataFrame."""
         frame: pd.DataFrame = self.table.to_pandas()
         return frame
 
@@ -247,12 +248,12 @@ class TupleWindow:
 
     @checked_on_failure
     def places(self, stream: str) -> NDArray[np.int64]:
-        """Which rows of the table came on one of the bolt's input streams."""
+        """Returns the rows of the table that came on one of the bolt's input streams."""
         return np.flatnonzero(self._streams() == self._code(stream))
 
     @checked_on_failure
     def groups(self, by: str, *columns: str, stream: str | None = None) -> Iterator[tuple[Any, ...]]:
-        """For each value of ``by``: the value, then the chosen columns of its events as NumPy arrays.
+        """Yields, for each value of ``by``, the value, then the chosen columns of its events as NumPy arrays.
 
         Values come in the order in which they first appear, null last; the columns keep the order of the window.
         Sorting happens once, for the whole window; the arrays are slices. ``stream``: of one input stream only.
@@ -284,7 +285,7 @@ class TupleWindow:
 
     @checked_on_failure
     def get(self) -> list[Tuple]:
-        """All events of the window as objects; slower than the table."""
+        """Returns all events of the window as objects; slower than the table."""
         return self._tuples(self._members)
 
     @checked_on_failure
@@ -298,7 +299,7 @@ class TupleWindow:
         return self._tuples(self._left(), self._expired_from)
 
     def _events(self) -> pa.Table:
-        """All events, without a note of it."""
+        """Returns all events, without a record of the read."""
         if self._table is None:
             self._table = self._source.table(self._members)
         return self._table
@@ -310,7 +311,7 @@ class TupleWindow:
         return chosen
 
     def _of_stream(self, table: pa.Table, stream: str) -> pa.Table:
-        """Those rows of a table of all events that came on a stream."""
+        """Returns the rows of a table of all events that came on a stream."""
         code = self._code(stream)
         return table if len(self._source.stream_names) == 1 else table.filter(pa.array(self._streams() == code))
 
@@ -350,7 +351,7 @@ class TupleWindow:
 
 
 def place_of(window: TupleWindow) -> tuple[EventSource, Members]:
-    """Where a window finds its events, and which of them it has; without a note that all columns were asked for."""
+    """Returns the source of a window's events and their positions, without a record that all columns were asked for."""
     return window._source, window._members
 
 
@@ -360,8 +361,8 @@ def held_bytes(window: TupleWindow) -> int:
 
 
 def selected(table: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """These columns of the events of a window; KeyError where there is no such column, ConfigError for no column, or
-    one twice."""
+    """Returns these columns of the events of a window; KeyError where there is no such column, ConfigError for no
+    column, or one twice."""
     names = list(columns)
     if not all(isinstance(name, str) for name in names):
         raise TypeError("columns are named by texts")  # Arrow takes numbers for positions
@@ -432,13 +433,13 @@ class WindowBatch:
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
-        """Where the events of each window begin in ``table``, and at last where those of the last one end: int64."""
+        """Start of each window's events in ``table``, and last the end of those of the last window: int64."""
         sizes = np.fromiter(map(len, self._windows), np.int64, len(self._windows))
         return read_only(np.concatenate([[0], np.cumsum(sizes)]))
 
     @cached_property
     def index(self) -> NDArray[np.int64]:
-        """For each event of ``table``, which window it is in, from 0."""
+        """Number of the window that each event of ``table`` is in, from 0."""
         return read_only(np.repeat(np.arange(len(self)), np.diff(self.offsets)))
 
     @cached_property
@@ -450,8 +451,8 @@ class WindowBatch:
 
     @checked_on_failure
     def select(self, *columns: str) -> pa.Table:
-        """These columns of ``table``, in this order. KeyError where there is no such column; ConfigError for no column,
-        or one twice."""
+        """Returns these columns of ``table``, in this order. KeyError where there is no such column; ConfigError for no
+        column, or one twice."""
         chosen = _in_one([selected(source.table(members), columns) for source, members in self._runs])
         if self._reads is not None:
             self._reads.names.update(columns)
@@ -474,7 +475,7 @@ class WindowBatch:
 
     @cached_property
     def _runs(self) -> list[tuple[Any, Any]]:
-        """Where the events are: those of windows that follow each other in one place are read together."""
+        """The sources and positions of the events; windows that follow each other in one source are read together."""
         runs: list[tuple[Any, Any]] = []
         for window in self._windows:
             source, members = place_of(window)

@@ -78,7 +78,7 @@ _SIZE = 500
 
 @checked_value
 def count(field: str | None = None) -> Aggregate:
-    """How many events a group has; of a column: how many of its values are not null."""
+    """Number of events of a group; of a column: number of its values that are not null."""
     return Count(field)
 
 
@@ -223,14 +223,14 @@ def collect(
 
 @checked_value
 def distinct_count(field: str, *, standard_error: float | None = None) -> Aggregate:
-    """How many different values a column has, exactly; all NaNs are one value, and so are 0.0 and -0.0.
+    """Number of different values of a column, exactly; all NaNs are one value, and so are 0.0 and -0.0.
 
     Each different value is kept until its last window has fired.
 
-    ``standard_error=0.01``: about how many (a HyperLogLog), in at most 4 bytes for each different value, and 64 KB for
-    each key and slice of time. Off by less than 1 % in two answers of three, by less than 2 % in 19 of 20, by less than
-    3 % in 997 of 1,000; it depends on the values alone, not on how the input was cut. From 0.0025 (1 MB) to 0.25; half
-    the error takes four times the space.
+    ``standard_error=0.01``: an estimate (a HyperLogLog) in at most 4 bytes for each different value, and 64 KB for each
+    key and slice of time. Its error is below 1 % in two answers of three, below 2 % in 19 of 20, below 3 % in 997 of
+    1,000; it depends on the values alone, not on how the input was cut. From 0.0025 (1 MB) to 0.25; half the error
+    takes four times the space.
     """
     return DistinctCount(field) if standard_error is None else ApproximateCount(field, standard_error=standard_error)
 
@@ -247,12 +247,12 @@ def mode(field: str) -> Aggregate:
 
 @checked_value
 def histogram(field: str, edges: Iterable[HistogramEdge]) -> Aggregate:
-    """How many values lie between edges: an array with one count more than there are edges.
+    """Numbers of values between edges: an array with one count more than there are edges.
 
-    The first counts the values below ``edges[0]``; each other the values from an edge up to the next, without that; the
-    last the values from the last edge on, and NaN. Null is not counted, so that they add up to ``count(field)``.
-    ``edges``: from 1 to 256 numbers, ascending, in the unit of the column; whole numbers and decimals of up to 18
-    digits are compared with them exactly.
+    The first counts the values below ``edges[0]``; each other one the values from an edge up to the next edge, which is
+    not included; the last the values from the last edge on, and NaN. Null is not counted, so the counts add up to
+    ``count(field)``. ``edges``: from 1 to 256 numbers, ascending, in the unit of the column; whole numbers and decimals
+    of up to 18 digits are compared with them exactly.
     """
     if isinstance(edges, str) or not isinstance(edges, Iterable):
         raise ConfigError(

@@ -87,15 +87,16 @@ class Accumulator(ABC):
 
 
 class DenseAccumulator(Accumulator):
-    """One whose state is numbers, joined entry by entry: windows that overlap are then joined from those before."""
+    """An accumulator whose state is numbers, merged entry by entry, so that a window that overlaps an earlier one is
+    merged from its state."""
 
     @abstractmethod
     def empty(self, count: int) -> list[NDArray[Any]]:
-        """The state of a number of groups without events."""
+        """Returns the state of a number of groups without events."""
 
     @abstractmethod
     def combined(self, earlier: list[NDArray[Any]], later: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        """The states of two runs of events joined, entry by entry; either may be empty."""
+        """Returns the merged states of two runs of events, entry by entry; either may be empty."""
 
     def loaded(self, columns: list[pa.Array]) -> list[NDArray[Any]]:
         return [column.to_numpy(zero_copy_only=False) for column in columns]
@@ -103,7 +104,7 @@ class DenseAccumulator(Accumulator):
 
 @dataclass(frozen=True)
 class Present(DenseAccumulator):
-    """How many values are not null."""
+    """Number of values that are not null."""
 
     field: str
 
@@ -232,13 +233,13 @@ def listed(values: pa.Array, counts: NDArray[np.int64]) -> pa.Array:
 
 
 def owners_of(lists: pa.Array, groups: Groups) -> NDArray[np.int64]:
-    """Of each value in some lists, one a row: the place of its group."""
+    """Returns the place of the group of each value in some lists, one list a row."""
     return np.repeat(groups.numbers, pc.list_value_length(lists).to_numpy())
 
 
 @dataclass(frozen=True)
 class Gathered(Accumulator):
-    """All values, nulls among them, and their times, in order of (time, arrival)."""
+    """All values, including nulls, and their times, in order of (time, arrival)."""
 
     field: str
     kind: pa.DataType
@@ -323,7 +324,7 @@ def ranks(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None
 
 
 _UNSIGNED = (1 << 63) - 1
-"""All bits but the sign's."""
+"""All bits except the sign bit."""
 
 
 def can_be_ranked(kind: pa.DataType) -> bool:
@@ -439,7 +440,8 @@ _EXACT = np.int64(-1 << 11)
 
 
 class PresentAccumulator(DenseAccumulator):
-    """Of the events in which none of some columns is null; the first column of the state is how many there are."""
+    """Accumulator over the events in which none of some columns is null; the first column of its state is their
+    number."""
 
     @property
     @abstractmethod
@@ -525,12 +527,12 @@ class Moments(PresentAccumulator):
 
     @property
     def _means(self) -> range:
-        """Where in the state the shift of each column is; its mean is next."""
+        """The places in the state of each column's shift; its mean is at the next place."""
         return range(1, 1 + 2 * len(self.fields), 2)
 
     @property
     def _sums(self) -> slice:
-        """Where in the state the sums of products are."""
+        """The places in the state of the sums of products."""
         return slice(1 + 2 * len(self.fields), None)
 
     def _products(self, columns: list[NDArray[np.float64]]) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:

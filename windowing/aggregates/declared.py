@@ -50,12 +50,12 @@ class Cells:
     """The rows of a result: of which window and group each is; all arrays have an entry per row."""
 
     events: NDArray[np.int64]
-    """How many events it has."""
+    """Number of its events."""
     starts: NDArray[np.int64]
-    """Where its window starts, in microseconds."""
+    """Start of its window, in microseconds."""
     ends: NDArray[np.int64]
     known: NDArray[np.bool_] | None = None
-    """Where windows have no start (their length is a count): which do; None: all of them."""
+    """True for cells whose window has a start, where some have none (their length is a count); None: all have one."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Aggregate(ABC):
 
     field: str | None = None
     kind: pa.DataType | None = None
-    """The type of the field, once the topology is built."""
+    """The type of the field, known once the topology is built."""
 
     def __post_init__(self) -> None:
         if self.field is not None and not isinstance(self.field, str):
@@ -106,12 +106,13 @@ class Aggregate(ABC):
 
     @property
     def of_nothing(self) -> Any:
-        """Its value for a window without events, where it keeps something of events; None: null."""
+        """The aggregate's value for a window without events if it is not null (it counts events, for example); None:
+        null."""
         return None
 
     @abstractmethod
     def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
-        """Its column, from the states of its accumulators."""
+        """Returns the result column, made from the states of the accumulators."""
 
     def __str__(self) -> str:
         return f"{_snake(type(self).__name__)}({'' if self.field is None else repr(self.field)})"
@@ -119,7 +120,7 @@ class Aggregate(ABC):
 
 @dataclass(frozen=True)
 class Count(Aggregate):
-    """How many events, or how many values that are not null."""
+    """Number of events, or of values that are not null."""
 
     @property
     def result(self) -> pa.DataType:
@@ -139,7 +140,7 @@ class Count(Aggregate):
 
 @dataclass(frozen=True)
 class Numeric(Aggregate):
-    """Of a column of numbers."""
+    """An aggregate of a column of numbers."""
 
     def refusal(self) -> tuple[str, str] | None:
         kind = self.kind
@@ -159,7 +160,7 @@ class Numeric(Aggregate):
 
 @dataclass(frozen=True)
 class Summable(Numeric):
-    """Of a column of numbers or of decimals that fit into 64 bits."""
+    """An aggregate of a column of numbers, or of decimals that fit into 64 bits."""
 
     def refusal(self) -> tuple[str, str] | None:
         if not self._decimal:
@@ -176,7 +177,7 @@ class Summable(Numeric):
 
 @dataclass(frozen=True)
 class _Summed(Summable):
-    """By way of a sum."""
+    """An aggregate that is computed from a sum."""
 
     @property
     def _wide(self) -> bool:
@@ -288,7 +289,7 @@ class Max(Min):
 
 @dataclass(frozen=True)
 class WindowStart(Aggregate):
-    """Where the window starts."""
+    """Start of the window."""
 
     @property
     def result(self) -> pa.DataType:
@@ -303,7 +304,7 @@ class WindowStart(Aggregate):
 
 @dataclass(frozen=True)
 class WindowEnd(Aggregate):
-    """Where the window ends."""
+    """End of the window."""
 
     @property
     def result(self) -> pa.DataType:
@@ -352,7 +353,7 @@ Function = Callable[[Any], Any]
 
 @dataclass(frozen=True, repr=False)
 class Combined(Accumulator):
-    """A state that users' functions make; null where there are no values."""
+    """Accumulator whose state is made by functions of the user; null where there are no values."""
 
     field: str
     folding: Function
@@ -383,7 +384,8 @@ class Combined(Accumulator):
         return self.merging(states)
 
     def __repr__(self) -> str:
-        """The same in every process: a checkpoint holds it, to be compared; its code may change, as that of bolts."""
+        """Returns the same text in every process, because a checkpoint stores it to compare it; the code of the
+        functions may change, like that of bolts."""
         declared = format_schema(_schema("state", self.kind)).removeprefix("state ")
         return f"combine({self.field!r}, state={declared!r})"
 

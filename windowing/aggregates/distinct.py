@@ -132,7 +132,7 @@ def _different(owners: NDArray[np.int64], count: int, values: pa.Array) -> State
 
 @dataclass(frozen=True)
 class DistinctCount(Aggregate):
-    """How many different values there are among those that are not null."""
+    """Number of different values that are not null."""
 
     @property
     def result(self) -> pa.DataType:
@@ -201,7 +201,7 @@ class Registers(Accumulator):
         return self._greatest(owners_of(registers, groups), len(groups), registers.flatten().to_numpy())
 
     def _greatest(self, owners: NDArray[np.int64], count: int, entries: NDArray[np.int64]) -> State:
-        """Of each register the entry with the most zeros."""
+        """Returns, for each register, the entry with the most zeros."""
         shift = self.bits + 6
         packed = np.sort((owners << shift) | entries)
         if len(packed):
@@ -226,7 +226,7 @@ def hashes_of(column: pa.Array) -> tuple[NDArray[np.uint64], NDArray[np.bool_] |
 
 
 def estimates(registers: pa.Array, bits: int) -> NDArray[np.int64]:
-    """How many different values each of some lists of registers stands for, about."""
+    """Returns an estimate of the number of different values for each of some lists of registers."""
     sizes = pc.list_value_length(registers).to_numpy().astype(np.int64)
     zeros = registers.flatten().to_numpy().astype(np.int64) & 63
     width = _ZEROS + 1
@@ -284,7 +284,8 @@ class ApproximateCount(Aggregate):
 
     @property
     def bits(self) -> int:
-        """How many bits name a register, of which there are so many that the error is no greater."""
+        """Number of bits that select a register: the fewest with which the error is no greater than
+        ``standard_error``."""
         return ceil(2 * log2(1.04 / self.standard_error))
 
     @property

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _ROOM = 1 << 12
 _SPARSE = 8
-"""Up to this many possible groups per row, each group has a slot of its own; beyond that the rows are sorted."""
+"""With up to this many possible groups per row, each group has a slot of its own; with more, the rows are sorted."""
 _EXACT = 1 << 53
 """Whole numbers below this are exact as doubles, which are summed faster."""
 
@@ -51,7 +51,7 @@ class Groups:
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
-        """How many rows each group has."""
+        """Number of rows of each group."""
         if self._dense:
             return self._present(self._all_counts)
         return np.diff(self.starts, append=len(self.codes))
@@ -63,14 +63,14 @@ class Groups:
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
-        """Where each group begins in ``order``."""
+        """Start of each group in ``order``."""
         if self._dense:
             return np.cumsum(self.counts) - self.counts
         return np.flatnonzero(np.concatenate([[True], self._sorted[1:] != self._sorted[:-1]])[: len(self._sorted)])
 
     @cached_property
     def numbers(self) -> NDArray[np.int64]:
-        """Of each row: the place of its group among ``cells``."""
+        """The place of each row's group among ``cells``."""
         if self._dense:
             places = np.cumsum(self._all_counts > 0) - 1
             found: NDArray[np.int64] = places[self.codes]
@@ -196,7 +196,7 @@ class _Numbers(Keys):
 
 
 class _Values(Keys):
-    """Any values: their place in a dictionary."""
+    """Codes of values of any type: their places in a dictionary."""
 
     def __init__(self, column: pa.Array, ordered: bool) -> None:
         encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode(null_encoding="encode")

@@ -35,12 +35,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Picking(Aggregate):
-    """Of events that are picked by the order of a column: one of their columns, some as a struct, or all of them."""
+    """An aggregate of events picked by the order of a column: one of their columns, some as a struct, or all of
+    them."""
 
     columns: tuple[str, ...] | None = None
     """The fields of the struct; None: a value of ``field``, or without one the whole event."""
     by: str | None = None
-    """The column whose order it is."""
+    """The column that orders the events."""
     types: tuple[tuple[str, pa.DataType], ...] = ()
     """Columns kept of an event, with their types; known once the topology is built."""
     order: pa.DataType | None = None
@@ -93,7 +94,7 @@ class Picking(Aggregate):
         return pa.struct([pa.field(name, kind) for name, kind in self.types])
 
     def taken(self, values: Mapping[str, pa.Array], missing: NDArray[Any] | None = None) -> pa.Array:
-        """It, from the columns of events that were picked; null where none was."""
+        """Returns the result column, made from the columns of the picked events; null where none was picked."""
         if self.field is not None:
             return values[self.field]
         arrays = [values[name] for name, _ in self.types]
@@ -102,7 +103,7 @@ class Picking(Aggregate):
 
     @property
     def arguments(self) -> list[str]:
-        """Those of the call that made it."""
+        """The arguments of the call that made this aggregate."""
         shown = self.field if self.columns is None else list(self.columns)
         given = [] if shown is None else [repr(shown)]
         return given if self.by is None else [*given, f"{self.word}={self.by!r}"]
@@ -190,7 +191,7 @@ class Best(Accumulator):
 
 @dataclass(frozen=True)
 class MaxBy(Picking):
-    """Of the event with the greatest value of a column; null where that is null in all events."""
+    """Values of the event with the greatest value of a column; null where that is null in all events."""
 
     greatest: bool = True
 
@@ -292,7 +293,7 @@ class Leading(Accumulator):
     by: str | None
     descending: bool
     limit: int | None
-    """How many; None: all of them."""
+    """Number of events that are kept; None: all."""
     nulls: bool
     """True if events with a null in the column come last; False: they are skipped."""
 
@@ -367,7 +368,7 @@ class _Listed(Picking):
 
 @dataclass(frozen=True)
 class Top(_Listed):
-    """Of the events with the greatest values of a column, in order; null where that is null in all events."""
+    """Values of the events with the greatest values of a column, in order; null where that is null in all events."""
 
     greatest: bool = True
 

@@ -59,7 +59,7 @@ class Buckets:
 
     @property
     def per_octave(self) -> float:
-        """How many buckets there are between a power of two and the next."""
+        """Number of buckets from a power of two to the next."""
         error = self.relative_error * (1 - _ROUNDING)
         return 1 / log((1 + error) / (1 - error))
 
@@ -103,7 +103,7 @@ class Buckets:
 
 @dataclass(frozen=True)
 class BucketCounts(Tally):
-    """How many of the values are in each bucket."""
+    """Number of values in each bucket."""
 
     relative_error: float
 
@@ -287,11 +287,12 @@ _LIMIT = (1 << 63) - 1
 
 @dataclass(frozen=True)
 class Between(DenseAccumulator):
-    """How many values that are not null are below the first edge, from each edge to the next, and from the last on."""
+    """Numbers of values that are not null: below the first edge, from each edge to the next, and from the last edge
+    on."""
 
     field: str
     edges: tuple[int, ...] | tuple[float, ...]
-    """Of decimals in their last digit."""
+    """For a decimal column, in units of its last digit."""
 
     @property
     def columns(self) -> Mapping[str, pa.DataType]:
@@ -306,7 +307,7 @@ class Between(DenseAccumulator):
         return list(np.ascontiguousarray(counts.reshape(-1, width).T))
 
     def _places(self, values: NDArray[Any]) -> NDArray[np.int64]:
-        """How many edges each value is not below; NaN is below none."""
+        """Returns the number of edges that are not above each value; NaN is above all edges."""
         if values.dtype.kind == "f":
             return np.searchsorted(np.array(self.edges, np.float64), values.astype(np.float64, copy=False), "right")
         reached = [max(int(edge), -_LIMIT - 1) for edge in self.edges if edge <= _LIMIT]
@@ -324,7 +325,7 @@ class Between(DenseAccumulator):
 
 @dataclass(frozen=True)
 class Histogram(Summable):
-    """How many values are between edges; those that are null are not counted."""
+    """Numbers of values between edges; nulls are not counted."""
 
     edges: tuple[HistogramEdge, ...] = ()
 
@@ -384,7 +385,7 @@ _QUIET = np.errstate(invalid="ignore", over="ignore", divide="ignore")
 
 @dataclass(frozen=True)
 class Weighted(PresentAccumulator):
-    """How many events there are, the sum of the weights, and that of the weighted values."""
+    """The number of events, the sum of the weights, and the sum of the weighted values."""
 
     field: str
     weight: str
@@ -421,11 +422,11 @@ class Weighted(PresentAccumulator):
 
 @dataclass(frozen=True)
 class Paired(Summable):
-    """Of two columns of numbers or decimals."""
+    """An aggregate of two columns of numbers or decimals."""
 
     other: str = ""
     other_kind: pa.DataType | None = None
-    """The type of the other column, once the topology is built."""
+    """The type of the other column, known once the topology is built."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -470,7 +471,7 @@ class WeightedMean(Paired):
 
 @dataclass(frozen=True)
 class Covariance(Paired):
-    """How two columns vary together; null where there are not more than ``ddof`` events."""
+    """Covariance of two columns; null where there are not more than ``ddof`` events."""
 
     ddof: int = 1
 
@@ -511,5 +512,5 @@ class Correlation(Paired):
 
 
 def _unit(kind: pa.DataType | None) -> float:
-    """How many last digits of a column are 1."""
+    """Returns how many units of a column's last digit make 1."""
     return float(10.0**kind.scale) if isinstance(kind, pa.Decimal128Type) else 1.0

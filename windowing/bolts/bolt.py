@@ -37,11 +37,11 @@ class TaskContext:
     component: str
     """The name of the bolt in the topology."""
     task: int
-    """Which of the bolt's tasks this is, from 0."""
+    """Number of this task among the bolt's tasks, from 0."""
     parallelism: int
     """Number of tasks that the bolt has."""
     run: str = ""
-    """Which run of the topology this is: another one after each start."""
+    """Id of this run of the topology; each start has a new one."""
     counters: Counter[str] = field(default_factory=Counter, compare=False)
     """Counts by a windowed bolt of its own: ``context.counters["declined"] += 1``.
 
@@ -62,7 +62,7 @@ class Component:
         return one_line(self._repr_of_call())
 
     def _repr_of_call(self) -> str:
-        """How it was made, as far as that can be told from its attributes."""
+        """Returns the call that made the bolt, as far as its attributes show it."""
         return call(type(self).__name__, **simple_attributes(self))
 
     def prepare(self, context: TaskContext) -> None:
@@ -149,7 +149,7 @@ class Bolt(PlainBolt):
 class BatchBolt(PlainBolt):
     """A bolt that works on whole Arrow tables: map, filter and flat-map, fast.
 
-    Where a table is cut is not the bolt's business: each row must be treated as if it were alone.
+    Batches may be cut anywhere: the bolt must treat each row as if it were alone.
     """
 
     def execute(self, batch: pa.Table) -> EmittedRows:
@@ -286,7 +286,8 @@ class ConfiguredBolt(Component):
             raise ConfigError(what, why=error.why, do=error.do) from None
 
     def _derived_every(self, before: WindowSettings, *, said: bool) -> Self:
-        """How often watermarks come where the user does not say: as a watermark column, or one per key, needs it.
+        """Sets how often watermarks are made if the user does not say it: as a watermark column, or a watermark per
+        key, needs it.
 
         ``before``: the settings before this call; ``said``: whether the call says how often. What was derived before is
         derived again.
@@ -424,10 +425,10 @@ class TaskBolt(ConfiguredBolt):
 
     reads: ClassVar[str | Sequence[str] | None] = None
     """The columns that its windows have, ``"user, amount"``, beside those that its rules name; None, or ``"*"``: all. A
-    run reads and keeps no others."""
+    run reads and keeps no other columns."""
     parallel_windows: ClassVar[bool] = False
-    """True if ``execute`` looks only at its window, so that several windows of a task can be fired at the same
-    time, by copies of the bolt in several processes. Rows come in the order of the windows as ever."""
+    """True if ``execute`` looks only at its window, so that several windows of a task can be fired at the same time, by
+    copies of the bolt in several processes. The order of the emitted rows does not change."""
 
     @property
     def counts_answers(self) -> bool:
@@ -497,10 +498,10 @@ class StatefulTaskBolt(TaskBolt):
 
     state_types: ClassVar[Mapping[str, StateType]] = {}
     state_keys: ClassVar[Mapping[str, str | Sequence[str] | Mapping[str, str]]] = {}
-    """Which states are kept by key, so that they can be moved when the bolt is given more or fewer tasks. For a table:
-    the columns that hold the grouping fields of the bolt's input (``{"user": "name"}`` where the column for ``user`` is
-    called ``name``). For a dict: the one grouping field whose values are its keys, as texts. ``()`` for a state that is
-    the same in all tasks."""
+    """The states that are kept by key, so that they can be moved when the bolt is given more or fewer tasks. For a
+    table: the columns that hold the grouping fields of the bolt's input (``{"user": "name"}`` where the column for
+    ``user`` is called ``name``). For a dict: the one grouping field whose values are its keys, as texts. ``()`` for a
+    state that is the same in all tasks."""
     state: dict[str, Any]
 
     def initial_state(self) -> dict[str, Any]:

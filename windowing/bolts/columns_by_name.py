@@ -45,7 +45,8 @@ def can_be_compared(kind: pa.DataType) -> bool:
 
 
 def pairs(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which rows of two sides have equal keys, in order of (left, right): int64 positions, as many of each.
+    """Returns the pairs of rows of two sides that have equal keys, in order of (left, right): two int64 arrays of
+    positions, of equal length.
 
     The columns of both sides are of types that ``key_type`` knows to compare. A key with a null equals none; NaN
     equals NaN, and 0.0 equals -0.0.
@@ -95,7 +96,7 @@ def read_name(bolt: str, argument: str, name: object) -> str:
 
 
 def read_columns(bolt: str, argument: str, names: object) -> tuple[str, ...]:
-    """One column, several, or none; ConfigError for anything else."""
+    """Returns the names of one column, of several, or of none; ConfigError for anything else."""
     given = (names,) if isinstance(names, str) else () if names is None else names
     if not isinstance(given, Iterable):
         given = (None,)

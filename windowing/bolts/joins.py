@@ -36,10 +36,10 @@ LEFT, RIGHT, BOTH, START, END = "left", "right", "both", "start", "end"
 
 @dataclass(frozen=True)
 class JoinColumn:
-    """A column that a join emits: of which side, and what it is called there.
+    """A column that a join emits: the side it comes from, and its name there.
 
-    ``both``: a key of one name, which is the right event's where there is no left one. ``start`` and ``end``: of the
-    window, or of the overlap.
+    ``both``: a key that has one name on both sides; its value is the right event's where there is no left one.
+    ``start`` and ``end``: those of the window, or of the overlap.
     """
 
     side: str
@@ -187,7 +187,8 @@ def named_columns(
     without: frozenset[str | None] = frozenset(),
     left_only: bool = False,
 ) -> dict[str, JoinColumn]:
-    """All columns of a join by name: keys of one name, then the columns of either side, its keys first, then moments.
+    """Returns all columns of a join by name: the keys with one name, then the columns of each side, its keys first,
+    then ``moments``.
 
     ``sides``: the streams by side. ``moments``: ``start`` and ``end``, and the names of their columns; None for none.
     ``without``: columns that are left out. ConfigError where two columns have one name.

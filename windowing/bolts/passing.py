@@ -59,10 +59,10 @@ class Union(Operator):
 
     @checked_value
     def __init__(self) -> None:
-        """It takes no arguments; its columns come from its inputs."""
+        """Takes no arguments: the columns come from the inputs."""
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """Its columns are those of its inputs; where types differ, ``build`` says so."""
+        """Returns a copy with the columns of its inputs; where types differ, ``build`` says so."""
         bound = copy(self)
         schema = unified(inputs)
         bound._schema = next(iter(inputs.values())) if schema is None else schema
@@ -91,7 +91,8 @@ _PASSED, _TIME = "passed", "time"
 
 
 class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
-    """A union that holds some events back: in order of time, then of arrival, once the watermark has passed them.
+    """A union that holds some events back; the others pass in order of time, then of arrival, once the watermark has
+    passed them.
 
     Each task remembers the events that have passed and that others are compared with: their time, and ``compared``
     columns. What is held back is counted, and goes to the stream ``rest`` if there is one.
@@ -133,12 +134,12 @@ class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
         raise NotImplementedError
 
     def passes(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which rows pass; ``keys`` are their ``compared`` columns. Those that have passed before come first, and
-        pass again."""
+        """Returns which rows pass; ``keys`` are their ``compared`` columns. Rows that have passed before come first,
+        and pass again."""
         raise NotImplementedError
 
     def remembered(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of these rows, all of which have passed, later ones are to be compared with."""
+        """Returns which of these rows, all of which have passed, later rows are to be compared with."""
         raise NotImplementedError
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
@@ -182,7 +183,7 @@ class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
         return {stream: (table.filter(pa.array(which)), index[which]) for stream, which in chosen.items()}
 
     def _passed(self, table: pa.Table, times: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of these events pass; what has to be known of them later is kept."""
+        """Returns which of these events pass, and keeps what later calls need to know of them."""
         before = self.state[_PASSED]
         columns = self.remembered_columns
         keys = [
@@ -202,9 +203,9 @@ class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
 
 
 def limited(groups: NDArray[np.int64], times: NDArray[np.int64], most: int, within: int | None) -> NDArray[np.bool_]:
-    """Which rows pass if at most so many of a group may pass less than ``within`` microseconds after each other.
+    """Returns which rows pass if at most ``most`` rows of a group may pass less than ``within`` microseconds apart.
 
-    ``groups`` are numbers, and rows are in order of time. None: at most so many of a group at all.
+    ``groups`` are numbers, and rows are in order of time. ``within`` None: at most ``most`` rows of a group in all.
     """
     order = stable_order(groups)
     numbers = group_numbers(groups[order])
@@ -242,7 +243,7 @@ def _chain(numbers: NDArray[np.int64], times: NDArray[np.int64], most: int, with
 
 
 def _begins(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where groups begin, of rows in order of their groups."""
+    """Returns the starts of the groups, of rows in order of their groups."""
     return np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1]])[: len(numbers)])
 
 
@@ -372,7 +373,7 @@ class Deduplicate(Passing):
 
 
 def _named(keys: Sequence[pa.Array], rows: int) -> NDArray[np.bool_]:
-    """Which rows have an id."""
+    """Returns which rows have an id."""
     named = np.ones(rows, np.bool_)
     for key in keys:
         if key.null_count:

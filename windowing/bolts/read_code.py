@@ -23,7 +23,7 @@ _WRAPPERS = (partial, partialmethod, cached_property, singledispatchmethod, type
 """Types that hold a function, but are not functions."""
 _CONTAINERS = (Mapping, list, tuple, set, frozenset, deque, SimpleNamespace)
 _MOST = 20_000
-"""How many functions and values are looked through."""
+"""Limit of the functions and values that are looked through."""
 
 
 def asks_for_expired(bolt: TaskBolt) -> bool:

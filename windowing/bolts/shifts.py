@@ -35,7 +35,8 @@ class ShiftTime(BatchBolt):
         self._schema: pa.Schema | None = None
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """Its columns are those of its input; ConfigError where ``fields`` are not times, or inputs differ."""
+        """Returns a copy with the columns of its input; ConfigError where ``fields`` are not times, or inputs
+        differ."""
         bound = copy(self)
         bound._schema = _one_schema(inputs)
         check_columns("ShiftTime", *(_wrong_times(bound._schema, name, self.time_shift) for name in self._fields))
@@ -99,12 +100,13 @@ class AlterLifetime(BatchBolt):
                 do="give duration=, or leave inclusive out",
             )
         self._last = int(inclusive)
-        """By how many microseconds lives of the duration are longer."""
+        """Microseconds by which a lifetime is longer than the duration."""
         self._extend = None if extend is None else as_shift(extend).micros
         self._schema: pa.Schema | None = None
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """Its columns are those of its input, and the end; ConfigError where they are not times, or inputs differ."""
+        """Returns a copy with the columns of its input, and the end; ConfigError where they are not times, or inputs
+        differ."""
         schema = _one_schema(inputs)
         starts = () if self._start is None else _wrong_times(schema, self._start, self.time_shift)
         check_columns("AlterLifetime", starts, self._wrong_ends(schema))
@@ -185,14 +187,14 @@ def _wrong_times(schema: pa.Schema, name: str, by: int) -> Iterator[ConfigError]
 
 
 def _unit(kind: pa.DataType) -> int:
-    """How many microseconds the unit of a column has; 1 where it is finer."""
+    """Returns the unit of a column in microseconds; 1 where it is finer."""
     if pa.types.is_timestamp(kind):
         return {"s": 1_000_000, "ms": 1_000}.get(kind.unit, 1)
     return 1_000
 
 
 def _known(ends: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Which ends are known; those on 9999-12-31 stand for none."""
+    """Returns which ends are known; an end on 9999-12-31 stands for none."""
     open_end = pa.scalar(OPEN_END, pa.timestamp("us")) if pa.types.is_timestamp(ends.type) else OPEN_END // 1_000
     kind = pa.timestamp("us") if pa.types.is_timestamp(ends.type) else pa.int64()
     return pc.less(ends.cast(kind, safe=False), open_end)

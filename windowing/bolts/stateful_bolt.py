@@ -50,9 +50,9 @@ class StatefulBolt(StatefulTaskBolt):
         length=Count(1), slide=Count(1), processing_time=True, close_fires=False
     )  # a window of each event
     clock_every: Duration | None = None
-    """How often ``on_clock`` is called (``with_clock``); None: never."""
+    """Time between two calls of ``on_clock`` (``with_clock``); None: it is never called."""
     key: Any = None
-    """Of a bolt with a key: that whose state this is, while the bolt is called; of several columns a tuple."""
+    """For a bolt with a key: the key whose state this is, while the bolt is called; a tuple for several columns."""
 
     def execute(self, tuple: Tuple) -> EmittedRows:
         """Called for each event, in order of arrival; what it returns, a row, several or None, is emitted with the time
@@ -96,9 +96,9 @@ class StatefulBolt(StatefulTaskBolt):
 class StatefulBatchBolt(StatefulBolt):
     """A StatefulBolt that works on whole Arrow tables.
 
-    With a key each call has the events of one key; without one, those of the task. The events of a batch that come by
-    one input (``self.stream``), and where they have times those of one time, come together. Where a table is cut is
-    not the bolt's business: the state makes up for it.
+    With a key each call has the events of one key; without one, those of the task. A call has events of one input
+    (``self.stream``), and, where they have times, of one time. Batches may be cut anywhere: the state carries over from
+    call to call.
 
         class Numbered(StatefulBatchBolt):
             outputs = "user string, number long"
@@ -111,7 +111,7 @@ class StatefulBatchBolt(StatefulBolt):
     """
 
     stream: str = ""
-    """The input that the events of a call come by."""
+    """Name of the input of the events of a call."""
 
     def execute(self, batch: pa.Table) -> EmittedRows:
         """Called with events in order of arrival, at least one; what it returns is emitted."""

@@ -190,7 +190,7 @@ class WindowedBolt(TaskBolt):
 
     @checked_value
     def with_lag(self, lag: Time) -> Self:
-        """How far behind the latest event the watermark stays (ST-13); 0 by default."""
+        """Sets how far the watermark stays behind the latest event (ST-13); 0 by default."""
         return self._give("with_lag", {"": lag})._replaced(ahead=Duration(0))
 
     @checked_value
@@ -332,11 +332,11 @@ class WindowedBolt(TaskBolt):
         output_watermark: OutputTime | OutputTimeName | Unset | None = UNSET,
         close_fires: bool | Unset = UNSET,
     ) -> Self:
-        """All time settings of another system, ``presets.azure(late="5m")``, and single ones.
+        """Sets all time settings of another system, ``presets.azure(late="5m")``, and single ones.
 
         A preset replaces every time setting before it, so call it first. ``processing``: time is the clock at
-        arrival, even where the input streams carry event times. ``default_time``: which time the bolt goes by where
-        it names none and its inputs bring none along.
+        arrival, even where the input streams carry event times. ``default_time``: the time that the bolt uses if it
+        names none and its inputs bring none along.
 
         ``output_time``: emitted rows have the time of the ``"window end"`` or of the ``"window start"`` (SI-31), or
         that of ``"window last"``, one microsecond before the end. Use it with ``[start, end)``, where the end itself
@@ -375,7 +375,7 @@ class WindowedBolt(TaskBolt):
         idle_rule: IdleRule | IdleRuleName | Unset = UNSET,
         partition_idle_timeout: Time | Unset | None = UNSET,
     ) -> Self:
-        """Where watermarks come from and how they move; what is not named stays as it is.
+        """Sets where watermarks come from and how they move; what is not named stays as it is.
 
         ``every``: a number of events, or a length of event time, after which each input has another watermark (SI-5);
         1: at each event. It then depends on the events in their order of arrival, and not on how they are cut into
@@ -384,17 +384,17 @@ class WindowedBolt(TaskBolt):
         ``per_key``: each key of ``with_key`` has a watermark of its own (AZ-15): a slow key makes no other one late.
         ``ahead``: the watermark is this far past the latest event (SI-9).
 
-        ``partition``: each partition of an input has a mark of its own, and the watermark is the least of all of them
-        (AT-21, AZ-18): a column, whose values are the partitions; or ``SOURCE`` (``windbolt.SOURCE``): those that the
-        source itself has, those of a topic of Kafka's, which exist as soon as Kafka lists them. A source without
-        partitions is one partition. ``partitions``: the values of the column that exist, on every input, or per input
-        (``{"orders": [0, 1], "returns": [0]}``). One of these holds the watermark before its first event, until
+        ``partition``: each partition of an input has a watermark of its own, and the bolt's watermark is the least of
+        all of them (AT-21, AZ-18): a column, whose values are the partitions; or ``SOURCE`` (``windbolt.SOURCE``): the
+        partitions that the source itself has. Those of a Kafka topic exist as soon as Kafka lists them. A source
+        without partitions is one partition. ``partitions``: the values of the column that exist, on every input, or per
+        input (``{"orders": [0, 1], "returns": [0]}``). One of these holds the watermark before its first event, until
         ``partition_idle_timeout`` or, with an arrival rule, the late tolerance releases it (AT-20, AZ-18). Any other
         value takes part from its first event on, which may be late.
 
         ``combine``: ``"min"``, or ``"max"``: the fastest input closes windows. ``imports``: inputs that take the
-        watermarks of another one, ``{"lookup": "data"}`` (SI-15); ``imports_beside``: and make some of their own.
-        ``estimate_arrival``: when nothing comes, the watermark follows the estimated arrival (AZ-5).
+        watermarks of another one, ``{"lookup": "data"}`` (SI-15); ``imports_beside``: these inputs also make watermarks
+        of their own. ``estimate_arrival``: while no event comes, the watermark follows the estimated arrival (AZ-5).
 
         ``idle_timeout``: close windows by the clock when no event comes (AT-17 to AT-19); the watermark moves to their
         end. ``idle_rule``: ``"after_window_end"`` or ``"max_remaining"``. ``partition_idle_timeout``: leave an input or
@@ -465,7 +465,7 @@ class WindowedBolt(TaskBolt):
         closes_after_end: bool | Unset = UNSET,
         longest_window: Time | Unset | None = UNSET,
     ) -> Self:
-        """Where windows begin, end and close; what is not named stays as it is.
+        """Sets where windows begin, end and close; what is not named stays as it is.
 
         ``bounds``: which end belongs to a window: ``"(start, end]"``, Storm's (ST-10), or ``"[start, end)"``.
         ``aligned``: which edge is a multiple of the slide (AT-3). ``offset``: shifts the aligned ends of a time slide
@@ -625,15 +625,15 @@ _OWN = (
 class Operator(WindowedBolt):
     """A bolt that is called at each moment at which an event of its inputs begins, with all events that live then.
 
-    It is called when the watermark, the least of its inputs' marks, is past that moment; what it emits has that
-    moment as its time. Where its times come from, its watermark and lateness are set as for any windowed bolt. A
-    preset leaves its windows as they are; ConfigError for other settings that would not.
+    It is called when the watermark, the least of its inputs' marks, is past that moment; what it emits has that moment
+    as its time. The source of its times, its watermark and its lateness are set as for any windowed bolt. A preset
+    leaves its windows as they are; other settings that would change them raise ConfigError.
     """
 
     formed = "one at each moment at which an event begins"
-    """Its windows in words."""
+    """Describes its windows in words."""
     kept: tuple[str, ...] = ("bounds", "output_time")
-    """The rules of time that a preset leaves as they are, unless it was asked for them by name."""
+    """The time rules that a preset leaves as they are, unless the user set them in the preset by name."""
     settings: WindowSettings = WindowSettings(kinds=(Onset(),), bounds=Bounds.START, output_time=OutputTime.START)
 
     def _preset(self, preset: Preset) -> Self:

@@ -22,24 +22,24 @@ from windowing.timestamps import from_datetime
 
 
 SOURCE_ONLY = Count(1 << 62)
-"""As often as never: the watermarks are those that the source puts in, or that are imported."""
+"""Interval that never ends: the only watermarks are those that the source puts in, or that are imported."""
 
 
 @dataclass(frozen=True)
 class Reader:
-    """One type of values of settings."""
+    """Reads one type of values of settings."""
 
     words: str
     """Description of a value, with its unit: ``a duration``."""
     read: Callable[[Any], Any]
     """Converts what a user gives to the value of a setting. Raises ConfigError for an invalid one."""
     choices: type[Enum] | None = None
-    """For a closed choice: its values."""
+    """The values of a closed choice; else None."""
 
 
 @cache
 def choice(choices: type[Enum]) -> Reader:
-    """One of the members of an Enum, itself or by its value."""
+    """Returns a reader of the members of an Enum, each given as itself or by its value."""
     return Reader(" or ".join(repr(each.value) for each in choices), lambda value: one_of(choices, value), choices)
 
 
@@ -187,7 +187,7 @@ LISTED = Reader("keys, with `since=` from when on they are there", lambda value:
 
 @cache
 def as_it_is(words: str) -> Reader:
-    """A value that the method itself checks; ``words`` say what it is."""
+    """Returns a reader of a value that the method itself checks; ``words`` describe it."""
     return Reader(words, lambda value: value)
 
 
@@ -195,16 +195,16 @@ def as_it_is(words: str) -> Reader:
 
 
 Words = Callable[[Any, Any], str | tuple[str, ...]]
-"""A value that is not the default, and all settings (WindowSettings), in a sentence or several; empty where another
-setting's words say it."""
+"""Function of a value that is not the default, and of all settings (WindowSettings), that returns a sentence or
+several; empty if the words of another setting say it."""
 
 
 @dataclass(frozen=True)
 class SaidBy:
-    """In place of words: where ``windbolt describe`` says the setting instead."""
+    """Stands in place of words: names where ``windbolt describe`` says the setting instead."""
 
     what: str
-    """A setting whose words say it too, or a line of the description."""
+    """A setting whose words say this one too, or a line of the description."""
     own_place: bool = False
     """True if the JSON of a topology has a place for it beside the rules: ``"lag"``, ``"bounds"``."""
 
@@ -219,11 +219,11 @@ class Admits(Enum):
     READER = "the reader"
     """The task that reads them, with the watermark of the last tick: the setting changes nothing there."""
     TASK = "the bolt's task"
-    """In event time, the bolt's task, with the watermark before each event."""
+    """In event time, the bolt's task, which knows the watermark before each event."""
     TASK_IN_ANY_TIME = "the bolt's task, in any time"
     """The bolt's task, in processing time as well."""
     FOLLOWING_EVENTS = "the bolt's task, with a watermark that follows events"
-    """In event time, the bolt's task; and the watermark follows the events in their order of arrival, not the ticks."""
+    """As ``TASK``; and the watermark follows the events in their order of arrival, not the ticks."""
 
 
 _KEY = "declaration"
@@ -234,28 +234,28 @@ class Declaration:
     """One setting: how it is given, what it needs, and how it is shown."""
 
     name: str
-    """Its field in WindowSettings."""
+    """Name of its field in WindowSettings."""
     default: Any
     reads: Reader
     method: str
     """The method of WindowedBolt that sets it."""
     argument: str
-    """As which argument; empty if the method sets this alone."""
+    """The argument of that method; empty if the method sets this alone."""
     given_as: str
-    """The part of the argument that it is, where several settings share one argument: ``Panes(...)``; else empty."""
+    """The part of the argument, where several settings share one argument: ``Panes(...)``; else empty."""
     preset: bool
     """True if a preset decides it."""
     needs: tuple[str, ...]
-    """Without which it changes nothing and is refused, the first missing one told: names in ``NEEDS``
-    (``topologies/graph/effects.py``)."""
+    """Conditions without which the setting changes nothing and is refused; the error tells the first missing one: names
+    in ``NEEDS`` (``topologies/graph/effects.py``)."""
     scenario: str | None
-    """Its name in scenario files; None where those have another way to say it, or none."""
+    """Name in scenario files; None where those have another way to say it, or none."""
     resumes: bool | str
     """True if a run may continue with another value on the same checkpoint; a text says when it may not."""
     admits: Admits
     """The part of a run that admits the events if the value is not the default."""
     words: Words | SaidBy
-    """How ``windbolt describe`` says it."""
+    """Text of ``windbolt describe`` for the setting."""
 
     @property
     def has_own_place(self) -> bool:
@@ -264,7 +264,7 @@ class Declaration:
 
     @property
     def call(self) -> str:
-        """How a user sets it: ``with_watermark(every=...)``."""
+        """The call with which a user sets it: ``with_watermark(every=...)``."""
         if self.given_as:
             return f"{self.method}({self.given_as})"
         return f"{self.method}({self.argument}=...)" if self.argument else self.method
@@ -347,7 +347,7 @@ class ListedKeys:
 
     @cached_property
     def digest(self) -> str:
-        """A text that tells one list from another."""
+        """Returns a text that tells one list from another."""
         return hashlib.sha256(repr((self.values, self.since)).encode()).hexdigest()[:16]
 
     @staticmethod

@@ -69,20 +69,20 @@ class WindowKind(ABC):
 
     @property
     def reach(self) -> int:
-        """How far a window may reach beyond an event in it, in microseconds; gaps of events left aside."""
+        """How far a window may reach beyond an event in it, in microseconds, apart from gaps of events."""
         return 1
 
     @property
     def declared_length(self) -> Duration | None:
-        """How long a window is by what is declared, at most; None where nothing bounds it, or the user sets no time.
+        """The declared length of a window, at most; None where nothing bounds it, or the user sets no time.
 
-        Clock changes aside: of a day, 24 hours. How long windows may be in fact, assigners say (``looks_back``).
+        Clock changes are left out: a day has 24 hours. Assigners tell how long windows may be in fact (``looks_back``).
         """
         return None
 
     @property
     def period(self) -> Duration | None:
-        """From the end of a window to the end of the next, at least, clock changes aside.
+        """The least time from the end of a window to the end of the next, clock changes left out.
 
         None where that depends on the events.
         """
@@ -90,11 +90,11 @@ class WindowKind(ABC):
 
     @property
     def least_held(self) -> Duration | Count | None:
-        """How much of the stream a task holds, at least, before it lets go of events; None where nothing says."""
+        """The least part of the stream that a task holds before it lets go of events; None where nothing tells."""
         return self.declared_length
 
     def bounds(self, declared: Bounds) -> Bounds:
-        """Which of its ends a window holds, where the bolt declares these bounds (``with_alignment(bounds=...)``)."""
+        """Returns the bounds of its windows, where the bolt declares ``declared`` (``with_alignment(bounds=...)``)."""
         return declared
 
     def changes_at_its_end(self, declared: Bounds) -> bool:
@@ -122,10 +122,10 @@ _TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d)?")
 
 _SHORTEST_UNIT = {"hour": 1, "week": 7 * 24, "month": 28 * 24, "quarter": 89 * 24, "year": 365 * 24}
 _LONGEST_UNIT = {"hour": 1, "week": 7 * 24, "month": 31 * 24, "quarter": 92 * 24, "year": 366 * 24}
-"""In hours, by clocks that do not change; of days ``shift_lengths`` tells."""
+"""Greatest length of a unit in hours, without clock changes; for days see ``shift_lengths``."""
 
 _REACH = {"hour": 3, "day": 3 * 24, "week": 9 * 24, "month": 33 * 24, "quarter": 94 * 24, "year": 368 * 24}
-"""In hours, with a margin for clocks that change."""
+"""Upper bound of the length of a unit in hours, with a margin for clock changes."""
 
 
 _MOST = 1000
@@ -167,8 +167,8 @@ class Calendar(WindowKind):
     first_month: int
     """The number of the month in which years and their quarters begin."""
     last: int
-    """How many units a window holds: ``7`` with ``day`` are the last seven days, and one such window ends with each
-    day. With ``at``: so many of the windows between these times."""
+    """Number of units in a window: ``7`` with ``day`` are the last seven days, and one such window ends with each day.
+    With ``at``: the number of windows between these times."""
 
     @checked_value
     def __init__(
@@ -219,7 +219,8 @@ class Calendar(WindowKind):
         object.__setattr__(self, "first_month", first_month)
 
     def __repr__(self) -> str:
-        """Without what is as usual: checkpoints know calendars that had no first day and month."""
+        """Returns a repr without the values that are defaults, because older checkpoints hold calendars without a first
+        day and month."""
         names = ["unit", "zone", "at"]
         names += ["first_day"] if self.first_day != "monday" else []
         names += ["first_month"] if self.first_month != 1 else []
@@ -228,7 +229,7 @@ class Calendar(WindowKind):
 
     @property
     def shift(self) -> int:
-        """How many days after Monday weeks begin, or months after January quarters and years."""
+        """Days after Monday at which weeks begin, or months after January at which quarters and years begin."""
         return get_args(Weekday).index(self.first_day) or self.first_month - 1
 
     @property
@@ -238,8 +239,7 @@ class Calendar(WindowKind):
 
     @property
     def shift_lengths(self) -> tuple[int, ...]:
-        """How long each of the windows of a day is, in microseconds, by clocks that do not change; one day without
-        ``at``."""
+        """Length of each window of a day in microseconds, without clock changes; one whole day without ``at``."""
         begins = self.begins or (0,)
         return tuple(end - begin for begin, end in zip(begins, [*begins[1:], begins[0] + _DAY], strict=True))
 
@@ -292,13 +292,13 @@ def _after_midnight(text: str) -> int:
 
 @dataclass(frozen=True, init=False)
 class CountByStart(WindowKind):
-    """Each run of ``count`` distinct start times, and all that starts then (SI-30)."""
+    """Windows of ``count`` distinct start times in a row, with all events that start then (SI-30)."""
 
     counts = True
     of_points = True
 
     count: Count
-    """How many distinct start times."""
+    """Number of distinct start times."""
 
     @checked_value
     def __init__(self, count: int | Count) -> None:
@@ -327,9 +327,9 @@ class Hopping(WindowKind):
     takes_offset = True
 
     length: Duration
-    """How long a window is."""
+    """Length of a window."""
     slide: Duration
-    """How far the next window begins after it."""
+    """Time from the start of a window to the start of the next."""
 
     @checked_value
     def __init__(self, length: Time, slide: Time) -> None:
@@ -399,7 +399,7 @@ class Lull(_Moments):
     """The window of ``length`` that begins with an event, where no other of its key follows in that time; holds it."""
 
     length: Duration
-    """How long nothing comes."""
+    """Length of a silence."""
 
     def in_words(self) -> str:
         return f"the last event before each {self.length} without one"
@@ -422,7 +422,7 @@ class Meeting(_Moments):
 
     how: How
     left: int
-    """Which of the bolt's two inputs is the left one, from 0."""
+    """Number of the left one of the bolt's two inputs, from 0."""
 
     def in_words(self) -> str:
         return _MEETINGS[self.how]
@@ -449,7 +449,7 @@ class Session(WindowKind):
     max_duration: Duration | None
     """Closes a session that is longer at the next multiple of this on the clock (AZ-22)."""
     gap_field: str | None
-    """A column that gives each event a gap of its own, in place of ``gap``: a duration, or milliseconds."""
+    """A column with a gap for each event, in place of ``gap``: a duration, or milliseconds."""
 
     @checked_value
     def __init__(
@@ -518,7 +518,7 @@ class SlidingLog(WindowKind):
     of_points = True
 
     length: Duration
-    """How long an event stays in the window."""
+    """Time for which an event stays in the window."""
 
     @checked_value
     def __init__(self, length: Time) -> None:

@@ -41,7 +41,8 @@ class Pane:
     index: int
     """0 for the first firing of the window."""
     timing: Timing
-    """Moment of the firing: before the end, at it, or after it. A window that late events open is late at once."""
+    """Moment of the firing: before the end, at it, or after it. If a late event opens a
+    window, even its first firing is late."""
     last: bool
     """True if the window cannot fire again."""
 
@@ -50,11 +51,12 @@ class PaneMode(Enum):
     """Contents of a window that fires again."""
 
     ACCUMULATING = "accumulating"
-    """All its events so far."""
+    """All events of the window so far."""
     DISCARDING = "discarding"
     """The events since it fired last."""
     RETRACTING = "retracting"
-    """All its events so far; the rows emitted last time are emitted once more before, with ``_retract`` true."""
+    """All events of the window so far; before them the rows emitted last time are emitted once more, with ``_retract``
+    true."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class OpenWindows:
     advanced: NDArray[np.int64]
     """Microseconds of event time that the watermark has moved since then."""
     fired: NDArray[np.int64]
-    """How often each has fired."""
+    """Number of firings of each window so far."""
 
     def __post_init__(self) -> None:
         make_read_only(self, "fresh", "waited", "advanced", "fired")
@@ -83,7 +85,7 @@ class PaneTrigger:
     """True if it may fire a window that has no new events since its last firing."""
 
     def due(self, windows: OpenWindows) -> NDArray[np.bool_]:
-        """Which of the windows fire now; asked at the end of each micro-batch that changed something."""
+        """Returns which of the windows fire now; called at the end of each micro-batch that changed something."""
         raise NotImplementedError
 
     def __or__(self, other: PaneTrigger) -> PaneTrigger:
@@ -94,12 +96,12 @@ class PaneTrigger:
 
     @checked_value
     def once(self) -> PaneTrigger:
-        """The same, for the first firing of a window only."""
+        """Returns this trigger for the first firing of a window only."""
         return Once(self)
 
 
 def fires(trigger: PaneTrigger, windows: OpenWindows) -> NDArray[np.bool_]:
-    """Which of the windows fire now: those that are due and have new events, or need none."""
+    """Returns which of the windows fire now: those that are due and have new events, or need none."""
     due = trigger.due(windows)
     return due if trigger.even_unchanged else due & (windows.fresh > 0)
 
@@ -116,7 +118,8 @@ class AfterCount(PaneTrigger):
 
 @dataclass(frozen=True)
 class AfterClock(PaneTrigger):
-    """So much of the clock since the last firing, or since the first event of the window was seen."""
+    """Due when so much time has passed on the clock since the last firing, or since the window's first event was
+    seen."""
 
     wait: Duration
     even_unchanged: bool = False
@@ -128,7 +131,7 @@ class AfterClock(PaneTrigger):
 
 @dataclass(frozen=True)
 class AfterEventTime(PaneTrigger):
-    """So much event time, by the watermark, since the last firing, or since the first event was seen."""
+    """Due when the watermark has moved so far since the last firing, or since the window's first event was seen."""
 
     wait: Duration
     even_unchanged: bool = False
@@ -139,7 +142,7 @@ class AfterEventTime(PaneTrigger):
 
 @dataclass(frozen=True)
 class AnyOf(PaneTrigger):
-    """One of several is due."""
+    """Due when one of several triggers is due."""
 
     triggers: tuple[PaneTrigger, ...]
 
@@ -158,7 +161,7 @@ class AnyOf(PaneTrigger):
 
 @dataclass(frozen=True)
 class AllOf(PaneTrigger):
-    """All of several are due."""
+    """Due when all of several triggers are due."""
 
     triggers: tuple[PaneTrigger, ...]
 
@@ -206,7 +209,8 @@ class Panes:
     late: PaneTrigger | None
     """Trigger that fires a window again for late events, until the allowed lateness is over; None: never."""
     mode: PaneMode
-    """Which events a firing shows: all so far, or only the new ones, or all after the rows of the last firing again."""
+    """The events that a firing shows: all so far, or only the new ones, or all after the rows of the last firing
+    again."""
     closes: bool
     """True if the first firing, early or at the end, is the only one: events that come to the window later are late."""
     at_end: Count | None

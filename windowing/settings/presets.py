@@ -46,7 +46,7 @@ _LATE_ACTIONS = {action.value: action for action in (LateAction.ADJUST, LateActi
 
 
 def late_tolerance(value: Duration | timedelta | str | int | None) -> Duration | None:
-    """How late an event may arrive (AZ-8, AZ-10): a duration of at most 1,814,399 s; None and -1 are no limit.
+    """Reads how late an event may arrive (AZ-8, AZ-10): a duration of at most 1,814,399 s; None and -1 are no limit.
 
     Raises ConfigError for a longer one, and for anything that is not a duration.
     """
@@ -132,7 +132,7 @@ class Preset:
         return {name: self.rules.get(name, DECLARED[name].default) for name in RULES}
 
     def but(self, **rules: Any) -> Preset:
-        """This preset with some rules of one's own, by the names of WindowSettings."""
+        """Returns this preset with some rules of one's own, by the names of WindowSettings."""
         unknown = sorted(set(rules) - set(RULES))
         if unknown:
             wrong = unknown[0]
@@ -146,7 +146,8 @@ class Preset:
         return Preset(self.name, changed.rules, changed.asked + own)
 
     def with_rules(self, **rules: Any) -> Preset:
-        """The same rules except for some, which nobody has asked for by name: what a bolt needs by its nature."""
+        """Returns this preset with other rules that a bolt needs by its nature; the user is not said to have set them
+        by name."""
         kept = tuple(each for each in self.asked if each[0] not in rules)
         return Preset(self.name, {**self.rules, **rules}, kept)
 
@@ -309,7 +310,7 @@ def azure(
 
 
 def _signed(delay: Time) -> tuple[Duration, Duration]:
-    """How far a watermark is behind, and how far ahead; one of the two is zero."""
+    """Returns how far a watermark is behind, and how far ahead; one of the two is zero."""
     if isinstance(delay, timedelta) and delay < timedelta(0):
         return Duration(0), as_duration(-delay)
     if isinstance(delay, str) and delay.strip().startswith("-"):

@@ -20,20 +20,21 @@ if TYPE_CHECKING:
 
 
 class Bounds(Enum):
-    """Which of its two ends a window of time holds (``with_alignment(bounds=...)``)."""
+    """The end of a window of time that belongs to it (``with_alignment(bounds=...)``)."""
 
     END = "(start, end]"
     """Storm's and Azure's (ST-10, AZ-19): an event at the end belongs to the window, one at the start does not."""
 
     START = "[start, end)"
-    """Atlas's, StreamInsight's and Flink's (AT-1): the other way round."""
+    """Atlas's, StreamInsight's and Flink's (AT-1): an event at the start belongs to the window, one at the end does
+    not."""
 
     def holds(self, start: int, end: int, timestamp: int) -> bool:
         """True if the window from ``start`` to ``end`` holds an event of this time (all in microseconds)."""
         return start < timestamp <= end if self is Bounds.END else start <= timestamp < end
 
     def among(self, timestamps: NDArray[np.int64], start: int, end: int) -> NDArray[np.bool_]:
-        """Which of these events the window from ``start`` to ``end`` holds."""
+        """Returns which of these events the window from ``start`` to ``end`` holds."""
         if self is Bounds.END:
             return (timestamps > start) & (timestamps <= end)
         return (timestamps >= start) & (timestamps < end)
@@ -54,7 +55,8 @@ class Bounds(Enum):
         return reach // slide * slide + offset
 
     def up_to(self, timestamps: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
-        """How many of the sorted timestamps lie before the end of each window; also where each window starts."""
+        """Returns how many of the sorted timestamps lie before the end of each window; given starts, the first place in
+        each window."""
         return np.searchsorted(timestamps, ends, side="right" if self is Bounds.END else "left")
 
 
@@ -132,13 +134,15 @@ class LateAction(Enum):
     """Action for a late event."""
 
     DIVERT = "divert"
-    """It goes to the late stream, if there is one, and into the account ``late`` (ST-18, AT-16)."""
+    """A late event goes to the late stream, if there is one, and into the account ``late`` (ST-18, AT-16)."""
     DROP = "drop"
-    """It goes into the account ``dropped``, and nowhere else (SI-12, AZ-9)."""
+    """A late event goes into the account ``dropped``, and nowhere else (SI-12, AZ-9)."""
     ADJUST = "adjust"
-    """Its assigned time is moved to the earliest that is not late (SI-13, AZ-9); what it carries stays as it is."""
+    """The time of a late event is moved to the earliest that is not late (SI-13, AZ-9); its columns stay as they
+    are."""
     CUT = "cut"
-    """A lifetime that reaches beyond is cut to begin there; points and the ends of edges are dropped (SI-13)."""
+    """A late lifetime is cut to begin at the earliest time that is not late; late points and ends of edges are dropped
+    (SI-13)."""
     ERROR = "error"
     """The run stops (SI-14)."""
 
@@ -156,7 +160,7 @@ class IdleRule(Enum):
 
 
 class WatermarkCombiner(Enum):
-    """How the marks of several inputs become one watermark."""
+    """Rule that joins the watermarks of several inputs into one."""
 
     MIN = "min"
     MAX = "max"
@@ -170,11 +174,12 @@ class Partition(Enum):
 
 
 SOURCE: Literal[Partition.SOURCE] = Partition.SOURCE
-"""As the partition of a bolt's watermark: the partitions that the source itself has."""
+"""A bolt's watermark has one partition for each partition of its source."""
 
 
 class Aligned(Enum):
-    """Which edge of aligned windows is a multiple of the slide; the two differ where the length is none."""
+    """The edge of aligned windows that is a multiple of the slide; it matters where the length is no multiple of the
+    slide."""
 
     ENDS = "ends"
     """Storm's (ST-3)."""
@@ -186,7 +191,7 @@ DefaultTimeName: TypeAlias = Literal["the clock", "the record's", "the arrival",
 
 
 class DefaultTime(Enum):
-    """Which time a bolt goes by that names none, and whose inputs bring none along."""
+    """The time that a bolt uses if it names none and its inputs bring none along."""
 
     CLOCK = "the clock"
     """Processing time (ST-9)."""
@@ -202,7 +207,7 @@ OutputTimeName: TypeAlias = Literal["window end", "window last", "window start"]
 
 
 class OutputTime(Enum):
-    """Which time emitted rows have."""
+    """The time of emitted rows."""
 
     END = "window end"
     """A point at the end of the window (SI-31: PointAlignToWindowEnd; AZ-19)."""
@@ -210,7 +215,8 @@ class OutputTime(Enum):
     """The last microsecond of a window that does not hold its end, so that the next bolt has the row in the same
     window."""
     START = "window start"
-    """The lifetime of the window (SI-31: ClipToWindowEnd): from its start, and so is what is promised (SI-24)."""
+    """The lifetime of the window (SI-31: ClipToWindowEnd): rows have its start as their time, and so does what is
+    promised to the next bolt (SI-24)."""
 
 
 @dataclass(frozen=True)
@@ -219,13 +225,13 @@ class InputRules:
 
     watermark_every: Count | Duration | None
     delay: int
-    """How far its marks stay behind its latest event, in microseconds; below zero where they run ahead."""
+    """How far its watermarks stay behind its latest event, in microseconds; below zero where they run ahead."""
     late_action: LateAction
 
 
 @dataclass(frozen=True, init=False)
 class Arrival:
-    """How far an event's time may be from its arrival (AZ-8, AZ-12, AZ-14): ``Arrival("arrived", late="5s")``."""
+    """Limits on the time from an event to its arrival (AZ-8, AZ-12, AZ-14): ``Arrival("arrived", late="5s")``."""
 
     field: str | None
     """The column with the time of arrival; None: the clock of the micro-batch."""

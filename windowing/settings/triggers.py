@@ -42,7 +42,7 @@ class FiredBy(StrEnum):
     COUNT = "count"
     RULE = "rule"
     TIMEOUT = "timeout"
-    """So long after the last event, or after the first."""
+    """The timeout since the last event, or since the first."""
     TIME = "time"
     """The time of day."""
     CLOSE = "close"
@@ -50,11 +50,11 @@ class FiredBy(StrEnum):
     FULL = "full"
     """It held as much as its Capacity allows, or the next event would not have fitted in; it is cleared then."""
     EVENT = "event"
-    """An event that the trigger of one's own was told of."""
+    """An event that the user's own trigger was told of."""
     MOMENT = "moment"
-    """A moment that the trigger of one's own has asked for."""
+    """A moment that the user's own trigger has asked for."""
     ARRIVAL = "arrival"
-    """An event that has arrived: ``on_arrival`` of a trigger of one's own."""
+    """An event that has arrived: ``on_arrival`` of the user's own trigger."""
 
 
 @checked_on_failure
@@ -117,9 +117,9 @@ class CountTrigger:
     """
 
     count: Count
-    """How many events."""
+    """Number of events that fires the window."""
     timeout: Duration | None = None
-    """After the first event, or the last; None: only the count fires."""
+    """Time after the first event, or the last; None: only the count fires."""
     from_first: bool = True
     """True if the timeout runs from the first event; False: from the last."""
 
@@ -140,7 +140,7 @@ class RuleTrigger:
     rule: TriggerRule
     """A function of an event and a TriggerCall that returns a FireResult."""
     timeout: Duration | None = None
-    """After the first event, or the last; None: only the rule fires."""
+    """Time after the first event, or the last; None: only the rule fires."""
     from_first: bool = True
     """True if the timeout runs from the first event; False: from the last."""
 
@@ -161,7 +161,7 @@ class DailyTrigger:
     time: DayTime
     """The time of day, with its zone."""
     max_empty: int | None = None
-    """After this many firings in a row without events the key is forgotten (UH-22); None: never."""
+    """Number of firings in a row without events after which the key is forgotten (UH-22); None: never."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.time, DayTime):
@@ -186,7 +186,7 @@ class DailyByRule:
     rule: TimeRule
     """A function of an event that returns a DayTime."""
     max_empty: int | None = None
-    """After this many firings in a row without events the key is forgotten (UH-22); None: never."""
+    """Number of firings in a row without events after which the key is forgotten (UH-22); None: never."""
 
     def __repr__(self) -> str:
         return of_fields(self)
@@ -199,12 +199,13 @@ class DailyByRule:
 KeyTrigger: TypeAlias = CountTrigger | RuleTrigger | DailyTrigger | DailyByRule
 
 MOST_BYTES = 2_000_000_000
-"""Of a window: the columns of a call are Arrow's, whose texts and binaries together have less than 2^31 bytes."""
+"""Most bytes of a window, because a call gets Arrow columns, whose texts and binaries together have less than 2^31
+bytes."""
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """How much the window of a key may hold, whatever its trigger says; None: any number.
+    """Limits of the window of a key, whatever its trigger says; None: no limit.
 
     A window fires, by ``FULL``, and is cleared as soon as it holds ``events`` events, or ``bytes`` bytes exactly; and
     before an event with which it would hold more bytes, which opens the next window then. So no call is given more than
@@ -212,12 +213,12 @@ class Capacity:
     """
 
     events: int | None = None
-    """The most events in a window."""
+    """Most events in a window."""
     bytes: int | None = None
-    """The most bytes in a window: texts and binaries with their own length, also within lists, maps and structs; other
+    """Most bytes in a window: texts and binaries with their own length, also within lists, maps and structs; other
     values with the size that Arrow gives them, such as 8 bytes for a long."""
     columns: tuple[str, ...] = ()
-    """The columns whose bytes count; none: all."""
+    """The columns whose bytes count; empty: all."""
 
     def __post_init__(self) -> None:
         for name, given, most in (("max_events", self.events, None), ("max_bytes", self.bytes, MOST_BYTES)):

@@ -73,7 +73,7 @@ class WindowSettings:
     length: Duration | Count | None = None
     slide: Duration | Count = Count(1)
     kinds: tuple[WindowKind, ...] = ()
-    """In place of length and slide; several of them are several kinds of window in one bolt (AZ-26)."""
+    """Kinds of window, in place of length and slide; one bolt may have several of them (AZ-26)."""
     key: tuple[str, ...] = setting(
         (),
         as_it_is("the names of columns"),
@@ -135,7 +135,7 @@ class WindowSettings:
         admits=Admits.READER,
         words=SaidBy("time", own_place=True),
     )
-    """How far behind the latest event the watermark stays (ST-13)."""
+    """Time that the watermark stays behind the latest event (ST-13)."""
     watermark_interval: Duration = setting(
         Duration(0),
         ABOVE_ZERO,
@@ -157,7 +157,7 @@ class WindowSettings:
         admits=Admits.FOLLOWING_EVENTS,
         words=words.watermark_every,
     )
-    """How often an input makes a watermark: at a number of its events, or after a duration of its event time (AT-12,
+    """Interval at which an input makes a watermark: a number of its events, or a duration of its event time (AT-12,
     SI-5). None: at ticks."""
     ahead: Duration = setting(
         Duration(0),
@@ -169,7 +169,7 @@ class WindowSettings:
         admits=Admits.READER,
         words=lambda value, _: f"the watermark is {value} past the latest event",
     )
-    """How far the watermark is ahead of the latest event, instead of behind it: a negative delay (SI-9)."""
+    """Time that the watermark is ahead of the latest event, instead of behind it: a negative delay (SI-9)."""
     watermark_field: str | None = setting(
         None,
         NAME,
@@ -225,7 +225,7 @@ class WindowSettings:
         admits=Admits.TASK,
         words=SaidBy("key"),
     )
-    """Each key has a watermark of its own (AZ-15)."""
+    """True if each key has a watermark of its own (AZ-15)."""
     watermark_imports: Mapping[str, str] | None = setting(
         None,
         IMPORTS,
@@ -257,7 +257,8 @@ class WindowSettings:
         admits=Admits.FOLLOWING_EVENTS,
         words=lambda *_: "when nothing comes, the watermark follows the estimated arrival",
     )
-    """Without input the watermark follows the estimated arrival, less the late tolerance (AZ-5, AZ-6)."""
+    """True if the watermark follows the estimated arrival, less the late tolerance, while no event comes (AZ-5,
+    AZ-6)."""
     idle_timeout: Duration | None = setting(
         None,
         DURATION,
@@ -268,7 +269,7 @@ class WindowSettings:
         admits=Admits.FOLLOWING_EVENTS,
         words=words.idle_timeout,
     )
-    """How long after the last event windows are closed by the clock (AT-17 to AT-19)."""
+    """Time after the last event at which windows are closed by the clock (AT-17 to AT-19)."""
     idle_rule: IdleRule = setting(
         IdleRule.AFTER_WINDOW_END,
         choice(IdleRule),
@@ -301,7 +302,8 @@ class WindowSettings:
         admits=Admits.TASK,
         words=words.arrival,
     )
-    """How far an event from outside may be from its arrival (AZ-8, AZ-12). Rows of windowed bolts have none."""
+    """Limits on the distance from the time of an event from outside to its arrival (AZ-8, AZ-12). Rows of windowed
+    bolts have none."""
     late_by: LateBy = setting(
         LateBy.WATERMARK,
         choice(LateBy),
@@ -322,7 +324,7 @@ class WindowSettings:
         admits=Admits.TASK,
         words=words.allowed_lateness,
     )
-    """How long after the watermark has reached its end a window closes (AT-14)."""
+    """Time for which a window stays open after the watermark has reached its end (AT-14)."""
     late_by_session: bool = setting(
         False,
         FLAG,
@@ -419,7 +421,7 @@ class WindowSettings:
         admits=Admits.READER,
         words=SaidBy("windows"),
     )
-    """How many events, or bytes of some columns, the window of a key may hold before it fires, whatever the trigger
+    """Most events, or bytes of some columns, that the window of a key may hold before it fires, whatever the trigger
     says."""
     eviction: Any = setting(
         None,
@@ -492,7 +494,7 @@ class WindowSettings:
         admits=Admits.READER,
         words=lambda value, _: f"a call that takes more than {value} ends the run",
     )
-    """How long a call of the bolt may take; a longer one is an error."""
+    """Longest time that a call of the bolt may take; a longer call is an error."""
 
     # -- bounds and alignment
     bounds: Bounds = setting(
@@ -505,7 +507,7 @@ class WindowSettings:
         admits=Admits.READER,
         words=SaidBy("windows", own_place=True),
     )
-    """Which edge belongs to a window: its end, as in Storm (ST-10), or its start."""
+    """The edge that belongs to a window: its end, as in Storm (ST-10), or its start."""
     aligned: Aligned = setting(
         Aligned.ENDS,
         choice(Aligned),
@@ -516,7 +518,7 @@ class WindowSettings:
         admits=Admits.READER,
         words=words.aligned,
     )
-    """Which edge of windows is a multiple of the slide (AT-3)."""
+    """The edge of windows that is a multiple of the slide (AT-3)."""
     offset: Shift = setting(
         Shift(0),
         SHIFT,
@@ -526,7 +528,7 @@ class WindowSettings:
         admits=Admits.READER,
         words=SaidBy("windows", own_place=True),
     )
-    """How far aligned ends are shifted from the multiples of the slide, modulo the slide; below zero: back."""
+    """Time by which aligned ends are shifted from the multiples of the slide, modulo the slide; below zero: back."""
     anchor: str | int | None = setting(
         None,
         ANCHOR,
@@ -558,7 +560,7 @@ class WindowSettings:
         admits=Admits.READER,
         words=lambda value, _: f"no window may be longer than {value}",
     )
-    """No window of the bolt may be longer: 7 days in Azure (AZ-19)."""
+    """Longest window that the bolt may have: 7 days in Azure (AZ-19)."""
 
     # -- events that last, what is emitted, and the end
     lifetime: Lifetime | None = setting(
@@ -605,7 +607,8 @@ class WindowSettings:
 
     # -- what follows from inputs, and what was asked for
     input_rules: Mapping[str, InputRules] | None = None
-    """By the label of an input: what its source says of its watermarks and late events, where they differ (SI-17)."""
+    """By the label of an input: rules of its source for watermarks and late events that differ from the bolt's
+    (SI-17)."""
     given: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     """The settings that were given by name, which those of a source do not replace (SI-18)."""
     asked: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
@@ -665,11 +668,11 @@ class WindowSettings:
 
     @property
     def delay(self) -> int:
-        """How far the watermark stays behind the latest event, in microseconds; below zero where it runs ahead."""
+        """Time that the watermark stays behind the latest event, in microseconds; below zero where it runs ahead."""
         return (self.lag or Duration(0)).micros - self.ahead.micros
 
     def of_input(self, label: str) -> InputRules:
-        """How the marks of an input are made, and what happens to its late events."""
+        """Returns the rules for the watermarks and late events of an input."""
         own = (self.input_rules or {}).get(label)
         return own or InputRules(self.watermark_every, self.delay, self.late_action)
 

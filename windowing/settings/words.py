@@ -61,7 +61,7 @@ def key(columns: tuple[str, ...], settings: Others) -> str:
 
 
 def watermark_every(every: Count | Duration, settings: Others) -> str:
-    """How often an input makes a watermark."""
+    """Says how often an input makes a watermark."""
     match every:
         case Count(1):
             return "a watermark at every event"
@@ -74,7 +74,7 @@ def watermark_every(every: Count | Duration, settings: Others) -> str:
 
 
 def watermark_field(column: str, settings: Others) -> str:
-    """Where the source puts watermarks, where it is not the only one that makes any."""
+    """Says in which column the source puts watermarks, if they are not the only ones."""
     return "" if settings.watermark_every == SOURCE_ONLY else f"the source puts watermarks in {column} as well"
 
 
@@ -96,7 +96,7 @@ def _existing(partitions: tuple[str, ...] | Mapping[str, tuple[str, ...]] | None
 
 
 def imports(givers: Mapping[str, str], _: Others) -> tuple[str, ...]:
-    """Which inputs take the watermarks of another."""
+    """Says which inputs take the watermarks of another."""
     return tuple(f"{taker} takes the watermarks of {giver}" for taker, giver in givers.items())
 
 
@@ -127,7 +127,7 @@ def allowed_lateness(wait: Duration, settings: Others) -> str:
 
 
 def panes(firings: Panes, _: Others) -> str:
-    """How often windows fire."""
+    """Says how often windows fire."""
     named = (("before its end", firings.early), ("when late events come", firings.late))
     parts = [f"{name} ({trigger_in_words(trigger)})" for name, trigger in named if trigger is not None]
     if firings.at_end is not None:
@@ -171,13 +171,13 @@ def anchor(moment: str | int, _: Others) -> str:
 
 
 def aligned(_: Aligned, settings: Others) -> str:
-    """Which edge of windows is on the grid; their ends are where nothing is said."""
+    """Says which edge of windows is on the grid; where nothing is said, their ends are."""
     shifted = f", shifted by {settings.offset}" if settings.offset.micros else ""
     return f"the starts of windows are multiples of the slide{shifted}"
 
 
 def lifetime(rule: Lifetime, _: Others) -> tuple[str, ...]:
-    """How long events last, and which of them are edges."""
+    """Says how long events last, and which of them are edges."""
     if rule.end_field == NO_COLUMN:
         return ("an event of the right stream lasts until the next one of its key",)
     shaped = f", {rule.shape_field} says which of them are edges" if rule.shape_field else ""
