@@ -10,14 +10,14 @@ import numpy as np
 from windowing.errors import WindboltError
 
 ACCOUNTS = ("windowed", "late", "early", "dropped", "duplicate", "invalid", "unwindowed", "purged")
-"""Every received event is in exactly one of these accounts, or pending."""
+"""Names of the accounts: every received event is in exactly one of them, or pending."""
 
 BESIDE = ("adjusted", "early_input", "late_input", "out_of_order", "truncated")
 """Counted in addition to the accounts: what the time rules found, whatever happened to the event (AZ-24); and events of
 which a time was finer than microseconds, and was cut."""
 
 SHOWN = ("adjusted", "truncated")
-"""Those of ``BESIDE`` that are shown with the accounts: the events whose times are not those that they came with."""
+"""The part of ``BESIDE`` that is shown with the accounts: events whose times are not those that they came with."""
 
 SKIPPED = "skipped"
 """Count of events that were not received because they are older than the first output of the run needs (AZ-13)."""
@@ -74,7 +74,7 @@ class Accounts:
         return {name: self[name] for name in BESIDE}
 
     def of_streams(self, pending: Sequence[int]) -> dict[str, dict[str, int]]:
-        """All counts of each stream, with ``pending``."""
+        """Returns all counts of each stream, with ``pending``."""
         return {
             stream: {name: int(counts[index]) for name, counts in self._counts.items()}
             | {"pending": int(pending[index])}

@@ -34,7 +34,7 @@ class MarkSources:
     ) -> None:
         self.streams, self.settings, self.state = tuple(streams), settings, state
         self.from_bolts = tuple(from_bolts) or (False,) * len(self.streams)
-        """Which inputs carry the watermark of an upstream bolt."""
+        """True for each input that carries the watermark of an upstream bolt."""
 
     def index_of(self, source: str) -> int:
         """The index of a source's input."""
@@ -128,11 +128,11 @@ class MarkSources:
         filled: tuple[ArrivalTimes, MarksAround] | None = None,
         floor: NDArray[np.int64] | None = None,
     ) -> None:
-        """An input that imports the marks of another gets the running maximum of both (SI-15, SI-16).
+        """Gives each input that imports the marks of another one the running maximum of both (SI-15, SI-16).
 
-        ``imported``: the marks along a batch of so many events of those that deliver; those of the inputs that import
-        are added. ``filled``: the events, and the marks around each, in which those of these inputs are replaced.
-        ``floor``: the lower bound that the arrivals give, which silent inputs follow (AZ-5).
+        ``imported``: for each input that has events, its marks along a batch of ``events`` events; the marks of the
+        importing inputs are added. ``filled``: the events, and the marks around each; the marks of the importing inputs
+        are replaced in them. ``floor``: the lower bound that the arrivals give, which silent inputs follow (AZ-5).
         """
         for taker, giver in (self.settings.watermark_imports or {}).items():
             given = self._along(imported, giver, events, floor)
@@ -232,9 +232,9 @@ class SequencedBatch:
         imports = sources.settings.watermark_imports or {}
         self._wanted = {*imports, *imports.values()}
         self._imported: dict[str, NDArray[np.int64]] = {}
-        """Of the inputs that import marks, and those that they import: the marks along the batch."""
+        """The marks along the batch, for the inputs that import marks and those that they import from."""
         self._total: NDArray[np.int64] | None = None
-        """Those of all others, combined."""
+        """The combined marks of all other inputs along the batch."""
 
     def take(self, source: str, places: NDArray[np.int64]) -> None:
         """Take the events of one source, which are at these places."""
@@ -421,7 +421,7 @@ class EventWatermarks:
 
     @property
     def _late_tolerance(self) -> int | None:
-        """How far the watermark stays behind arrivals, in microseconds; None where it does not follow them."""
+        """Time that the watermark stays behind arrivals, in microseconds; None where it does not follow them."""
         late = self.settings.arrival.late if self.settings.arrival else None
         return late.micros if late is not None and self.settings.estimate_arrival else None
 

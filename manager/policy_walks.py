@@ -77,7 +77,7 @@ class UnitRecord:
     count: int = 0
     """Number of events told."""
     time: int | None = None
-    """How far time has come; None before the first event."""
+    """Time that the unit has reached; None before the first event."""
     ties: int = 0
     """Number of the last events, one after another, that are at this time."""
     fired: int | None = None
@@ -91,7 +91,7 @@ class UnitRecord:
     evicted_count: int = 0
     """Number of events up to that."""
     touched: int | None = None
-    """How far time had come with the last event."""
+    """Time that the unit had reached with the last event."""
     wake_at: int | None = None
     """The moment that the trigger has asked for."""
     next_end: int | None = None
@@ -137,7 +137,7 @@ def at(indices: Indices) -> slice | NDArray[np.int64]:
 
 
 def among(indices: Indices, which: NDArray[np.bool_]) -> Indices:
-    """Those of the indices that a mask picks."""
+    """Returns the indices that a mask picks."""
     count = int(np.count_nonzero(which))
     if count == len(indices):
         return indices
@@ -159,7 +159,7 @@ class ToldEvents:
     lists: Mapping[str, Sequence[Any]]
     """The columns as Python values, made when one is asked for; of these events and others."""
     arrays: Mapping[str, NDArray[Any]]
-    """The same columns as NumPy arrays."""
+    """The columns of ``columns`` as NumPy arrays."""
     streams: NDArray[np.object_]
     """The name of the stream of each event of the columns."""
 
@@ -179,7 +179,7 @@ class ToldEvents:
 
 
 def _read_only(array: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A view that a policy cannot write to: the array is what the engine goes by."""
+    """Returns a view that a policy cannot write to, because the engine uses the array itself."""
     view = array.view()
     view.flags.writeable = False
     return view
@@ -203,7 +203,7 @@ class Firing:
     """A window for which the trigger has fired."""
 
     reference: int
-    """Its end in microseconds."""
+    """End of the window in microseconds."""
     stop: int
     """Number of events, since the task or key began, up to its end."""
     by: FiredBy | None = None
@@ -532,9 +532,9 @@ class HeldWindow:
     """A window that holds events."""
 
     reference: int
-    """Its end in microseconds."""
+    """End of the window in microseconds."""
     members: Indices
-    """Its events, by their indices among the told ones that are held."""
+    """Its events, as indices into the told events that are held."""
     by: FiredBy | None = None
     """Reason of the firing."""
 
@@ -550,7 +550,7 @@ class EvictionWalk:
     ) -> None:
         self.policy, self.record, self.key, self._held, self._numbers = policy, record, key, held, numbers
         self.expired = np.zeros(len(held), np.bool_)
-        """Which events have expired, when the windows are exhausted."""
+        """True for events that have expired; complete when the windows are exhausted."""
 
     @property
     def state(self) -> Any:

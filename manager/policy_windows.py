@@ -59,7 +59,7 @@ class _Found:
 
 @dataclass(frozen=True)
 class _Ended:
-    """A unit that is forgotten."""
+    """A unit whose state is forgotten."""
 
     reference: int
     hash: int
@@ -79,7 +79,8 @@ class _Life:
         return None if touched is None or self._forget_after is None else touched + self._forget_after
 
     def outlives(self, times: NDArray[np.int64]) -> int:
-        """How many events, of these times in order, come before it is forgotten; takes note of them."""
+        """Counts the events, of these times in order, that come before the unit is forgotten, and records the last of
+        them."""
         record = self.record
         if self._forget_after is None or not len(times):
             return len(times)
@@ -131,7 +132,7 @@ class PolicyWindows:
         self._purged = np.zeros(count, np.bool_)
         self._new = new
         self.reached: int | None = None
-        """How far time has come in the units that were evaluated, in microseconds; None where it was in none."""
+        """Time that the evaluated units have reached, in microseconds; None where none was evaluated."""
         waiting = self._waiting
         names = np.array(streams, object)
         self._streams = np.broadcast_to(names, count) if events.streams is None else names[events.streams]
@@ -153,7 +154,7 @@ class PolicyWindows:
 
     @property
     def _waiting(self) -> NDArray[np.bool_]:
-        """Which events have not been told yet."""
+        """Returns which events the policies have not been told of yet."""
         waiting: NDArray[np.bool_] = (self._numbers < 0) & ~self._gone
         return waiting
 
@@ -270,7 +271,7 @@ class PolicyWindows:
         return heads
 
     def _block(self, unit: int) -> tuple[int, int]:
-        """Where the events of a unit begin and end."""
+        """Returns where the events of a unit begin and end."""
         if self._hashes is None:
             return 0, len(self._times)
         if self._starts is None:

@@ -46,7 +46,7 @@ _OBSTORE = re.compile(rf"non-2xx status code: {_STATUS}\b|HTTP error: ")
 """Error texts of obstore after its own retries: an HTTP status, or no answer."""
 _WEB_CLIENTS = frozenset({"urllib", "urllib3", "requests", "httpx", "httpcore", "aiohttp"})
 _NO_ANSWER = re.compile(r"Timeout|Connect(?:ion|or)?Error|RemoteProtocol|Disconnected|NameResol|NewConn")
-"""In the names of the classes of their errors where there was no answer."""
+"""Pattern for the names of error classes that mean that no answer came."""
 _JAVA = re.compile(
     r"\bjava\.net\.(?:ConnectException|SocketTimeoutException|SocketException|NoRouteToHostException"
     r"|UnknownHostException|PortUnreachableException)\b"
@@ -115,7 +115,7 @@ def passes_in_java(text: str) -> bool:
 
 
 def _passes_on_the_web(error: BaseException) -> bool:
-    """The same for an error of a client of HTTP: by the status of the answer, or that there was none."""
+    """True if an error of an HTTP client may pass: by the status of the answer, or because none came."""
     answer = getattr(error, "response", None)
     status = getattr(error, "code", None) or getattr(answer, "status_code", None) or getattr(error, "status", None)
     if isinstance(status, int):
@@ -176,10 +176,10 @@ class Positioned(io.RawIOBase):
 
 
 _ARROWS = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "wasbs": "abfss", "wasb": "abfs"}
-"""By other schemes, the one that Arrow has."""
+"""Arrow's scheme for other schemes of the same store."""
 KNOWN = ("s3", "gs", "abfs", "abfss", "hdfs", "viewfs", "file")
 _DBFS = "/dbfs/"
-"""Where Databricks shows its file system to Python; Spark calls it ``dbfs:/``."""
+"""Folder in which Databricks shows its file system to Python; Spark calls it ``dbfs:/``."""
 _QUERY = re.compile(r"\?[A-Za-z_]+=")
 """Beginning of a query. A question mark alone is part of a glob pattern."""
 
@@ -280,7 +280,7 @@ def _first(environment: Mapping[str, str], names: tuple[str, ...]) -> str:
 
 Reply = TypeVar("Reply")
 RETRIES = 6
-"""How often a request is made again: as often as obstore does it (``object_store``)."""
+"""Times that a request is made again: as often as obstore does it (``object_store``)."""
 _FIRST_WAIT = 0.1
 """Seconds; each wait is about twice as long as the one before."""
 _PATIENCE = 10.0
@@ -391,7 +391,7 @@ class _Source(Positioned):
         return bytes(self.read_buffer(size))
 
     def read_buffer(self, size: int | None = -1) -> pa.Buffer:
-        """As ``read``, without a copy; pyarrow prefers it."""
+        """Reads like ``read``, without a copy; pyarrow prefers it."""
         left = max(self._size - self._at, 0)
         wanted = left if size is None or size < 0 else min(size, left)
         start = self._at

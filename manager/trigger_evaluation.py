@@ -48,7 +48,7 @@ class KeyedEvents:
         """The hash of the key of each block."""
         old = np.add.reduceat((~self._is_new).astype(np.int64), edges[:-1]) if count else np.zeros(0, np.int64)
         self.new_starts: NDArray[np.int64] = edges[:-1] + old
-        """Where the new events of each block begin, behind its old ones."""
+        """Start of the new events of each block, behind its old ones."""
 
     def __len__(self) -> int:
         return len(self.times)
@@ -60,12 +60,12 @@ class KeyedEvents:
 
     @property
     def fresh(self) -> NDArray[np.bool_]:
-        """Which blocks have new events."""
+        """Returns which blocks have new events."""
         fresh: NDArray[np.bool_] = self.new_starts < self.blocks.edges[1:]
         return fresh
 
     def run(self, block: int) -> tuple[int, int]:
-        """Where the events of a block begin and end."""
+        """Returns where the events of a block begin and end."""
         low, high = self.blocks.edges[block : block + 2].tolist()
         return low, high
 
@@ -106,11 +106,11 @@ class KeyedEvents:
 
 
 _LONGEST_REASON = 1_000
-"""In characters."""
+"""Greatest length of a reason in characters."""
 
 
 class Refusals:
-    """Which events are refused, and why."""
+    """Refused events and the reasons."""
 
     def __init__(self, count: int) -> None:
         """``count`` is the number of all events."""
@@ -191,14 +191,14 @@ class KeyFirings:
             self.waiting.append(fired.next_due)
 
     def cleared_of(self, count: int) -> NDArray[np.bool_]:
-        """Which of all events were purged without a firing."""
+        """Returns which of all events were purged without a firing."""
         cleared = np.zeros(count, np.bool_)
         for low, high in self.cleared:
             cleared[low:high] = True
         return cleared
 
     def purged_of(self, count: int) -> NDArray[np.bool_]:
-        """Which of all events were purged, by a firing or without one."""
+        """Returns which of all events were purged, by a firing or without one."""
         purges = np.array(self.purges, np.bool_)
         fired = zip(np.array(self.lows)[purges].tolist(), np.array(self.highs)[purges].tolist(), strict=True)
         steps = np.zeros(count + 1, np.int64)
@@ -222,12 +222,12 @@ class Room:
         self.near: NDArray[np.bool_] = (
             near if near is not None and reached else np.zeros(len(arrivals.blocks.edges) - 1, np.bool_)
         )
-        """Which blocks have enough events or bytes to reach it."""
+        """True for blocks that have enough events or bytes to reach the capacity."""
 
     def open_start(self, block: int) -> int:
-        """Where the open window of a key begins, after firing all windows that its old events fill.
+        """Returns where the open window of a key begins, after firing all windows that its old events fill.
 
-        They can fill a window only where the capacity was larger when they came.
+        Old events fill a window only if the capacity was larger when they came.
         """
         low, new = int(self._arrivals.blocks.edges[block]), int(self._arrivals.new_starts[block])
         if self.capacity is not None and self.near[block]:

@@ -251,8 +251,8 @@ def _fire_quiet(evaluation: Evaluation, timeout: Timeout, blocks: NDArray[np.int
 
 
 def _open_starts(evaluation: Evaluation, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where the open windows of keys without new events begin. Where a window was full, the key starts with an empty
-    cache."""
+    """Returns where the open windows of keys without new events begin. If a window was full, its key starts with an
+    empty cache."""
     arrivals, room = evaluation.arrivals, evaluation.room
     edges = arrivals.blocks.edges
     starts = edges[blocks]
@@ -351,7 +351,7 @@ class RuleWindow:
         self._filling.clear()
 
     def _settle(self, stop: int) -> None:
-        """After the last event: fire the window if it is due at the clock; else store its cache."""
+        """Called after the last event: fires the window if it is due at the clock; else stores its cache."""
         text = self._stored.text if self._held and self._stays_open(stop) else ""
         if text:
             place = int(self._evaluation.arrivals.places[self._start])
@@ -556,7 +556,8 @@ class TriggeredWindows:
                 fire_by_day_rule(evaluation, trigger)
 
     def _settle(self) -> None:
-        """After the last window: determine which events are no longer needed, and which were purged without firing."""
+        """Called after the last window: determines which events are no longer needed, and which were purged without
+        firing."""
         firings, refused, count = self._firings, self._refusals.mask, len(self._arrivals)
         self._purged = firings.purged_of(count)
         self._sorted.count("purged", firings.cleared_of(count) & ~refused & ~self._sorted.seen)

@@ -70,13 +70,13 @@ class WatermarkState:
         return self.ticked_at is None or clock - self.ticked_at >= interval.micros
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values, without those that are empty."""
+        """Returns plain JSON values, without those that are empty."""
         values = _given(asdict(self))
         return {**values, "sources": _given(values["sources"])}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """From the values of ``to_json``."""
+        """Makes the state from the values of ``to_json``."""
         sources = dict(values["sources"])
         marks = {name: MarkState(**mark) for name, mark in sources.pop("marks", {}).items()}
         return cls(**{**values, "sources": SourcesState(marks, **sources)})
@@ -170,14 +170,14 @@ class ArrivalTimes:
     inputs: NDArray[np.int8]
     """Per event, the index of its input stream."""
     advancing: NDArray[np.bool_]
-    """Which events advance the watermark."""
+    """True for events that advance the watermark."""
     given: NDArray[np.int64] | None = None
     """Watermarks inserted by the source, in microseconds; NONE where the row is an event."""
     partitions: NDArray[np.int64] | None = None
     """Per event, the index of its partition in ``names``; -1 where it has none."""
     names: Sequence[str] = ()
     heard: NDArray[np.bool_] | None = None
-    """Which events make their partition known: events turned away as early, late or invalid do not (AZ-4)."""
+    """True for events that make their partition known; events turned away as early, late or invalid do not (AZ-4)."""
     arrived: NDArray[np.int64] | None = None
     """Arrival time of each event in microseconds, NONE where unknown; only where the watermark follows the arrivals
     (AZ-5)."""
@@ -211,8 +211,8 @@ class ArrivalTimes:
         return int(heard[0]) if len(heard) else len(self)
 
     def floor(self, late: int, before: int | None) -> NDArray[np.int64] | None:
-        """After each event: the lower bound that the arrivals so far give for every silent source (AZ-5); None where
-        there is none.
+        """Returns, after each event, the lower bound that the arrivals so far give for every silent source (AZ-5); None
+        where there is none.
 
         It is the latest arrival minus the late tolerance ``late``; ``before`` is the latest arrival of earlier batches.
         Where the events of a batch are not in order of arrival, it is no more than the arrivals still to come in the

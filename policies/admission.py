@@ -26,21 +26,21 @@ class Decision(IntEnum):
     ACCEPTED = 0
     EARLY = 1
     ADJUSTED_LATE = 2
-    """It arrived too late, and was given the earliest time that its arrival allows (AZ-8)."""
+    """The event arrived too late, and was given the earliest time that its arrival allows (AZ-8)."""
     LATE = 3
-    """It arrived too late, and was turned away."""
+    """The event arrived too late, and was turned away."""
     ADJUSTED_OUT_OF_ORDER = 4
-    """It was behind the watermark, and was given the watermark's time (AZ-11), or a later start (SI-13)."""
+    """The event was behind the watermark, and was given the watermark's time (AZ-11), or a later start (SI-13)."""
     OUT_OF_ORDER = 5
-    """It was behind the watermark, or its windows had closed, and it was turned away."""
+    """The event was behind the watermark, or its windows had closed, and it was turned away."""
     WATERMARK = 6
-    """It is not an event but a watermark from the source."""
+    """The row is not an event but a watermark from the source."""
     UNWINDOWED = 7
-    """It lies in a gap between windows."""
+    """The event lies in a gap between windows."""
     INVALID = 8
-    """It is unreadable, or has no usable time."""
+    """The event is unreadable, or has no usable time."""
     DUPLICATE = 9
-    """Its message id is that of an earlier event that a window may still need (ST-27)."""
+    """The event has the message id of an earlier event that a window may still need (ST-27)."""
 
     @property
     def label(self) -> str:
@@ -54,7 +54,7 @@ def all_accepted(codes: NDArray[np.int8]) -> bool:
 
 
 def accepted(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
-    """Which events are admitted, with the time that they have or an adjusted one."""
+    """Returns which events are admitted, with the time that they have or an adjusted one."""
     if all_accepted(codes):
         return np.ones(len(codes), np.bool_)
     through: NDArray[np.bool_] = (
@@ -64,7 +64,7 @@ def accepted(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
 
 
 def timely(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
-    """Which events pass the rules on arrival times; only these advance the watermark."""
+    """Returns which events pass the rules on arrival times; only these advance the watermark."""
     if all_accepted(codes):
         return np.ones(len(codes), np.bool_)
     through: NDArray[np.bool_] = (codes == Decision.ACCEPTED) | (codes == Decision.ADJUSTED_LATE)
@@ -72,8 +72,8 @@ def timely(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
 
 
 def between_windows(times: NDArray[np.int64], last: NDArray[np.int64], holds_start: bool) -> NDArray[np.bool_]:
-    """Which events lie between two windows, by the end of the last one that begins before them, so that none can hold
-    them."""
+    """Returns which events lie between two windows, so that none can hold them; ``last`` is the end of the last window
+    that begins before each event."""
     between: NDArray[np.bool_] = last < times + holds_start
     return between
 
@@ -128,8 +128,8 @@ class Admission:
     def missed(
         self, times: NDArray[np.int64], last: NDArray[np.int64], closed_until: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Which events have missed their last window. An event between two windows is in none, so it is not late
-        (AT-4)."""
+        """Returns which events have missed their last window. An event between two windows is in none, so it is not
+        late (AT-4)."""
         return (last <= closed_until) & ~between_windows(times, last, self.holds_start)
 
     def decide(
@@ -182,8 +182,8 @@ class Admission:
         closed_until: NDArray[np.int64],
         end_edges: NDArray[np.bool_] | None,
     ) -> NDArray[np.bool_]:
-        """Which events are behind their mark, or at it where their windows have closed; ``judged`` is the time that
-        counts for each."""
+        """Returns which events are behind their mark, or at it if their windows have closed; ``judged`` is the time of
+        each that is compared."""
         late: NDArray[np.bool_] = judged < reference
         tied = times == reference if end_edges is None else (times == reference) & ~end_edges
         some = np.arange(len(times)) if self.overtakes else np.flatnonzero(tied)
@@ -229,7 +229,7 @@ def _outlasting(
     reference: NDArray[np.int64],
     end_edges: NDArray[np.bool_] | None,
 ) -> NDArray[np.bool_]:
-    """Which late events last beyond their mark, so that they can be cut to begin there."""
+    """Returns which late events last beyond their mark, so that they can be cut to begin there."""
     cut = late & (ends > reference) & (ends > times + 1)  # a point is dropped, never cut
     return cut if end_edges is None else cut & ~end_edges
 

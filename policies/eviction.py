@@ -90,7 +90,8 @@ class WatermarkTimeEvictionPolicy(TimeEvictionPolicy):
     lag: Duration = Duration(0)
 
     def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
-        """As TimeEvictionPolicy; STOP at an event later than the reference by more than the lag."""
+        """Decides like TimeEvictionPolicy; returns STOP at an event that is later than the reference by more than the
+        lag."""
         if event.timestamp - context.reference > self.lag.micros:
             return Action.STOP
         return super().evict(event, context)

@@ -42,7 +42,7 @@ class WindowCapacity:
         return WindowCapacity(capacity.events, capacity.bytes, np.concatenate([[0], np.cumsum(sizes)]))
 
     def reached(self, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which blocks between the edges hold enough events or bytes to fill a window."""
+        """Returns which blocks between the edges hold enough events or bytes to fill a window."""
         enough = np.zeros(len(edges) - 1, np.bool_)
         if self.events is not None:
             enough |= np.diff(edges) >= self.events
@@ -52,7 +52,8 @@ class WindowCapacity:
 
     @cached_property
     def following(self) -> NDArray[np.int64]:
-        """For each event, the first event that a window starting there cannot hold by its bytes, across keys."""
+        """Returns, for each event, the first event that a window starting there cannot hold by its bytes, across
+        keys."""
         return self._next(np.arange(len(self.before) - 1)) if self.bytes is not None else np.zeros(0, np.int64)
 
     def limit(self, following: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -62,7 +63,7 @@ class WindowCapacity:
         return following if self.bytes is None else np.minimum(following, self.following)
 
     def full(self, lows: NDArray[np.int64], highs: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which windows are full with their last event."""
+        """Returns which windows are full with their last event."""
         filled = np.zeros(len(lows), np.bool_)
         if self.events is not None:
             filled |= highs - lows >= self.events
@@ -96,7 +97,7 @@ class Filling:
     __slots__ = ("_before", "_bytes", "_events", "_held", "_used")
 
     def __init__(self, capacity: WindowCapacity, low: int, high: int) -> None:
-        """A window that holds the events of one key from ``low`` up to ``high``."""
+        """Makes a window that holds the events of one key from ``low`` up to ``high``."""
         self._events, self._bytes, self._before = capacity.events, capacity.bytes, capacity.before
         self._held, self._used = (
             high - low,
@@ -167,7 +168,7 @@ class Blocks:
 
     @property
     def until(self) -> NDArray[np.int64]:
-        """For each event, the index at which the events of its key end."""
+        """Returns, for each event, the index at which the events of its key end."""
         return np.repeat(self.edges[1:], np.diff(self.edges))
 
 
@@ -320,7 +321,7 @@ def _both(one: FiredRuns, other: FiredRuns) -> FiredRuns:
 
 
 def _first_after(blocks: Blocks, micros: int) -> NDArray[np.int64]:
-    """For each event, the index of the first event of its key that comes at least ``micros`` later."""
+    """Returns, for each event, the index of the first event of its key that comes at least ``micros`` later."""
     times = blocks.times
     if not len(times):
         return np.zeros(0, np.int64)
@@ -344,7 +345,7 @@ _MANY = 32
 def _window_starts(
     heads: NDArray[np.int64], following: NDArray[np.int64], until: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Where windows begin: at the first event of each key, and wherever the previous window ends."""
+    """Returns where windows begin: at the first event of each key, and wherever the previous window ends."""
     starts, heads_now = [], heads
     while len(heads_now) >= _MANY:
         starts.append(heads_now)

@@ -31,13 +31,13 @@ class Action(IntEnum):
     """An eviction policy's decision about one event, when a window fires (ST-19)."""
 
     EXPIRE = 0
-    """It is not in this window, and in no later one: it is removed, and not asked about again."""
+    """The event is not in this window, and in no later one: it is removed, and not asked about again."""
     PROCESS = 1
-    """It is in this window, and is asked about again for the next one."""
+    """The event is in this window, and is asked about again for the next one."""
     KEEP = 2
-    """It is not in this window, and is asked about again for the next one."""
+    """The event is not in this window, and is asked about again for the next one."""
     STOP = 3
-    """As KEEP, and so are all events after it, which are not asked about for this window."""
+    """The event and all events after it are kept as with KEEP; the later ones are not asked about for this window."""
 
 
 class Fire(Enum):
@@ -51,8 +51,7 @@ class Fire(Enum):
 class QueuedEvent:
     """One event, as a policy sees it: valid during the call only.
 
-    ``event["price"]`` is its value in a column, as a Python value; None for null. KeyError for a column that there is
-    not.
+    ``event["price"]`` is its value in a column, as a Python value; None for null. KeyError for an unknown column.
     """
 
     __slots__ = ("_columns", "_index", "_streams", "number", "timestamp")
@@ -68,8 +67,8 @@ class QueuedEvent:
         """``columns`` has the values of each column, of which this event has those at ``index``. ``streams`` has the
         name of the stream of each event."""
         self.number = number
-        """How many events of the task (of the key, with ``with_key``) came before it, in order of (time, arrival): 0
-        for the first. It never changes, and is the same in all hooks of both policies."""
+        """Number of events of the task (of the key, with ``with_key``) before it, in order of (time, arrival): 0 for
+        the first. It never changes, and is the same in all hooks of both policies."""
         self.timestamp = timestamp
         """Event time in microseconds UTC; in processing time, the clock at arrival."""
         self._columns: Mapping[str, Sequence[Any]] = {} if columns is None else columns
@@ -84,7 +83,7 @@ class QueuedEvent:
         return self._streams[self._index]
 
     def row(self) -> dict[str, Any]:
-        """All of its columns, by name. Slower than ``event["price"]`` where there are many."""
+        """Returns all columns of the event, by name. Slower than ``event["price"]`` where there are many."""
         return {name: self._columns[name][self._index] for name in self._columns}
 
     def __repr__(self) -> str:
@@ -92,11 +91,10 @@ class QueuedEvent:
 
 
 class QueuedEvents:
-    """Some events in order, as columns: what a policy that decides on arrays sees. Valid during the call only.
+    """Some events in order, as columns, for a policy that decides on arrays. Valid during the call only.
 
     ``events["price"]`` is a NumPy array of the values of a column; do not write to it. Where one of them is null, whole
-    numbers are floats with NaN, and truth values and texts are objects with None. KeyError for a column that there is
-    not.
+    numbers are floats with NaN, and truth values and texts are objects with None. KeyError for an unknown column.
     """
 
     __slots__ = ("_columns", "_streams", "_where", "numbers", "timestamps")
@@ -142,9 +140,9 @@ class PolicyContext:
     key: Any = None
     """The key: a value, or a tuple where ``with_key`` names several columns; None without ``with_key``."""
     time: int = 0
-    """How far time has come, in microseconds: the time of the event (or of a later one, see ``on_arrival``), or the
-    moment. That is the watermark as far as a rule may know it, since the watermark itself depends on where batches end;
-    in processing time, the clock."""
+    """Time that has been reached, in microseconds: the time of the event (or of a later one, see ``on_arrival``), or
+    the moment. That is the watermark as far as a rule may know it, since the watermark itself depends on where batches
+    end; in processing time, the clock."""
     count: int = 0
     """Number of events so far, with this one; in ``evict``, those up to the end of the window, so that all that the
     policy is asked about have smaller numbers."""
@@ -162,7 +160,7 @@ class EvictionContext(PolicyContext):
     """The context of an eviction policy."""
 
     reference: int = 0
-    """In ``evict``: the end of the window that fires, in microseconds. In ``track``: the time of the event."""
+    """In ``evict``, the end of the window that fires, in microseconds; in ``track``, the time of the event."""
 
 
 @dataclass(slots=True, repr=False)
@@ -202,9 +200,9 @@ class Policy:
         return frozenset(name.strip() for name in names if name.strip())
 
     forget_after: Duration | None = None
-    """How long a key (a task, without ``with_key``) may be without an event; None for ever. Then, after the moments up
+    """Time that a key (a task, without ``with_key``) may be without an event; None for ever. Then, after the moments up
     to that one, ``on_end`` is called, and all that is kept of the key is forgotten: both states, its events and their
-    number. Its next event is its first. If both policies say it, the shorter time counts."""
+    number. The next event of the key counts as its first. If both policies set it, the shorter time counts."""
 
     def start(self, state: dict[str, Any]) -> None:
         """Called once for each task or key, before its first event: sets what its state is to be then. Called again
@@ -255,7 +253,7 @@ class EvictionPolicy(Policy):
 
     @property
     def reach(self) -> Duration | None:
-        """How long after its time an event can still be in a window; None where time does not decide it.
+        """Greatest time after an event at which it can still be in a window; None where time does not decide it.
 
         Only for windows that end at multiples of a slide: with a reach, an end fires if an event has come within this
         time before it; without one, if an event has come since the end before it.
@@ -280,7 +278,7 @@ class TriggerPolicy(Policy):
     """``on_time`` is called at the first multiple of this after each event: at each that passes, but for those before
     which no event has come since the last. None: only ``wake_at`` counts."""
     offset: Duration = Duration(0)
-    """How far the multiples of ``every`` are from those since the epoch, in UTC: ``days(1)`` less ``hours(9)`` is
+    """Distance of the multiples of ``every`` from those since the epoch, in UTC: ``days(1)`` less ``hours(9)`` is
     midnight in Tokyo."""
 
     def track(self, event: QueuedEvent, context: TriggerContext) -> Answer:
@@ -336,7 +334,7 @@ Answer = bool | Fire
 
 
 def forget_after(*policies: Policy) -> Duration | None:
-    """How long a key or task may be without an event before it is forgotten; None for ever."""
+    """Returns how long a key or task may be without an event before it is forgotten; None for ever."""
     given = [each.forget_after for each in policies if each.forget_after is not None]
     return min(given, key=lambda each: each.micros, default=None)
 

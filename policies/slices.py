@@ -91,10 +91,10 @@ def last_window_end(eviction: EvictionPolicy | None, trigger: TriggerPolicy | No
 
 
 def in_gap(eviction: EvictionPolicy, trigger: TriggerPolicy, timestamps: NDArray[np.int64]) -> NDArray[np.bool_] | None:
-    """Which of these times (int64 microseconds) no window can hold: those between windows that do not touch (AT-4),
-    and FOREVER.
+    """Returns which of these times (int64 microseconds) no window can hold: those between windows that do not touch
+    (AT-4), and FOREVER.
 
-    None where there are no such times, or a trigger of the user's own may fire anywhere.
+    None where there are no such times, or the user's own trigger may fire anywhere.
     """
     if not isinstance(eviction, TimeEvictionPolicy) or not isinstance(trigger, TimeTriggerPolicy):
         return None

@@ -57,7 +57,7 @@ class DueWindows:
 
 
 class ColumnarTriggerPolicy(TriggerPolicy):
-    """A policy that decides on arrays."""
+    """A trigger policy that decides on arrays."""
 
     event_time = False
 

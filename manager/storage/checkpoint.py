@@ -55,7 +55,7 @@ def kept_batches(files: SealedFolder) -> list[str]:
 
 
 def read_note(files: SealedFolder, name: str) -> Any:
-    """A note that is replaced together with the state; None where there is none."""
+    """Reads a note that is replaced together with the state; None where there is none."""
     return read_committed(files).notes.get(name) or files.read(name)
 
 
@@ -161,7 +161,7 @@ class MemoryCheckpoint:
         return key in self._plans
 
     def sync_plans(self) -> None:
-        """Nothing here survives a power cut."""
+        """Does nothing: nothing here survives a power cut."""
 
     def begin(self, key: str) -> None:
         """Called before a batch writes its first segment."""
@@ -183,7 +183,7 @@ class MemoryCheckpoint:
         self._plans = {key: plan for key, plan in self._plans.items() if key > batch_key(manifest.batch - 1, False)}
 
     def clean(self) -> None:
-        """Nothing to do: ``commit`` has forgotten what is superfluous."""
+        """Does nothing: ``commit`` has removed all that is superfluous."""
 
 
 class FileCheckpoint:

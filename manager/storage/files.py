@@ -112,7 +112,7 @@ def _number(error: Exception) -> int:
 
 
 _KEEPING = frozenset({"ext3", "ext4", "xfs"})
-"""They have one journal: the sync of any file also writes all changes of names before it (decision 39)."""
+"""File systems with one journal: the sync of any file also writes all changes of names before it (decision 39)."""
 _MOUNTS = "/proc/self/mountinfo"
 
 
@@ -214,14 +214,14 @@ def sync_folders_below(root: str) -> None:
 
 
 def list_anew(folder: str) -> None:
-    """From now on list a local folder as it is. A file system in the network may list it as it was up to a minute
-    before, where another machine has changed it since; it asks its server as soon as this machine changes it."""
+    """Makes the next listing of a local folder a fresh one. A network file system may show a list that is up to a
+    minute old if another machine has changed the folder; it asks its server as soon as this machine changes it."""
     with as_storage_error(folder, "written to"), suppress(FileNotFoundError, PermissionError):
         os.utime(folder)
 
 
 def list_all_anew(folder: str) -> None:
-    """The same for a folder and all below it."""
+    """Does the same as ``list_anew`` for a folder and all folders below it."""
     list_anew(folder)
     with as_storage_error(folder, "listed"), os.scandir(folder) as found:
         below = [entry.path for entry in found if entry.is_dir(follow_symlinks=False)]

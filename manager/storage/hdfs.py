@@ -21,16 +21,16 @@ from windowing.errors import ConfigError, EnvironmentMissing
 
 
 _PORT = 8020
-"""Where a NameNode listens whose address names no port, and that no configuration names: Hadoop's default."""
+"""Default port of a Hadoop NameNode, used if neither its address nor a configuration names a port."""
 _CALLS = {
     "dfs.client.failover.max.attempts": "3",
     "dfs.client.failover.sleep.base.millis": "50",
     "dfs.client.failover.sleep.max.millis": "500",
 }
-"""How often hdfs-native itself asks a NameNode that does not answer. It waits without heeding Ctrl-C, by default for
-minutes; ``asking_again`` does most of the waiting in its place."""
+"""Retries of hdfs-native itself when a NameNode does not answer: few, because it waits without heeding Ctrl-C, by
+default for minutes; ``asking_again`` does most of the waiting in its place."""
 _IN_RUST = re.compile(r'(\w+)\((?:"([\w.$]+)", )?"(.*)"\)', re.DOTALL)
-"""How hdfs-native shows an error of a kind that Python has no class for: its kind, perhaps Java's class, a text."""
+"""Form in which hdfs-native shows an error without a class in Python: its kind, perhaps Java's class, a text."""
 _OWN_CLASSES = {
     "AccessControlException": PermissionError,
     "AuthorizationException": PermissionError,
@@ -177,7 +177,7 @@ def rename_files(uri: str, names: list[tuple[str, str]]) -> None:
 
 
 def read_part(uri: str, path: str, start: int, length: int) -> bytes:
-    """Some bytes of a file, fewer at its end. FileNotFoundError where there is none."""
+    """Reads some bytes of a file, fewer at its end. FileNotFoundError where there is no such file."""
     handler, _ = _of(uri)
     return asking_again(lambda: handler.source(path).range(start, length))
 
@@ -306,7 +306,7 @@ class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]
                 raise FileNotFoundError(path)
 
     def asked(self) -> AbstractContextManager[None]:
-        """While something is asked of HDFS."""
+        """Returns a context manager for requests to HDFS."""
         return as_os_error(self._place)
 
 
@@ -331,7 +331,7 @@ class _Source(Positioned):
         return found
 
     def range(self, start: int, length: int) -> bytes:
-        """Some bytes, fewer at the end of the file."""
+        """Reads some bytes, fewer at the end of the file."""
         wanted = min(length, self._size - start)
         if wanted <= 0:
             return b""

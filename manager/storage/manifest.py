@@ -75,9 +75,9 @@ class SinkFiles(TypedDict):
     """The files of one batch for a sink."""
 
     folder: str
-    """As the sink names it: a path or a URI."""
+    """Folder as the sink names it: a path or a URI."""
     drafts: list[str]
-    """Their hidden names in that folder; the order is that of the numbers that they get."""
+    """Hidden names of the files in that folder, in the order of the numbers that they get."""
 
 
 @dataclass(kw_only=True)
@@ -121,7 +121,7 @@ class Manifest:
         return replace(self, bolts=bolts)
 
     def to_values(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """Returns the manifest as plain JSON values."""
         return {
             "batch": self.batch,
             "closing": self.closing,
@@ -134,17 +134,17 @@ class Manifest:
         }
 
     def to_json(self) -> str:
-        """As text."""
+        """Returns the manifest as JSON text."""
         return json.dumps(self.to_values())
 
     @staticmethod
     def from_json(text: str) -> Manifest:
-        """From the text of ``to_json``."""
+        """Reads a manifest from the text of ``to_json``."""
         return Manifest.from_values(json.loads(text))
 
     @staticmethod
     def from_values(values: dict[str, Any]) -> Manifest:
-        """From what ``to_values`` gives."""
+        """Reads a manifest from the values of ``to_values``."""
         bolts = {name: _bolt_from_json(bolt) for name, bolt in values["bolts"].items()}
         return Manifest(
             batch=values["batch"],

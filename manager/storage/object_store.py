@@ -26,7 +26,7 @@ from windowing.errors import ConfigError, EnvironmentMissing
 _AT_ONCE = 16
 """Requests that are under way at the same time."""
 _VARIABLES = ("AWS_", "GOOGLE_", "AZURE_")
-"""How the names of variables begin that say where a store is, and as whom it is asked."""
+"""Prefixes of the environment variables that hold a store's address and its credentials."""
 _Process: TypeAlias = tuple[int, tuple[tuple[str, str], ...]]
 """The process that asks, and its variables: a store is another one where these have changed."""
 _RETRIES = {"max_retries": RETRIES, "retry_timeout": timedelta(seconds=60)}
@@ -81,7 +81,7 @@ def read_object(uri: str, path: str) -> bytes | None:
 
 
 def read_range(uri: str, path: str, start: int, length: int) -> bytes:
-    """Some bytes of an object, fewer at its end. FileNotFoundError where there is none."""
+    """Reads some bytes of an object, fewer at its end. FileNotFoundError where there is no such object."""
     store, key = _of(uri, path)
     with _as_os_error():
         return bytes(store.get_range(key, start=start, length=length))

@@ -234,7 +234,7 @@ def required(found: Any, path: str, why: str) -> Any:
 
 _FOLDER = "turns"
 _ATTEMPTS = 1000
-"""How often somebody else may be faster with a claim until it is given up; each time that one commits a batch."""
+"""Number of lost claims after which a run gives up; whoever is faster commits a batch each time."""
 
 Turn = dict[str, Any]
 """A document of the sequence: what is ``Committed``; ``owner``, ``since``, ``run``, ``command``, ``epoch`` of whoever
@@ -248,7 +248,8 @@ class Committed:
     batch: str | None = None
     """The key of the batch committed last; None before the first one."""
     manifest: Any = None
-    """Its manifest; None where only ``manifests/`` has it, as in a checkpoint that was copied without its turns."""
+    """Manifest of that batch; None where only ``manifests/`` has it, as in a checkpoint that was copied without its
+    turns."""
     notes: Mapping[str, Any] = field(default_factory=dict)
     """Per name, the notes that were replaced together with the state, as they are now."""
     first: str | None = None
@@ -256,7 +257,7 @@ class Committed:
 
     @staticmethod
     def in_turn(turn: Turn) -> Committed:
-        """That of a document."""
+        """Returns the committed state in a document."""
         return Committed(**{each.name: turn[each.name] for each in fields(Committed) if each.name in turn})
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 Checksum = Callable[[pa.Buffer | bytes, int], int]
-"""Of some bytes, and of what came before them: 0 where nothing did."""
+"""Function of some bytes and of the checksum of the bytes before them (0 where there are none)."""
 
 
 def _fastest() -> Checksum:
@@ -128,14 +128,15 @@ def expect_sections(uri: str, sections: Iterable[tuple[str, int, int]]) -> None:
 
 
 def fetch_range(uri: str, path: str, start: int, length: int) -> bytes:
-    """Some bytes of an object or a file, in one request; fewer at its end. FileNotFoundError where there is none."""
+    """Reads some bytes of an object or a file, in one request; fewer at its end. FileNotFoundError where there is
+    none."""
     if hdfs.is_hdfs(uri):
         return hdfs.read_part(uri, path, start, length)
     return object_store.read_range(uri, path, start, length)
 
 
 def read_section(uri: str, path: str, offset: int, length: int) -> bytes:
-    """Some bytes of an object or a file; fewer where it is cut short. FileNotFoundError where there is none."""
+    """Reads some bytes of an object or a file; fewer where it is cut short. FileNotFoundError where there is none."""
     if length >= PIECE:
         return fetch_range(uri, path, offset, length)
     numbers = _numbers(offset, length)
@@ -159,7 +160,8 @@ _LARGE = 1 << 20
 _CHECKED: OrderedDict[tuple[object, ...], None] = OrderedDict()
 """Sections of local files that this process has verified, the one that was read last at the end."""
 _MOST_CHECKED = 1 << 12
-"""So many are known: a section of a batch long ago is not read any more, and one that is, is verified once more."""
+"""Most sections that are remembered as verified: a section of a batch long ago is no longer read, and if one is, it is
+verified once more."""
 
 
 def epoch_prefix(epoch: int) -> str:
@@ -234,7 +236,7 @@ class FileSegments:
         return self.uri is not None
 
     def span(self, segment: str, start: int, length: int) -> bytes:
-        """Some bytes of a segment, read at once and not kept; fewer at its end. What they are is not verified."""
+        """Reads some bytes of a segment at once, without a cache; fewer at its end. Their checksum is not verified."""
         path = f"{self.root}/{segment}"
         with _reading(path):
             if self.uri is not None:
@@ -369,10 +371,10 @@ class _Pieces:
         return len(data)
 
     def flush(self) -> None:
-        """Nothing to do: the file is closed with its last section."""
+        """Does nothing: the file is closed with its last section."""
 
     def close(self) -> None:
-        """Nothing to do, likewise."""
+        """Does nothing: the file is closed with its last section."""
 
 
 # Segments in the memory of a process, lost when it ends.
@@ -389,7 +391,7 @@ class MemorySegments:
         return _MemoryWriter(self, f"{folder}/{uuid.uuid4().hex}")
 
     def expect(self, refs: Iterable[Ref]) -> None:
-        """Nothing is far away."""
+        """Does nothing: all files are local."""
 
     def read(self, ref: Ref) -> pa.Table:
         """The rows of a reference that are still needed."""
@@ -439,7 +441,7 @@ class GatherOutcome:
 
     name: str
     offsets: NDArray[np.int64]
-    """Where each of them begins, in bytes."""
+    """Start of each section, in bytes."""
 
 
 def gather_sections(store: FileSegments, folder: str, wanted: GatherItem) -> GatherOutcome:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Flags(NamedTuple):
-    """Where the flags of rows lie: a section of its own."""
+    """The place of the flags of rows: a section of its own."""
 
     segment: str
     offset: int
@@ -32,7 +32,7 @@ class Flags(NamedTuple):
 
 @dataclass(frozen=True)
 class Ref:
-    """Where rows of one task lie, and what is known of them without opening the file."""
+    """The place of some rows of one task, and facts about them that are known without opening the file."""
 
     segment: str
     offset: int
@@ -50,7 +50,8 @@ class Ref:
     level: int = 0
     """Compactions so far; from 1024 on the rows are settled and in final order."""
     flags: Flags | None = None
-    """Where the flags of the rows lie (``manager.keyed.retained_events``); None if all from ``start`` on are needed."""
+    """The place of the rows' flags (``manager.keyed.retained_events``); None if all rows from ``start`` on are
+    needed."""
     checksum: int = 0
     """The CRC-32 of the section; 0 for one in memory."""
 
@@ -76,7 +77,7 @@ class Ref:
         return self.latest_live is not None and self.latest_live > time
 
     def to_json(self) -> list[Any]:
-        """As a list, for the manifest."""
+        """Returns the reference as a list, for the manifest."""
         return [
             self.segment, self.offset, self.length, self.rows, self.start,
             self.earliest_live, self.latest_live, list(self.by_stream), self.level, self.flags and list(self.flags),
@@ -85,7 +86,7 @@ class Ref:
 
     @staticmethod
     def from_json(values: list[Any]) -> Ref:
-        """From the list of ``to_json``."""
+        """Makes a reference from the list of ``to_json``."""
         segment, offset, length, rows, start, earliest, latest, by_stream, level, flags, checksum = values
         return Ref(
             segment,
@@ -107,7 +108,7 @@ class Ref:
         return replace(self, segment=names[self.segment], flags=flags)
 
     def to_flags(self) -> Ref | None:
-        """Where its flags lie."""
+        """Returns the place of its flags; None if it has none."""
         if self.flags is None:
             return None
         segment, offset, length, checksum = self.flags
@@ -148,7 +149,7 @@ class SegmentDraft(SegmentWriter, Protocol):
 
 
 class SegmentStore(Protocol):
-    """Where segments are kept."""
+    """A place where segments are kept."""
 
     def writer(self, folder: str) -> SegmentDraft: ...
     def expect(self, refs: Iterable[Ref]) -> None: ...
@@ -159,7 +160,7 @@ class SegmentStore(Protocol):
 
 
 _MANY = 16
-"""From this many references on, columns are smaller and faster than single objects."""
+"""Number of references from which columns are smaller and faster than single objects."""
 
 
 class Refs(Sequence[Ref]):
@@ -212,7 +213,7 @@ class Refs(Sequence[Ref]):
         self._parts.append(columns)
 
     def between(self, start: int, stop: int) -> Refs:
-        """Those from one place up to another, without it."""
+        """Returns the references from one place up to another, which is not included."""
         found, at = Refs(), 0
         for part in self._parts:
             count = 1 if isinstance(part, Ref) else len(part)
@@ -313,7 +314,7 @@ class RefColumns:
 
     @staticmethod
     def concat(parts: Sequence[RefColumns]) -> RefColumns:
-        """All references, one part after another."""
+        """Joins all references, one part after another."""
         names = [name for part in parts for name in part.names]
         firsts = np.cumsum([0, *(len(part.names) for part in parts[:-1])])
         segments = [part.segments + first for part, first in zip(parts, firsts.tolist(), strict=True)]
@@ -339,7 +340,7 @@ class RefColumns:
             )
 
     def take(self, which: NDArray[np.int64] | slice) -> RefColumns:
-        """Some of the references, by their places."""
+        """Returns some of the references, by their places."""
         return RefColumns(self.names, self.segments[which], self.values[which])
 
     @property
@@ -348,8 +349,8 @@ class RefColumns:
         return self.values[:, [_AT[name] for name in ("offset", "length", "rows", "checksum")]]
 
     def moved(self, names: Sequence[str], segments: NDArray[np.int64], offsets: NDArray[np.int64]) -> RefColumns:
-        """The same rows in a copy of their sections: in ``segments``, by their places among the names, at ``offsets``
-        in bytes."""
+        """Returns references to the same rows in a copy of their sections: in ``segments``, by their places among
+        ``names``, at ``offsets`` in bytes."""
         used, numbers = np.unique(segments, return_inverse=True)
         values = self.values.copy()
         values[:, _AT["offset"]] = offsets
@@ -357,7 +358,7 @@ class RefColumns:
 
     @property
     def levels(self) -> NDArray[np.int64]:
-        """How often each has been compacted."""
+        """Number of times that each has been compacted."""
         return self._column("level")
 
     @property
@@ -446,7 +447,7 @@ def read_events(store: SegmentStore, ref: Ref) -> Events:
 
 
 def read_queue(store: SegmentStore, refs: Iterable[Ref]) -> Events | None:
-    """All events of a queue that are still needed, in order of (time, arrival): the settled ones come first, since none
-    that came later is before them. None where there are none."""
+    """Reads all events of a queue that are still needed, in order of (time, arrival): the settled ones come first,
+    since no later event is before them. None where there are none."""
     parts = [read_events(store, ref) for ref in refs if ref.needed]
     return Events.concat(parts).sorted() if parts else None

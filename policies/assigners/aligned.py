@@ -50,7 +50,7 @@ class Live:
     gaps: NDArray[np.int64] | None = None
     """Session gap of each event in microseconds; None where all share one gap."""
     sides: NDArray[np.int8] | None = None
-    """Which of the bolt's inputs each event came on, from 0; None where no assigner asks (``by_side``)."""
+    """Number of the bolt's input that each event came on, from 0; None where no assigner asks (``by_side``)."""
     seen: NDArray[np.bool_] | None = None
     """True for each event that has been in a window, or is known to be in none. None: for no event so far."""
     arrivals: NDArray[np.int64] | None = None
@@ -97,13 +97,13 @@ class WindowAssigner(ABC):
 
     @property
     def looks_back(self) -> int | None:
-        """How long before the end of a window its events may lie, in microseconds, of points in time; None where that
-        is not bounded."""
+        """Longest time before the end of a window at which its events may lie, in microseconds, for points in time;
+        None where there is no bound."""
         return None
 
     def anchored(self, anchor: int, offset: int) -> WindowAssigner:
-        """The same windows, counted from a moment and shifted from there, both in microseconds; those that are not
-        counted are left as they are. None begins before the anchor."""
+        """Returns these windows counted from a moment and shifted from there, both in microseconds; windows that are
+        not counted stay as they are. No window begins before the anchor."""
         return self
 
     @property
@@ -144,10 +144,12 @@ class WindowAssigner(ABC):
 
     @abstractmethod
     def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
-        """Which events no window that ends after ``upto`` can need, whatever events may still come at or after it."""
+        """Returns which events no window that ends after ``upto`` can need, whatever events may still come at or after
+        it."""
 
     def passed_over(self, live: Live, upto: Limit) -> NDArray[np.bool_] | None:
-        """Which events are known to be in no window although they are not finished; None where there are none."""
+        """Returns which events are known to be in no window although they are not finished; None where there are
+        none."""
         return None
 
     @abstractmethod
@@ -185,7 +187,7 @@ class GridWindows(WindowAssigner):
 
     @abstractmethod
     def ends_between(self, after: int, upto: int) -> NDArray[np.int64]:
-        """All window ends with after < end <= upto, ascending."""
+        """Returns all window ends with after < end <= upto, ascending."""
 
     @abstractmethod
     def starts_of(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -335,7 +337,7 @@ class AlignedWindows(GridWindows):
 
 
 def key_heads(live: Live) -> NDArray[np.bool_]:
-    """Which events are the first of their key."""
+    """Returns which events are the first of their key."""
     heads = np.zeros(len(live), dtype=bool)
     heads[:1] = True
     if live.keys is not None:
@@ -362,7 +364,7 @@ def last_instants(live: Live, upto: Limit = 0) -> NDArray[np.int64]:
 
 
 def unfold(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For consecutive runs of these lengths: the run of each item, and its index within the run."""
+    """Returns, for consecutive runs of these lengths, the run of each item, and its index within the run."""
     stops = np.cumsum(counts)
     return np.repeat(np.arange(len(counts)), counts), np.arange(stops[-1]) - np.repeat(stops - counts, counts)
 
@@ -429,7 +431,8 @@ def _piece(
     step: int,
     edges: Edges,
 ) -> Assigned:
-    """One piece. The events are in order of their keys, so sorting them by grid point sorts them by window."""
+    """Returns one piece of windows. The events are in order of their keys, so sorting them by grid point sorts them by
+    window."""
     low = first.min()
     places, counts = (first - low) // step, (last - first) // step + 1
     members = positions

@@ -33,7 +33,7 @@ _LONGEST_UNIT = {
     "quarter": 92 * _DAY + _HOUR,
     "year": 366 * _DAY + _HOUR,
 }
-"""In microseconds: a day has 25 hours when clocks go back."""
+"""Greatest length of each unit in microseconds: a day has 25 hours when clocks go back."""
 
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
@@ -63,7 +63,8 @@ class CalendarWindows(GridWindows):
     last: int = 1
 
     def __repr__(self) -> str:
-        """As of any dataclass, but without what is as usual: checkpoints know that from before."""
+        """Returns the repr of a dataclass without the values that are defaults, because older checkpoints hold it
+        so."""
         names = ["unit", "zone", "bounds", "at"]
         names += ["shift"] if self.shift else []
         names += ["last"] if self.last != 1 else []
@@ -162,8 +163,8 @@ class CalendarWindows(GridWindows):
         return self.bounds.first_end(times, 1, 0) - 1
 
     def _edges(self, begins: NDArray[np.int64], finishes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """All boundaries within the spans begin..finish and, on either side, as many as windows that share an instant
-        with them have, in order; others may be omitted."""
+        """Returns all boundaries within the spans begin..finish, in order, and on either side as many as are needed for
+        the windows that share an instant with the span; other boundaries may be omitted."""
         # The clocks of a zone differ from UTC by less than a day, and a window ends at the next start.
         # That of the first time of day is one of the day before, or after.
         margin = 1 if self.at else 0
@@ -181,7 +182,7 @@ class CalendarWindows(GridWindows):
 
     @property
     def _edges_of_period(self) -> int:
-        """How many boundaries a period has, at least."""
+        """Least number of boundaries in a period."""
         return 22 if self.unit == "hour" else max(len(self.at), 1)
 
     def _periods(self, times: NDArray[np.int64]) -> NDArray[np.int64]:

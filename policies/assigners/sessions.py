@@ -38,7 +38,7 @@ class Runs:
     lows: NDArray[np.int64]
     """Index of the first event of each window."""
     highs: NDArray[np.int64]
-    """One more than the index of its last event."""
+    """Index of its last event, plus one."""
 
     def due(self, after: Limit, upto: Limit) -> Runs:
         """The windows with after < end <= upto, by the limits of their own key."""
@@ -281,7 +281,8 @@ class LullWindows(WindowAssigner):
         return followed | (live.starts + self.length.micros <= upto)
 
     def next_end(self, live: Live, after: Limit) -> int | None:
-        """For events that others follow: when they are given up. Else the next evaluation could be long after that."""
+        """Returns when the next events that others follow are given up; otherwise the next evaluation could be long
+        after that."""
         moments = np.minimum(self._following(live), live.starts + self.length.micros)
         moments = moments[moments > after]
         return int(moments.min()) if len(moments) else None
@@ -317,15 +318,16 @@ class LullWindows(WindowAssigner):
 
 @dataclass(frozen=True)
 class CountedWindows(WindowAssigner):
-    """At every ``slide``-th event of a key, the last ``length`` events of that key up to it (ST-2, ST-5, for each key).
+    """Windows of the last ``length`` events of a key, one at every ``slide``-th event of the key (ST-2, ST-5, for each
+    key).
 
     Events count once time has reached them, in order of (time, arrival). A window ends at the time of its last event;
     the first windows of a key hold fewer events, and an incomplete slide forms no window, not even at the end of the
     streams. With a slide longer than the length the events between two windows are in none.
 
-    Nothing but ``Live.seen`` is known of earlier windows: of overlapping or touching ones the events that were in none
-    yet are those since the last window; of others all live events are. So the lower limit of ``assign`` is ignored, and
-    an event at the very time of the last window counts for the next.
+    Only ``Live.seen`` tells of earlier windows. Where windows overlap or touch, the events that were in none yet are
+    those since the last window; where they do not, all live events are. So the lower limit of ``assign`` is ignored,
+    and an event at the very time of the last window counts for the next.
     """
 
     ends_by_time = False
@@ -451,7 +453,7 @@ class CountByStartWindows(WindowAssigner):
         return np.flatnonzero(fresh)
 
     def _whole(self, live: Live, firsts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Which of them are followed by enough other start times of their key for a window."""
+        """Returns which of ``firsts`` are followed by enough other start times of their key for a window."""
         further = self.count.value - 1
         owners = np.cumsum(key_heads(live), dtype=np.int64)[firsts]
         return np.flatnonzero(owners[further:] == owners[: max(len(owners) - further, 0)])

@@ -43,7 +43,7 @@ class Intervals:
     first: NDArray[np.int64]
     """First interval of each of these events."""
     stop: NDArray[np.int64]
-    """One more than its last interval."""
+    """Last interval of each, plus one."""
 
     @staticmethod
     def between(live: Live, events: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Intervals:
@@ -159,7 +159,8 @@ class SnapshotWindows(WindowAssigner):
 
     @property
     def looks_back(self) -> int:
-        """Of points, which last a microsecond, before or after their time; one that lasts has no limit."""
+        """Microseconds for points, which last one microsecond, before or after their time; events that last longer have
+        no limit."""
         return int(self.bounds is Bounds.START)
 
     @property
@@ -375,7 +376,7 @@ class MeetingWindows(WindowAssigner):
 
     how: How
     left: int
-    """Which of the bolt's two inputs is the left one."""
+    """Number of the left one of the bolt's two inputs."""
     edges: bool = False
     """True if the end of an event may become known later. Events without an end are then kept for it."""
 
@@ -427,12 +428,13 @@ class MeetingWindows(WindowAssigner):
 
     @property
     def last_end(self) -> LastEnd:
-        """As ``OnsetWindows``: how a join treats events without a partner does not change which are late for it."""
+        """Returns that of ``OnsetWindows``: how a join treats events without a partner does not change which are late
+        for it."""
         return OnsetWindows().last_end
 
     @property
     def needed_until(self) -> None:
-        """An event that has met a partner may be needed no more."""
+        """Returns None, because an event that has met a partner may be needed no more."""
         return None
 
     def earliest_start(self, upto: int, held: int | None) -> int:
@@ -443,7 +445,7 @@ class MeetingWindows(WindowAssigner):
         return self.how in ("left", "right", "full")
 
     def _outer(self, live: Live) -> Iterator[NDArray[np.bool_]]:
-        """For each side of the join whose events are all in the result: which events are on that side."""
+        """Yields, for each side of the join whose events are all in the result, which events are on that side."""
         assert live.sides is not None
         lefts = live.sides == self.left
         if self.how != "right":
@@ -503,7 +505,8 @@ def _met(live: Live, ends: NDArray[np.int64], mine: NDArray[np.bool_]) -> NDArra
 def _counted(
     keys: NDArray[np.int64], times: NDArray[np.int64], of: NDArray[np.int64], moments: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """For each of the (of, moments): how many of the (keys, times) are not after it, in order of (key, time)."""
+    """Returns, for each of the (of, moments), how many of the (keys, times) are not after it, in order of (key,
+    time)."""
     asked = np.concatenate([np.zeros(len(keys), bool), np.ones(len(of), bool)])
     order = np.lexsort((asked, np.concatenate([times, moments]), np.concatenate([keys, of])))
     counts = np.empty(len(order), np.int64)
@@ -514,9 +517,10 @@ def _counted(
 def _witnesses(
     live: Live, ends: NDArray[np.int64], ended: NDArray[np.bool_], waits: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Of the events that have ended: the last to end of each key, if a waiting event of the key began before that end.
+    """Returns which ended events are witnesses: the last to end of each key, if a waiting event of the key began before
+    that end.
 
-    It shows that these waiting events have met a partner. An event that ended earlier shows this of no others.
+    A witness shows that these waiting events have met a partner. An event that ended earlier shows this of no others.
     """
     found = np.zeros(len(live), dtype=bool)
     events, waiting, keys = np.flatnonzero(ended), np.flatnonzero(waits), _keys(live)
