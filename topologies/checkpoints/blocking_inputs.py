@@ -89,7 +89,7 @@ class Holder:
     """True if it delivered last at ``since``; False: it has not moved since then at least."""
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON; times in ISO 8601."""
+        """Returns plain JSON values; times in ISO 8601."""
         return {
             "input": self.input,
             "partition": self.partition or None,
@@ -110,7 +110,7 @@ class WhyAnswer:
     window_end: int | None = None
     key: str | None = None
     clock: int | None = None
-    """That of the last batch."""
+    """Clock of the last batch."""
     watermark: int | None = None
     needed: int | None = None
     """The watermark at which the window fires."""
@@ -134,7 +134,7 @@ class WhyAnswer:
 
     @checked
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON; times in ISO 8601."""
+        """Returns plain JSON values; times in ISO 8601."""
         short = None if self.needed is None or self.watermark is None else max(self.needed - self.watermark, 0) / 1e6
         return {
             "bolt": self.bolt,
@@ -176,7 +176,8 @@ def marks_of(timing: BoltTiming, state: BoltState) -> dict[str, int | None]:
 
 
 def own_marks_of(timing: BoltTiming, state: BoltState) -> dict[str, int | None]:
-    """Those of the inputs and partitions whose own events move the watermark: not of those that take another's."""
+    """Returns the marks of the inputs and partitions whose own events move the watermark, without inputs that import
+    one."""
     marks = marks_of(timing, state)
     return {source: mark for source, mark in marks.items() if input_of(source) not in (timing.imports or {})}
 
@@ -199,7 +200,8 @@ def holders_of(bolt: str, timing: BoltTiming, kept: Sequence[Manifest]) -> list[
 
 
 def _since(bolt: str, timing: BoltTiming, source: str, kept: Sequence[Manifest]) -> tuple[int | None, bool]:
-    """Since which clock a source stands, and whether that is exact; else it is the earliest kept batch that knows."""
+    """Returns the clock since which a source has not moved, and whether that is exact; else it is the clock of the
+    earliest kept batch with the same mark."""
     sources = kept[-1].bolts[bolt].watermark.sources
     if source in sources.seen_at:
         return sources.seen_at[source], True
@@ -288,7 +290,8 @@ class Holding:
         return self.kept[-1].bolts[bolt]
 
     def _behind(self, timing: BoltTiming, holder: Holder) -> Iterator[str]:
-        """Of an input that comes from other bolts: which of them is furthest behind, and what holds that."""
+        """Yields sentences about an input from other bolts: which of them is furthest behind, and what holds that
+        one."""
         origins = [name for name in timing.origins.get(holder.input, ()) if name in self.timings]
         if not origins:
             return
@@ -350,7 +353,7 @@ def _about(holder: Holder, timing: BoltTiming) -> str:
 
 
 def _what_moves(holder: Holder, timing: BoltTiming, state: BoltState, needed: int, *, alone: bool) -> str:
-    """Which event would move the watermark to where it is needed. ``alone``: no other input is behind that."""
+    """Says which event would move the watermark to ``needed``. ``alone``: no other input is behind that."""
     if timing.marks is None:
         return ""
     rules, source = timing.marks[holder.input], state.watermark.sources.marks.get(holder.source)
@@ -390,7 +393,7 @@ class WaitingEvents:
 
     times: NDArray[np.int64]
     counts: NDArray[np.int64]
-    """How many events each row stands for."""
+    """Number of events that each row stands for."""
 
 
 @dataclass(frozen=True)
@@ -403,9 +406,9 @@ class RegularEvents:
     last: NDArray[np.int64]
     """The end of the last window that holds it; before the first for an event in none."""
     known_last: NDArray[np.int64]
-    """The same at the end of the streams, where events without an end last as long as the latest one of their key."""
+    """``last`` at the end of the streams, where events without an end last as long as the latest one of their key."""
     counts: NDArray[np.int64]
-    """How many events each row stands for."""
+    """Number of events that each row stands for."""
 
     def within(self, end: int) -> int:
         """Number of events in the window that ends at a time."""
@@ -437,7 +440,7 @@ class RegularEvents:
 def _counted_before(
     ends: NDArray[np.int64], counts: NDArray[np.int64], moments: NDArray[np.int64], side: Literal["left", "right"]
 ) -> NDArray[np.int64]:
-    """How many events have an end before each moment; with ``side`` of right also those at it."""
+    """Returns the number of events that end before each moment; with ``side="right"``, also those that end at it."""
     order = np.argsort(ends, kind="stable")
     so_far = np.concatenate([[0], np.cumsum(counts[order])])
     found: NDArray[np.int64] = so_far[np.searchsorted(ends[order], moments, side=side)]
@@ -477,7 +480,7 @@ def _ends(
 
 
 def waiting_events(state: BoltState, timing: BoltTiming, store: SegmentStore, wanted: str | None) -> WaitingEvents:
-    """Those that are in no window yet and may still be in one."""
+    """Returns the events that are in no window yet and may still be in one."""
     times, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for reader in readers_of(state, store, timing):
         for rows in reader.rows:

@@ -66,12 +66,12 @@ from windowing.errors import ConfigError
 
 @dataclass(frozen=True)
 class OpenCheckpoint:
-    """A checkpoint that a run has."""
+    """A checkpoint that a run has opened."""
 
     files: FileCheckpoint
-    """Our half."""
+    """windbolt's half of the checkpoint."""
     first_output: int | None
-    """Where the run that made it started, in microseconds, if that was at the time of an output."""
+    """Start of the run that made it, in microseconds, if that was at the time of an output."""
 
 
 def open_checkpoint(
@@ -102,8 +102,8 @@ def open_checkpoint(
 
 
 def _check_unclaimed(halves: PairedCheckpoint, topology: Topology, first_output: int | None) -> Manifest | None:
-    """Nothing has been written when this refuses. Where no lock keeps others off, a run in progress loses the
-    checkpoint only to one that fits."""
+    """Checks that the checkpoint is free and, where there is no lock, fits the topology, before anything is written. So
+    a run in progress loses a checkpoint without a lock only to a run that fits."""
     manifest = check_unclaimed(halves)
     if halves.uri is not None:
         check_fit(halves, topology, first_output)
@@ -111,7 +111,8 @@ def _check_unclaimed(halves: PairedCheckpoint, topology: Topology, first_output:
 
 
 def _noted(halves: PairedCheckpoint, files: FileCheckpoint, topology: Topology, first_output: int | None) -> int | None:
-    """Where the run that made the checkpoint started. This run is noted in a new one, and compared with an old one."""
+    """Returns where the run that made the checkpoint started. A new checkpoint gets a note of this run; with an old one
+    this run is compared."""
     files.latest()
     note = files.read_note(TOPOLOGY)
     if note is None:
@@ -240,8 +241,9 @@ IngestRows = Callable[[int, Mapping[str, Partitions]], Callable[[Context], list[
 class CheckpointedRun(ABC):
     """One run of a topology on a checkpoint. The engines differ in who cuts batches, and who runs their tasks.
 
-    Entered, it keeps other runs off its checkpoint and its sinks, and opens them: ``with LocalRun(...) as run:
-    run.run()``. What an engine brings along is asked for then, once each: ``_begin``, ``_frames``, ``_open_source``.
+    On entry, it keeps other runs off its checkpoint and its sinks, and opens them:
+    ``with LocalRun(...) as run: run.run()``. The engine's own parts are made then, each once: ``_begin``, ``_frames``,
+    ``_open_source``.
     """
 
     engine: ClassVar[Engine]
@@ -485,7 +487,7 @@ class CheckpointedRun(ABC):
         self._run(BatchPlan(before.batch, advance, closing=True, run=plan.get("run", "")))
 
     def _finish_closing(self) -> None:
-        """A run that died while it was closing is closed first: some of its output may be out already."""
+        """Closes first a run that died while it was closing: some of its output may be out already."""
         before = self.micro_batch.manifest
         if not before.closing and self.checkpoint.planned(batch_key(before.batch, True)):
             self._close()
@@ -506,7 +508,7 @@ class CheckpointedRun(ABC):
         self.told = []
 
     def _lag(self) -> list[SourceLag]:
-        """How far the spouts of files on this machine are behind; called from any thread."""
+        """Returns how far the file spouts on this machine are behind; called from any thread."""
         return files_behind(self.topology, self.files_read)
 
     def _remarks(self) -> list[str]:

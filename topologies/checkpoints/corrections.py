@@ -30,13 +30,13 @@ class GivenValues:
     """The values of one column for some stored rows, in their order."""
 
     values: pa.Array
-    """Of the type that they are stored in; that of a dictionary's values where they are stored so."""
+    """The values in the type in which they are stored; for a dictionary, the type of its values."""
     differ: NDArray[np.bool_]
-    """Which are not the stored ones."""
+    """True for values that differ from the stored ones."""
 
 
 class NoSuchValue(Exception):
-    """A value that the type of its column cannot hold: ``place`` is its place among those given."""
+    """A value that the type of its column cannot hold; ``place`` is its place among the given values."""
 
     def __init__(self, place: int) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ def _converted(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _same(one: pa.Array, other: pa.Array) -> NDArray[np.bool_]:
-    """Which values are the same: nulls are, and NaN is NaN."""
+    """Returns which values are the same: two nulls are, and two NaNs."""
     if pa.types.is_null(one.type):
         return np.ones(len(one), np.bool_)
     if pa.types.is_nested(one.type):
@@ -161,7 +161,7 @@ class GivenEvents:
         return GivenEvents(bolt, table, tasks, rows, is_data_frame(given))
 
     def of_task(self, task: int) -> GivenEvents:
-        """Those of a task."""
+        """Returns the given events of a task."""
         here = np.flatnonzero(self.tasks == task)
         return GivenEvents(self.bolt, self.table.take(pa.array(here)), self.tasks[here], self.rows[here], self.of_frame)
 
@@ -252,9 +252,9 @@ class TaskCorrection:
     columns: dict[str, pa.Array]
     """The columns, by their stored names, in which some row has another value."""
     touched: NDArray[np.bool_]
-    """Which rows have other values."""
+    """True for rows with changed values."""
     kept: NDArray[np.bool_]
-    """Which rows are not taken out."""
+    """True for rows that are not taken out."""
 
     @property
     def changes_nothing(self) -> bool:
@@ -320,7 +320,8 @@ class TaskRows:
             ) from None
 
     def _decides(self, name: str, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Of which rows a column must be what it was: windbolt's own, and those that decide where an event belongs."""
+        """Returns for which rows a column must not change: a column of windbolt's own, or one that decides where the
+        event belongs."""
         if name in self._own:
             return np.ones(len(rows), np.bool_)
         stored, decisive = self._stored_name(name), self.task.timing.decisive
@@ -361,7 +362,7 @@ class TaskRows:
 
 
 def parts_of(task: TaskReader) -> Sequence[slice]:
-    """Where the rows of each part of a task are among all of them."""
+    """Returns the range of rows of each part of a task among all its rows."""
     edges = np.cumsum([0, *(len(rows) for rows in task.rows)]).tolist()
     return [slice(low, high) for low, high in pairwise(edges)]
 

@@ -43,7 +43,8 @@ from windowing.errors import CheckpointError
 
 
 _COMPACT_EVERY = 10
-"""Every tenth entry of the log of a source holds those of all before it too (``fileSource.log.compactInterval``)."""
+"""Interval of the log of a source at which an entry also holds all entries before it
+(``fileSource.log.compactInterval``)."""
 _NOT_QUOTED = "-_.!~*'():@&=+$,;/"
 """Characters that Java does not escape in the path of a URI, besides letters and digits."""
 _BEAT = 1000
@@ -262,7 +263,7 @@ def write(half: SparkHalf, uri: str | None, name: str, text: str) -> None:
 
 
 def log_offset(number: int) -> str:
-    """How Spark's ``offsets/`` name the last entry of a log of files."""
+    """Returns the name of the last entry of a log of files in Spark's ``offsets/``."""
     return _compact_json({"logOffset": number})
 
 
@@ -292,7 +293,8 @@ def _other(char: str) -> str:
 
 
 def _interval(entries: Mapping[int, str]) -> int:
-    """From one entry that holds all before it to the next: by the rule by which Spark finds them."""
+    """Returns the number of entries from one that holds all before it to the next, by the rule with which Spark finds
+    them."""
     compact = sorted(number for number, name in entries.items() if name.endswith(COMPACT))
     if len(compact) > 1:
         return compact[-1] - compact[-2]
@@ -337,7 +339,7 @@ def forget_unplanned(filesystem: pafs.FileSystem, root: str, check_owner: Callab
 
 
 def _all_unplanned(filesystem: pafs.FileSystem, root: str) -> list[tuple[str, str, bool]]:
-    """Those of one moment: read again where another run has planned a batch meanwhile."""
+    """Returns the unplanned entries of one moment: reads again if another run has planned a batch meanwhile."""
     while True:
         batch = _last_batch(filesystem, root)
         found = list(_unplanned(filesystem, root, batch))
@@ -423,7 +425,7 @@ class Relocation:
     moved: tuple[tuple[str, str], ...] = ()
 
     def path(self, path: str) -> str | None:
-        """Where a file is that was at this path or URI; None where it has not been moved."""
+        """Returns where a file that was at this path or URI is now; None if it has not been moved."""
         shown = shown_path(path)
         for before, now in self.moved:
             start, target = shown_path(before).rstrip("/"), shown_path(now).rstrip("/")
@@ -470,8 +472,8 @@ class Relocation:
 
 
 _LAST = 100
-"""How many of the files that were noted last tell whether runs were started elsewhere: a run that notes files has had
-all others noted by its own folder first."""
+"""Number of the latest noted files that are checked to find runs that were started elsewhere; this is enough, because a
+run that notes files has first noted all others by its own folder."""
 
 
 def follow_moved_input(
@@ -528,7 +530,7 @@ def _moved(
 
 
 def _from_elsewhere(spout: FileSpout, entry: dict[str, Any]) -> list[tuple[str, str]]:
-    """As ``folders_before``; empty for a file that the path stands for now."""
+    """Returns what ``folders_before`` does; empty for a file that is within the spout's present path."""
     places = [each for path in spout.paths for each in folders_before(path, path_of(entry))]
     return [] if any(place == here for place, here in places) else places
 

@@ -73,14 +73,14 @@ class BatchLook:
     manifest: Manifest | None
     """None where it is damaged."""
     sections: int = 0
-    """How many sections of segments hold it."""
+    """Number of sections of segments that hold it."""
     size: int = 0
-    """Their bytes."""
+    """Total size of these sections in bytes."""
     trouble: str = ""
     """Why it cannot be gone back to; empty where it can."""
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON."""
+        """Returns plain JSON values."""
         found = self.manifest
         return {
             "batch": self.name,
@@ -107,7 +107,7 @@ class CheckpointLook:
     size: int = 0
     """The bytes of all its files."""
     batches: list[BatchLook] = field(default_factory=list)
-    """Those that are kept, the last one last."""
+    """The batches that are kept, the last one last."""
     planned: list[str] = field(default_factory=list)
     """Batches that have been begun, and not committed."""
     sinks: list[dict[str, Any]] = field(default_factory=list)
@@ -119,7 +119,7 @@ class CheckpointLook:
     """Advice on the damage."""
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON."""
+        """Returns plain JSON values."""
         return {
             "checkpoint": self.path,
             "topology": self.topology,
@@ -256,9 +256,9 @@ class Rollback:
     batch: str
     """The batch whose state it is now: ``7`` or ``7-close``."""
     folder: str
-    """Where the files of the checkpoint are that came after it."""
+    """Folder with the files of the checkpoint that came after it."""
     moved: int = 0
-    """How many these are."""
+    """Number of these files."""
     sinks: dict[str, tuple[str, int]] = field(default_factory=dict)
     """Per folder of a sink: where its files are now, and how many."""
     warnings: list[str] = field(default_factory=list)
@@ -321,7 +321,8 @@ def _kept(keys: list[str]) -> str:
 
 
 def _begun(halves: PairedCheckpoint, key: str) -> str | None:
-    """Where an earlier attempt has set files aside; CheckpointError if it was to go back further."""
+    """Returns the folder in which an earlier attempt has set files aside; CheckpointError if it was to go back
+    further."""
     try:
         note = halves.files.read(GOING_BACK)
     except UNREADABLE:

@@ -111,12 +111,12 @@ class FirstRows:
 
     @property
     def number(self) -> int:
-        """How many rows were looked at, good and bad."""
+        """Number of rows that were looked at, good and bad."""
         return int(self.rows.num_rows) + len(self.reasons)
 
 
 def first_rows_of_files(node: SpoutNode, spout: FileSpout, files: list[FoundFile]) -> FirstRows:
-    """Some rows of the first files, in the order in which a run reads them.
+    """Reads some rows of the first files, in the order in which a run reads them.
 
     Raises DataError for a file that is not what the spout says, UnreachableError for one that cannot be reached.
     """
@@ -134,7 +134,7 @@ def first_rows_of_files(node: SpoutNode, spout: FileSpout, files: list[FoundFile
 
 
 def first_rows_of_memory(node: SpoutNode, spout: MemorySpout) -> FirstRows:
-    """Some rows of batches that are given in Python; raises SchemaError where they are not what is declared."""
+    """Returns some rows of batches that are given in Python; raises SchemaError where they are not as declared."""
     tables = [spout.outputs()[DEFAULT_STREAM].empty_table(), *spout.tables()]
     return FirstRows(node.defaults.filled(pa.concat_tables(tables).slice(0, MOST_ROWS)))
 
@@ -296,7 +296,8 @@ def _columns(topology: Topology, node: SpoutNode, schema: pa.Schema) -> dict[str
 
 
 def _ways(topology: Topology, spout: Stream, stream: Stream) -> Iterator[str]:
-    """By which plain bolt a stream that carries a spout's events begins, for each way between the two; "" for none."""
+    """Yields, for each way from the spout to a stream that carries its events, the plain bolt that begins the way; ""
+    for none."""
     if stream == spout:
         yield ""
     plain = topology.plain.get(stream[0])
@@ -375,8 +376,8 @@ _DAY = re.compile(r"\s*\d{4}-\d\d-\d\d\s*")
 
 
 def written_times(node: SpoutNode, spout: FileSpout, files: list[FoundFile]) -> dict[str, str]:
-    """By column with times, how its first values are written, and how they are read; of those that cannot be read the
-    reasons tell. Empty for formats that have times themselves.
+    """Describes, for each column with times, how its first values are written and how they are read; ``reasons`` tell
+    of those that cannot be read. Empty for formats that have times themselves.
 
     Raises DataError and UnreachableError as reading does.
     """
@@ -513,7 +514,8 @@ _MOST_REASONS = 5
 
 
 def _summed_up(reasons: Sequence[str]) -> str:
-    """Each kind of reason once, with its number and an example; a kind is a reason but for the value."""
+    """Returns each kind of reason once, with its number and an example; reasons of one kind differ only in the
+    value."""
     kinds: dict[str, list[str]] = {}
     for reason in reasons:
         kinds.setdefault(_VALUE.sub(r"\1\2", reason), []).append(reason)

@@ -26,14 +26,14 @@ MOVABLE = "movable"
 
 @dataclass(frozen=True, kw_only=True)
 class Movable:
-    """How what the tasks of one bolt keep can be moved."""
+    """What must be known of a bolt to move the state of its tasks."""
 
     streams: list[str]
-    """The names of its inputs."""
+    """Names of its inputs."""
     fields: list[list[str]]
-    """Per input, the fields that it is grouped by; none where the grouping is global."""
+    """For each input, the fields that it is grouped by; none where the grouping is global."""
     keys: list[list[str]]
-    """Per input, the columns of the key."""
+    """For each input, the columns of the key."""
     types: str
     """The fields of the first input with their types, as a declaration; empty where there are none."""
     fixed: list[str]
@@ -48,7 +48,7 @@ class Movable:
 
     @staticmethod
     def of(topology: Topology, node: WindowedNode) -> Movable:
-        """That of a bolt."""
+        """Returns the record of a bolt."""
         by_field = [each.grouping for each in node.inputs]
         grouped = [list(each.fields) if isinstance(each, FieldsGrouping) else [] for each in by_field]
         named = grouped[0] if set(grouped[0]) <= set(node.schema.names) else []
@@ -72,7 +72,7 @@ class Movable:
 
 
 def movable(topology: Topology) -> dict[str, Movable]:
-    """Those of all windowed bolts of a topology."""
+    """Returns the records of all windowed bolts of a topology."""
     return {name: Movable.of(topology, node) for name, node in topology.windowed.items()}
 
 
@@ -108,7 +108,8 @@ def has_method(bolt: StatefulTaskBolt) -> bool:
 
 
 def _declared(kind: pa.DataType) -> pa.DataType:
-    """A type that can be declared, whose values go to the same tasks; the type itself where there is none."""
+    """Returns a type that can be declared, whose values go to the same tasks; the type itself where there is no such
+    type."""
     if pa.types.is_unsigned_integer(kind) and kind != pa.uint64():
         return pa.int64()
     return _SAME_HASHES.get(value_type(kind), value_type(kind))

@@ -95,7 +95,7 @@ class RunNote:
     """One run, with all its restarts; times in microseconds, by the clock of the machine."""
 
     run: str
-    """Its id."""
+    """Id of the run."""
     engine: str
     began: int
     continues: int | None
@@ -108,7 +108,7 @@ class RunNote:
     error: str | None = None
     """Error that ended a failed run; for one in progress, the reason of its last restart."""
     restarts: int = 0
-    """How often it was started again after a failure."""
+    """Number of restarts after a failure."""
 
 
 @contextmanager
@@ -150,7 +150,7 @@ def read_runs(files: SealedFolder) -> list[RunNote]:
 
 
 def _write(files: SealedFolder, note: RunNote) -> None:
-    """Nothing depends on the note: where it cannot be written, the run continues without."""
+    """Writes the note if it can: nothing depends on it, so the run continues without it."""
     others = [known for known in read_runs(files) if known.run != note.run]
     with suppress(*UNREADABLE, OSError):
         files.write(RUNS, {"runs": [asdict(each) for each in [*others, note][-KEPT_RUNS:]]})
@@ -232,23 +232,23 @@ class BoltTiming:
     """The rules of a windowed bolt by which its windows fire; durations in microseconds."""
 
     windows: str
-    """In words."""
+    """The windows in words."""
     inputs: list[str]
     origins: dict[str, list[str]]
     """Per input that comes from windowed bolts: those."""
     event_time: bool
     key: list[str]
     length: int | None
-    """Of windows of time that begin at regular times; None for others."""
+    """Length of windows of time that begin at regular times; None for others."""
     slide: int | None
     offset: int
-    """Of windows at regular times: how far their ends are shifted from the multiples of the slide; of windows that are
-    counted from the first clock of the run, from that clock."""
+    """For windows at regular times: the shift of their ends from the multiples of the slide. For windows that are
+    counted from the first clock of the run: the shift from that clock."""
     end_belongs: bool
     """True if a window includes an event at its end and not one at its start; False: the other way round."""
     past_end: int
-    """How far past its end the watermark must be for a window to be due: the allowed lateness, and 1 where an event at
-    the end belongs to it."""
+    """How far the watermark must be past the end of a window that is due: the allowed lateness, and 1 where an event at
+    the end belongs to the window."""
     delay: int
     """How far the watermark stays behind the latest event."""
     follows_events: bool
@@ -277,10 +277,10 @@ class BoltTiming:
     from_first_clock: bool
     """True if aligned windows are counted from the first clock of the run."""
     forget_after: int | None = None
-    """How long, in microseconds, its policies remember a key or a task without events; None for ever."""
+    """Time in microseconds for which its policies remember a key or a task without events; None for ever."""
     first_past_end: int | None = None
-    """Of windows that fire more than once: how far past its end the watermark must be for a window to fire at its end,
-    and not for the last time; None for others."""
+    """For windows that fire more than once: how far the watermark must be past the end of a window for its firing at
+    the end, which is not the last one; None for others."""
     fires_once: bool = False
     """True if the first firing of such a window is the only one."""
     grouped: list[list[str]] | None = None
@@ -299,7 +299,7 @@ class BoltTiming:
     by_place: bool = False
     """True if its windows hold or count events by their places among all events of a task, and not by their times."""
     least_at_end: int = 1
-    """How many events a window needs to fire at its end, where it may fire more than once."""
+    """Least number of events for which a window fires at its end, where it may fire more than once."""
     versions: str | None = None
     """The input whose events are versions: each ends as the next one of its key begins; None where none is."""
     by_event: bool = False
@@ -307,7 +307,7 @@ class BoltTiming:
 
     @property
     def bounds(self) -> Bounds:
-        """Which of its ends a window holds."""
+        """The end of a window that belongs to it."""
         return Bounds.END if self.end_belongs else Bounds.START
 
     @property
@@ -324,7 +324,8 @@ class BoltTiming:
         return tuple(each.anchored(anchor, self.offset) for each in found)
 
     def regular(self, anchor: int | None) -> AlignedWindows | None:
-        """Its windows of time that begin at regular times; None for others. ``anchor``: as of ``formed_by``."""
+        """Returns its windows of time that begin at regular times; None if there are no such windows. ``anchor``: as of
+        ``formed_by``."""
         if self.length is None or self.slide is None:
             return None
         for each in self.formed_by(anchor):
@@ -334,7 +335,7 @@ class BoltTiming:
 
     @staticmethod
     def of(node: WindowedNode) -> BoltTiming:
-        """Those of a bolt."""
+        """Returns the timing of a bolt."""
         settings = node.bolt.settings
         formed = bool(settings.kinds) or settings.key_trigger is not None or node.by_policies
         regular = None if formed else settings.slide

@@ -39,7 +39,7 @@ from windowing.errors import CheckpointError, DamagedCheckpoint, TakenOver
 
 
 TOPOLOGY, START = "topology", "start"
-"""Which topology it belongs to, and where its first run began."""
+"""Notes with the topology that the checkpoint belongs to, and with the start of its first run."""
 GOING_BACK = "going-back"
 """Somebody goes back to an earlier batch; while it is there, no run begins."""
 RESETTING = "resetting"
@@ -49,7 +49,7 @@ ADDING_COLUMNS = "adding-columns"
 BEGINNING = "beginning"
 """The events that it is to begin with are being given to it; while it is there, no run begins."""
 SAVEPOINT = "savepoint"
-"""That it is a savepoint; while it says that this is not complete, no run begins."""
+"""Note of a savepoint; while it says that the savepoint is not complete, no run begins."""
 
 
 # The lock of a checkpoint folder: two runs never have it at one time.
@@ -331,8 +331,8 @@ def check_halves(halves: PairedCheckpoint, *, resetting: bool = False) -> Manife
 
 
 def check_unclaimed(halves: PairedCheckpoint, *, resetting: bool = False) -> Manifest | None:
-    """As ``check_halves`` where the caller has the lock. Where there is none, a run may be in progress: what it may
-    change is checked when it cannot any more."""
+    """Does what ``check_halves`` does, if the caller has the lock. Where there is no lock, a run may be in progress,
+    and what it may change is checked later, when it can no longer change it."""
     if halves.uri is None:
         return check_halves(halves, resetting=resetting)
     check_ours_is_there(halves)
@@ -356,7 +356,7 @@ def check_ours_is_there(halves: PairedCheckpoint) -> SparkBatches:
 
 
 def check_whole(halves: PairedCheckpoint, key: str) -> None:
-    """That a batch can be gone back to; CheckpointError where what that needs is damaged or gone."""
+    """Checks that the run can go back to a batch; CheckpointError where a part that this needs is damaged or gone."""
     for note in (TOPOLOGY, START):
         if halves.files.read(note) is None:
             raise _gone(halves, note, "what it says was known once, when the checkpoint was made")
@@ -428,9 +428,9 @@ def claim_back_to(halves: PairedCheckpoint, batch: str) -> None:
 
 @contextmanager
 def keeping_runs_off(halves: PairedCheckpoint, name: str, note: dict[str, Any]) -> Iterator[None]:
-    """No run begins from here to the end of the block, not even if this process dies in it: for several documents that
-    are replaced one after the other on this machine, where they are flushed to disk at the end. Where there are turns,
-    one turn replaces them all."""
+    """Keeps runs from beginning until the end of the block, even if this process dies in it. For several documents on
+    this machine that are replaced one after the other and flushed to disk at the end. Where there are turns, one turn
+    replaces them all."""
     if halves.uri is None:
         halves.files.write(name, note)
     yield

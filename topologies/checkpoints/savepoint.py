@@ -83,9 +83,9 @@ class Savepoint:
     batch: str
     """The batch after which a run continues there: ``7`` or ``7-close``."""
     segments: int = 0
-    """How many files of rows these are."""
+    """Number of files of rows."""
     size: int = 0
-    """Their bytes."""
+    """Their size in bytes."""
 
 
 def take_savepoint(
@@ -153,7 +153,7 @@ def _publish(source: PairedCheckpoint, manifest: Manifest) -> None:
 
 
 class _Taking:
-    """One attempt."""
+    """One attempt to take a savepoint."""
 
     def __init__(
         self,
@@ -412,7 +412,7 @@ class _Beginning(CheckpointedRun):
         super()._open()
 
     def _in_this_run(self, topology: Topology) -> Topology:
-        """Nothing goes to sinks."""
+        """Returns the topology without sinks, so that nothing is emitted."""
         return replace(topology, sinks={}, takers={})
 
     def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -176,7 +176,8 @@ class SparkHalf:
                 self.check_source(source, number)
 
     def check_batch(self, batch: int) -> None:
-        """That all is there that a return to the end of a batch needs; DamagedCheckpoint where it is not."""
+        """Checks that all parts are there that a return to the end of a batch needs; DamagedCheckpoint where one is
+        not."""
         for number in range(max(batch - 1, 0), batch + 1):
             self.read(f"offsets/{number}")
         if batch > 0 and batch not in self.commits():
@@ -202,7 +203,7 @@ class SparkHalf:
         }
 
     def check_source(self, source: int, number: int) -> None:
-        """That the log of a source is whole up to its end, and that this is not before an entry."""
+        """Checks that the log of a source is whole up to its end, and that the end is not before an entry."""
         last = max([number, *self.entries(source)], default=-1)
         missing = self.missing(source, last)
         if missing:
@@ -289,7 +290,7 @@ class SparkHalf:
         return entries(self.filesystem, f"{self.root}/{folder}".rstrip("/"))
 
     def _sources_of_files(self) -> list[int]:
-        """Which sources have a log of files; those of others keep what a source needs as a whole."""
+        """Returns the sources with a log of files; other sources keep their whole state in one place."""
         sources = {int(name) for name in self.names("sources") if name.isdigit()}
         return sorted(source for source in sources if self._is_of_files(source))
 
@@ -324,7 +325,7 @@ def _chain(source: int, entries: dict[int, str], last: int) -> list[str]:
 
 
 def _span(entries: dict[int, str], last: int) -> range:
-    """From the last entry that holds all before it, to the last."""
+    """Returns the range from the last entry that holds all before it, to the last entry."""
     compact = [number for number, name in entries.items() if name.endswith(COMPACT) and number <= last]
     return range(max(compact, default=0), last + 1)
 
@@ -340,9 +341,9 @@ class Partitions:
     """The partitions of a Kafka spout, as Spark planned a batch."""
 
     names: tuple[str, ...]
-    """All that exist, ``topic/partition``, also those that bring nothing."""
+    """All partitions that exist, ``topic/partition``, also those that bring nothing."""
     delivering: int
-    """How many bring something, at most."""
+    """Number of partitions that bring something, at most."""
     ranges: tuple[OffsetRange, ...] | None = None
     """Offsets that each of these brings, in order of topic and partition; None if Spark's logs alone do not tell, as
     where partitions have gone."""
@@ -359,7 +360,7 @@ class SourceLog:
     spouts: tuple[str, ...]
     """The file spouts, in the order in which they are the sources of the query: the first ones."""
     kafka_spouts: tuple[str, ...] = ()
-    """Those of Kafka, which are the sources after them."""
+    """The Kafka spouts, which are the sources after the others."""
 
     def files(self, batch: int) -> list[tuple[str, str]]:
         """The (spout, path) of the files that are new in a batch, in order of arrival.
@@ -382,9 +383,9 @@ class SourceLog:
         return [(spout, path) for _, _, spout, path in sorted(found, key=lambda each: each[:2])]
 
     def partitions(self, batch: int) -> dict[str, Partitions]:
-        """Of each Kafka spout, the partitions that exist as Spark planned the batch.
+        """Returns, for each Kafka spout, the partitions that existed when Spark planned the batch.
 
-        Not there is a spout of which Spark does not know yet. CheckpointError where the log cannot be read.
+        A spout that Spark does not know yet is left out. CheckpointError where the log cannot be read.
         """
         if not self.kafka_spouts:
             return {}
@@ -405,7 +406,7 @@ class SourceLog:
             raise self._unreadable(f"the offsets of batch {batch}", error) from error
 
     def kafka_offsets(self, spout: str) -> dict[str, dict[int, int]]:
-        """Up to which offsets the last batch that Spark has planned reads the topics of a Kafka spout."""
+        """Returns the offsets up to which the last batch that Spark has planned reads the topics of a Kafka spout."""
         batches = self._batches()
         if not batches:
             return {}

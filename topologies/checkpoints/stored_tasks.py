@@ -72,7 +72,7 @@ def shown_as(table: pa.Table, names: Sequence[str]) -> list[str]:
 
 
 def beside_none(own: pa.Schema, users: pa.Schema, prefix: str = "event.") -> pa.Table:
-    """The same without rows."""
+    """Returns the table of ``beside`` without rows."""
     empty = own.empty_table()
     return beside(dict(zip(empty.column_names, empty.columns, strict=True)), users.empty_table(), prefix)
 
@@ -140,7 +140,8 @@ class Selection:
 
 
 def has_key(table: pa.Table, columns: Sequence[str], key: str) -> NDArray[np.bool_]:
-    """Which rows have a key in these columns: the text of its only value, or of several with commas between them."""
+    """Returns which rows have a key in these columns: the text of its only value, or of several with commas between
+    them."""
     texts = [[str(value) for value in table.column(name).to_pylist()] for name in columns]
     return np.array([",".join(values) == key for values in zip(*texts, strict=True)], np.bool_)
 
@@ -191,9 +192,9 @@ class EventRows:
     streams: NDArray[np.int8] | None
     """The input of each; -1 where it stands for events of several. None: the only one."""
     counts: NDArray[np.int64]
-    """How many events each stands for."""
+    """Number of events that each row stands for."""
     pending: NDArray[np.int64]
-    """How many of these are in no window yet, and may still be in one."""
+    """Number of these that are in no window yet, and may still be in one."""
     ends: NDArray[np.int64] | None = None
     """The ends of their lifetimes; None where they have none."""
     edge: bool = False
@@ -366,7 +367,7 @@ class StoredState:
     batch: str | None
     """``7``, or ``7-close`` for the closing after batch 7; None where no batch has been committed."""
     clock: int | None
-    """That of the batch, in microseconds."""
+    """Clock of the batch, in microseconds."""
     tables: Mapping[str, pa.Table]
     """``accounts``, ``tasks``, ``watermarks``, ``events``, ``windows`` and ``keys``; ``policies`` where policies of
     one's own decide; ``state`` and ``state.NAME`` of a stateful bolt; ``retractable.STREAM`` where windows may take
@@ -388,7 +389,7 @@ class StoredState:
 
     @checked
     def only(self, table: str) -> StoredState:
-        """The same with one of its tables. ConfigError where there is none of this name."""
+        """Returns this state with only one of its tables. ConfigError where there is no table of this name."""
         return replace(self, tables={table: self[table]})
 
     @checked
@@ -399,7 +400,7 @@ class StoredState:
 
     @checked
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain JSON: rows as objects, times in ISO 8601."""
+        """Returns the whole state as plain JSON values: rows as objects, times in ISO 8601."""
         return {
             "checkpoint": self.checkpoint,
             "bolt": self.bolt,

@@ -52,7 +52,7 @@ STATE = tuple(name for name, declared in DECLARED.items() if declared.resumes is
 that leaves the windows, their policies and the kind of time as they are."""
 
 _AS_IT_IS = ("lifetime", "panes")
-"""Those whose text is Python's: older checkpoints hold it, so it stays; people are shown ``_shown``."""
+"""Settings whose stored text is Python's repr: older checkpoints hold it, so it stays; people are shown ``_shown``."""
 
 _WORDS = (
     (r"parse_duration\('(\w+)'\)", r"\1"),
@@ -154,7 +154,7 @@ def _spout(node: SpoutNode) -> dict[str, Any]:
 
 
 def _offset(settings: WindowSettings) -> str:
-    """By how much windows are moved on, less than a slide: with slides of 10 s, 3 s back are 7 s on."""
+    """Returns by how much windows are moved on, less than a slide: with slides of 10 s, 3 s back are 7 s on."""
     slide, offset = settings.slide, settings.offset
     return str(Duration(offset.micros % slide.micros) if isinstance(slide, Duration) else offset)
 
@@ -223,8 +223,8 @@ class NewColumns:
 
     @staticmethod
     def of(note: dict[str, Any], now: dict[str, Any], topology: Topology) -> NewColumns:
-        """Those that may be added; ``now`` is the fingerprint of the topology, and whether it differs otherwise is not
-        looked at."""
+        """Returns the columns that may be added; ``now`` is the fingerprint of the topology, whose other differences
+        are not looked at."""
         spouts, new = dict(note["spouts"]), dict[str, set[str]]()
         for name in spouts.keys() & now["spouts"].keys():
             for stream in [key for key in spouts[name] if key.startswith(_OF_STREAM) and key in now["spouts"][name]]:
@@ -346,8 +346,8 @@ def wanted_tasks(halves: PairedCheckpoint, topology: Topology) -> dict[str, int]
 
 
 def _last_manifest(halves: PairedCheckpoint) -> Manifest | None:
-    """That of the last batch. Where a run is in progress, the one that was listed last may be gone when it is
-    read: then there is a later one."""
+    """Reads the manifest of the last batch. If a run is in progress, the one that was listed last may be gone when it
+    is read; then there is a later one."""
     keys = halves.files.names("manifests")
     while keys:
         try:

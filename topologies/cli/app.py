@@ -32,7 +32,7 @@ def with_page_port(args: Sequence[str]) -> list[str]:
 
 
 class Command(TyperCommand):
-    """A command that takes each option once: of two values the last would win, and nobody would know."""
+    """A command that takes each option once: of two values the last would silently win."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Called with the words after the command."""

@@ -299,7 +299,8 @@ _EXAMPLES = f"{_HOME / 'topologies/examples'}/"
 
 
 def users_line(error: BaseException) -> Text:
-    """Where in the user's own code a wrong value was given, as a line to follow the error; empty where it was not."""
+    """Returns the line of the user's own code that gave a wrong value, to follow the error; empty if there is no such
+    line."""
     if isinstance(error, TopologyError) or not isinstance(error, ConfigError | SchemaError):
         return Text()
     for raised in (error, error.__cause__):

@@ -121,7 +121,7 @@ class DemoFolder:
 
     @property
     def topology(self) -> Path:
-        """A file that names the topology, for the other commands."""
+        """The file that names the topology, for the other commands."""
         return self.path / "demo_topology.py"
 
     @property

@@ -92,7 +92,7 @@ def counters_of(bolt: BoltReport) -> dict[str, str]:
 
 
 def start_words(report: BatchReport) -> list[str]:
-    """Where a run started, and what it skipped for that, as text; empty where it started with its input."""
+    """Says where a run started, and what it skipped for that; empty where it started with its input."""
     if report.first_output is None:
         return []
     start = "all input was read" if report.read_from is None else f"input was read from {show(report.read_from)} on"
@@ -212,7 +212,7 @@ def print_summary(console: Console, topology: Topology, summary: Summary, checkp
 
 
 def _state_words(topology: Topology, summary: Summary, checkpoint: str) -> str:
-    """Where the state is, and what the next run finds there."""
+    """Says where the state is, and what the next run finds there."""
     text = f"The state is in {checkpoint}: a run with this checkpoint continues from here."
     last = summary.last
     if last is not None and last.closing and any(bolt.accounts.get("received") for bolt in last.bolts.values()):
@@ -396,7 +396,7 @@ class JsonProgress:
         warn(text)
 
     def beat(self) -> None:
-        """Nothing is written between two batches."""
+        """Does nothing: nothing is written between two batches."""
 
     def end(self, summary: Summary) -> None:
         """Called when the run has ended."""
@@ -489,7 +489,7 @@ class LiveProgress:
         self.remark, self.remark_until_batch = text, until_batch
 
     def beat(self) -> None:
-        """Nothing is to be done: the display shows how long the run takes."""
+        """Does nothing: the display shows how long the run takes."""
 
     def end(self, summary: Summary) -> None:
         """Called when the run has ended: the summary that follows says the rest."""

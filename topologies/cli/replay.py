@@ -42,7 +42,7 @@ from windowing.timestamps import show
 
 @dataclass(frozen=True)
 class PictureFiles:
-    """Where pictures are written; None where they are not asked for."""
+    """Files to which pictures are written; None for those that are not asked for."""
 
     html: str | None = None
     svg: str | None = None
@@ -50,7 +50,7 @@ class PictureFiles:
 
     @property
     def options(self) -> list[str]:
-        """The options that were given."""
+        """The options for pictures that were given."""
         given = {"--html": self.html, "--svg": self.svg, "--png": self.png}
         return [name for name, path in given.items() if path is not None]
 
@@ -110,7 +110,7 @@ def _write(path: str, content: bytes) -> None:
 
 _KINDS = (".py", ".yaml", ".yml", ".json", ".jsonl", ".conf", ".hocon")
 _SECONDS = 0.5
-"""How often the times of files are looked at."""
+"""Interval at which the times of files are looked at."""
 
 FileTimes = dict[Path, tuple[int, int]]
 """Files, and of each the time of its last change and its size."""

@@ -60,7 +60,7 @@ class RunOfPage:
 
     @property
     def address(self) -> Address | None:
-        """Where the page is shown that may stay; None where there is none, or the run was told to stop."""
+        """Address of the page that may stay; None where there is none, or the run was told to stop."""
         if self._options is None or self._options.stop.is_set():
             return None
         address = self._options.page_address
@@ -69,8 +69,8 @@ class RunOfPage:
 
 @contextmanager
 def staying(*, as_json: bool) -> Iterator[RunOfPage]:
-    """After the block, also after a run that failed, wait for Ctrl-C where the page is served and a terminal is there
-    to end it from. Nowhere else: a run in a script ends when it has ended."""
+    """Waits after the block, also after a run that failed, for Ctrl-C if the page is served and there is a terminal to
+    end it from. Otherwise it does not wait: a run in a script ends when it has ended."""
     page = RunOfPage()
     try:
         yield page
@@ -212,7 +212,7 @@ def run_watched(topology: Topology, runner: Runner, options: RunOptions, *, as_j
 
 
 def restart_in_words(coming: ComingRestart) -> str:
-    """A restart that is to come, on one line."""
+    """Describes a restart that is to come, on one line."""
     why = coming.error.what if isinstance(coming.error, WindboltError) else error_text(coming.error)
     number = f"{coming.in_a_row} of at most {coming.most} without a batch"
     return printable(f"restarting in {coming.seconds:.1f} s ({number}): {why}")

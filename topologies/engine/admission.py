@@ -44,7 +44,7 @@ class Marks:
     own: NDArray[np.int64]
     bolt: NDArray[np.int64]
     own_after: NDArray[np.int64] | None = None
-    """The same after each event, for tracing."""
+    """``own`` after each event, for tracing."""
     bolt_after: NDArray[np.int64] | None = None
 
     @staticmethod
@@ -72,7 +72,7 @@ class Incoming:
     ends: NDArray[np.int64] | None = None
     """End of the lifetime of each."""
     end_edges: NDArray[np.bool_] | None = None
-    """Which are end edges (SI-3)."""
+    """True for end edges (SI-3)."""
     gaps: NDArray[np.int64] | None = None
     """Session gap of each; None where all share one."""
 
@@ -214,7 +214,7 @@ def joins_windows(node: WindowedNode) -> bool:
 def _late_for_windows(
     node: WindowedNode, events: Incoming, admission_context: AdmissionContext, closed_until: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], list[int]]:
-    """Which events no open window takes, and before which of them windows must be evaluated."""
+    """Returns which events no open window takes, and the events before which windows must be evaluated."""
     session, sliding_log = node.session, node.sliding_log
     assert admission_context.live is not None
     if sliding_log is not None:
@@ -246,7 +246,7 @@ def gaps_of_sessions(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
 
 
 def _closes_until(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
-    """Up to when windows are closed as each event comes."""
+    """Returns the time up to which windows are closed when each event comes."""
     closed_until = node.admission.closes_until(events.marks.bolt)
     return closed_until if events.closed_until == NONE else np.maximum(closed_until, events.closed_until)
 
@@ -535,7 +535,7 @@ def _divert(
 
 
 def _late_table(node: WindowedNode, events: Incoming, decisions: Decisions, rows: NDArray[np.int64]) -> pa.Table:
-    """Some of the events as rows of the late stream."""
+    """Returns some of the events as rows of the late stream."""
     codes, times, marks = decisions.codes[rows], events.times[rows], decisions.marks[rows]
     inputs = np.broadcast_to(np.asarray(events.inputs, np.int8), len(events.times))[rows]
     late_by = np.where((marks > NONE) & _late(codes), np.maximum(marks - times, 0), 0)
@@ -567,14 +567,15 @@ def _would_open(
 
 
 def _dropped(node: WindowedNode, events: Incoming, decisions: Decisions) -> NDArray[np.bool_]:
-    """Which late events are dropped by the user's rules; a lifetime that cannot be cut is dropped too (SI-13)."""
+    """Returns which late events are dropped by the user's rules; a lifetime that cannot be cut is dropped too
+    (SI-13)."""
     return _with_action(node, events, decisions.codes, (LateAction.DROP, LateAction.CUT))
 
 
 def _with_action(
     node: WindowedNode, events: Incoming, codes: NDArray[np.int8], wanted: Container[LateAction]
 ) -> NDArray[np.bool_]:
-    """Which late events have one of the wanted actions, by the settings of their input or of their arrival."""
+    """Returns which late events have one of the wanted actions, by the settings of their input or of their arrival."""
     settings = node.bolt.settings
     chosen: NDArray[np.bool_] = codes == Decision.OUT_OF_ORDER
     if chosen.any():

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TimeAdvance:
-    """How time advances at the end of a batch."""
+    """The time at the end of a batch, and what it brings: a tick, or the end of the streams."""
 
     clock: int
     """The clock in microseconds since the epoch; journaled, so that a re-run has the same."""
@@ -54,7 +54,7 @@ class BatchPlan:
     batch: int
     advance: TimeAdvance
     splits: Sequence[SourceSplit | MergedSplits] = ()
-    """In order of arrival."""
+    """The splits in order of arrival."""
     ingest: Callable[[Context], list[Output]] | None = None
     """Reads input that does not come in splits, such as a streaming DataFrame; its events arrive after those of the
     splits."""
@@ -108,7 +108,7 @@ class BatchProgress:
     """Per bolt and end, where the batch asks for it: samples of the trace contexts of events in windows."""
     complaints: list[str] = field(default_factory=list)
     turned_away: list[TurnedAway] = field(default_factory=list)
-    """Where the batch asks for it: some of the events that were not admitted."""
+    """Some of the events that were not admitted, where the batch asks for them."""
     queued: dict[str, list[Sections]] = field(default_factory=dict)
     """Per bolt, events that its tasks do not have yet: ``hand_on`` gives them."""
     deferred: dict[str, DeferredEvents] = field(default_factory=dict)
@@ -274,7 +274,7 @@ class RunInProcess(InProcess):
     slots = 1
 
     def load(self, topology: Topology) -> None:
-        """They have the topology."""
+        """Does nothing: the tasks have the topology already."""
 
     def close(self) -> None:
-        """There is nothing to free."""
+        """Does nothing: there is nothing to free."""

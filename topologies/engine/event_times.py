@@ -65,7 +65,7 @@ _MILLISECOND = 1_000
 _SECONDS = range(100_000_000 * _MILLISECOND, 4_200_000_000 * _MILLISECOND)
 """Event times, in microseconds, of milliseconds that would be times from 1973 to 2103 as seconds."""
 _DIGITS = {8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
-"""How days and times are written in digits alone, by the number of these."""
+"""Formats of days and times that are written in digits alone, by the number of digits."""
 _YEARS = range(1900, 2101)
 """The years of such days."""
 
@@ -176,7 +176,7 @@ class Read(NamedTuple):
     reasons: Reasons
     """Why a row has no time."""
     cut: NDArray[np.bool_] | None = None
-    """Which times were finer than microseconds; None where none was."""
+    """True for times that were finer than microseconds; None where none was."""
 
 
 def read_times(node: WindowedNode, table: pa.Table) -> Read:
@@ -397,7 +397,7 @@ class Timed:
     ends: NDArray[np.int64] | None = None
     """The end of the lifetime of each event; None where events have no lifetimes."""
     end_edges: NDArray[np.bool_] | None = None
-    """Which events are end edges (SI-3)."""
+    """True for end edges (SI-3)."""
     given: NDArray[np.int64] | None = None
     """The watermark where the row is a watermark; NONE where it is an event."""
     gaps: NDArray[np.int64] | None = None
@@ -405,7 +405,7 @@ class Timed:
     arrived: int | None = None
     """The latest arrival time; None where there is none."""
     truncated: NDArray[np.bool_] | None = None
-    """Of which rows a time was finer than microseconds, and was cut here; None where none was."""
+    """True for rows with a time that was finer than microseconds and was cut here; None where there is none."""
     arrivals: NDArray[np.int64] | None = None
     """When each row arrived; NONE where that is unreadable, and for watermarks."""
 
@@ -467,7 +467,8 @@ def timed(
 
 
 def _truncated(node: WindowedNode, table: pa.Table, cut: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
-    """Of which rows a time was cut: that of the event, or one of its other times in a column of nanoseconds."""
+    """Returns which rows had a time that was cut: that of the event, or another of its times in a column of
+    nanoseconds."""
     settings = node.bolt.settings
     others = (
         settings.watermark_field,
@@ -575,8 +576,8 @@ class FirstOutput:
         return end < self.time and bolt in self._bolts
 
     def older(self, node: WindowedNode, input_index: int, table: pa.Table, clock: int) -> NDArray[np.bool_]:
-        """Which events are older than ``read_from``, by their arrival time where they have one, else by their event
-        time.
+        """Returns which events are older than ``read_from``, by their arrival time if they have one, else by their
+        event time.
 
         Events with unreadable times are not older: they are reported on admission.
         """
@@ -636,8 +637,8 @@ def _first_inputs(topology: Topology) -> frozenset[tuple[str, int]]:
 
 
 def _reach(node: WindowedNode) -> int | None:
-    """How long before an output of a bolt, in microseconds, its events may have arrived; None where that is
-    unlimited."""
+    """Returns how long before an output of a bolt its events may have arrived, in microseconds; None if there is no
+    limit."""
     settings = node.bolt.settings
     if settings.lifetime is not None:
         return None  # a lifetime that began long ago may reach into the window

@@ -101,7 +101,7 @@ def share(descriptor: int) -> None:
 
 
 def worker_position() -> WorkerPosition | None:
-    """Where this process records windows; None where no driver would read it."""
+    """Returns the place where this process records windows; None where no driver would read it."""
     return _Shared.position
 
 
@@ -359,8 +359,8 @@ def cause(error: BaseException, columns: Sequence[str]) -> str:
 
 
 def line_of(error: BaseException) -> str:
-    """Where in the user's code an exception was raised, as `` at FILE:LINE, in FUNCTION``: the innermost frame outside
-    windbolt and its libraries. Empty where there is none."""
+    """Returns where in the user's code an exception was raised, as `` at FILE:LINE, in FUNCTION``: the innermost frame
+    outside windbolt and its libraries. Empty where there is no such frame."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not _is_library(frame.filename)]
     return f" at {own[-1].filename}:{own[-1].lineno}, in {own[-1].name}" if own else ""
@@ -405,7 +405,7 @@ class TaskFailure:
     """Why a task failed. It can be pickled, and all in it can be written as JSON."""
 
     classes: tuple[str, ...]
-    """Its class, and those that this is derived from up to WindboltError, as ``module.name``."""
+    """Names of its class and of the base classes up to WindboltError, as ``module.name``."""
     what: str
     why: str
     do: str
@@ -440,12 +440,12 @@ class TaskFailure:
         return cls(tuple(classes), what, why, do, more, _traceback(original))
 
     def to_json(self) -> str:
-        """As text."""
+        """Returns the failure as JSON text."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> TaskFailure:
-        """From the text of ``to_json``."""
+        """Reads a failure from the text of ``to_json``."""
         values = json.loads(text)
         return cls(**{**values, "classes": tuple(values["classes"])})
 

@@ -516,7 +516,7 @@ class Staging:
 
 
 def _in_one(queued: _Queued, streams: int) -> Events:
-    """All events in order of arrival. Raises DataError where a column exceeds 2 GiB."""
+    """Joins all events in order of arrival. Raises DataError where a column exceeds 2 GiB."""
     times = _joined(queued.times)
     table = queued.tables[0] if len(queued.tables) == 1 else pa.concat_tables(queued.tables)
     batches = table.combine_chunks().to_batches()

@@ -61,8 +61,8 @@ class RecordFile:
             yield from Records(self.component, tables).read(topology)
 
     def tables(self, schema: pa.Schema) -> Iterator[pa.Table]:
-        """These columns of the records, as many records at a time as Java has gathered; the timestamps are Kafka's own
-        numbers of milliseconds."""
+        """Yields these columns of the records, as many records at a time as Java has gathered; timestamps are Kafka's
+        milliseconds."""
         if not os.path.getsize(self.path):
             return
         with pa.memory_map(self.path) as source:
@@ -121,7 +121,7 @@ def _binary(lengths: NDArray[np.int32], data: pa.Buffer) -> pa.Array:
 
 
 def _edges(lengths: NDArray[np.int32]) -> pa.Array:
-    """Where each begins, and the last ends."""
+    """Returns where each value begins, and where the last one ends."""
     edges = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(np.maximum(lengths, 0), out=edges[1:])
     return pa.array(edges)
@@ -200,9 +200,9 @@ class _Timed(NamedTuple):
 
     table: pa.Table
     strange: NDArray[np.bool_] | None
-    """Which have a timestamp that does not fit into microseconds; None where none has."""
+    """True for records with a timestamp that does not fit into microseconds; None where there are none."""
     bad: pa.Table
-    """These as bad rows."""
+    """These records as bad rows."""
 
     @classmethod
     def of(cls, table: pa.Table) -> _Timed:

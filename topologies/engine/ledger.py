@@ -43,7 +43,7 @@ class TraceContexts:
 
     def __init__(self) -> None:
         self.of_ends: dict[int, tuple[str, ...]] = {}
-        """By the end of windows, in microseconds."""
+        """The samples by the end of their windows, in microseconds."""
 
     def look_at(self, window: TupleWindow) -> None:
         """Take samples of a window, if it is the first one with its end; only the rows of the samples are read."""

@@ -319,5 +319,5 @@ def _any(column: pa.ChunkedArray) -> NDArray[np.bool_] | None:
 
 
 def _per_row(slices: Iterable[InputRange], kind: str, values: list[int]) -> NDArray[Any]:
-    """One value per slice, repeated for each of its rows."""
+    """Returns one value per slice, repeated for each of its rows."""
     return np.repeat(np.array(values, np.int64), [len(getattr(piece, kind)) for piece in slices])

@@ -51,7 +51,7 @@ Phase = Literal["ingest", "tick", "fire", "compact", "sinks", "commit", "publish
 """The phases of a micro-batch, in order. From ``publish`` on, the batch survives a crash."""
 
 PHASES: tuple[Phase, ...] = get_args(Phase)
-"""All of them, in order."""
+"""All phases, in order."""
 
 _DOING: dict[Phase, str] = {
     "ingest": "reading the input of {}",

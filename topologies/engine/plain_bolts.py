@@ -56,7 +56,7 @@ def error_rows(
 
 
 def of_component(component: str, rows: pa.Table) -> pa.Table:
-    """The same error rows, under the name of another component."""
+    """Returns the error rows under the name of another component."""
     return rows.set_column(0, ERROR_SCHEMA.field(0), pa.array([component] * len(rows), pa.string()))
 
 
@@ -70,7 +70,7 @@ class Unusable:
     input_index: int
     rows: pa.Table
     positions: NDArray[np.int64] | None
-    """Their positions in the source; None where they are no longer known."""
+    """Positions in the source; None where they are no longer known."""
     reasons: list[str]
     """Why each cannot be used."""
     file: str = ""
@@ -187,7 +187,7 @@ def _reached(topology: Topology, component: str) -> set[tuple[str, int]]:
 
 
 _MOST_CALLS = 100
-"""Of a BatchBolt for one table, for rows whose times were cut and others in turn."""
+"""Limit of the calls of a BatchBolt for one table whose rows with cut times and other rows take turns."""
 
 
 Failures = list[tuple[int, str]]

@@ -21,7 +21,7 @@ from windowing.schema import DEFAULT_STREAM, format_schema, tables
 from windowing.spout import Spout
 
 _SECONDS = 1.0
-"""How long a batch is gathered, at most, but for the last call."""
+"""Time for which a batch is gathered, at most, apart from the last call."""
 
 
 @dataclass(frozen=True)

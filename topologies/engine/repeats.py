@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 
 class AdmittedSoFar:
-    """Which of the events that arrive are admitted, as they come: those accepted, except duplicates found so far.
+    """The arriving events that are admitted, as they come: those accepted, except duplicates found so far.
 
     ``Repeats`` turns duplicates away; ``IsLive`` asks which events have been admitted.
     """
 
     def __init__(self, accepted: NDArray[np.bool_]) -> None:
-        """``accepted`` are the events that are admitted unless they are duplicates."""
+        """``accepted``: the events that are admitted unless they are duplicates."""
         self._accepted = accepted
         self.duplicates = np.zeros(len(accepted), np.bool_)
 
@@ -52,7 +52,7 @@ class AdmittedSoFar:
         self.duplicates[row] = True
 
     def between(self, start: int, stop: int) -> NDArray[np.bool_]:
-        """Which events from ``start`` to before ``stop`` are admitted; none of them may still be examined."""
+        """Returns which events from ``start`` to before ``stop`` are admitted; none of them may still be examined."""
         admitted: NDArray[np.bool_] = self._accepted[start:stop] & ~self.duplicates[start:stop]
         return admitted
 
@@ -103,7 +103,7 @@ class ByAssigners:
         self._stops = deque(sorted(evaluate_before))
         self._fed = 0
         self._next = NONE
-        """No event is finished before this time, in microseconds."""
+        """Time in microseconds before which no event is finished."""
 
     def __call__(self, place: int, row: int) -> bool:
         while self._stops and self._stops[0] <= row:
@@ -211,15 +211,15 @@ class IncomingIds:
 
     ids: pa.ChunkedArray
     timed: NDArray[np.bool_]
-    """Which of them are events with a time; the ids of others are ignored."""
+    """True for events with a time; the ids of other rows are ignored."""
     accepted: NDArray[np.bool_]
-    """Which are admitted unless they are duplicates."""
+    """True for events that are admitted unless they are duplicates."""
     held: Held
-    """Their times, inputs, keys and lifetimes, without payload but for the columns of the key."""
+    """Times, inputs, keys and lifetimes of the events, without payload except for the columns of the key."""
     marks: NDArray[np.int64]
     """The watermark before each in microseconds; that of its key where each key has its own."""
     evaluate_before: Sequence[int] = ()
-    """As in ``Decisions``."""
+    """Has the meaning of ``Decisions.evaluate_before``."""
 
 
 @dataclass
@@ -233,9 +233,9 @@ class Repeats:
     """Returns the events that an assigned task holds, with the named columns; None for a task with a queue."""
 
     def among(self, incoming: IncomingIds) -> NDArray[np.bool_]:
-        """Which events repeat the id of an earlier event that some window may still need.
+        """Returns which events repeat the id of an earlier event that some window may still need.
 
-        The first in order of arrival is kept. Only ids that repeat are examined one by one.
+        The first event with an id, in order of arrival, is kept. Only repeated ids are examined one by one.
         """
         parts, old = self._before
         field = self.node.bolt.settings.message_id_field

@@ -78,7 +78,7 @@ class BoltReport:
     accounts: dict[str, int]
     """Totals so far, ``pending`` among them."""
     streams: dict[str, dict[str, int]]
-    """The same per input stream, with the metrics and the skipped events."""
+    """The accounts per input stream, with the metrics and the skipped events."""
     metrics: dict[str, int] = field(default_factory=dict)
     """Counts of what the time rules found so far, whatever happened to the events (AZ-24)."""
     delay: int | None = field(default=None, compare=False)
@@ -141,7 +141,7 @@ class BatchReport:
 
     @property
     def title(self) -> str:
-        """Which batch it is of, for people."""
+        """Name of the batch, for people."""
         return ("the closing after " if self.closing else "") + f"batch {self.batch}"
 
     def to_pandas(self) -> pd.DataFrame:
@@ -306,7 +306,7 @@ def _by_input(node: WindowedNode, bolt_state: BoltState) -> dict[str, int]:
 
 
 def _behind_the_latest(bolt_state: BoltState, watermark: int | None) -> int | None:
-    """How far the watermark lies behind the latest time seen, in microseconds; None where either is unknown."""
+    """Returns how far the watermark lies behind the latest time seen, in microseconds; None where either is unknown."""
     seen = [mark.latest for mark in bolt_state.watermark.sources.marks.values() if mark.latest > NONE]
     latest = max([*bolt_state.watermark.latest.values(), *seen], default=None)
     return None if watermark is None or latest is None else max(latest - watermark, 0)

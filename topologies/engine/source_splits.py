@@ -86,7 +86,7 @@ _CHUNK = 1 << 20
 
 
 class Deadly(StrEnum):
-    """How much of a file is deadly."""
+    """The part of a file that is deadly."""
 
     FILE = "file"
     LINE = "line"
@@ -113,12 +113,12 @@ class Death:
         return (self.spout, self.path, self.part, self.parts) == (spout, split.path, split.part, split.parts)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON."""
+        """Returns plain JSON values."""
         return asdict(self)
 
     @staticmethod
     def from_json(values: dict[str, Any]) -> Death:
-        """From what ``to_json`` gives."""
+        """Reads a death from the values of ``to_json``."""
         return Death(**{**values, "what": Deadly(values["what"])})
 
 
@@ -258,7 +258,7 @@ class FileSource:
     component: str
     split: FileSplit
     deaths: tuple[Death, ...] = ()
-    """Its deadly parts, which are not read any more."""
+    """Deadly parts of the file, which are no longer read."""
     lines: tuple[int, int] | None = None
     """Range (start, stop) of lines to read alone, in order to find a deadly one; None for all."""
     rows: tuple[int, int] | None = None

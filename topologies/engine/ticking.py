@@ -424,7 +424,8 @@ def close(node: WindowedNode, bolt_state: BoltState) -> None:
 
 
 _FEW = 1_000
-"""So few events are soon done; each share has to read all that the task holds."""
+"""Number of events below which a task is not shared, because they are soon done and each share has to read all that the
+task holds."""
 
 
 def in_shares(topology: Topology, items: Sequence[FireItem], slots: int) -> list[FireItem]:

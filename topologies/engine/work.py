@@ -42,7 +42,7 @@ class RowPartitions:
         return replace(self, codes=self.codes[indices])
 
     def of_spout(self, spout: str) -> RowPartitions:
-        """The same partitions under the names that bolts see (see ``partition_name``)."""
+        """Returns the partitions under the names that bolts see (see ``partition_name``)."""
         return replace(self, names=tuple(partition_name(spout, name) for name in self.names))
 
 
@@ -63,7 +63,7 @@ class SourceBatch:
     bad: pa.Table | None = None
     """Unreadable rows, as a table of row, reason and data; None where there are none."""
     source: str = ""
-    """Where the rows are from, for messages: a path."""
+    """Path that the rows come from, for messages."""
     clock: int | None = None
     """The clock at arrival in microseconds; None where it is the batch's."""
     turn: int | NDArray[np.int64] = 0
@@ -74,7 +74,7 @@ class SourceBatch:
     bad_keys: NDArray[np.int64] | None = None
     """Merge keys of the unreadable rows, where they are known."""
     truncated: NDArray[np.bool_] | None = None
-    """Which rows had a time that was finer than microseconds, and was cut; None where none had."""
+    """True for rows with a time that was finer than microseconds and was cut; None where there are none."""
     partition: str | RowPartitions = ""
     """The partition of the source (``orders/3``): one for all rows, or one per row; "" where the source has none."""
     tombstones: int = 0
@@ -103,7 +103,7 @@ class Rows:
     file: str = ""
     """The file that their positions are in; "" where they are from no file of a user's."""
     truncated: NDArray[np.bool_] | None = None
-    """Which rows had a time that was cut to microseconds in reading; None where none had."""
+    """True for rows with a time that was cut to microseconds in reading; None where there are none."""
 
     @staticmethod
     def made(table: pa.Table, clock: int, times: NDArray[np.int64] | None = None) -> Rows:
@@ -193,12 +193,12 @@ class Sections:
 
     @staticmethod
     def of(sections: Sequence[tuple[int, Ref]]) -> Sections:
-        """Of (task, reference); at least one."""
+        """Makes sections from pairs (task, reference); at least one."""
         return Sections(np.array([task for task, _ in sections], np.int64), RefColumns.of([ref for _, ref in sections]))
 
     @staticmethod
     def concat(parts: Sequence[Sections]) -> Sections:
-        """All of them, one part after another; at least one."""
+        """Joins sections, one part after another; at least one."""
         return Sections(
             np.concatenate([part.tasks for part in parts]), RefColumns.concat([part.refs for part in parts])
         )
@@ -249,7 +249,7 @@ def _chosen(choose: Callable[[Iterable[int]], int], *values: int | None) -> int 
 
 
 _DRIVER = -1
-"""In place of a task: the driver reads the order of arrival."""
+"""Stands for a task: the driver reads the order of arrival."""
 
 
 @dataclass(frozen=True)
@@ -274,10 +274,10 @@ class DeferredEvents:
     the tasks of a batch have."""
 
     sections: list[Sections] = field(default_factory=list)
-    """Those of one reader after another."""
+    """Sections of one reader after another."""
     firsts: list[int | NDArray[np.int64]] = field(default_factory=list)
-    """Of each of these, how many events came before those that it numbers from 0: one number for all of a reader, or
-    one for each section."""
+    """For each of these, the number of events that came before those that it numbers from 0: one number for the whole
+    reader, or one for each section."""
     order: list[Ref] = field(default_factory=list)
     """Sections with the order of arrival, where the watermark follows it."""
     count: int = 0
@@ -291,12 +291,12 @@ class DeferredEvents:
         self.count += later.count
 
     def as_parts(self) -> list[Sections]:
-        """All sections, and then those with the order of arrival, which are for the driver."""
+        """Returns all sections, and then those with the order of arrival, which are for the driver."""
         order = [Sections.of([(_DRIVER, ref) for ref in self.order])] if self.order else []
         return [*([Sections.concat(self.sections)] if self.sections else []), *order]
 
     def elsewhere(self, parts: Sequence[Sections]) -> DeferredEvents:
-        """The same events where the sections that ``as_parts`` gives lie elsewhere."""
+        """Returns these events, where the sections of ``as_parts`` lie elsewhere."""
         whole, order = (parts[:1], parts[1:]) if self.sections else ((), parts)
         firsts = [self._first_of_each()] if self.sections else []
         return DeferredEvents([*whole], [*firsts], [ref for part in order for ref in part.refs], self.count)
@@ -324,8 +324,8 @@ Item = TypeVar("Item")
 INPUT = ""
 """Stands for no bolt, but for the reading of input: of it the time of tasks is noted too, without that of bolts."""
 _MOST_NAMES = 64
-"""Of a bolt that asks for more columns by name than this it is told that it asks for all, so that a task's report stays
-small."""
+"""Most columns that a bolt's report names: a bolt that asks for more is reported to ask for all, so that a task's
+report stays small."""
 
 
 @dataclass(frozen=True)
@@ -347,7 +347,7 @@ class BoltWork:
     one was more than an eighth of the other; else None."""
 
     def plus(self, other: BoltWork) -> BoltWork:
-        """Both together."""
+        """Returns the sum of both."""
         columns = None if self.columns is None or other.columns is None else self.columns | other.columns
         if columns is not None and len(columns) > _MOST_NAMES:
             columns = None
@@ -422,7 +422,7 @@ def _added(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
 
 
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-"""Where a container's limit is: a number, or ``max``."""
+"""Files with a container's memory limit: a number, or ``max``."""
 _NOTHING = BoltWork()
 
 
@@ -450,13 +450,13 @@ class TurnedAway:
     bolt: str
     stream: str
     account: str
-    """``late``, ``dropped`` or ``early``."""
+    """Name of the account: ``late``, ``dropped`` or ``early``."""
     time: int
     watermark: int | None
     """The watermark that it was compared with; None where there was none."""
     reason: str
     content: str
-    """Its columns as text, cut."""
+    """Columns of the event as text, cut."""
 
 
 @dataclass(frozen=True)
@@ -477,7 +477,7 @@ class Recorded:
     complaints: Sequence[str] = ()
     """Messages about some of the unreadable input, for the log."""
     turned_away: Sequence[TurnedAway] = ()
-    """Where the batch asks for it: the last few events that were not admitted."""
+    """The last few events that were not admitted, where the batch asks for them."""
 
 
 @dataclass(frozen=True)
@@ -500,12 +500,12 @@ Due = TypeVar("Due")
 
 @dataclass(frozen=True)
 class Frontiers:
-    """Which windows of a task are to be evaluated: those that end after one frontier and up to the other."""
+    """Bounds of the windows of a task to evaluate: those that end after one frontier and up to the other."""
 
     previous: int | None
     """Frontier of the last evaluation, in microseconds; None before the first."""
     current: int | None
-    """Frontier of this one; None where no window is to be evaluated."""
+    """Frontier of this evaluation; None where no window is to be evaluated."""
 
 
 @dataclass(frozen=True)
@@ -524,7 +524,7 @@ class ToAdmit:
 
 @dataclass(frozen=True)
 class BatchEnd:
-    """How far time is at the end of the batch."""
+    """Times that have been reached at the end of the batch."""
 
     clock: int = 0
     watermark: int | None = None
@@ -532,18 +532,18 @@ class BatchEnd:
     floor: int = NONE
     """Lower bound, in microseconds, on the event times still admitted for every key (AZ-16)."""
     latest: int = NONE
-    """At the end of the streams: the latest time that the bolt has seen, in microseconds."""
+    """At the end of the streams, the latest time that the bolt has seen, in microseconds."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """Which of the windows that are due in a task a work item fires, where several items share them."""
+    """The part of a task's due windows that a work item fires, where several items share them."""
 
     index: int = 0
     count: int = 1
 
     def of(self, firings: Iterable[Due]) -> Iterable[Due]:
-        """Its part of what is due, in order; the parts of all shares, one after another, are the whole."""
+        """Returns its part of what is due, in order; the parts of all shares, one after another, are the whole."""
         if self.count == 1:
             return firings
         due = list(firings)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def key(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """All events of a key come to one task."""
+    """Checks that all events of a key come to one task."""
     columns = bolt.settings.key
     if bolt.settings.watermark_per_key and not columns:
         yield bolt.fault(
@@ -81,7 +81,7 @@ def _types_of(each: Input, schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
 
 
 def sums(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """All events that a bolt groups come to one task; those of windows per key do already."""
+    """Checks that all events that a bolt groups come to one task; those of windows per key do so already."""
     by = bolt.groups_by
     for label, grouping in () if by is None or bolt.settings.key else _apart(bolt, by):
         fields = f"groups events by {', '.join(by)}" if by else "looks at all events together"
@@ -126,7 +126,7 @@ def _apart(bolt: CheckedBolt, key: tuple[str, ...]) -> Iterator[tuple[str, Group
 
 
 def _grouped_keys(grouping: Grouping, keys: tuple[str, ...]) -> tuple[int, ...] | None:
-    """Which of the keys a stream is grouped by; None where it is grouped by something else."""
+    """Returns the places of the keys by which a stream is grouped; None where it is grouped by something else."""
     if not isinstance(grouping, FieldsGrouping) or not set(grouping.fields) <= set(keys):
         return None
     return tuple(map(keys.index, grouping.fields))
@@ -489,7 +489,7 @@ CHECKS = (
     columns, retractions, imports, partitions, key, fields, sums, joins, keys_watermark, lateness, late_stream, windows,
     panes, empty_windows, expired, message_ids, parallel_windows, policies, key_trigger,
 )  # fmt: skip
-"""In the order in which their mistakes are reported."""
+"""The checks, in the order in which their mistakes are reported."""
 
 
 def mistakes_of(bolt: CheckedBolt) -> Iterator[ConfigError]:

@@ -55,7 +55,7 @@ class CheckedBolt:
     stateful: bool = False
     """True if a window gets state that the windows before it have left."""
     joined: Mapping[str, tuple[str, ...]] | None = None
-    """Of a join: the key columns of each input, by its name."""
+    """For a join, the key columns of each input, by its name."""
 
     @property
     def temporal(self) -> bool:
@@ -255,7 +255,7 @@ _CHECKS = (
     _promised_ends, _last_microsecond, _starts_that_move, _gaps_of_events, _adjusted_lifetimes, _too_long,
     _each_kind, _anchor,
 )  # fmt: skip
-"""In the order in which their mistakes are reported."""
+"""The checks, in the order in which their mistakes are reported."""
 
 
 # What else may decide when windows fire: panes, policies of the user's own, triggers of keys.
@@ -497,7 +497,7 @@ def key_trigger(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 MOST = 1_000_000
-"""How many windows without events of one key may follow each other."""
+"""Most windows without events that may follow each other for one key."""
 
 
 def empty_windows(bolt: CheckedBolt) -> Iterator[ConfigError]:

@@ -178,7 +178,8 @@ class SourceRules:
         carried: Sequence[bool],
         times: Mapping[str, tuple[Preset | None, ...]],
     ) -> None:
-        """A bolt that reads sources; ``settings``: its own. The others as for ``with_source_time``."""
+        """Notes a bolt that reads sources; ``settings``: its own. The other arguments are as for
+        ``with_source_time``."""
         for rule, call in _asked_at_sources(settings, inputs, carried, times):
             self._idle.setdefault((rule, call), []).append(idle_setting(bolt, situation, rule, call))
 
@@ -209,7 +210,7 @@ def _joined(
     found: Mapping[str, tuple[Preset | None, ...]],
     rules: Sequence[Preset],
 ) -> WindowSettings:
-    """Each input by the rules of its source, where these differ in nothing else."""
+    """Returns settings in which each input has the rules of its source, where these differ in nothing else."""
     shared = [{rule: value for rule, value in each.changes().items() if rule not in _PER_INPUT} for each in rules]
     fields = sorted({each.rules["watermark_field"] for each in rules if each.rules.get("watermark_field")})
     mixed = [label for label, presets in found.items() if len(presets) > 1]

@@ -59,7 +59,7 @@ _SPOUTS = {**dict.fromkeys([*METADATA, *CHANGES.names], "kafka"), **dict.fromkey
 
 
 def how_to_have(field: str, otherwise: str) -> str:
-    """How to get the column, where it is one that spouts add with ``metadata=``; else ``otherwise``."""
+    """Says how to get the column, if it is one that spouts add with ``metadata=``; else returns ``otherwise``."""
     if field not in _SPOUTS:
         return otherwise
     return f"let the spout add it, spouts.{_SPOUTS[field]}(..., metadata=True), and bolts in between pass it on"
@@ -70,7 +70,7 @@ def how_to_have(field: str, otherwise: str) -> str:
 
 @dataclass
 class BoltDeclarer:
-    """A bolt that has been set, and the streams that it is being given."""
+    """Declares the input streams of a bolt that has been set."""
 
     name: str
     bolt: Bolt | BatchBolt | TaskBolt
@@ -110,7 +110,7 @@ class BoltDeclarer:
 
 @dataclass
 class SinkDeclarer:
-    """A sink that has been set, and the streams that it is being given."""
+    """Declares the input streams of a sink that has been set."""
 
     name: str
     sink: Sink
@@ -136,13 +136,13 @@ class DeclaredTopology:
     max_spout_pending: int | None = None
     spouts: list[tuple[str, AnySpout | Spout]] = field(default_factory=list)
     times: dict[str, Preset | None] = field(default_factory=dict)
-    """By spout: the time settings that it declares."""
+    """For each spout, the time settings that it declares."""
     bolts: list[BoltDeclarer] = field(default_factory=list)
     sinks: list[SinkDeclarer] = field(default_factory=list)
 
 
 def distinct(times: Sequence[Preset | None]) -> tuple[Preset | None, ...]:
-    """Each preset once, in their order; presets hold mappings, and cannot be in a set."""
+    """Returns each preset once, in their order; presets hold mappings, so they cannot be in a set."""
     return tuple(time for at, time in enumerate(times) if time not in times[:at])
 
 
@@ -155,7 +155,7 @@ class KnownStreams:
     def __init__(self) -> None:
         self.schemas: dict[Stream, pa.Schema] = {}
         self.spouts: dict[str, object] = {}
-        """As they are read, by name."""
+        """The spouts as they are read, by name."""
         self.source_times: dict[str, tuple[Preset | None, ...]] = {}
         """Per spout or plain bolt: the time settings that the spouts before it declare."""
         self.broken: set[str] = set()
@@ -201,7 +201,7 @@ class KnownStreams:
         return [time for each in inputs for time in self.source_times.get(each.stream[0], (None,))]
 
     def set_level(self, component: str, level: int) -> None:
-        """How many windowed bolts lie on the longest way to a component, less one; itself included."""
+        """Records the number of windowed bolts on the longest way to a component, itself included, less one."""
         self._levels[component] = level
 
     def level_of(self, inputs: Iterable[Input]) -> int:
@@ -320,9 +320,9 @@ def enough_columns(topology: Topology, node: WindowedNode, asked: Iterable[str])
 
 
 def columns_named(value: Any) -> ColumnNames:  # noqa: PLR0911 - one for each kind
-    """All texts in a value, among which the columns are that it names.
+    """Returns all texts in a value, which include the names of its columns.
 
-    None where a function, or an object of a user's, may name others.
+    None where a function, or an object of the user's, may name others.
     """
     match value:
         case str():

@@ -74,7 +74,7 @@ def key_trigger_in_words(trigger: KeyTrigger) -> str:
 
 
 def capacity_in_words(events: int | None, size: int | None) -> str:
-    """How much a window may hold: ``100,000 events or 64 MiB``; empty where there is no bound."""
+    """Says how much a window may hold: ``100,000 events or 64 MiB``; empty where there is no bound."""
     return " or ".join(
         [
             *([] if events is None else [f"{events:,} event{'' if events == 1 else 's'}"]),
@@ -225,7 +225,7 @@ class Described:
 
     name: str
     title: str
-    """Its kind, name and class: ``bolt revenue (RevenuePerUser, 2 tasks)``."""
+    """Kind, name and class: ``bolt revenue (RevenuePerUser, 2 tasks)``."""
     facts: tuple[tuple[str, str], ...]
     """Pairs of a word and a fact; facts of one word follow each other."""
 
@@ -269,7 +269,7 @@ def window_in_words(node: WindowedNode) -> str:
 
 
 def time_in_words(node: WindowedNode) -> str:
-    """Where a windowed bolt's time comes from, how far its watermark stays behind, and its time settings."""
+    """Says where a windowed bolt's time comes from, how far its watermark stays behind, and its time settings."""
     return "; ".join(_time(node))
 
 
@@ -300,7 +300,7 @@ def _time(node: WindowedNode) -> Iterator[str]:
 
 
 def spout_in_words(spout: AnySpout) -> str:
-    """Where a spout's events come from."""
+    """Says where a spout's events come from."""
     match spout:
         case FileSpout():
             limit = f", at most {spout.files_per_batch} a batch" if spout.files_per_batch else ""
@@ -342,7 +342,7 @@ def _zone(spout: FileSpout | KafkaSpout) -> str:
 
 
 def sink_in_words(sink: Sink) -> str:  # noqa: PLR0911 - one for each kind
-    """Where a sink's rows go."""
+    """Says where a sink's rows go."""
     match sink:
         case FileSink():
             return f"{sink.format.name} files in {_near(sink.path)}"

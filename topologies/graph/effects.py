@@ -29,7 +29,7 @@ class Situation:
     settings: WindowSettings
     event_time: bool
     inputs: int
-    """How many streams the bolt reads."""
+    """Number of streams that the bolt reads."""
     partitioned: bool = False
     """True if a source of one of the streams has partitions of its own: Kafka."""
     from_outside: bool = True
@@ -67,7 +67,7 @@ class Need:
 
     met: Callable[[Situation], bool]
     without: str
-    """Where the setting stands without effect: ``on a bolt without event times``."""
+    """Place where the setting has no effect: ``on a bolt without event times``."""
     why: str
     do: str
 
@@ -163,7 +163,7 @@ def _opens_behind(situation: Situation) -> bool:
 
 
 def shortest_slide(settings: WindowSettings) -> Duration | None:
-    """From the end of a window to the end of the next, at least; None where that depends on the events."""
+    """Returns the least time from the end of a window to the end of the next; None where that depends on the events."""
     if settings.key_trigger is not None:
         return None
     match settings.kinds:

@@ -54,7 +54,7 @@ SEQ_COLUMN, DECISION_COLUMN, END_EDGE_COLUMN = "_seq", "_decision", "_end_edge"
 """Columns that are added to an event on its way to the task of its bolt."""
 
 MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN, TRUNCATED_COLUMN = "_merge_key", "_merge_place", "_truncated"
-"""Where a row of a part that is merged with others belongs, and whether a time of it was cut."""
+"""Columns that tell where a row of a merged part belongs, and whether one of its times was cut."""
 
 MERGED = (MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN, TRUNCATED_COLUMN)
 """Beside what a spout reads."""
@@ -78,7 +78,7 @@ def state_column(name: str) -> str:
 
 
 def reserved_of_inputs(columns: Iterable[str]) -> list[str]:
-    """Which of the columns that a windowed bolt reads have names of windbolt's own."""
+    """Returns which of the columns that a windowed bolt reads have names that windbolt reserves."""
     return [column for column in columns if column in READ or column.startswith(WEIGHT_COLUMN)]
 
 
@@ -142,13 +142,14 @@ ID = "id"
 
 
 def stream_label(stream: Stream) -> str:
-    """How a stream is called by people, and by ``window.stream(...)``: the component alone for its default stream."""
+    """Returns the name of a stream for people and for ``window.stream(...)``: only the component for its default
+    stream."""
     return stream[0] if stream[1] == DEFAULT_STREAM else f"{stream[0]}.{stream[1]}"
 
 
 @dataclass(frozen=True)
 class Input:
-    """A stream that a bolt reads, and how its events are shared out to the tasks."""
+    """A stream that a bolt reads, and how its events are distributed to the tasks."""
 
     stream: Stream
     grouping: Grouping
@@ -206,7 +207,7 @@ class SpoutNode:
     spout: AnySpout
     outputs: Mapping[str, pa.Schema]
     needed: frozenset[str] | None = None
-    """Those of its columns that are asked for; None: all."""
+    """The columns that are asked for; None: all."""
     defaults: Defaults = field(default_factory=Defaults)
     """Values for columns in which its rows have none."""
 
@@ -290,7 +291,7 @@ class WindowedNode:
     idle: frozenset[str] = frozenset()
     """The settings that change nothing on this bolt: a preset has brought them along."""
     passes_time: bool = False
-    """Of a bolt without windows: whether what it emits has the times of the events that it emits it for."""
+    """For a bolt without windows: true if the rows that it emits for an event have the time of that event."""
 
     def copies(self, input_index: int) -> int:
         """The number of tasks that each event of an input goes to."""
@@ -337,17 +338,17 @@ class WindowedNode:
 
     @cached_property
     def slicing(self) -> Slicing | None:
-        """How its events are added up as they come; None where windows need the events themselves."""
+        """The way in which its events are added up as they come; None where windows need the events themselves."""
         return self._slicing(None)
 
     @cached_property
     def traced_slicing(self) -> Slicing | None:
-        """The same for a traced run: the ids of the events of each window are kept too, where events have ids."""
+        """``slicing`` for a traced run: it also keeps the ids of the events of each window, where events have ids."""
         kind = self.schema.field(ID).type if ID in self.schema.names else None
         return self.slicing if kind is None else self._slicing((ID, Gathered(ID, kind)))
 
     def summed(self, traced: bool) -> Slicing | None:
-        """How its events are added up in a run, if they are."""
+        """Returns how its events are added up in a run; None if they are not."""
         return self.traced_slicing if traced else self.slicing
 
     def _slicing(self, watched: tuple[str, Accumulator] | None) -> Slicing | None:
@@ -397,7 +398,7 @@ class WindowedNode:
 
     @property
     def list_of_keys(self) -> str | None:
-        """A text that tells the list of keys from another one; None where the user lists none."""
+        """Digest that tells the list of keys from another one; None where the user lists none."""
         listed = self.bolt.settings.listed_keys
         return None if listed is None else listed.digest
 
@@ -440,9 +441,9 @@ class WindowedNode:
 
     @property
     def admission(self) -> Admission:
-        """Which events are admitted, and with which time.
+        """Rules that decide which events are admitted, and with which time.
 
-        It is made at each access, and not kept as other properties are: it holds functions, which are not to be sent to
+        It is made at each access and not kept, unlike other properties: it holds functions, which must not be sent to
         workers with the node.
         """
         settings = self.bolt.settings
@@ -497,7 +498,7 @@ class WindowedNode:
 
     @property
     def sliding_log(self) -> SlidingLogWindows | None:
-        """Its only kind of window where that is a sliding log, whose windows hold their end, whatever the bounds."""
+        """The only kind of window, if it is a sliding log, whose windows hold their end, whatever the bounds."""
         only = self.assigners[0] if len(self.assigners) == 1 else None
         return only if isinstance(only, SlidingLogWindows) else None
 
@@ -507,7 +508,7 @@ class WindowedNode:
         return closes_after_end(self.bolt.settings, event_time=self.event_time)
 
     def closes_until(self, marks: NDArray[np.int64]) -> NDArray[np.int64]:
-        """At each watermark, or mark of a key, in microseconds: windows that end up to here have closed."""
+        """Returns, for each watermark or mark of a key in microseconds, the time up to which windows have closed."""
         return self.admission.closes_until(marks)
 
     @property
@@ -526,7 +527,7 @@ class WindowedNode:
 
     @property
     def lag(self) -> Duration:
-        """How far its watermark stays behind."""
+        """Time that its watermark stays behind."""
         return self.bolt.settings.lag or Duration(0)
 
 
@@ -549,7 +550,7 @@ class Graph:
     spouts: Mapping[str, SpoutNode]
     plain: Mapping[str, PlainNode]
     windowed: Mapping[str, WindowedNode]
-    """In an order in which each comes after those it depends on."""
+    """The windowed bolts in an order in which each comes after those it depends on."""
     sinks: Mapping[str, SinkNode]
     stop_on_invalid: bool = False
     readers: Mapping[Stream, tuple[tuple[str, int], ...]] = field(default_factory=dict)

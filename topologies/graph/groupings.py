@@ -215,7 +215,7 @@ class ShuffleGrouping:
 
 @dataclass(frozen=True)
 class GlobalGrouping:
-    """All events go to task 0."""
+    """Grouping in which all events go to task 0."""
 
     def tasks(self, table: pa.Table, positions: NDArray[np.int64] | None, parallelism: int) -> NDArray[np.int64]:
         """The task of each row."""
@@ -227,7 +227,7 @@ class GlobalGrouping:
 
 @dataclass(frozen=True)
 class AllGrouping:
-    """Every task gets a copy of every event; each copy is an event of its own in the accounts."""
+    """Grouping in which every task gets a copy of every event; each copy is an event of its own in the accounts."""
 
     def __str__(self) -> str:
         return "all"
@@ -256,7 +256,7 @@ class KeyCodes:
 
     @classmethod
     def restored(cls, keys: Sequence[Sequence[str]], store: SegmentStore, ref: Ref | None) -> KeyCodes:
-        """From what ``write`` has written; None where it wrote nothing."""
+        """Restores the codes from what ``write`` has written; ``ref`` None: it wrote nothing."""
         return cls(keys, None if ref is None else store.read(ref))
 
     def __init__(self, keys: Sequence[Sequence[str]], stored: pa.Table | None = None) -> None:
@@ -278,7 +278,7 @@ class KeyCodes:
         return len(self._shared)
 
     def apply(self, held: Held, known: Sequence[pa.Table] = ()) -> Held:
-        """These events, in order of arrival, with the codes of their keys in place of the hashes.
+        """Returns these events, in order of arrival, with the codes of their keys in place of the hashes.
 
         ``known`` are tables of what the task keeps of keys: their codes in ``KEY_COLUMN``, and the columns of the key.
         Such a key keeps its code if an event has another key of the same hash.
@@ -417,7 +417,7 @@ class ListedRows:
     table: pa.Table
     """The columns of the key."""
     since: int
-    """From when on the keys are there, in microseconds."""
+    """Time from which the keys exist, in microseconds."""
 
     @staticmethod
     def of(listed: ListedKeys, key: Sequence[str], schema: pa.Schema) -> ListedRows:
@@ -439,7 +439,7 @@ class ListedRows:
         return hash_rows(self.table, self.table.column_names).view(np.int64)
 
     def by_task(self, grouping: Grouping, parallelism: int) -> tuple[ListedRows, ...]:
-        """Those whose events go to each task."""
+        """Returns the listed keys whose events go to each task."""
         if isinstance(grouping, AllGrouping):
             return (self,) * parallelism
         tasks = grouping.tasks(self.table, None, parallelism)

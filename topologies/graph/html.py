@@ -172,7 +172,7 @@ _SWEEPS = 8
 """Times that each layer is put in the order of its neighbours, down and up."""
 
 Edge = tuple[str, str]
-"""From one box to another, by their names."""
+"""Arrow from one box to another, by their names."""
 
 
 @dataclass(frozen=True)
@@ -180,11 +180,11 @@ class Layers:
     """The places of the boxes of a graph."""
 
     centres: Mapping[str, float]
-    """By box: how far its middle is from the left."""
+    """For each box, the distance of its middle from the left."""
     layer: Mapping[str, int]
-    """By box: which layer it is in, from 0 at the top."""
+    """For each box, the number of its layer, from 0 at the top."""
     ways: Mapping[Edge, tuple[float, ...]]
-    """By edge: where it crosses the layers between its ends, from the left."""
+    """For each edge, where it crosses the layers between its ends, from the left."""
     width: float
 
 
@@ -403,7 +403,7 @@ def as_svg(title: str, boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
 
 
 def _tops(boxes: Mapping[str, Box], layers: Layers) -> tuple[list[float], float]:
-    """Where each layer begins, and the height of all."""
+    """Returns where each layer begins, and the height of all."""
     tops, at = [], 0.0
     for number in range(1 + max(layers.layer.values(), default=-1)):
         tops.append(at)
@@ -432,7 +432,7 @@ _Point: TypeAlias = tuple[float, float]
 
 
 def _points(boxes: Mapping[str, Box], layers: Layers, tops: Sequence[float], ends: tuple[str, str]) -> list[_Point]:
-    """Where an arrow leaves its box, passes those between, and ends above the other one."""
+    """Returns the points where an arrow leaves its box, passes those between, and ends above the other one."""
     source, target = ends
     first = layers.layer[source]
     points = [(layers.centres[source], tops[first] + boxes[source].height)]
@@ -464,12 +464,12 @@ class _Label:
 
     @property
     def left(self) -> float:
-        """Where it begins."""
+        """Left end of the label."""
         return self.x if self.side > 0 else self.x - self._width
 
     @property
     def right(self) -> float:
-        """Where it ends."""
+        """Right end of the label."""
         return self.x + self._width if self.side > 0 else self.x
 
     @property

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Topology(Graph):
-    """A topology that ``TopologyBuilder.build`` found no fault with."""
+    """A topology in which ``TopologyBuilder.build`` has found no fault."""
 
     @checked
     def start(
