@@ -56,19 +56,19 @@ class RunPhase(StrEnum):
     """Phase of a run."""
 
     STARTING = "starting"
-    """Its engine is being started, or its state restored."""
+    """The engine of the run is being started, or its state restored."""
     RUNNING = "running"
-    """It runs batches, or waits for input."""
+    """The run processes batches, or waits for input."""
     RESTARTING = "restarting"
-    """It failed, and is started again after a pause."""
+    """The run failed, and is started again after a pause."""
     STOPPING = "stopping"
-    """It was asked to stop, and completes the current batch."""
+    """The run was asked to stop, and completes the current batch."""
     FINISHED = "finished"
-    """It has read its input to the end."""
+    """The run has read its input to the end."""
     STOPPED = "stopped"
-    """It was stopped before that; the next run on its checkpoint continues there."""
+    """The run was stopped before the end of its input; the next run on its checkpoint continues there."""
     FAILED = "failed"
-    """It ended with an error, which ``wait()`` raises."""
+    """The run ended with an error, which ``wait()`` raises."""
 
     @property
     def over(self) -> bool:
@@ -90,11 +90,11 @@ class RunStatus:
     emitted: int = 0
     """Number of rows that the windowed bolts have emitted in this run."""
     watermarks: Mapping[str, datetime | None] = field(default_factory=dict)
-    """By windowed bolt; None before the first watermark. At the end of the streams it is that of the last window, or
-    ``datetime.max``."""
+    """For each windowed bolt, its watermark; None before the first. At the end of the streams it is that of the last
+    window, or ``datetime.max``."""
     inputs: Mapping[str, Mapping[str, datetime]] = field(default_factory=dict)
-    """By windowed bolt: the watermark that each of its inputs alone would allow. An input that has delivered nothing
-    is missing; it, or else the one that is furthest behind, holds the bolt's watermark back."""
+    """For each windowed bolt, the watermark that each of its inputs alone would allow. An input that has delivered
+    nothing is missing; it, or else the one that is furthest behind, holds the bolt's watermark back."""
     error: str | None = None
     """Error that ended a failed run, or made it fail before it is started again, in a sentence."""
     restarts: int = 0
@@ -168,7 +168,7 @@ class RunsGoingOn(Generic[R]):
             self._runs = [each for each in self._runs if _matters(each)] + [run]
 
     def now(self) -> list[R]:
-        """Those in progress, the oldest first."""
+        """Returns the runs in progress, the oldest first."""
         with self._lock:
             return [run for run in self._runs if not run.ended]
 
@@ -207,7 +207,7 @@ def _tell(text: str, error: BaseException | None = None) -> None:
 _EVERY = 0.5
 """Seconds between two looks at a run that is shown."""
 _KINDS = {RunPhase.FINISHED: "good", RunPhase.FAILED: "bad"}
-"""By phase, the class of the style in which it is told."""
+"""For each phase, the class of the style in which it is shown."""
 
 
 class Shown(Protocol):
@@ -532,7 +532,7 @@ class Run:
         self._options.on_report(report)
 
     def _snapshot(self) -> Summary:
-        """A summary that the run does not change any more; within the lock."""
+        """Returns a summary that the run no longer changes; called within the lock."""
         return replace(self._summary, complaints=list(self._summary.complaints))
 
 

@@ -156,8 +156,8 @@ class LocalRun(CheckpointedRun):
             self.options.stop.wait(every - (time.perf_counter() - started) % every)
 
     def _new_files(self) -> dict[str, Iterator[list[FoundFile]]]:
-        """By spout, the files that no batch has read yet, cut into batches. None for the first batch of a spout whose
-        part of it is in the journal already."""
+        """Returns, by spout, the files that no batch has read yet, cut into batches. Nothing comes first for a spout
+        whose part of the first batch is in the journal already."""
         seen = self.journal.seen
         cut = {name: spout.cut(self.watched[name].new(seen[name])) for name, spout in self.spouts.items()}
         nothing: list[list[FoundFile]] = [[]]

@@ -1,4 +1,4 @@
-"""Where results go: ``builder.set_sink("out", sinks.files("out/", format="jsonl"))``."""
+"""Places where results go: ``builder.set_sink("out", sinks.files("out/", format="jsonl"))``."""
 
 from topologies.io.sinks import Sink, console, discard, files, foreach_batch, kafka, memory, table
 

@@ -1,4 +1,4 @@
-"""Where events come from: ``builder.set_spout("orders", spouts.files("orders/*.jsonl"))``."""
+"""Sources of events: ``builder.set_spout("orders", spouts.files("orders/*.jsonl"))``."""
 
 from topologies.io.spouts import AnySpout, files, kafka, memory, stream
 

@@ -247,10 +247,10 @@ class BoltTiming:
     end_belongs: bool
     """True if a window includes an event at its end and not one at its start; False: the other way round."""
     past_end: int
-    """How far the watermark must be past the end of a window that is due: the allowed lateness, and 1 where an event at
-    the end belongs to the window."""
+    """Time by which the watermark must be past the end of a window that is due: the allowed lateness, and 1 where an
+    event at the end belongs to the window."""
     delay: int
-    """How far the watermark stays behind the latest event."""
+    """Time that the watermark stays behind the latest event."""
     follows_events: bool
     """True if each input, or partition, has a mark of its own; False: the watermark is made at ticks."""
     tick: int
@@ -263,7 +263,7 @@ class BoltTiming:
     """True if the idle timeout runs from the end of a window, if that is after the last event."""
     partition_idle_timeout: int | None
     late_tolerance: int | None
-    """How far the watermark stays behind the estimated arrival time; None where it does not follow the clock."""
+    """Time that the watermark stays behind the estimated arrival time; None where it does not follow the clock."""
     trigger: bool
     """True if a trigger of keys fires the windows."""
     policies: list[str]

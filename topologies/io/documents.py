@@ -133,7 +133,8 @@ except ImportError:  # PyYAML was built without libyaml
 else:
 
     class FastYaml(Composer, CParser, _Values):  # type: ignore[no-redef]
-        """The same, five times as fast, by libyaml; its nodes are made in Python, which has a limit of recursion."""
+        """The YAML reader made with libyaml, five times as fast; its nodes are made in Python, which has a limit of
+        recursion."""
 
         def __init__(self, text: str) -> None:
             CParser.__init__(self, text)

@@ -115,7 +115,7 @@ class FileSpout:
     partition_columns: SchemaLike | None = None
     """The columns that its rows have from the names of their folders."""
     partition_times: Times = ()
-    """How the times of these are declared to be written."""
+    """Declared forms of the times of the partition columns."""
     merge_by: str | None = None
     """The column by which the rows of a batch's files are merged; None: they arrive file by file."""
     on_missing: str = "stop"
@@ -306,7 +306,7 @@ def _listing_entry(entry: Entry) -> FoundFile | None:
 
 
 _NEWEST = 1_000
-"""How many of the files that were read last are compared at each look after the first."""
+"""Number of the latest files that are compared at each look after the first."""
 
 
 class WatchedFiles:

@@ -49,7 +49,7 @@ class Scalar:
 
     value: Any
     spelling: str
-    """How it was written, which is what it is within a longer text."""
+    """The text as it was written; within a longer text this is used."""
 
 
 @dataclass(frozen=True)

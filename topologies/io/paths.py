@@ -79,7 +79,7 @@ class Entry(NamedTuple):
     """Absolute path or URI."""
     is_folder: bool
     info: pafs.FileInfo | None
-    """Its size and time, where listing tells them too, as in stores."""
+    """Size and time, where a listing tells them too, as in stores."""
 
 
 def passed_over(path: str) -> bool:
@@ -182,7 +182,7 @@ def _plain(root: str) -> str:
 
 
 def _normal(before: list[str], way: str) -> tuple[int, tuple[str, ...]]:
-    """How many of the folders before a path it keeps, and its parts after these, without dots."""
+    """Returns how many of the folders ``before`` a path keeps, and its parts after these, without dots."""
     kept, parts = len(before), list[str]()
     for part in _split(way, "/"):
         if part == "..":
@@ -219,9 +219,10 @@ def _split(text: str, sign: str) -> list[str]:
 
 
 def _end(text: str, at: int) -> int:
-    """Where the piece ends that begins here: an escaped character, brackets, alternatives, or one character.
+    """Returns where the piece ends that begins at ``at``: an escaped character, brackets, alternatives, or one
+    character.
 
-    A bracket or a brace that is not closed is that character, and so is a backslash at the end.
+    A bracket or a brace that is not closed stands for itself, and so does a backslash at the end.
     """
     match text[at]:
         case "\\":
@@ -308,7 +309,7 @@ def _folders(root: str | None) -> _Folders:
 
 
 class _Here:
-    """This machine."""
+    """The file system of this machine."""
 
     def kind(self, path: str) -> Entry | None:
         with reached(path):

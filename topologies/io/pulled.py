@@ -53,7 +53,7 @@ class PulledRows(KeptRows):
     """The folder of these files: ``paths`` has it as a pattern."""
 
     def now(self, path: str) -> str:
-        """Where a file is, also where the checkpoint has been moved since a batch was planned with it."""
+        """Returns where a file is, even if the checkpoint has been moved since a batch was planned with the file."""
         return f"{self.place}/{path.rsplit('/', 1)[1]}"
 
     def cut(self, files: Iterable[FoundFile]) -> Iterator[list[FoundFile]]:

@@ -71,7 +71,7 @@ class FileMetadata:
     def __init__(self, filesystem: pafs.FileSystem, path: str, shown: str, names: Sequence[str]) -> None:
         self._names = names
         self._values: dict[str, pa.Scalar] = {}
-        """Those that all rows of the file have alike."""
+        """The values that are the same in all rows of the file."""
         for name in names:
             if name != "file_row":
                 value = shown if name == "file_path" else _modified(filesystem, path)
@@ -116,7 +116,7 @@ def is_data_frame(given: Any) -> bool:
 
 
 _NEAREST = 1e-3
-"""How far the nearest number of the shortest floating-point type may be from the one that was given."""
+"""Greatest distance of the nearest number of the shortest floating-point type from the number that was given."""
 
 
 @dataclass(frozen=True)
@@ -361,10 +361,10 @@ class Partition:
     """Values that a file's folders give to its rows."""
 
     values: Mapping[str, pa.Array]
-    """By column, an array of its type that holds the value alone. Not there for one that has a default, and that the
-    folders do not have."""
+    """For each column, an array of its type that holds only the value. Columns with a default that the folders do not
+    have are missing."""
     texts: Mapping[str, str]
-    """By column, the value as the folder has it."""
+    """For each column, the value as the folder has it."""
     cut: bool = False
     """True if one of the values is a time that was cut to microseconds."""
 
@@ -408,7 +408,7 @@ class Partition:
         return Partition({name: value for name, (value, _) in read.items()}, texts, bool(cut))
 
     def cast(self, columns: pa.Schema) -> Partition:
-        """The same values in other types for the same moments."""
+        """Returns these values in other types for the same moments."""
         values = {name: each.cast(columns.field(name).type) for name, each in self.values.items()}
         return replace(self, values=values)
 

@@ -37,7 +37,7 @@ def parse_time(value: object) -> int:
 
 
 def parse_end(value: object) -> int:
-    """Like ``parse_time``, with ``"+inf"`` for the end of all streams."""
+    """Reads what ``parse_time`` reads, and ``"+inf"`` for the end of all streams."""
     return FOREVER if value == "+inf" else parse_time(value)
 
 

@@ -135,7 +135,7 @@ class LiveRun(RunObserver):
             self._version += 1
 
     def phase(self, name: str) -> None:
-        """A batch that begins while one is in hand is one that begins again."""
+        """Notes a phase; a batch that begins while one is in hand is a repetition of it."""
         if name == "ingest":
             self._repeats += self._in_hand
             self._in_hand = True
@@ -192,7 +192,7 @@ class LiveRun(RunObserver):
     # -- called for the page
 
     def state(self, known: str, after: int) -> dict[str, Any]:
-        """All there is to show."""
+        """Returns all there is to show."""
         with self._asking:
             return self._state(known, after)
 
@@ -254,7 +254,8 @@ class LiveRun(RunObserver):
         }
 
     def _open_windows(self, kept: Sequence[Manifest], number: int) -> tuple[dict[str, Any], bool]:
-        """By bolt, counted now and then, and once more after the end; and whether they are those of this version."""
+        """Returns, by bolt, the open windows, counted now and then and once more after the end; and whether they are
+        those of this version."""
         micro_batch, ended = self._micro_batch, self._ended is not None
         fresh = time.monotonic() - self._windows_at < WINDOWS_SECONDS and not ended
         if micro_batch is None or not kept or self._windows_of == number:
@@ -365,7 +366,7 @@ class StoredRun:
         return self._name
 
     def state(self, known: str, after: int) -> dict[str, Any]:
-        """All there is to show."""
+        """Returns all there is to show."""
         with self._asking:
             return self._state(known, after)
 

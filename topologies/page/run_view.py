@@ -43,9 +43,9 @@ class RunPage(Protocol):
         """The name of the topology."""
 
     def state(self, known: str, after: int) -> dict[str, Any]:
-        """All there is to show, as plain JSON, times in microseconds. ``known``: the version that the page has; where
-        it is still the present one, only what moves between two batches is told. ``after``: the number of the last
-        point that it has."""
+        """Returns all there is to show, as plain JSON, times in microseconds. ``known``: the version that the page has;
+        if it is still the present one, only values that change between two batches are returned. ``after``: the number
+        of the last point that the page has."""
 
     def why(self, bolt: str, key: str | None, window: str | None) -> WhyAnswer:
         """Why a window has not fired. Raises ConfigError for what there is not."""
@@ -69,7 +69,7 @@ class Points:
         self._old: list[Point] = []
         self._latest: deque[Point] = deque()
         self._every = 1
-        """Of the old points those are kept whose numbers are multiples of this."""
+        """Old points are kept if their numbers are multiples of this."""
         self._next = 0
 
     def add(self, point: Point) -> None:
@@ -182,7 +182,7 @@ def _named(marks: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _of_accounts(name: str, recent: Sequence[Point], points: Sequence[Point]) -> Iterator[dict[str, Any]]:
-    """How many of the events of the last minute were turned away."""
+    """Yields warnings about events of the last minute that were turned away, with their number."""
     if not recent:
         return
     now = recent[-1]["bolts"].get(name, {}).get("accounts", {})
@@ -208,8 +208,8 @@ _AT_LEAST, _TIMES = 5.0, 200
 """A folder is listed again after this many seconds, and not before this many times as long as the last listing took."""
 
 IN_PART = "+"
-"""After the version of a state that has something in it which was looked up before that version: a page that says it
-has this one is told again what there is."""
+"""Suffix of the version of a state that has a part from before that version: a page that has this version is sent the
+whole state again."""
 
 
 class ShownSink(NamedTuple):
@@ -217,9 +217,9 @@ class ShownSink(NamedTuple):
 
     name: str
     kind: str
-    """In words."""
+    """Kind in words."""
     folder: str | None
-    """Where it writes files; None for other sinks."""
+    """Folder into which it writes files; None for other sinks."""
 
 
 @dataclass
@@ -238,8 +238,8 @@ class SinkFolders:
     _listed: dict[str, _Listing] = field(default_factory=dict)
 
     def now(self, version: object) -> tuple[list[dict[str, Any]], bool]:
-        """Each sink as plain JSON, and whether all listings are of this version, which changes where files may have
-        come."""
+        """Returns each sink as plain JSON, and whether all listings are of this version, which changes when files may
+        have come."""
         shown = [
             {"name": sink.name, "kind": sink.kind, "folder": sink.folder, "files": self._files(sink, version)}
             for sink in self.sinks
@@ -247,7 +247,7 @@ class SinkFolders:
         return shown, all(listing.version == version for listing in self._listed.values())
 
     def _files(self, sink: ShownSink, version: object) -> dict[str, Any] | None:
-        """How many there are, and the latest; None where they are not listed."""
+        """Returns the number of files, and the latest; None where they are not listed."""
         if sink.folder is None or "://" in shown_path(sink.folder):
             return None
         last, now = self._listed.get(sink.name), time.monotonic()
@@ -319,13 +319,13 @@ def laid_out(boxes: Sequence[Box], arrows: Sequence[Arrow], windowed: Collection
 
 
 MOST_MARKS = 200
-"""Of more inputs and partitions only those that are furthest behind are shown, and the number of the others."""
+"""Most inputs and partitions that are shown: those that are furthest behind, with the number of the others."""
 MOST_WINDOWS = 2_000
 """Number of windows that are looked at for those that are open."""
 MOST_ROWS = 200_000
-"""Of more events those in each open window are not counted: they would have to be read."""
+"""Most events up to which those in each open window are counted: they have to be read for it."""
 MOST_UNITS = 2_000
-"""Of more keys the states of policies are not looked at."""
+"""Most keys up to which the states of policies are looked at."""
 SHOWN_UNITS = 6
 """Number of keys whose states of policies are shown: those that an event came for last."""
 
@@ -359,7 +359,7 @@ def bolt_view(name: str, timing: BoltTiming, kept: Sequence[Manifest], since: Ma
 
 
 def known(time: int | None) -> int | None:
-    """A time that can be shown; None where there is none, or it is the end of time."""
+    """Returns a time that can be shown; None where there is none, or it is the end of time."""
     return None if time is None or not EARLIEST <= time <= LATEST else time
 
 

@@ -20,7 +20,7 @@ from topologies.run.summary import BoltTotals, Summary
 
 @dataclass(frozen=True)
 class SourceLag:
-    """How far the reading of a spout is behind what is there."""
+    """Lag of the reading of a spout behind its source."""
 
     spout: str
     unit: str
@@ -84,7 +84,7 @@ class Observers(RunObserver):
         self.observers = tuple(observers)
 
     def begin(self, micro_batch: MicroBatch, lag: LagNow) -> None:
-        """Without observers nothing is noted for them."""
+        """Sets the hooks of a batch; without observers it sets none."""
         if not self.observers:
             return
         micro_batch.on_phase, micro_batch.on_window_ends = self.phase, self.window_ends

@@ -23,7 +23,7 @@ class Distribution:
     """The values of one set of labels."""
 
     counts: list[int]
-    """By bucket, the last of which has no upper bound; not cumulated."""
+    """Count of each bucket, the last of which has no upper bound; not cumulated."""
     total: float = 0.0
 
 
@@ -58,7 +58,7 @@ class Distributions:
 
 
 class InstrumentKind(StrEnum):
-    """How the values of an instrument behave."""
+    """Behaviour of an instrument's values."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -67,20 +67,20 @@ class InstrumentKind(StrEnum):
 
 @dataclass(frozen=True)
 class Instrument:
-    """One thing that is measured."""
+    """One measured quantity."""
 
     name: str
     kind: InstrumentKind
     unit: str
-    """UCUM: ``s`` for seconds, ``{event}`` for a number of events; empty for what has none."""
+    """Unit in UCUM: ``s`` for seconds, ``{event}`` for a number of events; empty if there is none."""
     help: str
     labels: tuple[str, ...]
     buckets: tuple[float, ...] = ()
-    """Of a histogram: the upper bounds of its buckets except for the last, which has none."""
+    """For a histogram, the upper bounds of its buckets except for the last, which has none."""
 
     @property
     def prometheus(self) -> str:
-        """Its name in Prometheus."""
+        """Name of the instrument in Prometheus."""
         name = self.name.replace(".", "_") + ("_seconds" if self.unit == "s" else "")
         return f"{name}_total" if self.kind is InstrumentKind.COUNTER else name
 
@@ -242,7 +242,7 @@ class Sample(NamedTuple):
 
     instrument: Instrument
     labels: tuple[str, ...]
-    """In the order of the instrument's."""
+    """Values of the labels, in the instrument's order."""
     value: float
 
 

@@ -107,7 +107,7 @@ class HttpAnswer:
 
     body: bytes
     kind: str
-    """Its content type."""
+    """Content type of the answer."""
     status: HTTPStatus = HTTPStatus.OK
     headers: Mapping[str, str] = field(default_factory=dict)
     """Further ones."""
@@ -185,7 +185,7 @@ class MetricsServer:
             daemon_threads = True
 
             def handle_error(self, request: Any, client_address: Any) -> None:
-                """That whoever asked has gone concerns nobody."""
+                """Ignores that whoever asked has gone; logs all other errors."""
                 error = sys.exception()
                 if error is not None and not isinstance(error, (ConnectionError, TimeoutError)):
                     failed("a request failed", error)
@@ -236,7 +236,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _unanswered(path: str, error: Exception) -> HttpAnswer:
-    """As what a page is told that it cannot be given."""
+    """Returns the error response for a page that could not be made."""
     words = {
         "what": f"{path} could not be answered",
         "why": error_text(error),

@@ -89,7 +89,8 @@ _LOCAL = re.compile(r"local(?:\[\s*(\d+|\*)\s*(?:,([^]]*))?\])?")
 
 
 def local_cores(master: str) -> tuple[str, str | None] | None:
-    """Of a local master the number of cores (``*`` for all) and how often a task may fail; None of another."""
+    """Returns, for a local master, the number of cores (``*`` for all) and how often a task may fail; None for another
+    one."""
     match = _LOCAL.fullmatch(master)
     return None if match is None else (match[1] or "1", match[2])
 
@@ -108,7 +109,7 @@ def is_cluster(master: str) -> bool:
 
 
 EngineName: TypeAlias = Literal["spark", "local"]
-"""How callers name one."""
+"""Names of the engines, as callers write them."""
 
 
 class Engine(StrEnum):
@@ -187,7 +188,7 @@ RESTARTS = 20
 @checked_value
 @dataclass(frozen=True)
 class Restart:
-    """How a run is started again, from its checkpoint, after a failure that may pass by itself.
+    """Rules for starting a run again, from its checkpoint, after a failure that may pass by itself.
 
     The pause before the first restart is ``initial_backoff``; before each further one it is twice as long, up to
     ``max_backoff``. A batch that is committed is progress: counting, and the pauses, then start over.
@@ -235,7 +236,7 @@ class ComingRestart:
     """A restart that is about to happen, for observers of the run."""
 
     error: BaseException
-    """Why the run failed."""
+    """Error with which the run failed."""
     restarts: int
     """Number of restarts of the run, with this one."""
     in_a_row: int
@@ -299,8 +300,8 @@ class RunOptions:
     on_report: Callable[[BatchReport], None] = lambda report: None
     """Called after each micro-batch."""
     restart: Restart | None = None
-    """How the run is started again, from its checkpoint, after a failure that may pass by itself: a server or a store
-    that does not answer, an executor or a process that is gone. None: the run ends with its first failure."""
+    """Rules for starting the run again, from its checkpoint, after a failure that may pass by itself: a server or a
+    store that does not answer, an executor or a process that is gone. None: the run ends with its first failure."""
     on_restart: Callable[[ComingRestart], None] = lambda coming: None
     """Called before each restart, before its pause."""
     serve_metrics: int | str | None = None
@@ -352,12 +353,12 @@ class RunOptions:
 
     @property
     def metrics_address(self) -> Address | None:
-        """Where metrics are served; None where they are not. Raises ConfigError for an invalid address."""
+        """Address at which metrics are served; None where they are not. Raises ConfigError for an invalid address."""
         return None if self.serve_metrics is None else address_of(self.serve_metrics)
 
     @property
     def page_address(self) -> Address | None:
-        """Where the live page is served; None where it is not. Raises ConfigError for an invalid address."""
+        """Address at which the live page is served; None where it is not. Raises ConfigError for an invalid address."""
         return None if self.serve_page is None else address_of(self.serve_page, "the page")
 
     @property

@@ -41,14 +41,14 @@ _PLACEHOLDERS = ("_ProxyMeterProvider", "ProxyTracerProvider")
 
 @dataclass(frozen=True)
 class Providers:
-    """Where metrics and spans go."""
+    """Providers of the meters and tracers that take metrics and spans."""
 
     of_meters: MeterProvider
     of_tracers: TracerProvider
 
     @property
     def meter(self) -> Meter:
-        """Windbolt's meter."""
+        """Windbolt's meter at the provider."""
         return self.of_meters.get_meter(_SCOPE, version(_SCOPE))
 
     @property
@@ -230,7 +230,7 @@ class Meters:
 
 
 def evenly(values: Sequence[tuple[float, int]], most: int) -> Iterator[float]:
-    """Each value so many times; of more than ``most`` an even selection."""
+    """Yields each value as many times as it counts; of more than ``most``, an even selection."""
     ends = list(accumulate(times for _, times in values))
     total = ends[-1] if ends else 0
     taken = 0
@@ -253,7 +253,7 @@ class AllMeters:
         self._meters: WeakKeyDictionary[Any, Meters] = WeakKeyDictionary()
 
     def at(self, providers: Providers) -> Meters:
-        """Those at a provider."""
+        """Returns the meters at a provider."""
         with self._lock:
             if providers.of_meters not in self._meters:
                 self._meters[providers.of_meters] = Meters(providers)
@@ -346,7 +346,7 @@ class BatchSpans(RunObserver):
         self.end(stopped=False, error=coming.error)
 
     def end(self, *, stopped: bool, error: BaseException | None) -> None:
-        """A batch that is not done failed."""
+        """Ends the spans; a batch that is not done has failed."""
         if self._batch is not None and error is not None:
             self._batch.record_exception(error, timestamp=self._now())
         self._fail(self._now(), "the run ended" if error is None else error_text(error))

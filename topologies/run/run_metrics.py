@@ -29,7 +29,8 @@ from windowing.timestamps import show
 
 
 class LoggedOnce:
-    """For what is asked again each second, by a scrape or a page, and fails each time for the same reason."""
+    """Logs errors of requests that come again each second, from a scrape or a page, and fail each time for the same
+    reason."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log, self._lock = log, threading.Lock()
@@ -91,7 +92,7 @@ def _of(spout: str, source: SourceProgress) -> Iterator[SourceLag]:
 
 
 def _offsets(text: str) -> dict[str, int]:
-    """By partition, ``topic/0``."""
+    """Returns offsets by partition, ``topic/0``."""
     known = json.loads(text) if text and text != "null" else {}
     return {f"{topic}/{number}": end for topic, ends in known.items() for number, end in ends.items()}
 
@@ -119,22 +120,22 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True)
 class Health:
-    """How a run was when it was asked."""
+    """State of a run at the moment of a request."""
 
     state: RunState
     batch: int | None
     """The last batch that was committed; None before the first of the checkpoint."""
     committed: int | None
-    """When that was, in microseconds."""
+    """Time of that commit, in microseconds."""
     phase: str | None
     """The phase of the batch in hand; None between batches."""
     phase_seconds: float | None
-    """How long the batch in hand has taken so far."""
+    """Time that the batch in hand has taken so far."""
     error: str | None
     """Error that ended a failed run, or made it fail before it is started again; of a run that was taken over, by whom
     and when."""
     restarts: int = 0
-    """How often it was started again."""
+    """Number of restarts."""
 
     @property
     def live(self) -> bool:
@@ -153,7 +154,7 @@ class Health:
         return self.state is RunState.RUNNING
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values; times in ISO 8601."""
+        """Returns plain JSON values; times in ISO 8601."""
         return {
             "state": str(self.state),
             "live": self.live,
@@ -210,7 +211,7 @@ class RunHealth:
             self._state = RunState.TAKEN_OVER if isinstance(error, TakenOver) else RunState.FAILED
 
     def now(self, committed: int | None = None) -> Health:
-        """How it is now. ``committed``: when the last batch was, in microseconds."""
+        """Returns the state now. ``committed``: time of the last batch, in microseconds."""
         seconds = None if self._phase is None else time.monotonic() - self._began
         state = self._state
         if seconds is not None and seconds > max(STALL_SECONDS, STALL_FACTOR * self._longest):
@@ -243,7 +244,7 @@ class RunMetrics(RunObserver):
         self.recorders: list[Recorder] = []
         """Recorders that keep the values of histograms besides this."""
         self.version = 0
-        """A number that is greater after each batch, and at the begin and the end."""
+        """Number that grows after each batch, and at the begin and the end."""
         self._clock, self._name = clock, topology.name
         self._lock = threading.Lock()
         self._health = RunHealth()
@@ -311,7 +312,7 @@ class RunMetrics(RunObserver):
             self._changed_files[spout].update(paths)
 
     def restarting(self, coming: ComingRestart) -> None:
-        """It is well while it is being started again, and not ready."""
+        """Notes that the run is being started again: it is live then, and not ready."""
         with self._lock:
             self._health.restarting(coming.error)
             self.version += 1
@@ -355,7 +356,7 @@ class RunMetrics(RunObserver):
             ]
 
     def health(self) -> Health:
-        """How the run is."""
+        """Returns the state of the run."""
         with self._lock:
             return self._health.now(self._committed)
 
@@ -367,7 +368,7 @@ class RunMetrics(RunObserver):
             record(histogram.instrument, labels, values)
 
     def lags(self) -> Sequence[SourceLag]:
-        """How far the sources are behind; where that cannot be found out, what was known before."""
+        """Returns how far the sources are behind; where that cannot be found out, the last known lags."""
         with self._lag_lock:
             began = time.monotonic()
             if began >= self._lag_due:

@@ -79,7 +79,7 @@ About = Literal["time", "columns", "memory"]
 
 @dataclass(frozen=True)
 class AdviceLimits:
-    """From when on there is something to say."""
+    """Limits above which advice is given."""
 
     seconds: float = 10.0
     """Seconds that tasks have worked, together."""
@@ -101,7 +101,7 @@ class Advice:
     ``memory``: a window of it took much of the machine's memory."""
     bolt: str
     text: str
-    """It in a sentence or two, with what was measured."""
+    """The advice in a sentence or two, with the measured values."""
     write: str | None = None
     """Python text to write; None if there is nothing to declare."""
 
@@ -109,7 +109,7 @@ class Advice:
         return self.text
 
     def to_json(self) -> dict[str, Any]:
-        """It as plain JSON."""
+        """Returns plain JSON values."""
         return {"about": self.about, "bolt": self.bolt, "text": self.text, "write": self.write}
 
 
@@ -265,9 +265,9 @@ class Summary:
     """Per bolt and new column that has a default: what events from before have there, in words."""
 
     changed_files: int = 0
-    """How many files were found to have been changed after they were read; they are not read again."""
+    """Number of files that were changed after they were read; they are not read again."""
     restarts: int = 0
-    """How often the run was started again after a failure (``RunOptions.restart``)."""
+    """Number of restarts after a failure (``RunOptions.restart``)."""
     work: dict[str, BoltWork] = field(default_factory=dict)
     """Per bolt, and for the reading of input (``""``): what it cost in this run."""
     advice: list[Advice] = field(default_factory=list)

@@ -25,9 +25,9 @@ FEW = 3
 
 
 class TableTimes:
-    """How the times of a table are written: by the clock, with dates and seconds where some of them need those.
+    """Form of the times of a table: times of day, with dates and seconds where some of them need those.
 
-    Where all that happens is on one ``day``, its times bear no date.
+    If all that happens is on one ``day``, the times have no date.
     """
 
     def __init__(self, times: Iterable[int], happening: Iterable[int]) -> None:
@@ -86,7 +86,7 @@ class TableLine:
         return "" if self.decision in ("", "accepted") else "bold"
 
     def times(self) -> Iterator[int]:
-        """All times of the row."""
+        """Yields all times of the row."""
         known = (self.time, self.clock, self.arrival, self.assigned, self.watermark, self.mark, self.lateness)
         yield from (at for at in known if at is not None)
         yield from chain.from_iterable([*self.own, *self.open])

@@ -51,12 +51,12 @@ class Fate(Enum):
 
     @property
     def word(self) -> str:
-        """As the legend names it."""
+        """Name of the fate in the legend."""
         return _WORDS[self][0]
 
     @property
     def meaning(self) -> str:
-        """As the legend explains it."""
+        """Explanation of the fate in the legend."""
         return _WORDS[self][1]
 
 
@@ -105,7 +105,7 @@ class RunMoment:
     """A row of the picture; times in microseconds."""
 
     number: int = 0
-    """From 0, the earliest."""
+    """Number of the moment, from 0, the earliest."""
     kind: str
     """``event``, ``tick``, ``clock``, ``crash``, ``close``, ``window`` or ``end``."""
     batch: int
@@ -117,7 +117,7 @@ class RunMoment:
     arrival: int | None = None
     """The how-manieth event of the scenario it is, from 1; None of one that another bolt made."""
     at: int | None = None
-    """Where an event stands on the axis."""
+    """Place of an event on the axis."""
     own: int | None = None
     """The time an event came with."""
     fate: Fate | None = None
@@ -134,14 +134,14 @@ class RunMoment:
 
     @property
     def late_by(self) -> int | None:
-        """How far its time lies behind the watermark, where it came too late."""
+        """Time by which the event lies behind the watermark, if it came too late; else None."""
         if self.fate not in (Fate.LATE, Fate.DROPPED) or self.mark is None or self.own is None or self.own > self.mark:
             return None
         return self.mark - self.own
 
 
 Taken: TypeAlias = "dict[str | None, deque[int | None]]"
-"""By the id of events: the watermark after each of them, in order of arrival."""
+"""For each id of events, the watermark after each of these events, in order of arrival."""
 
 
 class RunMoments:
@@ -168,7 +168,7 @@ class RunMoments:
         self.watermark: int | None = None
 
     def all(self) -> list[RunMoment]:
-        """All moments in order, numbered."""
+        """Returns all moments in order, numbered."""
         found = list(self._moments())
         for number, moment in enumerate(found):
             moment.number = number
@@ -303,7 +303,7 @@ class _Decided:
         self._by_row: dict[int, Decided] = {}
         self._by_id: dict[str, deque[Decided]] = defaultdict(deque)
         self._of_batch: dict[int, list[Decided]] = defaultdict(list)
-        """Those of each batch that have no number in the scenario."""
+        """The decisions of each batch on rows that have no number in the scenario."""
         seen = set()
         for decided in trace.decisions:
             batch = int(decided["batch"].split("-", 1)[0])
@@ -346,7 +346,7 @@ class _Decided:
 
 @dataclass
 class _Progress:
-    """How far a run has come."""
+    """Progress of a run."""
 
     clock: int
     watermark: int = NONE
@@ -383,7 +383,7 @@ class _Waiting:
 
 
 def placed(scenario: Scenario, answer: Replayed) -> Iterator[tuple[ScenarioStep | None, list[int], list[int]]]:
-    """Each step with the windows that fired just before it (its clock moved first), and after it.
+    """Yields each step with the windows that fired just before it (its clock moved first), and after it.
 
     The trace says in which batch a window fired, and from which watermark or clock it was due. Within a batch of
     several steps a window stands where it was first due with all its events, else after the last step.

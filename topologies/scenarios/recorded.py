@@ -35,7 +35,7 @@ class RecordedScenario:
     """A scenario that was made of input."""
 
     text: str
-    """The file, in YAML."""
+    """The file as YAML text."""
     events: int
     unreadable: int
     """Number of rows that cannot be read, and are not in it."""

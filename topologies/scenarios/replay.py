@@ -288,7 +288,8 @@ def judge_midway(answer: Replayed, midway: Mapping[str, Replayed]) -> Replayed:
 
 
 def compare(scenario: Scenario, answer: Replayed) -> list[str]:
-    """Where the answer is not what was expected, a text for each; times are ISO 8601, those near 1970 milliseconds.
+    """Returns where the answer differs from what was expected, a text for each; times are ISO 8601, those near 1970
+    milliseconds.
 
     Each key that ``expect`` names is compared whole: windows and events in order and each on the fields that it
     gives, late events, watermarks and clocks in order, pending events in any. A sink that is missing on one side is

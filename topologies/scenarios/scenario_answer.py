@@ -25,7 +25,7 @@ from windowing.timestamps import from_datetime
 
 
 class AnswerPane(TypedDict):
-    """Which firing of its window it was."""
+    """The firing of its window."""
 
     index: int
     timing: str
@@ -42,7 +42,7 @@ class AnswerWindow(TypedDict):
     by_clock: bool
     """True if ``due`` is of the clock, and not of the watermark."""
     brackets: tuple[str, str]
-    """How its edges are written: ``[`` and ``)`` where it holds events at its start, and none at its end."""
+    """The brackets around its edges: ``[`` and ``)`` where it holds events at its start, and none at its end."""
     step: NotRequired[str]
     """The aggregation step whose window it is, where there are several."""
     bolt: NotRequired[str]
@@ -67,10 +67,10 @@ class AnswerWindow(TypedDict):
 
 
 class AnswerEvent(TypedDict):
-    """How an event was taken in, where watermarks come with events; times in microseconds."""
+    """Admission of one event, where watermarks come with events; times in microseconds."""
 
     id: str | None
-    """None where no column ``id`` reaches the bolt."""
+    """Id of the event; None where no column ``id`` reaches the bolt."""
     time: int | None
     """The time it was assigned, which an adjustment may have moved; None where it got none."""
     action: DecisionLabel
@@ -91,7 +91,7 @@ class Decided(TypedDict):
     row: int | None
     """The number of the event in the scenario, from 0; None where only its id tells, or another bolt made it."""
     event: str | None
-    """Its id; None where its stream has no ids."""
+    """Id of the event; None where its stream has no ids."""
     time: int | None
     """The time it came with."""
     assigned: int | None
@@ -119,31 +119,31 @@ class BoltTrace:
     """Record of all that happened at one windowed bolt."""
 
     bolt: str
-    """Its name, as users gave it; of an aggregation step the name of the step."""
+    """Name of the bolt, as users gave it; for an aggregation step the name of the step."""
     event_time: bool
     settings: WindowSettings
     rules: str
-    """Its windows and its time, in two sentences."""
+    """Windows and time of the bolt, in two sentences."""
     from_bolts: tuple[str, ...]
     """The inputs that come from another windowed bolt."""
     windows: dict[int, AnswerWindow]
-    """Its windows by their places among the windows of the answer."""
+    """Windows of the bolt by their places among the windows of the answer."""
     counts: dict[str, int]
-    """Its accounts."""
+    """Accounts of the bolt."""
     pending: list[str | None]
     """None for each whose id is not known."""
     invalid: dict[int, str]
-    """By the number of an event in the scenario: why the bolt could not use it."""
+    """For each number of an event in the scenario that the bolt could not use, the reason."""
     refused: dict[str | None, str]
-    """By the id of an event that was taken in, and then found to be invalid: why."""
+    """For each id of an event that was admitted, and then found to be invalid, the reason."""
     watermarks: list[int | None]
-    """One for each tick."""
+    """One watermark for each tick."""
     clocks: list[int | None]
     """The watermark after each step of the clock."""
     events: list[AnswerEvent]
-    """In order of arrival; none where watermarks come with ticks."""
+    """The events in order of arrival; none where watermarks come with ticks."""
     decisions: list[Decided]
-    """In order of arrival."""
+    """The decisions in order of arrival."""
     batches: list[BoltBatch]
 
 
@@ -163,7 +163,7 @@ class Answer:
     ``by``."""
     late: list[str | None]
     watermarks: list[int | float | str | None]
-    """One for each tick; None where none was emitted."""
+    """One watermark for each tick; None where none was emitted."""
     pending: list[str | None]
     counts: dict[str, int]
     outputs: dict[str, list[dict[str, Any]]]
@@ -172,7 +172,7 @@ class Answer:
     """The watermark after each step of the clock."""
     metrics: dict[str, int | float]
     differences: list[str]
-    """From what was expected, in words."""
+    """Differences from what was expected, in words."""
     draw: Callable[[], str] = field(default=lambda: "", repr=False, compare=False)
     """The picture of the run in plain text, with the differences."""
 
@@ -225,7 +225,7 @@ class Replayed:
     counts: dict[str, int] = field(default_factory=dict)
     outputs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     events: list[AnswerEvent] = field(default_factory=list)
-    """In order of arrival; none where watermarks come with ticks."""
+    """The events in order of arrival; none where watermarks come with ticks."""
     clocks: list[int | None] = field(default_factory=list)
     """The watermark after each step of the clock."""
     metrics: dict[str, int | float] = field(default_factory=dict)
@@ -242,7 +242,7 @@ class Replayed:
     """Record of each windowed bolt, for pictures."""
 
     def answer(self) -> Answer:
-        """As it is given to users."""
+        """Returns the answer as it is given to users."""
         return Answer(
             name=self.name,
             ok=self.ok,
@@ -259,7 +259,7 @@ class Replayed:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As ``replay --json`` prints it: times in milliseconds, all of it plain JSON."""
+        """Returns plain JSON as ``replay --json`` prints it: times in milliseconds."""
         return self.answer().to_json()
 
 

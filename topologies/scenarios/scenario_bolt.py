@@ -114,7 +114,8 @@ def columns_of(rules: WindowSettings) -> dict[str, Column]:
 
 
 def columns_in(events: Iterable[Mapping[str, Any]]) -> dict[str, Column]:
-    """All columns of events, for policies that may read any of them. ScenarioError for a value that has no type."""
+    """Returns all columns of events, for policies that may read any of them. ScenarioError for a value that has no
+    type."""
     found: dict[str, Column] = {}
     for event in events:
         for name, value in event.items():
@@ -180,7 +181,7 @@ def _milliseconds(value: object) -> int:
 
 
 class ArrivalSetting(Listed):
-    """How far an event may be from its arrival."""
+    """Limits on the distance from an event to its arrival."""
 
     field: TextValue | None = None
     early: DurationValue | None = None
@@ -189,7 +190,7 @@ class ArrivalSetting(Listed):
 
     @property
     def rule(self) -> Arrival:
-        """As bolts are given it."""
+        """Returns the rule in the form that bolts take."""
         return Arrival(self.field, self.early, self.late, LateAction.ADJUST if self.action is None else self.action)
 
 
@@ -201,7 +202,7 @@ class ListedKeysSetting(Listed):
 
     @property
     def rule(self) -> ListedKeys:
-        """As bolts are given it."""
+        """Returns the listed keys in the form that bolts take."""
         return ListedKeys(tuple(self.keys), self.since)
 
 
@@ -219,7 +220,7 @@ _TYPES: dict[Reader, Any] = {
     ARRIVAL: ArrivalSetting,
     LISTED: ListedKeysSetting,
 }
-"""How the values of a reader are written in a file."""
+"""For each reader, the form of its values in a file."""
 
 
 DECLARED_KEYS: Final = {declared.scenario: declared for declared in DECLARED.values() if declared.scenario is not None}
@@ -344,7 +345,7 @@ class SessionSetting(Listed):
 
     @property
     def kind(self) -> Session:
-        """As bolts declare it."""
+        """Returns the kind of window in the form that bolts take."""
         return Session(self.gap, touching=self.touching, max_duration=self.max_duration, gap_field=self.gap_field)
 
 
@@ -367,7 +368,7 @@ class CalendarSetting(Listed):
 
 
 class KindSetting(Listed):
-    """One kind of window of several."""
+    """One of several kinds of window."""
 
     hopping: HoppingSetting | None = None
     tumbling: Positive | None = None
@@ -386,7 +387,7 @@ class KindSetting(Listed):
 
     @property
     def kind(self) -> WindowKind:
-        """As bolts declare it."""
+        """Returns the kind of window in the form that bolts take."""
         ((name, value),) = self.given.items()
         return _MAKERS[name](value)
 
@@ -426,7 +427,8 @@ class PanesSetting(Listed):
 
     @property
     def panes(self) -> Panes:
-        """As bolts are given them; ConfigError where there is neither an early nor a late firing."""
+        """Returns the panes in the form that bolts take; ConfigError where there is neither an early nor a late
+        firing."""
         early = None if self.early is None else self.early.trigger
         late = None if self.late is None else self.late.trigger
         return Panes(early, late, self.mode or PaneMode.ACCUMULATING, closes=self.closes, at_end=self.at_end)
@@ -440,7 +442,7 @@ class _Settings(Strict):
     """Settings that a file does not write as one key each, and checks of settings that must go together."""
 
     FORMER_KEYS: ClassVar = FORMER_KEYS
-    """For the suggestion in the error about an unknown key."""
+    """Former keys, for the suggestion in the error about an unknown key."""
 
     preset: PresetSetting | None = None
 
@@ -616,7 +618,7 @@ def _with_preset(bolt: WindowedBolt, settings: BoltSettings) -> WindowedBolt:
 
 
 def imports_of(settings: BoltSettings) -> Mapping[str, str] | None:
-    """Which streams take the watermarks of another, by the names that they have in the scenario."""
+    """Returns which streams take the watermarks of another, by the names that they have in the scenario."""
     if "imports" in settings.single:
         own: Mapping[str, str] = settings.single["imports"]
         return own

@@ -97,7 +97,7 @@ def message(event: Mapping[str, Any], name: str, number: int) -> dict[str, Any]:
 
 
 def sent_message(row: Mapping[str, Any], read: Any) -> dict[str, Any]:
-    """A message that was sent, as scenarios expect it; ``read`` makes a value of its bytes, or raises."""
+    """Returns a message that was sent, as scenarios expect it; ``read`` makes a value of its bytes, or raises."""
     headers = {each["key"]: each["value"] for each in row.get("headers") or []}
     try:
         value = read(row["value"], headers)
@@ -155,7 +155,7 @@ def load_policy(part: Part, text: str, folder: Path) -> Any:
 
 @lru_cache(maxsize=64)
 def _module(path: Path, changed: int) -> ModuleType:
-    """A file that is loaded once, and again where it has ``changed``."""
+    """Loads a file once, and again if it has ``changed``."""
     return load_module(str(path))
 
 
@@ -300,7 +300,7 @@ class Scenario(Strict):
 
     @property
     def folder(self) -> Path:
-        """Where the scenario lies; paths that it names begin there."""
+        """Folder of the scenario; paths that it names begin there."""
         return self._folder
 
     def at(self, folder: Path) -> Scenario:
@@ -498,7 +498,7 @@ _FOREIGN = ("node_modules", "__pycache__")
 
 @dataclass(frozen=True)
 class ScenarioPlace:
-    """Where a scenario stands: a file, and in it a line (from 1) or an index of a list (from 0)."""
+    """Place of a scenario: a file, and in it a line (from 1) or an index of a list (from 0)."""
 
     path: Path
     line: int | None = None

@@ -113,7 +113,7 @@ def _name(value: object) -> str:
 
 
 def _names(value: object) -> tuple[str, ...]:
-    """One name, or a list of them."""
+    """Returns the names in one name or in a list of names."""
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) and name for name in names):
         raise ScenarioError(f"expected a list of columns, found {value!r}", do="write [user]")
@@ -167,7 +167,7 @@ AzureSpan = Annotated[Duration, PlainValidator(_azure_span), PlainSerializer(str
 AzureTolerance = Annotated[
     Duration | None, PlainValidator(_azure_tolerance), PlainSerializer(lambda span: None if span is None else str(span))
 ]
-"""The same, or ``-1`` for no limit; at most 1,814,399 s."""
+"""Duration, or ``-1`` for no limit; at most 1,814,399 s."""
 AzureLateActionValue = Annotated[
     LateAction, PlainValidator(_azure_action), PlainSerializer(lambda action: action.value)
 ]
@@ -274,7 +274,7 @@ class TriggerSetting(Listed):
 
     @property
     def trigger(self) -> PaneTrigger:
-        """As bolts are given it."""
+        """Returns the trigger in the form that bolts take."""
         return self._every.once() if self.once else self._every
 
     @property
@@ -295,7 +295,8 @@ class TriggerSetting(Listed):
 
 
 WHEREABOUTS = (*ACCOUNTS, "pending")
-"""Where a received event can be; the counts of an answer name these, ``received``, ``adjusted`` and ``truncated``."""
+"""Accounts in which a received event can be, and ``pending``; the counts of an answer name these, ``received``,
+``adjusted`` and ``truncated``."""
 
 METRICS = (*BESIDE, "watermark_delay")
 """Counts of an answer beside the accounts."""
@@ -338,7 +339,7 @@ end of an edge whose start is not known.
 
 
 class ExpectedPane(Strict):
-    """Which firing of its window it must be; it is compared on the fields that it gives."""
+    """The firing of its window that is expected; it is compared on the fields that it gives."""
 
     index: int | None = None
     timing: Literal["early", "on_time", "late"] | None = None
@@ -355,9 +356,9 @@ class ExpectedWindow(Strict):
     """A window that must fire; it is compared on the fields that it gives."""
 
     step: str | None = None
-    """The step whose window it is; None: the first."""
+    """Name of the step whose window it is; None: the first step."""
     bolt: str | None = None
-    """The bolt of a topology whose window it is; None: any."""
+    """Name of the bolt whose window it is; None: any bolt."""
     start: EndValue | None = None
     end: EndValue | None = None
     events: list[EventId] | None = None
@@ -428,7 +429,7 @@ class Expect(Strict):
     events: list[ExpectedEvent] | None = None
     clocks: list[EndValue | None] | None = None
     metrics: Metrics | None = None
-    """Only those that are named are compared."""
+    """Expected metrics; only those that are named are compared."""
 
     @property
     def is_empty(self) -> bool:
@@ -462,7 +463,7 @@ class EventStep(Strict):
         return self._id
 
     def filled(self, number: int, stream: str | None, *, with_id: bool) -> EventStep:
-        """This step with its id, and the only stream there is where it names none."""
+        """Returns this step with its id, and with the only stream if it names none."""
         given = self.event.get("id")
         known = isinstance(given, str | int) and given != "" and not isinstance(given, bool)
         name = str(given) if known else f"e{number}"

@@ -44,7 +44,7 @@ from windowing.settings import WindowSettings
 
 
 def joined(topologies: Iterable[Topology]) -> Topology:
-    """One topology with all parts of several, whose names must differ."""
+    """Returns one topology with all parts of several, whose names must differ."""
     first, *others = topologies
     for other in others:
         first = replace(
@@ -243,7 +243,7 @@ class ScenarioSpout:
     columns: pa.Schema
 
     def outputs(self) -> dict[str, pa.Schema]:
-        """Every stream has the same columns."""
+        """Returns the same columns for every stream."""
         return dict.fromkeys(self.streams, self.columns)
 
 
@@ -290,7 +290,7 @@ class ScriptedEvents:
     """The number of the first of them in the scenario."""
 
     def to_json(self) -> str:
-        """As one line."""
+        """Returns the events as one line of JSON."""
         return json.dumps([self.component, self.stream, self.clock, self.first, self.rows])
 
 
@@ -375,7 +375,7 @@ def _moved(batch: ScriptBatch, end: int, before: int, after: int) -> Iterator[Sc
 
 
 def _just_before(scenario: Scenario, clock: int) -> int:
-    """How far the clock moves before an event: an event at the very instant of an idle timeout comes first (AT-17)."""
+    """Returns the clock just before an event: an event at the very instant of an idle timeout comes first (AT-17)."""
     rules = scenario.rules
     return clock - 1 if rules.idle_timeout is not None or rules.partition_idle_timeout is not None else clock
 

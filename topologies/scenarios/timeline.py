@@ -52,8 +52,8 @@ from windowing.timestamps import FOREVER, from_datetime
 
 
 def moments(answer: Replayed) -> Counter[str]:
-    """How many windows each ready bolt has that are moments and no windows of a user's: joins by lifetime, unions,
-    ``Deduplicate``, ``Silence`` and the like are called at each."""
+    """Returns, for each ready-made bolt, the number of windows that are moments and not windows of the user: joins by
+    lifetime, unions, ``Deduplicate``, ``Silence`` and the like are called at each."""
     return Counter({trace.bolt: len(trace.windows) for trace in answer.traces if trace.windows and _by_moments(trace)})
 
 
@@ -283,7 +283,7 @@ class Chart:
         )
 
     def _correction(self, number: int) -> Text:
-        """Which windows' rows it takes back."""
+        """Says which windows' rows the window takes back."""
         before = ", ".join(f"#{each}" for each in self.taken_back.get(number, ()))
         return Text(f"takes back {before}; " if before else "", "bold yellow")
 
@@ -353,7 +353,7 @@ def _known(ids: Sequence[str | None] | None) -> list[str]:
 
 
 def _number(ids: Sequence[str | None] | None) -> str:
-    """How many events a window holds, in words."""
+    """Says how many events a window holds."""
     if ids is None:
         return "events"
     return f"{len(ids)} event{'' if len(ids) == 1 else 's'}"
@@ -492,7 +492,7 @@ def _not_drawn(answer: Replayed) -> Text:
 
 
 def _accounts(answer: Replayed) -> Iterator[Text]:
-    """Where the received events are, as the sum that it must be; of several bolts a line for each."""
+    """Yields the accounts of the received events, as the sum that they must be; for several bolts, a line for each."""
     if not answer.counts:
         return
     if len(answer.traces) < 2:

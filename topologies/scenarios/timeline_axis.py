@@ -63,7 +63,7 @@ _NUMBERS = 1_000_000
 
 
 class AxisTimes:
-    """How times are shown: of the clock where they are of today's world, else in milliseconds."""
+    """Form in which times are shown: as times of day where they are of today's world, else in milliseconds."""
 
     def __init__(self, times: Sequence[int], scenario: Scenario, *, by_arrival: bool) -> None:
         clocks = [step.moved for step in scenario.steps if isinstance(step, EventStep | ClockStep)]
@@ -97,7 +97,8 @@ class AxisTimes:
 
 
 def cuts_of(points: Sequence[int]) -> list[int]:
-    """Before which points to cut the axis: at most five gaps, each far longer than the others on average."""
+    """Returns the points before which to cut the axis: at most five gaps, each far longer than the others on
+    average."""
     gaps = sorted((high - low, at) for at, (low, high) in enumerate(pairwise(points), 1))
     total = points[-1] - points[0]
     cuts: list[int] = []
@@ -125,7 +126,7 @@ class ChartRow:
     symbols: list[tuple[int, str, str]] = field(default_factory=list)
     """Time, symbol and style."""
     bar: tuple[int, int, str, str] | None = None
-    """From, to, and the brackets (an empty one where the window has no such bound)."""
+    """Start, end, and the brackets (an empty one where the window has no such bound)."""
     upto: int | None = None
     """The watermark that this row brings."""
     kind: str = "step"

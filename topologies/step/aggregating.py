@@ -87,8 +87,8 @@ if TYPE_CHECKING:
 
 
 def rules_of(step: Step, *, files: bool) -> dict[str, NamedRule]:
-    """All rules of a step, by the section that names them: key, trigger and dsl. ``files``: whether rules may be read
-    from files."""
+    """Returns all rules of a step, by the section that names them: key, trigger and dsl. ``files``: whether rules may
+    be read from files."""
     places: dict[str, tuple[Kind, Place]] = {"dsl": ("dsl", step.dsl)}
     if step.key.type == "dsl":
         places["key"] = "key", step.key
@@ -143,7 +143,7 @@ class AskTrigger(ColumnRule):
     messages: MessageFormat
     rule: Rule
     details: Details = "full"
-    """How much to report of exceptions."""
+    """Part of an exception that is reported."""
     columns: ClassVar = ASKED
 
     def read(self, rows: pa.Table) -> Iterator[Read]:
@@ -179,7 +179,7 @@ class AskTime(ColumnRule):
     rule: Rule
     pattern: DayTimePattern
     details: Details = "full"
-    """How much to report of exceptions."""
+    """Part of an exception that is reported."""
     columns: ClassVar = ASKED
 
     def read(self, rows: pa.Table) -> Iterator[Read]:
@@ -231,7 +231,7 @@ class Unsendable(RuleError):
 
 @dataclass(frozen=True)
 class Way:
-    """Where messages go: to a topic, or to the next step of the run."""
+    """Way of messages: to a topic, or to the next step of the run."""
 
     topic: str
     """The topic of messages for which the rules give no TargetTopic."""
@@ -358,7 +358,7 @@ class AggregateMessages(StatefulWindowedBolt):
 
     @property
     def counts_answers(self) -> bool:
-        """It counts what its rules answered."""
+        """True: it counts the answers of its rules."""
         return True
 
     def output_schemas(self) -> dict[str, pa.Schema]:

@@ -193,10 +193,10 @@ def _unknown_places(config: StepConfig) -> Iterator[str]:
 
 
 def step_problems(config: StepConfig, *, load: bool, complete: bool = False) -> list[StepProblem]:
-    """All problems with the files that a step names.
+    """Returns all problems with the files that a step names.
 
     ``load``: rules are loaded, that is, their files are run, but no rule is called; otherwise only their text is
-    checked. ``complete``: what a run needs and the step does not say is a problem, too.
+    checked. ``complete``: a setting that a run needs and the step does not have is a problem, too.
     """
     file = str(config.file)
     problems = [*_problems(config, load), *(_gaps(config) if complete else ())]
@@ -390,7 +390,7 @@ class _Building:
         return names
 
     def _way(self, to: Destination | Step, stream: str) -> Way:
-        """Where messages go; the size limits of Kafka do not apply between steps."""
+        """Returns where messages go; the size limits of Kafka do not apply between steps."""
         if isinstance(to, Step):
             return Way(to.name, stream)
         if self.feed is not None:
@@ -498,7 +498,7 @@ class _Sinks:
                 )
 
     def _undeliverable(self, step: Step, connection: str) -> Undeliverable | None:
-        """Where messages of a missing topic go: the topic of the step's error, if it is on the same Kafka."""
+        """Returns where messages of a missing topic go: the topic of the step's error, if it is on the same Kafka."""
         error = step.error
         if not isinstance(error, Destination):
             return None

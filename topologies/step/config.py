@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 Details = Literal["full", "type"]
-"""How much to report of an exception: all of it, or its type and origin, without its text."""
+"""Part of an exception that is reported: all of it, or its type and origin, without its text."""
 
 
 class Given(str):
@@ -348,7 +348,7 @@ class KafkaSource(Section):
     topics: Topics = Field(description="the topics to read: topics: [orders]")
     config: ConnectionName = Field(description=_CONNECTION)
     starting_offsets: Literal["earliest", "latest"] = "earliest"
-    """Where a run without a checkpoint begins."""
+    """Offsets at which a run without a checkpoint begins."""
     max_offsets_per_trigger: Messages | None = None
     """Maximum number of messages per batch."""
 
@@ -405,7 +405,7 @@ class KafkaConnection(Section):
         alias="bootstrap.servers", description='Kafka\'s servers: bootstrap.servers: "host:9092"'
     )
     properties: dict[str, str] = Field(default_factory=dict, repr=False)
-    """They may contain passwords: no error and no description shows their values."""
+    """Kafka properties. They may contain passwords: no error and no description shows their values."""
 
     @property
     def options(self) -> dict[str, str]:

@@ -42,7 +42,7 @@ from windowing.errors import ConfigError
 
 @dataclass(frozen=True)
 class StepProblem:
-    """One thing that is wrong: ``step.conf: trigger.timeout: expected a time above zero, found -1``."""
+    """One mistake: ``step.conf: trigger.timeout: expected a time above zero, found -1``."""
 
     file: str
     """The file with the problem, or ``--set`` for the command line."""
@@ -217,7 +217,7 @@ def _kind(value: object) -> str:
 Next: TypeAlias = Annotated[
     Annotated[Destination, Tag("destination")] | Annotated["Step", Tag("aggregation")], Discriminator(_kind)
 ]
-"""Where messages go: a topic, or a further step of the same run (UH-32)."""
+"""Destination of messages: a topic, or a further step of the same run (UH-32)."""
 
 
 class Step(Section):
@@ -246,9 +246,9 @@ class Step(Section):
         'config: {type: "kafka", name: "output"}}, or a further step, of type "aggregation"'
     )
     error: Next | None = None
-    """Where failed events go (UH-31); without it they stop the run."""
+    """Destination of failed events (UH-31); without it they stop the run."""
     error_details: Details = "full"
-    """How much of an exception the reason of a failed event reports: its text may contain parts of messages."""
+    """Part of an exception that the reason of a failed event reports: its text may contain parts of messages."""
     branches: list[Next] = Field(default_factory=list)
     """Destinations and steps that the rules choose by name (BranchName, UH-32)."""
     parallelism: Tasks = 2
@@ -258,7 +258,8 @@ class Step(Section):
 
     @property
     def ways(self) -> Iterator[tuple[Location, Destination | Step]]:
-        """Where its messages go, each with its place in the step: the main way, the branches, and that of errors."""
+        """Yields where its messages go, each with its place in the step: the main way, the branches, and that of
+        errors."""
         yield ("destination",), self.destination
         for index, branch in enumerate(self.branches):
             yield ("branches", index), branch
@@ -294,8 +295,8 @@ class StepConfig(Step):
 
     @property
     def steps(self) -> list[Placed[Step]]:
-        """All steps: the first one, and after each step those that follow it: the main one, the branches, that of
-        errors."""
+        """Returns all steps: the first one, and after each step those that follow it: the main one, the branches, that
+        of errors."""
         return list(_steps((), self))
 
     @property

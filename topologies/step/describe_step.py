@@ -113,7 +113,7 @@ def to_json(config: StepConfig) -> dict[str, Any]:
 
 
 def source_in_words(config: StepConfig) -> str:
-    """Where a step's events come from, as text."""
+    """Says where a step's events come from."""
     match config.source:
         case None:
             return "not given"
@@ -159,7 +159,7 @@ def _trigger_in_brief(step: Step) -> str:
 
 
 def destination_in_words(config: StepConfig, destination: Destination | Step) -> str:
-    """Where a destination's messages go, as text."""
+    """Says where a destination's messages go."""
     if isinstance(destination, Step):
         return f"the step {destination.name}"
     name = destination.config.name

@@ -51,7 +51,7 @@ REASON = "_reason"
 """Why a message failed."""
 
 FAILED = f"{MESSAGE}, {KEY} string, {REASON} string"
-"""A message that failed before more was known about it, and why."""
+"""Columns of a message that failed before more was known about it, with the reason."""
 
 OUTPUT = "topic string, key binary, value binary, headers array<struct<key: string, value: binary>>"
 """A message to be sent."""
@@ -291,7 +291,7 @@ def _bytes(given: Mapping[str, Any], name: str, *, jsons: bool = False) -> bytes
 
 
 def _name(name: str, value: object) -> str:
-    """A text that a column can hold: JSON may escape single surrogates."""
+    """Returns a text that a column can hold; ValueError for others: JSON may escape single surrogates."""
     if isinstance(value, str) and not any("\ud800" <= sign <= "\udfff" for sign in value):
         return value
     raise ValueError(f"{name}: expected a text, found {brief(value)}")
@@ -430,7 +430,7 @@ def _texts(column: pa.ChunkedArray) -> list[str | None]:
 
 
 def _at_once(table: pa.Table) -> int:
-    """How many messages of a table to read at once."""
+    """Returns how many messages of a table to read at once."""
     fitting: int = _BYTES_AT_ONCE * table.num_rows // max(int(table.nbytes), 1)
     return min(_MESSAGES_AT_ONCE, max(fitting, 1))
 
@@ -495,7 +495,7 @@ class ReadMessages(BatchBolt):
         self.columns = parse_schema(MESSAGE)
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """All columns of a message are passed on."""
+        """Returns a bolt that passes on all columns of a message."""
         return with_columns_of(self, inputs)
 
     def output_schemas(self) -> dict[str, pa.Schema]:

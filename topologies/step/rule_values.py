@@ -16,7 +16,8 @@ from windowing.reprs import of_fields
 
 
 def shown(value: object, longest: int = 80) -> str:
-    """A value that a rule gave, as shown in errors; its own code may fail, and a number may have too many digits."""
+    """Returns a value that a rule gave, as shown in errors; its own code may fail, and a number may have too many
+    digits."""
     try:
         return repr(value)[:longest]
     except Exception:
@@ -133,7 +134,7 @@ class Aggregation:
     key: str = ""
     """The key that the events have in common (AggregationKey)."""
     window_ms: int = 0
-    """How long the window has been open, in milliseconds (AggregationWindowTimeMs)."""
+    """Time that the window has been open, in milliseconds (AggregationWindowTimeMs)."""
     count: int = 0
     """The number of events of this call (AggregationEventCount)."""
     cache: dict[str, Any] = field(default_factory=dict)
@@ -145,8 +146,8 @@ class Aggregation:
     out: Any = None
     """One event or a list of events (OUT, UH-24), for rules that fill it instead of returning; None: not filled."""
     headers: Mapping[str, Any] | Sequence[Mapping[str, Any] | None] | None = None
-    """Where the events go (HEADERS, UH-25): TargetTopic, TargetKey, kafka, BranchName; for several events a list of
-    such."""
+    """Destination of the events (HEADERS, UH-25): TargetTopic, TargetKey, kafka, BranchName; for several events a list
+    of such mappings."""
 
     def __repr__(self) -> str:
         return of_fields(self)
@@ -160,7 +161,7 @@ _NAMES = ("TargetTopic", "TargetKey", "kafka", "BranchName")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where an event goes; None fields are left open."""
+    """Destination of an event; None fields are left open."""
 
     topic: str | None = None
     key: str | None = None

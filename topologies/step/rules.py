@@ -367,9 +367,9 @@ class NamedRule:
     source: str
     """``file`` or ``classpath``."""
     path: str
-    """Of a ``file``: relative to the first of ``roots``, the folder of the configuration. Of the ``classpath``:
-    ``package.module:function``, or a file below one of ``roots`` or of ``sys.path``, with or without a leading ``/``,
-    and never above them."""
+    """Path of the rule. For a ``file``: relative to the first of ``roots``, the folder of the configuration. For the
+    ``classpath``: ``package.module:function``, or a file below one of ``roots`` or of ``sys.path``, with or without a
+    leading ``/``, and never above them."""
     roots: Sequence[Path] = ()
     allow_files: bool = True
     """False for configurations from elsewhere: they may use only the classpath, that is what lies below ``roots`` and

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class Handmade:
-    """Where a window made by hand finds its events."""
+    """Source of the events of a window made by hand."""
 
     def __init__(
         self, events: pa.Table, times: NDArray[np.int64], codes: NDArray[np.int8], stream_names: Sequence[str]
@@ -54,7 +54,7 @@ class Handmade:
         self._events, self._times, self._codes, self.stream_names = events, times, codes, tuple(stream_names)
 
     def table(self, members: Members) -> pa.Table:
-        """The columns of these events."""
+        """Returns the columns of these events."""
         return self._events.take(pa.array(members, pa.int64()))
 
     def timestamps(self, members: Members) -> NDArray[np.int64]:
@@ -280,7 +280,8 @@ class BoltRun:
     errors: list[dict[str, Any]] = field(default_factory=list)
     """Unusable events, with the reason in ``_reason``: those without a time, and those that the bolt refused."""
     accounts: dict[str, int] = field(default_factory=dict)
-    """Where its events are: ``received`` is the sum of the others; ``adjusted`` and ``truncated`` are beside."""
+    """The accounts of its events: ``received`` is the sum of the others; ``adjusted`` and ``truncated`` are counted
+    beside them."""
     counters: dict[str, int] = field(default_factory=dict)
     """Counts by the bolt itself."""
 

@@ -65,9 +65,9 @@ class FiredWindow:
     bolt: str
     """The name of the bolt."""
     start_timestamp: int | None
-    """In microseconds, as those of ``TupleWindow``; None where the length is a count."""
+    """Start in microseconds, as that of ``TupleWindow``; None where the length is a count."""
     end_timestamp: int
-    """In microseconds."""
+    """End in microseconds."""
     size: int
     """Number of its events."""
     emitted: dict[str, NamedRows]
@@ -115,7 +115,7 @@ class FiredWindow:
 
     @property
     def events(self) -> NamedRows:
-        """Its events, as dicts; ConfigError where the window keeps none."""
+        """The events of the window, as dicts; ConfigError where the window keeps none."""
         return list(self.window.table.to_pylist())
 
     @property
@@ -206,7 +206,7 @@ class NotedAggregates(BoundAggregates):
 
     @staticmethod
     def of(aggregates: BoundAggregates, name: str, note: Callable[[FiredWindow], None]) -> NotedAggregates:
-        """The same aggregates, noted."""
+        """Returns aggregates that note what they compute."""
         noted = NotedAggregates(aggregates.by, aggregates.aggregates, aggregates.schema)
         noted.__dict__.update(name=name, note=note)
         return noted
@@ -235,7 +235,7 @@ def _number(count: int, what: str) -> str:
 LATE = "late"
 """The stream on which late events are seen of a bolt that puts them on none."""
 WATCHER = "stream "
-"""Before the names of the sinks that only look on; no part of a topology may have a space in its name."""
+"""Prefix of the names of sinks that only look on; no part of a topology may have a space in its name."""
 
 
 def watched(topology: Topology, notes: Notes, streams: dict[str, MemorySink]) -> Topology:
@@ -301,7 +301,7 @@ class TopologyDriver:
         self._told = None if clock is None else given_moment("clock", clock)
         """The clock, where the test alone moves it."""
         self._ahead = 0
-        """By how much it has been moved on, where it is the machine's."""
+        """Microseconds by which the clock has been moved on, if it is the machine's."""
         self._reached: int | None = None
         """The clock of the last batch."""
         self._pushed = dict.fromkeys(topology.spouts, 0)
@@ -434,7 +434,7 @@ class TopologyDriver:
 
     @checked_value
     def table(self, name: str) -> pa.Table:
-        """All that a sink was given, or that was on a stream, from the beginning."""
+        """Returns all rows that a sink was given, or that were on a stream, from the beginning."""
         if name not in self._streams:
             _unknown("sink or stream", name, self._streams)
         found = self._streams[name].table
@@ -459,8 +459,8 @@ class TopologyDriver:
 
     @checked_value
     def accounts(self, bolt: str) -> dict[str, int]:
-        """Where the events of a bolt are: ``received`` is the sum of the others; ``adjusted`` and ``truncated`` are
-        counted beside them."""
+        """Returns the accounts of the events of a bolt: ``received`` is the sum of the others; ``adjusted`` and
+        ``truncated`` are counted beside them."""
         self._node(bolt)
         state = self._run.micro_batch.manifest.bolts[bolt]
         return state.accounts.totals(sum(state.pending))
@@ -504,7 +504,7 @@ class TopologyDriver:
 
     @checked_value
     def story(self) -> str:
-        """Where everything is, in a few lines: for a test that has failed."""
+        """Says where everything is, in a few lines: for a test that has failed."""
         lines = [repr(self)]
         for name in self.topology.windowed:
             accounts = {account: number for account, number in self.accounts(name).items() if number}
@@ -536,7 +536,7 @@ class TopologyDriver:
         return now if self._reached is None else max(now, self._reached)
 
     def _moved(self, what: str, to: Moment | None) -> int:
-        """Where the clock is to be; before the first batch, where it begins may still be said."""
+        """Returns the time to which the clock is to move; before the first batch its start may still be set."""
         now = self._now()
         if to is None:
             return now

@@ -23,7 +23,7 @@ GivenRows: TypeAlias = "Iterable[GivenRow] | GivenRow | pa.Table | pa.RecordBatc
 """One row or several: dicts by the names of columns (null where one is missing), or tuples in their order; or a table.
 
 Times are datetimes (UTC without a zone), ISO 8601 such as ``"2024-01-01T06:00:03Z"``, or whole milliseconds since 1970.
-What a DataFrame misses, NaN too, is null, as pandas means it; in dicts and tuples NaN is a value.
+Missing values of a DataFrame, and NaN, are null, as pandas means them; in dicts and tuples NaN is a value.
 """
 
 Moment: TypeAlias = "datetime | str | float"

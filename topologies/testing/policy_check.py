@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 _ALL_CUTS = 6
-"""Up to so many events, all ways to cut them are tried."""
+"""Most events for which all ways to cut them are tried."""
 _MOST_BATCHES = 200
 """Maximum number of batches of one run: of more events, a stretch is cut one by one."""
 _TO_SHRINK = 700
@@ -100,15 +100,15 @@ class PolicyDiffers(AssertionError):
 
 @dataclass(frozen=True, repr=False)
 class CheckedWindow:
-    """A window that fired, however the events were cut."""
+    """A window that fires in the same way however the events are cut."""
 
     key: str
     """The repr of its key; ``"None"`` without keys."""
     end_timestamp: int
-    """In microseconds."""
+    """End in microseconds."""
     start_timestamp: int | None
     events: list[dict[str, Any]]
-    """Its events in order, each with the columns of its input."""
+    """The events in order, each with the columns of its input."""
     streams: list[str]
     """The input of each of them."""
 
@@ -225,7 +225,7 @@ def _bolt(
     timestamp_field: str | None,
     lag: Time | None,
 ) -> WindowedBolt:
-    """A bolt that records, with these policies."""
+    """Returns a bolt that records its windows, with these policies."""
     for name, policy in (("eviction", eviction), ("trigger", trigger)):
         if isinstance(policy, type):
             raise ConfigError(
@@ -355,7 +355,7 @@ def _merged(tables: Mapping[str, pa.Table], times: Mapping[str, list[int | None]
 
 
 def _disorder(given: Given) -> int:
-    """By how much the events are out of order, in microseconds."""
+    """Returns how far the events are out of order, in microseconds."""
     most, latest = 0, None
     for time in given.times:
         if time is not None:
@@ -440,7 +440,7 @@ class _Way:
 
 
 class _Checking:
-    """All ways to run one input."""
+    """All runs of one input."""
 
     def __init__(self, subject: Subject, given: Given, check: PolicyCheck, chance: random.Random, cuts: int) -> None:
         self.subject, self.given, self.check, self._chance, self._cuts = subject, given, check, chance, cuts
@@ -543,7 +543,7 @@ class _Checking:
         return not why
 
     def _drawn_cuts(self) -> Iterator[Cut]:
-        """One event a batch, then others; all there are where these are few."""
+        """Yields the cut of one event a batch, then others; all possible cuts where these are few."""
         count = len(self.given)
         one_by_one: Sequence[int] = range(1, count)
         if count > _MOST_BATCHES:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 HOOKS = (
     "start", "track", "track_all", "evict", "evict_all", "on_time", "on_arrival", "on_end", "reset",
 )  # fmt: skip
-"""All that a policy is called with."""
+"""Names of all methods of a policy that are called."""
 _HOME = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -98,7 +98,7 @@ def _part(events: QueuedEvents, low: int, high: int) -> QueuedEvents:
 
 
 def _without(policy: Policy, hooks: Sequence[str], **instead: Any) -> Policy:
-    """A policy that asks another one, without some of its hooks, or with others ``instead``."""
+    """Returns a policy that asks another one, without some of its hooks, or with others ``instead``."""
     base = TriggerPolicy if isinstance(policy, TriggerPolicy) else EvictionPolicy
     spaces: dict[str, Any] = {"__module__": type(policy).__module__, "__repr__": lambda self: repr(policy)}
     for name in HOOKS:
@@ -171,7 +171,7 @@ class _Reader:
             raise KeyError(column)
 
     def visible(self, names: Sequence[str]) -> list[str]:
-        """Those of some columns that the policy declares."""
+        """Returns the columns of ``names`` that the policy declares."""
         return [each for each in names if self._reads is None or each in self._reads]
 
 
@@ -312,7 +312,7 @@ _OWN = ("policies", "manager", "windowing", "topologies/testing", "topologies/en
 
 
 def _users_line() -> str:
-    """Where the user's code is, as `` (rules.py:12)``."""
+    """Returns the place of the user's code, as `` (rules.py:12)``."""
     for each in reversed(traceback.extract_stack()):
         own = any(each.filename.startswith(os.path.join(_HOME, folder, "")) for folder in _OWN)
         if not own:

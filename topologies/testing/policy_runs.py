@@ -64,7 +64,7 @@ class Given:
     """Events in order of arrival."""
 
     rows: pa.Table
-    """With the columns of all inputs; null where an input has no such column."""
+    """Rows with the columns of all inputs; null where an input has no such column."""
     times: tuple[int | None, ...]
     """The time of each in microseconds: that of its column, or the clock when it arrives; None where it has none."""
     clocked: bool
@@ -88,7 +88,7 @@ class Given:
         return found
 
     def taken(self, places: Sequence[int]) -> Given:
-        """Some of them."""
+        """Returns some of the given events."""
         return replace(
             self,
             rows=self.rows.take(pa.array(places, pa.int64())),
@@ -97,7 +97,7 @@ class Given:
         )
 
     def events(self) -> list[dict[str, Any]]:
-        """Each event, with the columns of its input."""
+        """Returns each event, with the columns of its input."""
         rows = zip(self.rows.to_pylist(), self.inputs, strict=True)
         return [{name: row[name] for name in self.columns[each]} for row, each in rows]
 
@@ -111,8 +111,8 @@ class Given:
         }
 
     def may_tick(self, lag: int) -> list[bool]:
-        """For each number of events from 0: whether the watermark can move behind so many of them, and none of the
-        others is late then. ``lag`` is in microseconds."""
+        """Returns, for each number of events from 0, whether the watermark can move behind so many of them without
+        making any of the others late. ``lag`` is in microseconds."""
         if self.clocked:
             return [True] * (len(self) + 1)
         known = [each for each in self.times if each is not None]
@@ -129,14 +129,15 @@ class Given:
 
 @dataclass(frozen=True)
 class Cut:
-    """How the events come: where batches end, and what happens between them."""
+    """A way in which the events come: where batches end, and what happens between them."""
 
     ends: tuple[int, ...] = ()
     """Numbers of events behind which a batch ends, ascending; the last batch needs none."""
     still: frozenset[int] = frozenset()
-    """Those of them at which the watermark does not move."""
+    """The numbers in ``ends`` at which the watermark does not move."""
     crash: tuple[Phase, ...] = ()
-    """Each batch crashes as a phase begins, one after another of these, and runs again; with new policy objects."""
+    """Phases: each batch crashes as a phase begins, one after another of these, and runs again with new policy
+    objects."""
     tasks: tuple[int, ...] = (1,)
     """Numbers of tasks: each batch has the next one of these."""
     turned: bool = False
@@ -156,7 +157,7 @@ class Window:
     """The repr of its key; ``"None"`` without keys."""
     end: int
     start: int | None
-    """Both in microseconds."""
+    """Start of the window; start and end are in microseconds."""
     events: tuple[int, ...]
     """The places of its events in the input, from 0. Of events that are equal, the first ones."""
 
@@ -166,7 +167,7 @@ class Seen:
     """Results of a run."""
 
     windows: tuple[Window, ...] = ()
-    """Those of each key in the order in which they fired."""
+    """Windows of each key in the order in which they fired."""
     accounts: tuple[tuple[str, int], ...] = ()
     error: str = ""
     """The error that ended it."""
@@ -205,7 +206,7 @@ class Subject:
         return 0 if lag is None else lag.micros
 
     def topology(self, tasks: int) -> Topology:
-        """With so many tasks. Raises TopologyError where the bolt cannot be built."""
+        """Returns the topology with so many tasks. Raises TopologyError where the bolt cannot be built."""
         if tasks not in self._built:
             builder = TopologyBuilder("check")
             declared = builder.set_bolt(self.name, self.bolt, tasks)
@@ -219,7 +220,7 @@ class Subject:
         return self._built[tasks]
 
     def changed(self, change: Change) -> Subject:
-        """The same, whose policies are changed before a run."""
+        """Returns a subject whose policies are changed before a run."""
         return Subject(self.bolt, self.schemas, change, self._built, self._memories)
 
     def policies(self) -> tuple[Policy, Policy]:
@@ -331,7 +332,7 @@ class _Run:
 
 
 class _Crash(Exception):
-    """All that is in memory is lost."""
+    """A crash that loses all that is in memory."""
 
 
 def _crashing(at: Phase) -> Callable[[str], None]:
@@ -372,8 +373,8 @@ def users_classes(*policies: Policy) -> list[type]:
 
 
 class ClassMemory:
-    """What a class holds in its attributes, and in caches of its methods. Objects that are made anew still share it,
-    and another process begins with it as it is written."""
+    """Values that a class holds in its attributes, and in caches of its methods. New objects of the class still share
+    them, while another process begins with them as they are written."""
 
     def __init__(self, owner: type) -> None:
         self._owner, self._names = owner, set(vars(owner))
@@ -476,7 +477,7 @@ def _read(source: Any) -> bytes | None:
 
 
 def _pickled(value: Any, policies: Sequence[Policy]) -> bytes:
-    """As bytes, with the code of policies that another process cannot import."""
+    """Returns a value as bytes, with the code of policies that another process cannot import."""
     if all(type(policy).__module__ != "__main__" for policy in policies):
         with contextlib.suppress(pickle.PicklingError, AttributeError):  # of a function, or of no module
             return pickle.dumps(value)
@@ -571,8 +572,8 @@ def _cells(place: int, windows: Sequence[Window | None]) -> str:
 
 
 def _labels(given: Given) -> list[str]:
-    """Each event: its number from 1, its time, its input where there are several, and its values; without the date
-    where all have the same."""
+    """Describes each event: its number from 1, its time, its input where there are several, and its values; without the
+    date where all have the same."""
     times = ["" if time is None else show(time) for time in given.times]
     same = len({time[:11] for time in times if time}) == 1
     shown = [time[11:].removesuffix("Z") if same else time for time in times]

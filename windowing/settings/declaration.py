@@ -223,7 +223,7 @@ class Admits(Enum):
     TASK_IN_ANY_TIME = "the bolt's task, in any time"
     """The bolt's task, in processing time as well."""
     FOLLOWING_EVENTS = "the bolt's task, with a watermark that follows events"
-    """As ``TASK``; and the watermark follows the events in their order of arrival, not the ticks."""
+    """In event time, the bolt's task; and the watermark follows the events in their order of arrival, not the ticks."""
 
 
 _KEY = "declaration"

@@ -69,7 +69,8 @@ class WindowKind(ABC):
 
     @property
     def reach(self) -> int:
-        """How far a window may reach beyond an event in it, in microseconds, apart from gaps of events."""
+        """Greatest distance from an event in a window to an edge of the window, in microseconds, apart from gaps of
+        events."""
         return 1
 
     @property

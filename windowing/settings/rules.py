@@ -225,7 +225,7 @@ class InputRules:
 
     watermark_every: Count | Duration | None
     delay: int
-    """How far its watermarks stay behind its latest event, in microseconds; below zero where they run ahead."""
+    """Time that its watermarks stay behind its latest event, in microseconds; below zero where they run ahead."""
     late_action: LateAction
 
 

@@ -22,7 +22,7 @@ from windbolt import Duration, Topology, TopologyBuilder, TupleWindow, WindowedB
 
 LAG = hours(1)
 ENOUGH_DEPARTURES = 10
-"""With fewer, an hour's mean is about a flight or two, not about the airport."""
+"""Least number of departures for a mean: with fewer, an hour's mean is about a flight or two, not about the airport."""
 
 
 class FlightStats(NamedTuple):

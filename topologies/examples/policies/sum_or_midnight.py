@@ -45,7 +45,7 @@ class SinceTheLast(EvictionPolicy):
 
 
 class Takings(WindowedBolt):
-    """How much was taken."""
+    """Sum of the amounts that each shop took."""
 
     outputs = "shop string, until timestamp, amount double"
 

@@ -34,7 +34,7 @@ class Balances(StatefulBolt):
             self.state = self.initial_state()
 
     def on_clock(self, clock: datetime) -> Emit:
-        """Each minute, of each account that is in use."""
+        """Reports each minute on each account that is in use."""
         row = (clock, self.key, self.state["balance"], self.state["payments"])
         self.state["payments"] = 0
         return Emit(row, stream="report")

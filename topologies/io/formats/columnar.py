@@ -65,7 +65,7 @@ class ArrowFormat:
         object.__setattr__(self, "times", checked_times(self.times))
 
     def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
-        """One split."""
+        """Returns one split: the file as a whole."""
         return [FileSplit(path)]
 
     def read(
@@ -161,7 +161,7 @@ def _bare(chunk: pa.Array) -> pa.Array:
 
 
 _BEYOND = "out of range for nanosecond"
-"""How Arrow says that a time does not fit."""
+"""Arrow's words for a time that does not fit."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class OrcFormat:
         _orc()
 
     def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
-        """One split: how many rows the stripes before another have is not told."""
+        """Returns one split, because a stripe does not tell how many rows the stripes before it have."""
         return [FileSplit(path)]
 
     def read(
@@ -389,7 +389,8 @@ class _Int96:
 
 
 def _wrapped(fine: pa.ChunkedArray, millis: pa.ChunkedArray, factor: int) -> Mask:
-    """Which times of a finer unit have wrapped; of nested ones, those of the first timestamps among which some have."""
+    """Returns which times of a finer unit have wrapped; for nested times, those of the first timestamps with a wrapped
+    one."""
     wrapped: Mask = np.zeros(0, np.bool_)
     for some, coarse in zip(_times_in(fine.combine_chunks()), _times_in(millis.combine_chunks()), strict=True):
         ticks, thousands = (each.cast(pa.int64()).fill_null(0).to_numpy() for each in (some, coarse))
@@ -416,7 +417,7 @@ def _file(source: pa.NativeFile, unit: str) -> pq.ParquetFile:
 
 
 def _int96(file: pq.ParquetFile, names: list[str]) -> list[str]:
-    """Those of the columns that hold times as Spark (before 4), Impala and Hive write them."""
+    """Returns the columns that hold times as Spark (before 4), Impala and Hive write them."""
     columns = [file.schema.column(index) for index in range(len(file.schema))]
     owners = [each.path.split(".")[0] if each.path not in names else each.path for each in columns]
     found = [owner for each, owner in zip(columns, owners, strict=True) if each.physical_type == "INT96"]

@@ -503,9 +503,9 @@ _TIMES: tuple[tuple[str, str, str], ...] = (
     (r"\d{4}-\d{1,2}-\d{1,2}", "its month or its day has one digit", "%Y-%m-%d"),
     (r"", "it is empty, and only null is no value", ""),
 )
-"""What texts look like that are no times, what that is, and the form that would read the likes of them."""
+"""For texts that are no times: a pattern, what such a text is, and the form that would read it."""
 _SURE = 5
-"""How many of these are told before a day and a time of day that there is not."""
+"""Number of these patterns that are tried before a date or a time of day that does not exist."""
 _MOMENT = re.compile(
     r"([+-]?\d{4,})-?(\d\d)-?(\d\d)"
     r"([Tt ](\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,]\d+)?)?)?(?:[Zz]|([+-]\d\d)(?::?(\d\d))?)?)?"

@@ -75,7 +75,7 @@ class Rows:
     widths: _Places
     faults: dict[int, str]
     end: int
-    """Where the first row begins that is not whole."""
+    """Start of the first row that is not whole."""
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -452,7 +452,7 @@ class CsvFormat:
         return (table, places, bad.with_others(away)), len(kept)
 
     def _cells(self, data: bytes | memoryview, width: int, wanted: list[int]) -> pa.Table:
-        """Some columns of rows that are known to be whole, as bytes."""
+        """Reads some columns of rows that are known to be whole, as bytes."""
         names = [str(index) for index in wanted]
         if not len(data):
             return pa.table({name: pa.array([], pa.binary()) for name in names})

@@ -75,17 +75,18 @@ _PART = re.compile(r"%(?P<sign>.)|(?P<space>\s+)|(?P<literal>[^%\s])", re.DOTALL
 
 
 class TimeForm(Protocol):
-    """How the times of a column are written."""
+    """Form in which the times of a column are written."""
 
     def parse(self, texts: pa.Array, target: pa.DataType) -> Converted:
-        """Texts as dates or timestamps."""
+        """Converts texts to dates or timestamps."""
 
     def reason(self, text: str) -> str:
-        """Why a text is no such time."""
+        """Says why a text is no such time."""
 
 
 def checked_times(given: Mapping[str, str] | Iterable[tuple[str, str]] | None) -> Times:
-    """How the times of columns are written. Raises ConfigError for a format that does not say which moment is meant."""
+    """Returns the declared forms of the times of columns. Raises ConfigError for a form that does not say which moment
+    is meant."""
     if given is None:
         return ()
     pairs = given.items() if isinstance(given, Mapping) else given

@@ -246,7 +246,7 @@ class _Bytes(io.RawIOBase):
         return bool(self._source.seekable())
 
     def read_buffer(self, size: int = -1) -> pa.Buffer:
-        """As ``read``, without a copy; pyarrow prefers it."""
+        """Reads like ``read``, without a copy; pyarrow prefers it."""
         return self._tried(lambda: self._source.read_buffer(size))
 
     def read(self, size: int | None = -1) -> Any:
@@ -365,12 +365,12 @@ class BadRows:
         return BadRows.of([*others, *(BadRow(**row) for row in self.rows.to_pylist())]).with_truncated(self.truncated)
 
     def truncated_among(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_] | None:
-        """Which of the good rows, given by their numbers, were truncated; None where none was."""
+        """Returns which of the good rows, given by their numbers, were truncated; None where none was."""
         found = np.isin(numbers, self.truncated) if len(self.truncated) else None
         return found if found is not None and found.any() else None
 
     def with_truncated(self, numbers: npt.NDArray[np.int64]) -> BadRows:
-        """These bad rows beside good ones of which some were truncated."""
+        """Returns these bad rows with the numbers of the good rows that were truncated."""
         return replace(self, truncated=numbers) if len(numbers) else self
 
 
@@ -455,7 +455,7 @@ OnTruncation: TypeAlias = Literal["cut", "error"]
 
 @dataclass(frozen=True)
 class FileSplit:
-    """One file, or part ``part`` of ``parts`` of it. Small, and picklable."""
+    """One file, or part ``part`` of ``parts`` of it; small and picklable."""
 
     path: str
     part: int = 0
@@ -470,7 +470,7 @@ class FileSplit:
             )
 
     def share(self, count: int) -> range:
-        """Which of ``count`` consecutive items belong to this part: contiguous, and as even as possible."""
+        """Returns which of ``count`` consecutive items belong to this part: contiguous, and as even as possible."""
         return range(self.part * count // self.parts, (self.part + 1) * count // self.parts)
 
 
@@ -491,7 +491,7 @@ class FileFormat(Protocol):
     def name(self) -> str: ...
 
     def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
-        """At most ``wanted`` splits that together make up the file; one where the format cannot be divided."""
+        """Returns at most ``wanted`` splits that together make up the file; one where the format cannot be divided."""
         ...
 
     def read(

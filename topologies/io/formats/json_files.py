@@ -68,7 +68,7 @@ class JsonlFormat:
             )
 
     def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
-        """One split."""
+        """Returns one split: the file as a whole."""
         return [FileSplit(path)]
 
     def read(
@@ -213,7 +213,7 @@ class _Array:
         return f"something follows the array; {_REST}" if self.data[self.place :].strip() else ""
 
     def _end(self) -> int | None:
-        """Where the next element ends, at a comma or the bracket of the array; None where it does not."""
+        """Returns where the next element ends, at a comma or the bracket of the array; None where it does not end."""
         while True:
             begun = len(self.data)
             for token in _TOKEN.finditer(self.data, self.seen):

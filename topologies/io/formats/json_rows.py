@@ -302,7 +302,7 @@ class JsonRows:
         """The places of good rows in which a time was cut."""
 
     def chunk(self) -> Chunk:
-        """All rows, good and bad; called once."""
+        """Returns all rows, good and bad; called once."""
         self._one_by_one(self._decode())
         if not self.parts:
             return self.schema.empty_table(), np.empty(0, np.int64), BadRows.of(self.bad)

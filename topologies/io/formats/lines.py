@@ -146,7 +146,7 @@ class TextFormat:
             raise ConfigError(f"keep_line_ends {self.keep_line_ends!r} is no answer", do="use True or False")
 
     def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
-        """One split."""
+        """Returns one split: the file as a whole."""
         return [FileSplit(path)]
 
     def read(

@@ -53,12 +53,12 @@ def isolate(values: pa.Array, target: pa.DataType, *kernels: Kernel) -> Converte
 
 
 def bad_of(flags: Flags) -> Mask:
-    """Which values are bad."""
+    """Returns which values are bad."""
     return flags if flags.dtype == np.bool_ else (flags & BAD).astype(np.bool_)  # type: ignore[return-value]
 
 
 def cut_of(flags: Flags) -> Mask | None:
-    """Which values are times that were cut to the unit of their type; None where none is."""
+    """Returns which values are times that were cut to the unit of their type; None where none is."""
     if flags.dtype == np.bool_:
         return None
     cut: Mask = (flags & CUT).astype(np.bool_)
@@ -129,7 +129,7 @@ def joined(arrays: list[pa.Array], target: pa.DataType) -> pa.Array:
 
 
 def attempt(values: pa.Array, kernels: tuple[Kernel, ...]) -> pa.Array | None:
-    """All values converted by the first kernel that accepts them all; None where none does."""
+    """Converts all values by the first kernel that accepts them all; None where no kernel does."""
     for kernel in kernels:
         try:
             kernel(values.slice(0, _PROBE))  # a cast that fails on every value costs far more than one that succeeds

@@ -52,8 +52,8 @@ _FINER = frozenset({"ns", "ps", "fs", "as"})
 
 
 def plain(value: Any) -> Any:
-    """Like ``simple``, but a numpy time finer than Python's is cut off to microseconds, towards minus infinity: to
-    Avro it is a time and no text. Raises Misfit for numpy times beyond Python's."""
+    """Converts like ``simple``, but a numpy time finer than Python's is cut off to microseconds, towards minus
+    infinity: to Avro it is a time and no text. Raises Misfit for numpy times beyond Python's."""
     if isinstance(value, np.ndarray) and not value.ndim:
         value = value[()]
     if isinstance(value, np.datetime64) and np.datetime_data(value.dtype)[0] in _FINER:

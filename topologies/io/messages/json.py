@@ -66,7 +66,7 @@ def nests_deeper(event: Any, text: bytes, max_depth: int) -> bool:
 
 _SPACE = b" \t\r\n"
 _ALIKE = bytes.maketrans(b"123456789E+", b"000000000e-")
-"""All digits as 0, both letters of an exponent as one, both signs as one."""
+"""Maps all digits to 0, both letters of an exponent to one, both signs to one."""
 _LONG = b"0" * 16
 """The fewest digits of a number, without its point, that a double may not hold."""
 _EXPONENTS = (b"0e000", b"0e-000")

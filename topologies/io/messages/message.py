@@ -39,7 +39,8 @@ class Unreadable(_OneLine):
 
 
 class Unwritable(_OneLine):
-    """An event that cannot be written in a format; ``str()`` is the reason, as above."""
+    """An event that cannot be written in a format; ``str()`` is the reason, at most 300 characters without line
+    breaks."""
 
 
 def _one_line(reason: str) -> str:

@@ -32,7 +32,7 @@ _KEYS = "Arrows left and right step through time, up and down go from row to row
 
 
 def panel(name: str, picture: Picture, *, alone: bool, first: bool) -> str:
-    """One bolt of a page. ``name`` is unique on the page; ``alone``: it needs no tab."""
+    """Returns the HTML of one bolt. ``name`` is unique on the page; ``alone``: it needs no tab."""
     story = element("p", class_="when"), element("p", class_="what")
     beside = element("div", *story, class_="story", aria_live="polite", aria_atomic="true")
     return element(
@@ -158,7 +158,7 @@ def _legend(picture: Picture) -> str:
 
 
 def _all_that_happened(picture: Picture) -> str:
-    """Every moment in words: what the picture says, as text; the script takes its stories from here."""
+    """Returns every moment in words: the picture as text; the script takes its stories from here."""
     told = [
         element(
             "li",

@@ -49,10 +49,10 @@ class Scale:
             self.places.append((x, last))
             x = last + BREAK
         self.breaks = [last for _, last in self.places[:-1]]
-        """Where each cut begins."""
+        """Places where the cuts begin."""
 
     def __call__(self, at: int) -> float:
-        """Where a time stands, in pixels from the left; beyond the ends, at the nearest end."""
+        """Returns the place of a time, in pixels from the left; beyond the ends, at the nearest end."""
         if at == FOREVER:
             return float(self.width)
         part = max(0, bisect_right([low for low, _ in self.spans], at) - 1)
@@ -99,7 +99,7 @@ class WindowBox:
     end: int | None
     brackets: tuple[str, str]
     low: int
-    """Where it begins and ends on the axis."""
+    """Start and end of the box on the axis."""
     high: int
     opened: int
     """The row at which its first event came."""
@@ -166,7 +166,7 @@ def _box(windows: Sequence[AnswerWindow], events: Sequence[RunMoment], fired: in
 def _extents(
     box: WindowBox, events: Sequence[RunMoment], trace: BoltTrace, window: AnswerWindow, top: int
 ) -> list[BoxExtent]:
-    """One extent, or of a session one for each event that lets it grow."""
+    """Returns one extent; for a session, one for each event that lets it grow."""
     kinds = trace.settings.kinds
     kind = kinds[window.get("kind", 0)] if kinds else None
     if not isinstance(kind, Session) or kind.gap_field is not None or len(events) < 2 or box.end is None:
@@ -251,7 +251,7 @@ def source_lines(moments: Sequence[RunMoment], trace: BoltTrace) -> list[Line]:
 
 
 def _marks_of_events(moments: Sequence[RunMoment], trace: BoltTrace) -> list[tuple[str, int, int]]:
-    """By source and row: its mark after an event of its own."""
+    """Returns, for each event that has a mark, its source, its row and the mark of the source after it."""
     if trace.settings.watermark_per_key:
         return []
     arrived = [moment for moment in moments if moment.kind == "event" and moment.source is not None]
@@ -273,9 +273,10 @@ def _moved(points: dict[int, int]) -> tuple[tuple[int, int], ...]:
 
 
 def ideal_line(moments: Sequence[RunMoment], *, by_arrival: bool) -> tuple[Line, bool]:
-    """Where events would lie in an ideal world, and whether the clock says so.
+    """Returns where events would lie in an ideal world, and whether the clock says so.
 
-    With a clock of the world of the events: at its own time, the diagonal. Without one: at the furthest time seen.
+    If the clock is near the times of the events, they lie at the clock's own time, the diagonal. Else they lie at the
+    furthest time seen.
     """
     times = [moment.at for moment in moments if moment.at is not None and moment.kind == "event"]
     if by_arrival or not times:
@@ -457,7 +458,7 @@ class Stories:
         return f"{head} The watermark moves {since}to {self._time(moment.watermark)}{self._held(moment)}."
 
     def _held(self, moment: RunMoment) -> str:
-        """Which input holds the watermark back, or where it comes from."""
+        """Says which input holds the watermark back, or where it comes from."""
         inputs = next((batch.inputs for batch in self.trace.batches if batch.batch == moment.batch), {})
         lag = self.trace.settings.lag
         if len(inputs) > 1:
@@ -530,7 +531,7 @@ class Picture:
     by_arrival: bool
     """True if the axis counts events, since there is no time to place them by."""
     extents: dict[int, str]
-    """By the number of a window: its bounds in words."""
+    """For each number of a window, its bounds in words."""
 
 
 def pictures(scenario: Scenario, answer: Replayed) -> list[Picture]:

@@ -41,7 +41,7 @@ _RINGS: dict[Fate, tuple[tuple[float, float], ...]] = {
     Fate.DROPPED: ((0, 8),),
     Fate.DUPLICATE: ((-2.5, 4.5), (2.5, 4.5)),
 }
-"""How far to the right of the point each circle stands, and its radius."""
+"""For each fate, its circles: the distance to the right of the point, and the radius."""
 
 
 def mark(fate: Fate, x: float, y: float) -> str:
@@ -58,7 +58,7 @@ def mark(fate: Fate, x: float, y: float) -> str:
 
 @cache
 def asset(name: str) -> str:
-    """A file that goes into pages."""
+    """Returns a file that goes into pages."""
     return files("topologies.scenarios.picture").joinpath("assets", name).read_text(encoding="utf-8")
 
 
@@ -76,7 +76,8 @@ _SOURCES = 4
 
 
 def legend(picture: Picture) -> Iterator[tuple[str, str, str]]:
-    """Of each kind of thing in the picture: a sample (SVG, 34 pixels wide, 20 high), its name, and what it means."""
+    """Yields, for each kind of thing in the picture, a sample (SVG, 34 pixels wide, 20 high), its name, and its
+    meaning."""
     event_time = picture.trace.event_time and not picture.by_arrival
     shown = {moment.fate for moment in picture.moments}
     for fate in Fate:
@@ -121,7 +122,7 @@ def legend(picture: Picture) -> Iterator[tuple[str, str, str]]:
 
 
 def how_to_read(picture: Picture) -> str:
-    """Where time runs in the picture, in a sentence or two."""
+    """Says in which directions time runs in the picture, in a sentence or two."""
     up = "Processing time runs upwards: each row is a thing that happened, the first one at the bottom."
     if picture.by_arrival:
         return f"{up} Events stand side by side in the order in which they came."
@@ -138,7 +139,7 @@ ROW = 24
 LETTER = 6.6
 """Pixels: the width of a letter on average."""
 _MANY = 12
-"""From more inputs or partitions on, their lines are fainter."""
+"""Number of inputs or partitions above which their lines are fainter."""
 _MEMBERS = 80
 """Maximum number of events of a firing drawn on its bar; of more, the first and the last are drawn."""
 
@@ -158,7 +159,7 @@ class Plot:
         return self.height - (row + 1) * ROW
 
     def drawn(self) -> str:
-        """All of it, from the ground up."""
+        """Returns the whole picture, from the ground up."""
         picture = self.picture
         many = " many" if len(picture.sources) > _MANY else ""
         parts = [
@@ -209,7 +210,7 @@ class Plot:
         )
 
     def _line(self, kind: str, line: Line) -> str:
-        """A staircase that continues to the last row; the ideal goes straight from point to point."""
+        """Returns a staircase that continues to the last row; the ideal line goes straight from point to point."""
         if not line.points or self.picture.by_arrival:
             return ""
         (row, at), *others = line.points
@@ -405,7 +406,7 @@ _STORIES = 6
 _LETTER, _BOLD_LETTER = 7.1, 7.6
 """Width of a letter of 12 pixels in the widest fonts that draw it, DejaVu Sans among them."""
 _TEXT = 44
-"""Where the text beside a sign begins."""
+"""Place where the text beside a sign begins."""
 
 
 def svg(scenario: Scenario, answer: Replayed, palette: Mapping[str, str] | None = None) -> str:
@@ -431,7 +432,7 @@ def svg(scenario: Scenario, answer: Replayed, palette: Mapping[str, str] | None 
 def _parts(
     answer: Replayed, all_pictures: Sequence[Picture], drawings: Sequence[Drawing], width: int
 ) -> Iterator[tuple[str, float]]:
-    """Each part, and the room that it takes downwards."""
+    """Yields each part, and the room that it takes downwards."""
     letters, beside = _letters(width), _letters(width - _TEXT)
     verdict = {True: ("as expected", "good"), False: ("not as expected", "bad"), None: ("", "")}[answer.ok]
     yield (
@@ -463,7 +464,7 @@ def _parts(
 
 
 def _letters(width: float, letter: float = _LETTER) -> int:
-    """How many letters fit a picture of this width."""
+    """Returns how many letters fit a picture of this width."""
     return int((width - 2 * _PAD) / letter)
 
 

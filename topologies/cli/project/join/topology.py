@@ -1,4 +1,4 @@
-"""Which orders are paid within 30 minutes: the topology of {{name}}."""
+"""Orders that are paid within 30 minutes: the topology of {{name}}."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which orders belong together."""
+"""The key of an order: orders with one key belong together."""
 
 from windbolt.step import Event
 
