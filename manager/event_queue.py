@@ -27,7 +27,7 @@ _LARGE = 1 << 16
 """Number of events from which parts are merged only where they overlap in time; fewer are merged as a whole, so that
 windows have few chunks."""
 _MOST_CUT = 32
-"""Number of parts up to which that is done: it takes slices of all parts for each of them."""
+"""Most parts for which that is done, because slices of all parts are taken for each of them."""
 
 
 class SettledEvents:
@@ -210,8 +210,8 @@ def _in_order(parts: list[Events]) -> int:
 def _merged(parts: list[Events]) -> list[Events]:
     """The events of parts that overlap in time, each sorted, in order of (time, part): a few chunks, one after another.
 
-    Files that follow each other overlap by as much as their events are out of order. Only what lies there is copied and
-    sorted, where that is the smaller part of them.
+    Files that follow each other overlap by as much as their events are out of order. Only the events in the overlap are
+    copied and sorted, where they are the smaller part.
     """
     total = sum(map(len, parts))
     if total >= _LARGE and len(parts) <= _MOST_CUT:

@@ -228,7 +228,8 @@ class SequencedBatch:
         self._first: dict[int, int] = {}
         """Per input that delivers: the index of the first event that makes one of its sources known."""
         self._new_partitions: dict[str, list[tuple[int, NDArray[np.int64]]]] = {}
-        """Per input: of each partition that was not known, the event that makes it known, and all of its events."""
+        """For each input, its partitions that were not known: the event that makes each known, and all of its
+        events."""
         imports = sources.settings.watermark_imports or {}
         self._wanted = {*imports, *imports.values()}
         self._imported: dict[str, NDArray[np.int64]] = {}

@@ -83,13 +83,13 @@ class UnitRecord:
     fired: int | None = None
     """The reference of the last firing."""
     fired_count: int = 0
-    """Number of events up to it."""
+    """Number of events up to the last firing."""
     tracked: int = 0
     """Number of events that the eviction has been told of."""
     evicted: int | None = None
     """The reference of the last firing that the eviction has decided about."""
     evicted_count: int = 0
-    """Number of events up to that."""
+    """Number of events up to that firing."""
     touched: int | None = None
     """Time that the unit had reached with the last event."""
     wake_at: int | None = None
@@ -124,7 +124,7 @@ Indices = range | np.ndarray
 
 
 def packed(indices: NDArray[np.int64]) -> Indices:
-    """Indices that ascend, as a range where they follow each other."""
+    """Returns ascending indices, as a range where they follow each other."""
     if not len(indices):
         return range(0)
     low, high = int(indices[0]), int(indices[-1]) + 1
@@ -132,7 +132,7 @@ def packed(indices: NDArray[np.int64]) -> Indices:
 
 
 def at(indices: Indices) -> slice | NDArray[np.int64]:
-    """Indices as what picks them from an array."""
+    """Returns indices in the form that selects them from an array."""
     return slice(indices.start, indices.stop) if isinstance(indices, range) else indices
 
 
@@ -211,7 +211,8 @@ class Firing:
 
 
 class TriggerWalk:
-    """A trigger is told of events in order, and of the moments between them; ``firings`` gathers its answers.
+    """Walk of a trigger: it is told of events in order, and of the moments between them; ``firings`` gathers its
+    answers.
 
     ``record`` is kept up to date by ``tell``, ``fire`` and ``pass_until``, except for the context's moment.
     """
@@ -222,7 +223,7 @@ class TriggerWalk:
 
     @property
     def state(self) -> Any:
-        """The state of the trigger, also where a hook has put another dict in the place of it."""
+        """The state of the trigger, even if a hook has replaced the dict."""
         return self.record.trigger
 
     def tell(self, told: ToldEvents) -> None:
@@ -458,7 +459,8 @@ class CountedTrigger(TriggerWalk):
 
 
 class AlignedTrigger(TriggerWalk):
-    """``TimeTriggerPolicy`` besides an eviction of a user's own: ends that an event of the unit lies before.
+    """``TimeTriggerPolicy`` beside an eviction of the user's own: it fires at ends before which an event of the unit
+    lies.
 
     Without a reach, each event makes the first end at or after it due; with one, all ends within the reach.
     """
@@ -540,7 +542,7 @@ class HeldWindow:
 
 
 class EvictionWalk:
-    """An eviction of one unit: it decides about the windows that the trigger has fired, one after another.
+    """Walk of an eviction in one unit: it decides about the windows that the trigger has fired, one after another.
 
     ``held`` are all told events that have not expired, those of this batch last, and ``numbers`` their numbers.
     """
@@ -554,7 +556,7 @@ class EvictionWalk:
 
     @property
     def state(self) -> Any:
-        """The state of the eviction, also where a hook has put another dict in the place of it."""
+        """The state of the eviction, even if a hook has replaced the dict."""
         return self.record.eviction
 
     def windows(self, firings: Sequence[Firing]) -> Iterator[HeldWindow]:
@@ -571,7 +573,7 @@ class EvictionWalk:
         raise NotImplementedError
 
     def clear(self) -> None:
-        """Let those expire, after the last window, that no window to come can hold."""
+        """Lets events expire, after the last window, that no later window can hold."""
 
 
 class AskedEviction(EvictionWalk):
@@ -744,8 +746,8 @@ class TimedEviction(EvictionWalk):
             self._expire(self.record.time, len(self._held))
 
     def _expire(self, reference: int, stop: int) -> Indices:
-        """Let those before index ``stop`` expire that no window which ends at the reference, or later, can hold; the
-        others."""
+        """Lets events before index ``stop`` expire that no window which ends at the reference, or later, can hold;
+        returns the others."""
         assert isinstance(self.policy, TimeEvictionPolicy)
         left = _with_those_behind(self._left, self._reached, stop)
         self._reached = max(self._reached, stop)
@@ -762,12 +764,13 @@ class TimedEviction(EvictionWalk):
         return self._left
 
     def _first(self, time: int, of: range, side: Literal["left", "right"]) -> int:
-        """The index behind the events, of some whose times ascend, that are before a time, or at it too ("right")."""
+        """Returns the index after the events in ``of``, whose times ascend, that are before a time; with "right" also
+        after those at it."""
         return of.start + int(np.searchsorted(self._held.times[of.start : of.stop], time, side))
 
 
 def _with_those_behind(before: Indices, start: int, stop: int) -> Indices:
-    """Indices that ascend, and behind them those from ``start`` to ``stop``."""
+    """Returns ascending indices, followed by those from ``start`` to ``stop``."""
     if start >= stop:
         return before
     if not len(before):

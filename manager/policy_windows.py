@@ -139,8 +139,8 @@ class PolicyWindows:
         self._streams.flags.writeable = False
         self._all_columns = self._fresh_columns = _Columns(events.payload)
         self._fresh: NDArray[np.int64] | None = None
-        """The places of the events that have not been told, in order, where few of many have not; else None. Only their
-        values are made Python values for the trigger."""
+        """Places of the events that the policies have not been told of, in order, where they are few of many; else
+        None. Only their values are converted to Python values for the trigger."""
         self._fresh_streams = self._streams
         if 2 * np.count_nonzero(waiting) <= count:
             self._fresh = np.sort(self._places[waiting])
@@ -263,7 +263,7 @@ class PolicyWindows:
         }
 
     def _units_of(self, which: NDArray[np.bool_]) -> list[int]:
-        """The hashes of the units that some of the events, by a mask, are of; in order."""
+        """Returns the hashes, in order, of the units that the masked events belong to."""
         if self._hashes is None:
             return [_NO_KEY] if which.any() else []
         hashes = self._hashes[which]
@@ -338,7 +338,7 @@ class PolicyWindows:
             _check_state(policy, state, key)
 
     def _ended(self, unit: int, key: Any, life: _Life) -> Iterator[_Found | _Ended]:
-        """Yield the last windows of a life; what it still has is purged."""
+        """Yields the last windows of a life; its remaining events are purged."""
         end = life.end
         assert end is not None
         life.trigger.end(end)
@@ -365,7 +365,8 @@ class PolicyWindows:
         positions: Indices,
         firings: Sequence[Firing],
     ) -> Iterator[_Found]:
-        """Yield the windows that hold events, of the told ones at these positions; what expires is gone."""
+        """Yields the windows that hold events, of the told ones at these positions; expired events are marked as
+        gone."""
         columns, index = self._all_columns, at(positions)
         places = positions if self._in_order else self._places[index]
         held = ToldEvents(self._times[index], places, columns.lists, columns.arrays, self._streams)
@@ -471,7 +472,8 @@ class _Lazy(dict[str, Any]):
 
 
 def _to_numpy(column: pa.ChunkedArray) -> Any:
-    """A column as an array; as something that gives parts of one, where the type of a part depends on its nulls."""
+    """Returns a column as an array, or as an object that gives parts of one, where the type of a part depends on its
+    nulls."""
     array: NDArray[Any] = column.to_numpy()
     array.flags.writeable = False
     if column.null_count and (pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)):
@@ -480,7 +482,7 @@ def _to_numpy(column: pa.ChunkedArray) -> Any:
 
 
 class _WithNulls:
-    """Whole numbers, or booleans, of which some are null: those of one key are not to depend on the nulls of others."""
+    """Whole numbers or booleans with nulls; the type of one key's values must not depend on the nulls of other keys."""
 
     def __init__(self, column: pa.ChunkedArray, array: NDArray[Any]) -> None:
         self._array, self._valid = array, column.is_valid().to_numpy()

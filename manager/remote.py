@@ -31,10 +31,10 @@ _NUMBERS = frozenset(
         errno.EINTR, errno.EAGAIN, errno.EBUSY,
     }
 )  # fmt: skip
-"""The system's numbers of errors that pass: those of networks, and of what is busy. A disk that is full, read-only or
-broken waits for a person."""
+"""Error numbers (errno) of failures that may pass: those of networks, and of busy resources. A disk that is full,
+read-only or broken waits for a person."""
 _STATUS = r"(?:408|429|5\d\d)"
-"""The HTTP statuses of a server that is asked too much, or in trouble."""
+"""HTTP statuses of a server that is overloaded or failing."""
 _ARROW = re.compile(
     r"AWS Error (?:INTERNAL_FAILURE|SERVICE_UNAVAILABLE|THROTTLING|SLOW_DOWN|REQUEST_TIME(?:D_)?OUT|NETWORK_CONNECTION"
     rf"|REQUEST_EXPIRED|UNKNOWN \(HTTP status {_STATUS}\))"
@@ -63,7 +63,7 @@ _JAVA = re.compile(
     r"|\bSparkContext was shut down\b|\bPython worker exited unexpectedly\b"
     r"|\bAll masters are unresponsive\b"
 )
-"""The classes of Java's, Hadoop's, Kafka's and Spark's errors that pass, as they stand in the text of an error."""
+"""Classes of Java's, Hadoop's, Kafka's and Spark's errors that may pass, as they stand in the text of an error."""
 
 
 def is_transient(error: BaseException | None) -> bool:
@@ -78,7 +78,7 @@ def is_transient(error: BaseException | None) -> bool:
 
 
 _OF_VALUES = frozenset({errno.EINVAL, errno.EDOM, errno.ERANGE, errno.EOVERFLOW, errno.EILSEQ})
-"""The system's numbers of errors about what it was given: ``datetime.fromtimestamp(2**56)`` raises the fourth."""
+"""Error numbers (errno) of invalid values: ``datetime.fromtimestamp(2**56)`` raises the fourth."""
 
 
 def is_of_events(error: BaseException | None) -> bool:
@@ -146,7 +146,7 @@ def _passes(error: BaseException) -> bool:
 
 
 class Positioned(io.RawIOBase):
-    """A file of known size, and where in it one is; those who read move ``_at`` on."""
+    """A file of known size with a position; subclasses that read move ``_at`` on."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -282,7 +282,7 @@ Reply = TypeVar("Reply")
 RETRIES = 6
 """Times that a request is made again: as often as obstore does it (``object_store``)."""
 _FIRST_WAIT = 0.1
-"""Seconds; each wait is about twice as long as the one before."""
+"""First wait in seconds; each wait is about twice as long as the one before."""
 _PATIENCE = 10.0
 """Seconds after which a request is not made again. A client of Arrow's that asks again by itself may take that long
 to say that a store is down; the run then ends, or starts again by itself (``--restart``)."""
@@ -306,7 +306,7 @@ def asking_again(act: Callable[[], Reply], again: Callable[[], Reply] | None = N
 
 
 class AskingAgain(pafs.FileSystemHandler):  # type: ignore[misc]
-    """Hands each request on to a file system of Arrow's, and makes it again where that helps."""
+    """A file system that passes each request on to one of Arrow's, and makes it again where that helps."""
 
     def __init__(self, plain: pafs.FileSystem) -> None:
         self.plain = plain
@@ -381,7 +381,7 @@ class AskingAgain(pafs.FileSystemHandler):  # type: ignore[misc]
 
 
 class _Source(Positioned):
-    """The bytes of an object, read from where the reader is; a read that failed begins there again."""
+    """Reader of an object's bytes at its own position, so that a failed read begins there again."""
 
     def __init__(self, file: pa.NativeFile) -> None:
         super().__init__(int(file.size()))

@@ -218,7 +218,7 @@ class Room:
         near = None if measured is None else measured.reached(arrivals.blocks.edges)
         reached = near is not None and bool(near.any())
         self.capacity = measured if reached else None
-        """None where no key has enough events or bytes to reach it."""
+        """The capacity; None where no key has enough events or bytes to reach it."""
         self.near: NDArray[np.bool_] = (
             near if near is not None and reached else np.zeros(len(arrivals.blocks.edges) - 1, np.bool_)
         )

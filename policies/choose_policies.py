@@ -123,7 +123,7 @@ def _check(policy: object, kind: type[Policy]) -> None:
 
 
 def _check_extent(policy: Policy, name: str) -> None:
-    """Raise ConfigError for a length of time of a policy that is none."""
+    """Raises ConfigError for a length of time of a policy that is not a valid one."""
     try:
         given = getattr(policy, name)
     except Exception as error:

@@ -176,7 +176,7 @@ class Policy:
     """Base class of both kinds of policies."""
 
     state_types: ClassVar[Mapping[str, type]] = {}
-    """The names in ``context.state`` and their types: int, float, str, bool, list or dict; None is as good for each.
+    """The names in ``context.state`` and their types: int, float, str, bool, list or dict; None is allowed for each.
     Kept as JSON."""
     reads: ClassVar[str | Sequence[str] | None] = None
     """The columns that the policy reads, ``"kind, price"``; None for all, which a run then reads and keeps."""
@@ -275,8 +275,8 @@ class TriggerPolicy(Policy):
     event_time: ClassVar[bool | None] = None
     """The time that the policy needs: that of events (True), the clock (False), or the one that the bolt has (None)."""
     every: Duration | None = None
-    """``on_time`` is called at the first multiple of this after each event: at each that passes, but for those before
-    which no event has come since the last. None: only ``wake_at`` counts."""
+    """Interval of ``on_time``, which is called at the first multiple of this after each event: at each multiple that
+    passes, unless no event has come since the one before. None: only ``wake_at`` counts."""
     offset: Duration = Duration(0)
     """Distance of the multiples of ``every`` from those since the epoch, in UTC: ``days(1)`` less ``hours(9)`` is
     midnight in Tokyo."""

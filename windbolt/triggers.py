@@ -1,4 +1,4 @@
-"""When the window of a key is due: ``with_key("user").with_trigger(CountTrigger(...))``."""
+"""Triggers that decide when the window of a key is due: ``with_key("user").with_trigger(CountTrigger(...))``."""
 
 from windowing.settings.triggers import (
     CountTrigger,

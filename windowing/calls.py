@@ -45,7 +45,7 @@ _NAMED = {
     "Shift": "a shift in time",
     "Unset": "",
 }
-"""windbolt's own, which are defined after this; "" for what nobody gives."""
+"""Words for windbolt's own types, which are defined after this module; "" for a type that no user gives."""
 _NUMBERS: Mapping[Any, type] = {int: Integral, float: Real}
 _UNIONS = (Union, types.UnionType)
 _PAIR = 2
@@ -53,7 +53,7 @@ _LISTED = (list, tuple, set, frozenset)
 
 
 class Unknown:
-    """Stands for a name that is imported for type checkers only: any value may be that."""
+    """Stands for a name that is imported for type checkers only, so that any value fits it."""
 
     def __getattr__(self, name: str) -> Unknown:
         if name.startswith("__"):
@@ -75,7 +75,7 @@ class _Names(dict[str, Any]):
 
 
 def resolved(annotation: Any, names: Mapping[str, Any]) -> Any:
-    """The type that an annotation names, which may be a text; Any where there is none, or it cannot be told."""
+    """Returns the type of an annotation, which may be a text; Any where there is none, or it cannot be resolved."""
     while isinstance(annotation, str):
         try:
             annotation = eval(annotation, {}, _Names(names))
@@ -292,7 +292,7 @@ class _Signature:
         return [each.name for each in self._parameters.values() if each.kind in _BY_NAME and each.name != "self"]
 
     def check_names(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """ConfigError for arguments that there are not, that are missing, or that are given twice."""
+        """Raises ConfigError for unknown arguments, and for arguments that are missing or given twice."""
         problems = [*self._misplaced(args, kwargs)]
         if problems:
             raise together(f"{self._called(args)}()", problems)

@@ -177,7 +177,8 @@ def _of_any_size(data: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDAr
 
 
 def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Splitmix64's finalizer: numbers whose bits all depend on all bits of the given ones, each another one."""
+    """Returns Splitmix64's finalizer of each value: all its bits depend on all bits of the value, and different values
+    stay different."""
     with np.errstate(over="ignore"):
         mixed = values >> np.uint64(30)
         mixed ^= values
@@ -199,7 +200,8 @@ def read_only(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def make_read_only(shown: Any, *names: str) -> None:
-    """Make arrays of a frozen value, those of these names that it has, such views: from its ``__post_init__``."""
+    """Makes the arrays of these names in a frozen value read-only, where they are not None; called from its
+    ``__post_init__``."""
     for name in names:
         values = getattr(shown, name)
         if values is not None:

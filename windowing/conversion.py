@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 _MOST = {128: 38, 256: 76}
-"""Digits of the types, by their bits."""
+"""Greatest number of digits of each decimal type, by its bits."""
 _LONGEST = 38
-"""Characters of a text of which 256 bits hold every multiple that a scale asks for."""
+"""Greatest length of a text whose number fits into 256 bits, whatever the scale of the decimal type."""
 _NUMBER = re.compile(r"[+-]?(?P<whole>\d*)\.?(?P<part>\d*)(?:[eE](?P<exponent>[+-]?\d+))?", re.ASCII)
 _EXPONENT = 20
 """Digits of an exponent beyond which a number other than 0 is not a decimal of any type."""
@@ -65,8 +65,8 @@ def _wide(target: pa.DataType) -> pa.DataType:
 
 
 def in_scale(text: str, precision: int, scale: int) -> str:
-    """The decimal without an exponent, and with no more places than the type has. Raises ArrowInvalid where
-    that is not possible."""
+    """Returns the text of a decimal without an exponent, and with no more places than the type has. Raises ArrowInvalid
+    where that is not possible."""
     found = _NUMBER.fullmatch(text)
     digits = "" if found is None else found["whole"] + found["part"]
     if found is None or not digits:
@@ -143,7 +143,8 @@ _DIGITS = 20
 
 
 def converted(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    """A column as one of another type; ``REFUSED`` where a value would be another one, or the types do not fit."""
+    """Returns a column as one of another type; raises ``REFUSED`` where a value would change, or the types do not
+    fit."""
     if column.type == kind:
         return column
     if isinstance(column, pa.ChunkedArray):
@@ -160,7 +161,7 @@ def converted(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array
 
 
 def of_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Values of Python as a column, None as null; ``REFUSED`` where one is not of that type."""
+    """Returns values of Python as a column, None as null; raises ``REFUSED`` where a value is not of that type."""
     if not values or _is_plain(values, kind):
         with suppress(*REFUSED):  # then each value is looked at: Arrow refuses whole numbers beyond 2 ** 53 as floating
             return pa.array(values, kind)
@@ -333,7 +334,7 @@ _TRUSTED: dict[int, frozenset[type]] = {
 
 
 def _leaves(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Values of any types, those of one type at a time."""
+    """Converts values of any types, those of one type at a time."""
     places: dict[type, list[int]] = {}
     for place, value in enumerate(values):
         places.setdefault(type(value), []).append(place)
@@ -369,7 +370,7 @@ def _as_whole(value: Any) -> int:
 
 
 def _as_floating(values: Sequence[int], kind: pa.DataType) -> pa.Array:
-    """Whole numbers as floating ones of the same value."""
+    """Returns whole numbers as floating-point numbers of the same value."""
     if not types.is_float16(kind):  # to which Arrow rounds them, and to infinity
         with suppress(*REFUSED):  # it takes none of more digits than a floating one has, which powers of two may have
             return pa.array(values, kind)

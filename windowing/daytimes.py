@@ -153,7 +153,7 @@ def _parts(pattern: str, tokens: Iterator[str], depth: int = 0) -> Iterator[Patt
 
 
 def _part(pattern: str, letter: str, count: int) -> PatternPart:
-    """The part of a letter that is repeated so often."""
+    """Returns the part of a pattern for a letter that is repeated ``count`` times."""
     match letter, count:
         case (("H" | "k" | "K" | "h" | "m" | "s"), (1 | 2)):
             name, _, _, example = _NUMBERS[letter]
@@ -208,7 +208,7 @@ def _hours(numbers: Mapping[str, int], half: str | None) -> set[int]:
 
 
 def _zone(offset: str | None) -> str | None:
-    """The zone of an offset; nothing but zeros is Z."""
+    """Returns the zone of an offset; an offset of zero is Z."""
     if offset is None:
         return None
     return offset.removeprefix("GMT") if offset.strip("GMT+-0:") else "Z"

@@ -80,7 +80,7 @@ class DamagedCheckpoint(CheckpointError):
 class StorageError(WindboltError):
     """A file of a checkpoint or a sink that cannot be written or read: its disk is full, or fails, or does not answer.
 
-    What it holds may be all right.
+    Its content may be intact.
     """
 
     def __init__(self, what: str, *, why: str = "", do: str = "", doing: str = "", transient: bool = False) -> None:
@@ -118,7 +118,7 @@ class BoltError(WindboltError):
 
 
 class SpoutError(WindboltError):
-    """An exception in a spout of the user's, or an answer of it that is none."""
+    """An exception in a spout of the user's, or an invalid answer of it."""
 
     def __init__(self, what: str, *, why: str = "", do: str = "", spout: str = "", transient: bool = False) -> None:
         super().__init__(what, why=why, do=do, transient=transient)

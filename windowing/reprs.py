@@ -1,4 +1,4 @@
-"""Values as text: on one line that has an end, with nothing in it that could steer a terminal."""
+"""Values as text: on one line of limited length, without characters that could control a terminal."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def cut(text: str, most: int = LONGEST_TEXT) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """An exception as ``ValueError: its message``, cut; also one that cannot say what it is."""
+    """Returns an exception as ``ValueError: its message``, cut; also for an exception whose own text fails."""
     try:
         message = str(error)
     except BaseException as failure:
@@ -53,11 +53,11 @@ def _escape(character: str) -> str:
 
 
 LONGEST_REPR = 180
-"""Characters of a repr."""
+"""Most characters of a repr."""
 _FEW = 10
-"""Elements of a list that is shown."""
+"""Most elements of a list that are shown."""
 _PART = 60
-"""Characters of one argument in it."""
+"""Most characters of one argument in a repr."""
 
 
 def one_line(text: str, most: int = LONGEST_REPR) -> str:
@@ -70,7 +70,7 @@ def one_line(text: str, most: int = LONGEST_REPR) -> str:
 
 
 def shown(value: object) -> str:
-    """A value within a repr: functions by their names, long ones cut."""
+    """Returns a value within a repr: functions by their names, long values cut."""
     return one_line(_shown(value), _PART)
 
 
@@ -120,7 +120,7 @@ def _is_simple(value: object) -> bool:
 
 
 def of_fields(instance: Any) -> str:
-    """The repr of a dataclass: the fields that are not as by default, by their names."""
+    """Returns the repr of a dataclass: the fields that differ from their defaults, by name."""
     given: dict[str, Any] = {}
     for each in fields(instance):
         value = getattr(instance, each.name)

@@ -270,7 +270,7 @@ def emissions(rows: EmittedRows, outputs: Mapping[str, pa.Schema]) -> Iterator[t
 
 
 def tables(rows: EmittedRows, outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, pa.Table]]:
-    """The streams and tables that a bolt's return value stands for."""
+    """Yields the streams and tables in a bolt's return value."""
     for stream, part in emissions(rows, outputs):
         yield stream, from_rows(part, outputs[stream]) if isinstance(part, list) else part
 
@@ -371,8 +371,8 @@ _CHANGEABLE = (list, dict, tuple, set, bytearray, np.ndarray)
 
 
 def as_returned(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A row whose values stay as they are: rows are converted many at once, and until then the bolt may have changed
-    a list that it has returned and keeps, such as one of its state."""
+    """Returns a row whose values can no longer change: rows are converted many at once, and until then the bolt may
+    change a list that it has returned and keeps, such as one of its state."""
     if _FIXED.issuperset(map(type, row)):
         return row
     return tuple(deepcopy(value) if isinstance(value, _CHANGEABLE) else value for value in row)

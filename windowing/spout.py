@@ -32,8 +32,8 @@ class Spout(ABC):
     defaults: ClassVar[Mapping[str, Any]] = {}
     """Values for columns in which its rows have none."""
     rows_per_batch: ClassVar[int] = 100_000
-    """About how many rows a micro-batch takes; ``read`` is called until there are so many, nothing more is there, or a
-    second has passed."""
+    """Number of rows that a micro-batch takes, about; ``read`` is called until there are so many, no more are there, or
+    a second has passed."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"  # without its attributes: a password may be among them
@@ -43,7 +43,7 @@ class Spout(ABC):
 
     @abstractmethod
     def read(self, offset: Any, limit: int) -> tuple[EmittedRows, Any] | None:
-        """The next rows, and the offset behind them; None, or no rows, where there are none now.
+        """Returns the next rows, and the offset behind them; None, or no rows, where there are none now.
 
         ``offset``: what the call before returned, as plain JSON values; None at the very beginning. ``limit``: how many
         rows are wanted; more or fewer are no error. Rows are tuples or dicts, a pyarrow table or a DataFrame. A call

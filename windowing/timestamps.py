@@ -31,7 +31,7 @@ _DAY = 86_400 * _SECOND
 
 
 def moment_of(zone: tzinfo, local: int) -> int:
-    """The moment at which the clocks of a zone show a local time: of a time that they show twice the first, and one
+    """Returns the moment at which the clocks of a zone show a local time. If they show it twice, the first counts; one
     that they skip is taken with the offset before the skip (02:30 is then 03:30), as in java.time and iCalendar.
 
     The local time is in microseconds since the clocks would have shown the epoch; the result in microseconds since the
@@ -98,16 +98,19 @@ def _offset(seconds: int, zone: tzinfo) -> int:
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FOREVER = np.iinfo(np.int64).max
-"""The watermark at the end of the streams, and the end of what has none: later than every event.
+"""The watermark at the end of the streams, and the end of lifetimes and windows that have none: later than every event.
+For people an end without end is None, and null in rows.
 
-For people an end without end is None, and null in rows."""
+For people an end without end is None, and null in rows.
+"""
 
 # The years 1 to 9999, those that a datetime can show; window arithmetic on them cannot overflow.
 EARLIEST = (datetime.min.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
 LATEST = (datetime.max.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
 
 OPEN_END = LATEST - timedelta(hours=38) // timedelta(microseconds=1) + 1
-"""When 9999-12-31 begins, in the first zone of the day. Databases write that day for an end that is not known yet."""
+"""The moment at which 9999-12-31 begins in the first zone of the day. Databases write that day for an end that is not
+known yet."""
 
 
 def to_datetime(timestamp: int) -> datetime:
@@ -134,7 +137,7 @@ def show(timestamp: int | None) -> str:
 
 
 def show_end(timestamp: int) -> str:
-    """The end of a window for people: as ``show`` has it, or that there is none."""
+    """Returns the end of a window for people, as ``show`` does, or words for a window without an end."""
     return "no end" if timestamp == FOREVER else show(timestamp)
 
 
@@ -144,7 +147,7 @@ def is_time(kind: pa.DataType) -> bool:
 
 
 def from_column(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
-    """The event times of a column, and per row why it has none ("" where it has one; None when all have).
+    """Returns the event times of a column, and per row why it has none ("" where it has one; None when all have).
 
     Whole numbers are milliseconds since the epoch (ST-9); timestamps of any unit and zone, and dates, are what they
     say; a timestamp without a zone is UTC. Nulls and times outside the years 1 to 9999 have no event time; their

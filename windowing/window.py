@@ -410,7 +410,7 @@ class WindowBatch:
     """
 
     def __init__(self, windows: Sequence[TupleWindow], reads: ColumnReads | None = None) -> None:
-        """``reads``: where a run has it noted which columns are asked for."""
+        """``reads``: record of the columns that are asked for, in a run."""
         self._windows, self._reads = windows, reads
 
     def __repr__(self) -> str:
@@ -488,7 +488,7 @@ class WindowBatch:
         return runs
 
     def _given(self, window: TupleWindow) -> TupleWindow:
-        """A window as it is handed out: what is asked of it is noted as of all of them."""
+        """Returns a window as it is handed out, with records of its reads that count for the whole batch."""
         window.reads = self._reads
         return window
 

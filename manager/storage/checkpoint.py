@@ -76,7 +76,8 @@ def read_copy(files: SealedFolder, key: str) -> Manifest:
 
 
 def manifest_of(values: Any, files: SealedFolder, key: str) -> Manifest:
-    """The manifest that is stored as these values. Raises DamagedCheckpoint where it is none, or another batch's."""
+    """Returns the manifest that is stored as these values. Raises DamagedCheckpoint where they are no manifest, or that
+    of another batch."""
     path = files.path(f"manifests/{key}")
     try:
         manifest = Manifest.from_values(values)
@@ -239,7 +240,8 @@ class FileCheckpoint:
             self._turns.check()
 
     def latest(self) -> Manifest | None:
-        """The manifest committed last. Older manifests that are damaged only cannot be gone back to."""
+        """Returns the manifest committed last. A damaged older manifest only means that the run cannot go back to
+        it."""
         kept = self.batches()[-self.keep :]
         self._kept = []
         for key in kept[:-1]:
@@ -289,8 +291,8 @@ class FileCheckpoint:
         return self.files.has(f"plans/{key}")
 
     def sync_plans(self) -> None:
-        """Return once the plans survive a power cut: somebody outside is about to be told of a batch, which then has to
-        come as it was planned."""
+        """Returns once the plans survive a power cut. Called before an outside system is told of a batch, because a
+        re-run must then be as planned."""
         if self.uri is None:
             sync_folder(f"{self.root}/plans")
 
@@ -365,7 +367,7 @@ class FileCheckpoint:
         self.files.write(f"manifests/{key}", values)
 
     def _settle(self, before: Committed | None, back_to: str | None = None) -> Committed:
-        """See to it that the copies of what is committed are there; returns what is committed by a claim after that:
+        """Makes sure that the copies of the committed state exist; returns the state that a claim commits after that:
         the same, or the state after the batch ``back_to``."""
         if before is None:
             there = self.batches()
@@ -377,7 +379,8 @@ class FileCheckpoint:
         return replace(before, batch=back_to, manifest=self.files.read(f"manifests/{back_to}"))
 
     def _copy(self, committed: Committed) -> None:
-        """Write the copies of what is committed, and delete those of batches that cannot be gone back to any more."""
+        """Writes the copies of the committed state, and deletes those of batches that the run can no longer go back
+        to."""
         if committed.manifest is not None:
             self._copy_one(f"manifests/{committed.batch}", committed.manifest)
         for name, note in committed.notes.items():
@@ -442,7 +445,8 @@ class FileCheckpoint:
             self.files.write(name, note)
 
     def tidy(self) -> None:
-        """Delete what a process left that died while it deleted; at the end of a run that has committed nothing."""
+        """Deletes what a process left when it died while deleting; called at the end of a run that has committed
+        nothing."""
         if self._kept and self._all_readable and not self._swept:
             key = batch_key(self._kept[-1].batch, self._kept[-1].closing)
             with during("deleting what an earlier run has left", "nothing is lost"):
@@ -494,8 +498,8 @@ class FileCheckpoint:
         self._swept = True
 
     def _clean_of_others(self, key: str, named: set[str]) -> None:
-        """Delete the segments that no kept manifest names, as far as nobody can name them any more: those of batches
-        before this one, and of owners before this one; never those of an owner after it."""
+        """Deletes the segments that no kept manifest names and no process can name any more: those of batches before
+        this one, and of owners before this one; never those of an owner after it."""
         root = f"{self.root}/segments"
         with as_storage_error(root, "listed"):
             found = self._fs.get_file_info(pafs.FileSelector(root, recursive=True, allow_not_found=True))

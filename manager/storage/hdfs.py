@@ -72,7 +72,7 @@ def client(root: str, process: int) -> Any:
 
 
 def _connected(connect: Any, place: str) -> Any:
-    """A client of what the configuration of Hadoop names so, or else of the NameNode of that host."""
+    """Returns a client of the service that Hadoop's configuration calls so, or else of the NameNode on that host."""
     try:
         return connect(place, _CALLS)
     except RuntimeError as error:
@@ -84,8 +84,8 @@ def _connected(connect: Any, place: str) -> Any:
 
 @contextmanager
 def as_os_error(place: str) -> Iterator[None]:
-    """Raise hdfs-native's errors as those classes of OSError that they are for a local file, each with a text of one
-    line. What comes of a connection is a ConnectionError, which may pass (``manager/remote.py``)."""
+    """Raise hdfs-native's errors as the classes of OSError that a local file would raise, each with a text of one line.
+    An error of a connection is a ConnectionError, which may pass (``manager/remote.py``)."""
     try:
         yield
     except (FileNotFoundError, FileExistsError, IsADirectoryError) as error:

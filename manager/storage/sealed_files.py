@@ -132,8 +132,8 @@ class SealedFolder:
         write_whole(self.filesystem, self.uri, path, data)
 
     def sync(self) -> None:
-        """Return once all that was written, moved or deleted here survives a power cut: for the end of a command, after
-        which no later batch does that."""
+        """Returns once all that was written, moved or deleted here survives a power cut: for the end of a command,
+        because no later batch does it then."""
         if self.uri is None:
             sync_folder(self.root)
 
@@ -174,7 +174,7 @@ class SealedFolder:
 
 
 def _draft_of(path: str) -> str:
-    """A new hidden name for what is to be the file at a path."""
+    """Returns a new hidden name for a file that will get this path."""
     folder, base = path.rsplit("/", 1)
     return f"{folder}/.{base}.{uuid.uuid4().hex}"
 
@@ -215,7 +215,7 @@ def delete_all(filesystem: pafs.FileSystem, uri: str | None, paths: Iterable[str
 
 
 def required(found: Any, path: str, why: str) -> Any:
-    """The document that was found; raises DamagedCheckpoint, for this reason, where it is None."""
+    """Returns the document that was found; raises DamagedCheckpoint, with the reason ``why``, where it is None."""
     if found is None:
         raise DamagedCheckpoint(f"{path} is gone", why=why)
     return found
@@ -237,8 +237,8 @@ _ATTEMPTS = 1000
 """Number of lost claims after which a run gives up; whoever is faster commits a batch each time."""
 
 Turn = dict[str, Any]
-"""A document of the sequence: what is ``Committed``; ``owner``, ``since``, ``run``, ``command``, ``epoch`` of whoever
-wrote it; and ``id``, which no other document has."""
+"""A document of the sequence: the fields of ``Committed``; ``owner``, ``since``, ``run``, ``command``, ``epoch`` of its
+writer; and an ``id`` that no other document has."""
 
 
 @dataclass(frozen=True)
@@ -266,9 +266,9 @@ class Owner:
     """Owner that claims a checkpoint, described for the one that loses it."""
 
     name: str
-    """Such as ``process 4711 on host``."""
+    """Name of the owner, such as ``process 4711 on host``."""
     since: int
-    """When it claims it, in microseconds."""
+    """Time of the claim, in microseconds."""
     run: str = ""
     """The id of the run, which stays the same where it is started again by itself."""
     command: str = ""
@@ -276,7 +276,7 @@ class Owner:
 
 
 class Turns:
-    """The sequence of claims and commits of one checkpoint, as one run goes along it."""
+    """The sequence of claims and commits of one checkpoint, as one run sees and extends it."""
 
     def __init__(self, files: SealedFolder) -> None:
         self._files = files
@@ -292,8 +292,8 @@ class Turns:
         ``again``: the same run had it before, and takes it from nobody else: TakenOver where another run has claimed it
         since.
 
-        ``settle`` is called with what is committed, perhaps several times; it sees to it that all copies of that are
-        there, and returns what is to be committed with the claim. Returns that.
+        ``settle`` is called with the committed state, perhaps several times; it makes sure that all copies of it exist,
+        and returns the state to commit with the claim. That state is returned.
         """
         for _ in range(_ATTEMPTS):
             number = max(_numbers(self._files), default=0)
@@ -319,8 +319,8 @@ class Turns:
         )
 
     def commit(self, committed: Committed) -> None:
-        """Make this the state of the checkpoint. TakenOver where somebody else has it by now; whether
-        this is committed is then for the new owner to say."""
+        """Make this the state of the checkpoint. TakenOver where somebody else has it by now; the new owner then
+        decides whether this is committed."""
         assert self._owner is not None, "claim() comes before the first commit"
         if not self._take(self._last + 1, _turn(self._owner, self.epoch, committed)):
             raise self._lost()

@@ -88,9 +88,11 @@ class _CachedPieces:
         return found
 
     def fetch(self, uri: str, wanted: Iterable[tuple[str, int]]) -> None:
-        """Read the pieces, by (path, number), that are not there yet, several at a time; half of what is kept, at most.
+        """Reads the pieces, by (path, number), that are not cached yet, several at a time; at most half of the cache.
+        Pieces that cannot be read are left out.
 
-        What cannot be read is left out."""
+        What cannot be read is left out.
+        """
         with self._lock:
             missing = [each for each in dict.fromkeys(wanted) if (uri, *each) not in self._pieces]
         if len(missing) < 2:
@@ -104,7 +106,7 @@ class _CachedPieces:
             list(threads.map(read, missing[: _KEPT // PIECE // 2]))
 
     def forget(self) -> None:
-        """Keep nothing."""
+        """Empties the cache."""
         with self._lock:
             self._pieces.clear()
             self._size = 0
@@ -114,7 +116,7 @@ _READ = _CachedPieces()
 
 
 def forget() -> None:
-    """Keep nothing of what has been read; for measuring what a process without it would ask for."""
+    """Empties the cache of pieces, to measure which requests a new process would make."""
     _READ.forget()
 
 
@@ -195,9 +197,11 @@ class FileSegments:
         return FileWriter(self, f"{folder}/{epoch_prefix(self.epoch)}{uuid.uuid4().hex}.arrow")
 
     def expect(self, refs: Iterable[Ref]) -> None:
-        """Called before several are read: of a store that is not on this machine they are fetched several at a time.
+        """Called before several sections are read: those of a remote store are fetched several at a time. A section
+        that cannot be fetched raises its error when it is read.
 
-        What cannot be fetched is told when it is read."""
+        What cannot be fetched is told when it is read.
+        """
         if self.uri is not None:
             expect_sections(self.uri, ((f"{self.root}/{ref.segment}", ref.offset, ref.length) for ref in refs))
 
@@ -437,7 +441,7 @@ class GatherItem:
 
 @dataclass(frozen=True)
 class GatherOutcome:
-    """The segment that they have been copied to."""
+    """The segment to which sections have been copied."""
 
     name: str
     offsets: NDArray[np.int64]

@@ -164,8 +164,8 @@ _MANY = 16
 
 
 class Refs(Sequence[Ref]):
-    """References in order. Those that came in one batch are kept as columns, and are what they are to whoever goes
-    through them; the driver asks them together, since it asks those of all tasks."""
+    """References in order. Those that came in one batch are kept as columns, although iteration yields single
+    references; the driver asks the columns as a whole, since it asks those of all tasks."""
 
     __slots__ = ("_parts",)
     __hash__ = None  # type: ignore[assignment]
@@ -259,8 +259,8 @@ class Refs(Sequence[Ref]):
         return set(chain.from_iterable(part.segment_names() for part in self._parts))
 
     def run_of_one_level(self, least: int) -> range | None:
-        """The first run of adjacent references that were compacted equally often, and are so many; None where there
-        is none."""
+        """Returns the first run of at least ``least`` adjacent references that were compacted equally often; None where
+        there is none."""
         if len(self) < least:
             return None
         levels = np.concatenate([[part.level] if isinstance(part, Ref) else part.levels for part in self._parts])
@@ -278,7 +278,8 @@ _AT = {name: column for column, name in enumerate(_FIELDS)}
 
 @dataclass(frozen=True)
 class RefColumns:
-    """References without flags, in order, as a ``Refs`` has them; what is asked of them together costs no object each.
+    """References without flags, in order, as a ``Refs`` keeps them; a question about all of them makes no object for
+    each. Not all have live rows: where they have none, the times are ``NONE``.
 
     Not all have live rows: where they have none, the times are ``NONE``.
     """

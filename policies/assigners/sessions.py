@@ -298,7 +298,7 @@ class LullWindows(WindowAssigner):
 
     @property
     def needed_until(self) -> None:
-        """An event is given up once another one has followed it."""
+        """Returns None, because an event is given up once another one has followed it."""
         return None
 
     def _lulls(self, live: Live) -> Runs:
@@ -307,7 +307,7 @@ class LullWindows(WindowAssigner):
         return Runs(starts, starts + self.length.micros, lows, lows + 1)
 
     def _following(self, live: Live) -> NDArray[np.int64]:
-        """When the next event of each one's key comes; of the last of a key the end of its window."""
+        """Returns when the next event of each event's key comes; for the last event of a key, the end of its window."""
         following = live.starts + self.length.micros
         following[:-1] = np.where(key_heads(live)[1:], following[:-1], live.starts[1:])
         return following

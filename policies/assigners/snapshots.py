@@ -230,7 +230,7 @@ class OnsetWindows(WindowAssigner):
 
     @property
     def needed_until(self) -> LastEnd:
-        """An event is in the windows that others begin, too, as long as it lasts."""
+        """Maps an event to its end, because the event is also in the windows that others begin while it lasts."""
         return lambda starts, ends: starts + 1 if ends is None else ends
 
     def earliest_start(self, upto: int, held: int | None) -> int:
@@ -408,7 +408,8 @@ class MeetingWindows(WindowAssigner):
         return self._slices(live, after, _NEVER).next_end(after)
 
     def next_finished(self, live: Live, after: Limit) -> int | None:
-        """Events without a partner may be in no window; one that is over is known to be when time is past it."""
+        """Returns the next moment at which events may become finished without a window: after an event has ended, or
+        has met a partner."""
         ends = _ends(live)
         moments = np.concatenate([ends, np.maximum(ends, live.starts) + 1, *self._first_meetings(live, ends)])
         later = moments[moments > np.max(after)]
@@ -537,7 +538,7 @@ def _witnesses(
 
 
 def _at_moments(live: Live, events: NDArray[np.int64], moments: NDArray[np.int64]) -> Intervals:
-    """Instants of a key, each with the events whose moment it is."""
+    """Returns the instants of each key, each with the events that have it as their moment."""
     keys = _keys(live)[events]
     order = np.lexsort((moments, keys))
     events, moments, keys = events[order], moments[order], keys[order]
@@ -557,7 +558,7 @@ def _at_moments(live: Live, events: NDArray[np.int64], moments: NDArray[np.int64
 
 
 def _joined(one: Intervals, other: Intervals) -> Intervals:
-    """The slices of both; of two at one time and key that of the first comes first."""
+    """Returns the slices of both; where two have the same time and key, that of ``one`` comes first."""
     places = {"first", "stop"}
     columns = {
         each.name: np.concatenate(

@@ -105,18 +105,19 @@ def mean(field: str) -> Aggregate:
 def weighted_mean(field: str, weight: str) -> Aggregate:
     """The mean of a column with another one as its weights, as double: ``weighted_mean("price", "volume")``.
 
-    The sum of price times volume by that of volume, of the events in which neither is null; null where the weights
-    add up to 0. Both are numbers, or decimals of up to 18 digits, taken as doubles.
+    It is the sum of price times volume, divided by the sum of volume, over the events in which neither is null; null
+    where the weights add up to 0. Both are numbers, or decimals of up to 18 digits, taken as doubles.
     """
     return WeightedMean(field, other=weight)
 
 
 @checked_value
 def covariance(field: str, other: str, *, ddof: int = 1) -> Aggregate:
-    """The covariance of two columns of numbers or decimals: of a sample (``ddof=1``), or of all there is (``ddof=0``).
+    """The covariance of two columns of numbers or decimals: of a sample (``ddof=1``), or of the whole population
+    (``ddof=0``).
 
-    SQL's ``covar_samp`` and ``covar_pop``. Of the events in which neither is null; null where these are not more than
-    ``ddof``.
+    SQL's ``covar_samp`` and ``covar_pop``. Events with a null in either column are left out; null where no more than
+    ``ddof`` events are left.
     """
     return Covariance(field, other=other, ddof=ddof)
 
@@ -125,14 +126,15 @@ def covariance(field: str, other: str, *, ddof: int = 1) -> Aggregate:
 def corr(field: str, other: str) -> Aggregate:
     """Pearson's correlation of two columns of numbers or decimals, from -1 to 1.
 
-    Of the events in which neither is null; null where one of the columns does not vary, so with fewer than two.
+    Events with a null in either column are left out; null where one of the columns does not vary, and so with fewer
+    than two events.
     """
     return Correlation(field, other=other)
 
 
 @checked_value
 def variance(field: str, *, ddof: int = 1) -> Aggregate:
-    """The variance of a column of numbers: of a sample (``ddof=1``), or of all there is (``ddof=0``)."""
+    """The variance of a column of numbers: of a sample (``ddof=1``), or of the whole population (``ddof=0``)."""
     return Variance(field, ddof=ddof)
 
 
@@ -210,9 +212,9 @@ def collect(
 ) -> Aggregate:
     """The values as an array, nulls included, in order of time, and among equal times of arrival.
 
-    ``field``: of several columns it is an array of structs. ``order_by``: a column whose order it is; among equal
-    values that of time, then of arrival; NaN is after all numbers, and null at the end, ``descending`` too. ``limit``:
-    the maximum number of values kept, the first in that order.
+    ``field``: several columns give an array of structs. ``order_by``: a column that orders the array; equal values are
+    in order of time, then of arrival; NaN is after all numbers, and null at the end, with ``descending`` too.
+    ``limit``: the maximum number of values kept, the first in that order.
 
     Without a limit all values are kept until their last window has fired.
     """
@@ -237,10 +239,11 @@ def distinct_count(field: str, *, standard_error: float | None = None) -> Aggreg
 
 @checked_value
 def mode(field: str) -> Aggregate:
-    """The value that occurs most often, of several the least, as in Spark's ``mode(a, true)``; null is none.
+    """The value that occurs most often, the least of them where there are several, as in Spark's ``mode(a, true)``;
+    null does not count.
 
-    All NaNs are one value, after all numbers, and so are 0.0 and -0.0. Each different value is kept until its last
-    window has fired, and how often it occurs.
+    All NaNs are one value, after all numbers, and so are 0.0 and -0.0. Each different value is kept, with the number of
+    its occurrences, until its last window has fired.
     """
     return Mode(field)
 
@@ -263,19 +266,19 @@ def histogram(field: str, edges: Iterable[HistogramEdge]) -> Aggregate:
 
 @checked_value
 def quantile(field: str, q: float, *, size: int = _SIZE, relative_error: float | None = None) -> Aggregate:
-    """The value that a share ``q`` of a column's values lies below, about, as double; ``q=0.95``: the 95th percentile.
+    """The value below which about a share ``q`` of a column's values lies, as double; ``q=0.95``: the 95th percentile.
 
-    It is about the one at place ``floor(q * n)`` of the values in order, counted from 0.
+    It approximates the value at place ``floor(q * n)`` of the values in order, counted from 0.
 
     ``relative_error=0.01``: it is off by no more than 1 % of that value, guaranteed, and depends on the values alone,
-    not on how the input was cut (a DDSketch). From 0.0001 to 0.5. Values nearer to 0 than 2.3e-308 count as 0. Kept
-    are 16 bytes for each different bucket, of which there are about 50 between a number and its double with 0.01,
-    and 10 times as many with 0.001.
+    not on how the input was cut (a DDSketch). From 0.0001 to 0.5. Values nearer to 0 than 2.3e-308 count as 0. It keeps
+    16 bytes for each different bucket; there are about 50 buckets between a number and its double with 0.01, and 10
+    times as many with 0.001.
 
-    Without it a t-digest of about 20 * ``size`` bytes is kept. Of up to ``size`` / 2 values it is exact. How far its
-    rank is off otherwise is not bounded, and depends on how the input was cut; with 500 it is mostly below 1 % of the
-    values in the middle, and far below 0.1 % at q=0.001 and q=0.999. Twice the size halves that. ConfigError when the
-    topology is built, where its package is missing: pip install 'windbolt[sketches]'.
+    Without it a t-digest of about 20 * ``size`` bytes is kept. It is exact for up to ``size`` / 2 values. For more, the
+    error of its rank has no bound, and depends on how the input was cut; with 500 it is mostly below 1 % of the values
+    in the middle, and far below 0.1 % at q=0.001 and q=0.999. Twice the size halves that. ConfigError when the topology
+    is built, where its package is missing: pip install 'windbolt[sketches]'.
     """
     if relative_error is None:
         return Quantile(field, q=q, size=size)

@@ -54,7 +54,7 @@ class Folded:
 
 
 class Accumulator(ABC):
-    """A partial result of each group: made of events, and joined with others."""
+    """A partial result of each group, made from events and merged with others."""
 
     @property
     @abstractmethod
@@ -305,9 +305,10 @@ class Ranked(Accumulator):
 
 
 def ranks(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-    """Whole numbers in the order of the values, equal where these are, and which rows are not null; None: all of them.
+    """Returns whole numbers in the order of the values, equal where the values are equal, and which rows are not null;
+    None: all of them.
 
-    They compare the values of one column; what they are may differ from column to column. ``~`` turns the order round.
+    The numbers compare values within one column only. ``~`` turns the order round.
     """
     if as_number(column.type) is None:
         valid = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
@@ -392,7 +393,8 @@ def _carried(high: NDArray[np.int64], low: NDArray[np.int64]) -> list[NDArray[An
 
 
 def unscaled(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-    """Decimals in their last digit, and which are not null: of their 128 bits those of few digits fill half."""
+    """Returns decimals in units of their last digit, and which are not null; decimals of few digits fill only half of
+    their 128 bits."""
     if not len(column):
         return np.zeros(0, np.int64), None
     words = np.frombuffer(column.buffers()[1], np.int64).reshape(-1, 2)
@@ -401,7 +403,7 @@ def unscaled(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_] | N
 
 
 def as_doubles(state: State) -> NDArray[np.float64]:
-    """Wide sums as doubles; those of decimals in their last digit."""
+    """Returns wide sums as doubles; sums of decimals are in units of their last digit."""
     high, low = state
     found: NDArray[np.float64] = high * float(_LOW + 1) + low
     return found
@@ -434,7 +436,7 @@ def as_decimals(state: State, kind: pa.DataType) -> pa.Array:
 
 
 _QUIET = np.errstate(invalid="ignore", over="ignore", divide="ignore")
-"""Infinite values make NaN, and no warnings."""
+"""Setting in which infinite values give NaN without warnings."""
 _EXACT = np.int64(-1 << 11)
 """A mask: without its last 11 bits any int64 is a double."""
 
@@ -568,7 +570,8 @@ class Moments(PresentAccumulator):
 
 
 def _shifted(values: NDArray[Any], groups: Groups) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """A double for each group that is its first value or close to it, and how far each value is from its own."""
+    """Returns, for each group, a double that is its first value or close to it; and the distance of each value from
+    that of its group."""
     first = np.empty(len(groups), values.dtype)
     first[groups.numbers[::-1]] = values[::-1]
     if values.dtype != np.int64:

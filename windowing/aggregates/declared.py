@@ -47,7 +47,7 @@ NO_ORDER = "its values have no order", "take a part of it as a column, in a bolt
 
 @dataclass(frozen=True)
 class Cells:
-    """The rows of a result: of which window and group each is; all arrays have an entry per row."""
+    """The rows of a result, with the window and group of each; all arrays have an entry per row."""
 
     events: NDArray[np.int64]
     """Number of its events."""
@@ -76,7 +76,8 @@ class Aggregate(ABC):
             )
 
     def bound(self, name: str, schema: pa.Schema) -> Self:
-        """The aggregate over these columns; ConfigError where the field is missing, or of a type it cannot be of."""
+        """Returns the aggregate over these columns; ConfigError where the field is missing, or has a type that the
+        aggregate does not take."""
         if self.field is None:
             return self
         found = replace(self, kind=type_in(schema, self.field, f"{name}={self}"))
@@ -91,7 +92,7 @@ class Aggregate(ABC):
         return () if self.field is None else (self.field,)
 
     def refusal(self) -> tuple[str, str] | None:
-        """Why it cannot be of a field of this kind, and what to do; None where it can."""
+        """Returns why the aggregate does not take a field of this type, and what to do; None where it takes it."""
         return None
 
     @property
@@ -392,7 +393,7 @@ class Combined(Accumulator):
 
 @dataclass(frozen=True, kw_only=True)
 class Combine(Aggregate):
-    """Aggregate by users' functions of the values that are not null; null if there are none."""
+    """Aggregate that the user's functions compute from the values that are not null; null if there are none."""
 
     folding: Function
     merging: Function
@@ -421,7 +422,7 @@ class Combine(Aggregate):
 
     @property
     def functions(self) -> tuple[Function | None, ...]:
-        """The functions of the user's."""
+        """The functions of the user."""
         return self.folding, self.merging, self.finishing
 
     @property

@@ -170,12 +170,13 @@ _ZEROS = 46
 """Number of bits of a hash in which leading zeros are counted, besides those that name the register (at most 18)."""
 _LEAST, _MOST = 0.0025, 0.25
 _SEED = np.uint64(0x5851F42D4C957F2D)
-"""Makes hashes of their own: those of the fields grouping decide which values a task sees at all."""
+"""Seed of these hashes, which must differ from those of the fields grouping: those decide which values a task sees at
+all."""
 
 
 @dataclass(frozen=True)
 class Registers(Accumulator):
-    """The registers that hashes of values have named, ascending, each with what it keeps: register * 64 + zeros."""
+    """The registers that the hashes of the values select, ascending; each entry is register * 64 + zeros."""
 
     field: str
     bits: int
@@ -211,7 +212,8 @@ class Registers(Accumulator):
 
 
 def hashes_of(column: pa.Array) -> tuple[NDArray[np.uint64], NDArray[np.bool_] | None]:
-    """64 bits of each value, equal where values are, and which rows are not null; None: all of them."""
+    """Returns a hash of 64 bits for each value, equal where the values are equal, and which rows are not null; None:
+    all of them."""
     kind = column.type
     if as_number(kind) is not None:
         numbers, valid = ranks(column)
@@ -256,7 +258,7 @@ def _unused(share: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class ApproximateCount(Aggregate):
-    """About how many different values there are among those that are not null."""
+    """Estimated number of different values that are not null."""
 
     standard_error: float = 0.01
 

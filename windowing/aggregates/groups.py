@@ -30,7 +30,7 @@ _EXACT = 1 << 53
 
 
 class Groups:
-    """Rows by the number of their group, 0 to ``size``; results are in order of the numbers that there are.
+    """Rows by the number of their group, 0 to ``size``; results are in order of the numbers that occur.
 
     Rows of one group keep their order.
     """
@@ -80,7 +80,8 @@ class Groups:
         return numbers
 
     def runs(self, wanted: NDArray[np.bool_] | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The rows, or those that are wanted, group by group; and where each group begins among them, and all end."""
+        """Returns the rows (all, or the wanted ones) group by group; and where each group begins among them, with the
+        end of the last."""
         counts = self.counts if wanted is None else self.sums(wanted)
         rows = self.order if wanted is None else self.order[wanted[self.order]]
         return rows, np.concatenate([[0], np.cumsum(counts)])
@@ -129,7 +130,7 @@ class Groups:
         return found
 
     def _double_sums(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Summed up row by row in either case: the last digits do not depend on which other groups there are."""
+        """Sums row by row in either case, so that the last digits do not depend on which other groups there are."""
         if self._dense:
             return self._present(np.bincount(self.codes, values, self.size))
         found: NDArray[np.float64] = np.bincount(self.numbers, values, len(self)).astype(np.float64, copy=False)
@@ -229,7 +230,7 @@ class _Struct(Keys):
 
 
 class _Pair(Keys):
-    """Two keys as one: those to the left count for more."""
+    """Two keys as one; the left one decides the order first."""
 
     def __init__(self, left: Keys, right: Keys) -> None:
         self.left, self.right = left, right
@@ -260,7 +261,8 @@ def _column(column: pa.Array, ordered: bool) -> Keys:
 
 
 def _told_apart(column: pa.Array) -> pa.Array:
-    """Floating point as it is compared: 0.0 for -0.0, and one NaN for all; a dictionary goes by the bits."""
+    """Returns floating-point values as they are compared: 0.0 for -0.0, and one NaN for all, because a dictionary
+    compares bits."""
     values = column.fill_null(0).to_numpy(zero_copy_only=False)
     odd = (values == 0) & np.signbit(values) | np.isnan(values)
     if not odd.any():

@@ -128,7 +128,8 @@ class Picking(Aggregate):
 
 
 def one_or_several(field: str | Sequence[str] | None) -> dict[str, Any]:
-    """The arguments ``field`` and ``columns``: one column, or several; what is neither is refused as one."""
+    """Returns the arguments ``field`` and ``columns``: one column, or several; any other value is refused later, as one
+    column."""
     if isinstance(field, list | tuple):
         return {"field": None, "columns": tuple(field)}
     return {"field": field, "columns": None}

@@ -115,7 +115,8 @@ class BucketCounts(Tally):
 
 @dataclass(frozen=True)
 class BoundedQuantile(Numeric):
-    """The value at a place among those that are not null, within a bound; NaN if one is, null without any."""
+    """The value at a place among those that are not null, with a bounded error; NaN if one of them is NaN, null if
+    there are none."""
 
     q: float = 0.5
     relative_error: float = 0.01
@@ -218,7 +219,8 @@ class Digest(Accumulator):
 
 @dataclass(frozen=True)
 class Quantile(Numeric):
-    """The value that a share ``q`` of the values that are not null lies below; NaN if one is, null without any."""
+    """The value below which a share ``q`` of the values that are not null lies; NaN if one of them is NaN, null if
+    there are none."""
 
     q: float = 0.5
     size: int = 500
@@ -380,7 +382,7 @@ def _finite(edge: float | Decimal) -> bool:
 
 
 _QUIET = np.errstate(invalid="ignore", over="ignore", divide="ignore")
-"""Infinite values make NaN, and no warnings."""
+"""Setting in which infinite values give NaN without warnings."""
 
 
 @dataclass(frozen=True)

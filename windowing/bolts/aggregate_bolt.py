@@ -61,7 +61,7 @@ class BoundAggregates:
         return self._table([*keys, *columns])
 
     def of_nothing(self, keys: Sequence[pa.Array], cells: Cells) -> pa.Table:
-        """The rows of windows without events: their keys, and what each aggregate is of no events."""
+        """Returns the rows of windows without events: their keys, and the value of each aggregate without events."""
         columns = [self._of_nothing(name, aggregate, cells) for name, aggregate in self.aggregates]
         return self._table([*keys, *columns])
 
@@ -106,7 +106,8 @@ def in_order(rows: NumberedRows | None, others: NumberedRows | None) -> Numbered
 
 
 def filled(fill: Mapping[str, Any], bound: Iterable[tuple[str, Aggregate]]) -> dict[str, pa.Scalar]:
-    """The values to fill in, of the types of the aggregates; ConfigError for one that is none of its aggregate's."""
+    """Returns the values to fill in, in the types of the aggregates; ConfigError for a value that its aggregate cannot
+    have."""
     found = {}
     for name, aggregate in bound:
         if name in fill:
@@ -163,7 +164,7 @@ class AggregateBolt(BatchWindowedBolt):
         return self.settings.key if self._by is None else self._by
 
     def _strange(self, by: object) -> Iterator[ConfigError]:
-        """An error for each argument that cannot be."""
+        """Yields an error for each invalid argument."""
         if not all(isinstance(name, str) and name for name in self.by):
             yield ConfigError(f"AggregateBolt(by={by!r:.60})", why="a key is made of columns", do="give their names")
         for name, aggregate in self.aggregates.items():
@@ -199,7 +200,8 @@ class AggregateBolt(BatchWindowedBolt):
         keys: Iterable[Any] | None = None,
         since: datetime | str | None = None,
     ) -> Self:
-        """A window without events is a row too: of its key, which has to have the columns of ``by`` (``with_key``).
+        """Makes a row of a window without events too, for its key, which must have the columns of ``by``
+        (``with_key``).
 
         Counts are then 0, and other aggregates null, as of values that are all null. ``fill``: other values for such
         rows, by the column of the aggregate, ``{"mean": 0.0}``. See ``WindowedBolt.with_empty_windows`` for which fire,
@@ -219,7 +221,7 @@ class AggregateBolt(BatchWindowedBolt):
         return configured
 
     def _problems(self, schema: pa.Schema) -> Iterator[ConfigError]:
-        """Columns that it names and that are not there, or of a type that does not fit: all of them."""
+        """Yields all problems with columns: named ones that do not exist, and types that do not fit."""
         for name in self.by:
             if name not in schema.names:
                 yield ConfigError(

@@ -43,7 +43,7 @@ class TaskContext:
     run: str = ""
     """Id of this run of the topology; each start has a new one."""
     counters: Counter[str] = field(default_factory=Counter, compare=False)
-    """Counts by a windowed bolt of its own: ``context.counters["declined"] += 1``.
+    """Counters that a windowed bolt keeps for itself: ``context.counters["declined"] += 1``.
 
     The totals are in the reports of the run. They are committed with the batch: each call counts once, whatever fails.
     """
@@ -73,10 +73,10 @@ class Component:
         """
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """The bolt as it reads these streams: called once, when the topology is built, with the columns of each.
+        """Called once, when the topology is built, with the columns of each input stream: returns the bolt that is run.
 
-        For bolts whose own columns follow from those. What it returns is run; a ConfigError is one of the mistakes
-        that ``build`` reports.
+        For bolts whose own columns follow from those of the inputs. A ConfigError is one of the mistakes that ``build``
+        reports.
         """
         return self
 
@@ -91,7 +91,8 @@ Copied = TypeVar("Copied", bound=Component)
 
 
 def copied(bolt: Copied) -> Copied:
-    """A copy of a bolt, such as each of its tasks has. Raises ConfigError for one that holds what cannot be copied."""
+    """Returns a copy of a bolt, as each of its tasks has one. Raises ConfigError if the bolt holds something that
+    cannot be copied."""
     try:
         return deepcopy(bolt)
     except (Exception, SystemExit) as error:
@@ -104,8 +105,8 @@ def copied(bolt: Copied) -> Copied:
 
 
 def holder_of(bolt: Component, attempt: Callable[[Any], object]) -> str:
-    """The attribute or setting of a bolt on which an attempt fails, as words after "holds": `` in self.lock``. Empty
-    where it is none of them."""
+    """Names the attribute or setting of a bolt on which an attempt fails, as words after "holds": `` in self.lock``.
+    Empty where it is none of them."""
     of_bolt = {f"self.{name}": value for name, value in vars(bolt).items() if name != "settings"}
     settings = vars(bolt).get("settings")
     of_settings = {} if settings is None else {f"its setting {name}": value for name, value in vars(settings).items()}
@@ -135,7 +136,8 @@ class PlainBolt(Component):
     time_shift: int = 0
     """Microseconds by which it moves the time of what passes through it, and the watermark with it (SI-25)."""
     refused_stream: str | None = None
-    """An output stream for what it cannot read: counted as invalid at the windowed bolts that it feeds."""
+    """Output stream for events that the bolt cannot read; they count as ``invalid`` at the windowed bolts that it
+    feeds."""
 
 
 class Bolt(PlainBolt):
@@ -246,7 +248,8 @@ UNSET: Final = Unset.UNSET
 
 
 class ConfiguredBolt(Component):
-    """A bolt with settings, which are changed in copies of it; what users call for that is in WindowedBolt."""
+    """A bolt with settings, which are changed in copies of it; the methods with which users change them are in
+    WindowedBolt."""
 
     settings: WindowSettings = WindowSettings()
 
@@ -255,7 +258,8 @@ class ConfiguredBolt(Component):
         return one_line(made if settings == "()" else f"{made} with {settings}")
 
     def configured(self, settings: WindowSettings) -> Self:
-        """The bolt with other settings, all at once: what ``build()`` does when it settles what follows from inputs."""
+        """Returns the bolt with other settings, all at once, as ``build()`` does when it settles those that follow from
+        the inputs."""
         configured = copy(self)
         configured.settings = settings
         return configured
@@ -278,7 +282,7 @@ class ConfiguredBolt(Component):
         return bolt
 
     def _read(self, method: str, argument: str, value: Any) -> Any:
-        """A setting of what a user gives; ConfigError names the call."""
+        """Reads the value that a user gives for a setting; a ConfigError names the call."""
         try:
             return ARGUMENTS[method, argument].read(value)
         except ConfigError as error:
@@ -350,7 +354,8 @@ class ConfiguredBolt(Component):
         return self._windows("with_window", kinds=kinds, length=None, slide=Count(1))._calendar_bounds()
 
     def _calendar_bounds(self) -> Self:
-        """Calendar windows, where there are no others, hold their start, unless bounds were asked for by name."""
+        """Makes calendar windows hold their start, if there are no other windows and no bounds were asked for by
+        name."""
         settings = self.settings
         by_calendar = bool(settings.kinds) and all(kind.usually_holds_start for kind in settings.kinds)
         return self._with(bounds=Bounds.START) if by_calendar and "bounds" not in dict(settings.asked) else self
@@ -383,7 +388,8 @@ def named_arguments(**arguments: Any) -> dict[str, Any]:
 
 
 def _second_windows(call: str, first: WindowSettings, second: WindowSettings) -> ConfigError:
-    """Why a bolt cannot be given windows by ``call`` when it has some: ``second`` are its settings with both."""
+    """Returns the error for windows that ``call`` gives to a bolt which has some already; ``second`` are its settings
+    with both."""
     if second.key_trigger is None:
         both = "keep one of the two"
         if _is_of_kinds(first) and _is_of_kinds(second):
@@ -471,8 +477,8 @@ class TaskBolt(ConfiguredBolt):
 
     @checked_value
     def with_key(self, *fields: str | Sequence[str]) -> Self:
-        """Windows for each value of these columns, not for each task, and ``window.key`` says which; of a StatefulBolt
-        a state for each.
+        """Forms windows for each value of these columns, not for each task; ``window.key`` is the value. A StatefulBolt
+        has a state for each.
 
         ``with_key("line", "sensor")`` and ``with_key(["line", "sensor"])`` are the same. With several tasks the inputs
         must be grouped by fields among these, so that a key is on one task.

@@ -1,4 +1,4 @@
-"""The columns and limits that ready bolts are told, and pairs of rows with equal keys."""
+"""Columns and limits that ready-made bolts are given, and pairs of rows with equal keys."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def key_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     """The type in which values of two types are compared; None where they are of different kinds.
 
-    Whole numbers of any width are compared, and floating point of any width; so are they grouped.
+    Whole numbers of any width are compared, and floating point of any width; they are grouped in the same way.
     """
     one, other = value_type(one), value_type(other)
     if one == other:
@@ -117,7 +117,7 @@ def unified(inputs: Mapping[str, pa.Schema]) -> pa.Schema | None:
 
 
 def check_columns(bolt: str, *problems: Iterable[ConfigError]) -> None:
-    """ConfigError that tells all problems with the columns of a bolt; none where there is none."""
+    """Raises one ConfigError with all problems of a bolt's columns, if there are any."""
     found = [*chain.from_iterable(problems)]
     if found:
         raise together(bolt, found)
@@ -161,14 +161,14 @@ def taken_names(bolt: str, names: Sequence[str], schema: pa.Schema) -> Iterator[
 
 
 def read_limit(bolt: str, limit: object, what: str) -> int:
-    """A whole number above 0; ConfigError for anything else, with ``what`` it is the number of."""
+    """Reads a whole number above 0; ConfigError for anything else. ``what``: the things that it counts."""
     if type(limit) is not int or limit < 1:
         raise ConfigError(f"{bolt}({limit!r:.60})", why=f"it is the number of {what}", do="give a whole number above 0")
     return limit
 
 
 def read_length_of_time(bolt: str, argument: str, given: Time) -> Duration:
-    """A length of time above zero; ConfigError for anything else that was given for ``argument``."""
+    """Reads a length of time above zero; ConfigError for anything else that was given for ``argument``."""
     try:
         length = as_duration(given)
     except ConfigError as error:

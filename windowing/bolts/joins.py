@@ -113,7 +113,7 @@ def check_rename(rename: str) -> None:
 
 
 def check_moments(**names: object) -> None:
-    """ConfigError for names of the columns of the start and the end that are none."""
+    """Raises ConfigError for names of the start and end columns that cannot name a column."""
     for moment, name in names.items():
         if name is not None and not (isinstance(name, str) and name):
             raise ConfigError(
@@ -458,7 +458,7 @@ class TemporalJoin(Join, Operator):
 
 
 def _kinds(how: How, left: int) -> tuple[Onset | Meeting]:
-    """The windows of such a join; ``left`` is the place of its left input."""
+    """Returns the kinds of windows of a join of this ``how``; ``left`` is the place of its left input."""
     return (Onset() if how == "inner" else Meeting(how, left),)
 
 
@@ -471,7 +471,8 @@ def _begins(window: TupleWindow) -> bool:
 def _pairs(
     left: NDArray[np.int64], fresh_left: NDArray[np.bool_], right: NDArray[np.int64], fresh_right: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The pairs of which at least one begins now, in order: its left event with all, the others with the right ones."""
+    """Returns the pairs of which at least one event begins now, in order: new left events with all right ones, older
+    left events with the new right ones."""
     new, old, newly = left[fresh_left], left[~fresh_left], right[fresh_right]
     lefts = np.concatenate([np.repeat(new, len(right)), np.repeat(old, len(newly))])
     rights = np.concatenate([np.tile(right, len(new)), np.tile(newly, len(old))])
@@ -487,7 +488,7 @@ def _has_null(table: pa.Table, keys: tuple[str, ...], row: int) -> bool:
 
 
 _ROWS_AT_ONCE = 1 << 20
-"""Rows are made in pieces, so that no column of them is too long for Arrow."""
+"""Rows that are made in one piece, so that no column of them is too long for Arrow."""
 
 
 class WindowJoin(Join):
@@ -598,7 +599,7 @@ def _kept(
 
 
 def _places(places: NDArray[np.int64], chosen: NDArray[np.int64]) -> pa.Array:
-    """Rows of the table for rows of a side; null where there is none."""
+    """Returns the places in the table for places within a side; null where there is none."""
     if not len(places):
         return pa.nulls(len(chosen), pa.int64())
     return pa.array(places[chosen], mask=chosen < 0)

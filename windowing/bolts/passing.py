@@ -173,7 +173,7 @@ class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
         self._counters = context.counters
 
     def execute_all(self, windows: WindowBatch) -> AllRows:
-        """Called with moments in order; passes on the events of all of them, or not."""
+        """Called with moments in order; passes their events on, or holds them back."""
         table, index = windows.table, windows.index
         if not len(index):
             return None

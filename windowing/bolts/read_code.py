@@ -37,11 +37,11 @@ def asks_for_expired(bolt: TaskBolt) -> bool:
 
 
 def names_in_code(bolt: TaskBolt) -> frozenset[str] | None:
-    """The texts in a bolt's methods, in the functions that they name, and in what these and the bolt hold: among them
-    are the columns that it asks for by name, also where it has not come to that yet. None where the bolt holds more
-    than can be looked through.
+    """Returns the texts in a bolt's methods, in the functions that they name, and in the values that these and the bolt
+    hold. They include the columns that the bolt asks for by name, even in code that has not run yet. None where the
+    bolt holds more than can be looked through.
 
-    What is not found: names that are put together while running.
+    Names that are put together at run time are not found.
     """
     found: set[str] = set()
     for visited, each in enumerate(_reached(bolt, objects=True)):
@@ -60,8 +60,8 @@ def is_users_class(kind: type) -> bool:
 
 
 def _reached(bolt: TaskBolt, *, objects: bool = False) -> Iterator[Any]:
-    """The functions and classes that a bolt consists of, holds or names, and the values that those of the user's own
-    hold and name; with ``objects`` also what is in containers and other objects."""
+    """Yields the functions and classes that a bolt consists of, holds or names, and the values that the user's own ones
+    among them hold and name; with ``objects`` also the contents of containers and other objects."""
     held = [value for name, value in vars(bolt).items() if name != "settings"]  # whose columns are known
     waiting: list[Any] = [*held, *_methods(type(bolt))]
     seen: dict[int, Any] = {}

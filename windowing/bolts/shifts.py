@@ -59,7 +59,7 @@ class AlterLifetime(BatchBolt):
     ``extend``, and the time in ``end`` is moved by this much. Events that never end (null, 9999-12-31) still do not.
 
     The end of a lifetime is exclusive: an event exactly a ``duration`` after another's start does not meet it. With
-    ``inclusive`` it does: lives of a ``duration`` end a microsecond later.
+    ``inclusive`` it does: lifetimes of a ``duration`` end a microsecond later.
 
     ``shift`` moves their starts: the time that they have from a windowed bolt before it, the column ``start`` if one
     is named, and the watermark. A ``duration`` then counts from the new start.

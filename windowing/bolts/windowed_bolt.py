@@ -91,7 +91,7 @@ class WindowedBolt(TaskBolt):
     def with_window(self, *kinds: WindowKind) -> Self: ...
     @checked_value
     def with_window(self, *windows: Any, length: Extent | None = None, slide: Extent | None = None) -> Self:
-        """Windows of a length and a slide; or windows of other kinds, ``with_window(Session("30m"))``.
+        """Sets windows of a length and a slide; or windows of other kinds, ``with_window(Session("30m"))``.
 
         A whole number counts events; durations are ``seconds(20)``, a timedelta, or ``"20s"``. Without a slide, a
         window slides by every event (ST-8); a slide longer than the length leaves gaps, whose events are counted as
@@ -125,12 +125,12 @@ class WindowedBolt(TaskBolt):
 
     @checked_value
     def with_tumbling_window(self, length: Extent) -> Self:
-        """Windows of this length, one after the other (ST-1, ST-2, ST-25)."""
+        """Sets windows of this length, one after the other (ST-1, ST-2, ST-25)."""
         return self._windows("with_tumbling_window", kinds=(), length=as_extent(length), slide=as_extent(length))
 
     @checked_value
     def with_timestamp_field(self, field: str) -> Self:
-        """Event time from a column: timestamps, dates, or whole numbers of milliseconds since the epoch (ST-9).
+        """Takes event time from a column: timestamps, dates, or whole numbers of milliseconds since the epoch (ST-9).
 
         Times have microseconds: nanoseconds are cut off towards the past.
 
@@ -155,15 +155,15 @@ class WindowedBolt(TaskBolt):
         on_error: Literal["stop", "errors"] | None = None,
         on_truncation: Literal["cut", "error"] = "cut",
     ) -> Self:
-        """Event time from a function of the tuple: whole milliseconds since the epoch, or a datetime (ST-9).
+        """Takes event time from a function of the tuple: whole milliseconds since the epoch, or a datetime (ST-9).
 
         With ``columns=True`` the function is given a table and returns a column for all of its rows.
 
         ``on_error``: ``"errors"`` sends an event on which the function fails to the stream ``errors``, with the
         exception as its reason; ``"stop"`` ends the run. By default ``"errors"``; with ``columns=True`` it is
         ``"stop"``, and with ``"errors"`` the function is called again with fewer rows, to find those on which it fails.
-        What is not about the event ends the run in either case: what may pass (a connection that is lost), what the
-        system says of files, networks and processes, a lack of memory, and a module or a name that there is not.
+        An error that is not about the event ends the run in either case: one that may pass (a lost connection), a
+        system error of files, networks or processes, a lack of memory, and a missing module or name.
 
         ``on_truncation``: a time that is finer than microseconds, such as a Timestamp of pandas, is cut off towards the
         past and its event counted as ``truncated``; with ``"error"`` the event is invalid.
@@ -200,15 +200,16 @@ class WindowedBolt(TaskBolt):
 
     @checked_value
     def with_late_tuple_stream(self, stream: str) -> Self:
-        """Late events go to this output stream (ST-18), with ``_reason``, ``_late_by_us``, ``_watermark`` and so on."""
+        """Sends late events to this output stream (ST-18), with ``_reason``, ``_late_by_us``, ``_watermark`` and so
+        on."""
         return self._give("with_late_tuple_stream", {"": stream})
 
     @checked_value
     def with_message_id_field(self, field: str) -> Self:
-        """Drop messages that come again (ST-27): an event whose id is that of a live one is counted as ``duplicate``.
+        """Drops messages that come again (ST-27): an event whose id is that of a live one is counted as ``duplicate``.
 
-        Live is what some window may still need. Among live events with the same id, the first to arrive is kept,
-        across all streams and keys. With a watermark per key, only events of the same key are compared. An event
+        An event is live while some window may still need it. Among live events with the same id, the first to arrive is
+        kept, across all streams and keys. With a watermark per key, only events of the same key are compared. An event
         without an id is never a duplicate. With several tasks the inputs must be grouped by what events hold, so that
         equal ones meet.
         """
@@ -278,7 +279,7 @@ class WindowedBolt(TaskBolt):
     def with_empty_windows(
         self, *, until: Time, keys: Iterable[Any] | None = None, since: datetime | str | None = None
     ) -> Self:
-        """Windows without events fire too: of each key that has had events, or of the task where there is no key.
+        """Fires windows without events too: for each key that has had events, or for the task where there is no key.
 
         One fires if it ends at most ``until`` after the end of the last window of its key that held an event; then the
         key is forgotten until its next event. Such a window has no events, its key, its start and its end. It fires
@@ -296,7 +297,7 @@ class WindowedBolt(TaskBolt):
     def with_policies(
         self, *, eviction: Any | Unset = UNSET, trigger: Any | Unset = UNSET, expired: bool | Unset = UNSET
     ) -> Self:
-        """Policies of one's own, and whether ``window.expired`` is needed.
+        """Sets policies of the user's own, and whether ``window.expired`` is needed.
 
         ``eviction``: which events a window holds (``windbolt.policies.EvictionPolicy``). ``trigger``: when windows fire
         (``windbolt.policies.TriggerPolicy``).
@@ -426,7 +427,7 @@ class WindowedBolt(TaskBolt):
         per_input: bool | Unset = UNSET,
         arrival: Arrival | Unset | None = UNSET,
     ) -> Self:
-        """When an event is late or early, and what happens to it; what is not named stays as it is.
+        """Sets when an event is late or early, and what happens to it; what is not named stays as it is.
 
         ``by``: an event is late if it is behind the ``"watermark"``, or if its ``"window"`` has closed (AT-16). For
         sessions, an event is then late if it is more than ``allowed`` behind the watermark and fits no open session
@@ -485,7 +486,7 @@ class WindowedBolt(TaskBolt):
 
     @checked_value
     def with_lifetime(self, end_field: str, *, shape_field: str | None = None, edge_key: Sequence[str] = ()) -> Self:
-        """Events that last from their timestamp to ``end_field`` (SI-3), until further notice where it is null or
+        """Makes events last from their timestamp to ``end_field`` (SI-3), until further notice where it is null or
         9999-12-31; ``Lifetime`` says how."""
         if isinstance(edge_key, str):
             raise ConfigError(
@@ -619,7 +620,7 @@ _OWN = (
     "length", "slide", "kinds", "key", "panes", "eviction", "trigger", "processing_time", "bounds", "offset", "anchor",
     "output_time", "watermark_per_key",
 )  # fmt: skip
-"""The settings that an operator decides, and its users cannot."""
+"""Settings that an operator decides, so that its users cannot change them."""
 
 
 class Operator(WindowedBolt):

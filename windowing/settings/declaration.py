@@ -272,7 +272,7 @@ class Declaration:
     def read(self, value: Any) -> Any:
         """Convert what a user gives to the setting's value. Raises ConfigError for an invalid one.
 
-        None takes a setting back to what it is without the call, where an argument has it for its default.
+        None resets a setting to its value without the call, if None is the argument's default.
         """
         taken_back = value is None and self.default is None and self.argument
         return None if taken_back else self.reads.read(value)
@@ -318,7 +318,8 @@ def declarations(settings: type[Any]) -> Mapping[str, Declaration]:
 
 
 def by_argument(declared: Mapping[str, Declaration]) -> Mapping[tuple[str, str], Declaration]:
-    """The setting that an argument of a method is; without the arguments that several settings share."""
+    """Returns, for each argument of a method, the setting that it sets; arguments that several settings share are left
+    out."""
     return {(each.method, each.argument): each for each in declared.values() if not each.given_as}
 
 

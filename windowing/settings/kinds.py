@@ -414,9 +414,9 @@ class Lull(_Moments):
 class Meeting(_Moments):
     """The windows of a temporal join that is not inner; of a microsecond each, due when the watermark is past it.
 
-    ``left``, ``right``, ``full``: those of ``Onset``, and one at each moment at which events of these sides end that no
-    partner overlapped, with these events. ``anti``: the latter only, of left events. ``semi``: one at each moment at
-    which left events meet their first partner, with these events.
+    ``left``, ``right``, ``full``: those of ``Onset``, and one at each moment at which events of these sides end without
+    a partner, with these events. ``anti``: the latter only, of left events. ``semi``: one at each moment at which left
+    events meet their first partner, with these events.
     """
 
     of_temporal_join = True
@@ -550,7 +550,8 @@ class SlidingLog(WindowKind):
 @checked_value
 @dataclass(frozen=True)
 class Snapshot(WindowKind):
-    """A window between each two moments at which a lifetime begins or ends (SI-29); for points, one an instant."""
+    """A window between each two neighbouring moments at which a lifetime begins or ends (SI-29); for points, one per
+    instant."""
 
     between_edges = True
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 RETRACT = "_retract"
-"""A column of what a bolt emits whose windows take rows back: whether this row is one of these."""
+"""Name of a column in the rows of a bolt whose windows take rows back: true in a row that takes back an earlier one."""
 
 
 class Timing(Enum):
@@ -250,7 +250,7 @@ class Panes:
         self._check()
 
     def _check(self) -> None:
-        """ConfigError for what contradicts itself, or changes nothing."""
+        """Raises ConfigError for arguments that contradict each other, or change nothing."""
         if self.early is None and self.late is None and self.at_end is None:
             raise ConfigError(
                 "Panes without early=, late= and at_end=",
@@ -293,7 +293,8 @@ def after_count(count: int | Count) -> PaneTrigger:
 def after_clock(wait: Time, *, even_unchanged: bool = False) -> PaneTrigger:
     """Fire a window that has new events when the clock has advanced by ``wait`` since it fired last.
 
-    ``even_unchanged``: also one that has none, again and again until its end (Flink's continuous triggers).
+    ``even_unchanged``: also fires a window without new events, again and again until its end (Flink's continuous
+    triggers).
     """
     return AfterClock(as_duration(wait), flag("even_unchanged", even_unchanged))
 
@@ -302,8 +303,8 @@ def after_clock(wait: Time, *, even_unchanged: bool = False) -> PaneTrigger:
 def after_event_time(wait: Time, *, even_unchanged: bool = False) -> PaneTrigger:
     """Fire a window that has new events when the watermark has advanced this far since it last fired.
 
-    ``even_unchanged``: also one that has none, again and again until its end; with a ``wait`` of a microsecond at every
-    new watermark.
+    ``even_unchanged``: also fires a window without new events, again and again until its end; with a ``wait`` of a
+    microsecond at every new watermark.
     """
     return AfterEventTime(as_duration(wait), flag("even_unchanged", even_unchanged))
 

@@ -64,8 +64,8 @@ class Bounds(Enum):
 
 
 How = Literal["inner", "left", "right", "full", "semi", "anti"]
-"""``inner``: pairs; ``left``, ``right``, ``full``: and left events, right ones, either, without a partner; ``semi``,
-``anti``: left events that have a partner, or have none."""
+"""``inner``: pairs; ``left``, ``right``, ``full``: also left events, right events, or both, without a partner;
+``semi``, ``anti``: left events that have a partner, or have none."""
 
 
 def check_how(how: object) -> None:
@@ -85,7 +85,8 @@ Choice = TypeVar("Choice", bound=Enum)
 
 
 def one_of(rules: type[Choice], value: Choice | str) -> Choice:
-    """The rule that a user means, itself or by its value; ConfigError, with those there are, for anything else."""
+    """Returns the choice that a user means, by itself or by its value; ConfigError, with the possible values, for
+    anything else."""
     try:
         return rules(value)
     except ValueError:
@@ -98,7 +99,7 @@ def one_of(rules: type[Choice], value: Choice | str) -> Choice:
 
 
 def flag(argument: str, value: object) -> bool:
-    """Yes or no. ConfigError for anything else: Python would take the text "no" for yes."""
+    """Returns a boolean; ConfigError for anything else, because Python would take the text "no" for true."""
     if not isinstance(value, bool):
         raise ConfigError(f"{argument}={value!r:.60}", why="it is True or False", do="give one of them")
     return value
@@ -182,9 +183,9 @@ class Aligned(Enum):
     slide."""
 
     ENDS = "ends"
-    """Storm's (ST-3)."""
+    """The ends, as in Storm (ST-3)."""
     STARTS = "starts"
-    """Atlas's (AT-3), StreamInsight's and Azure's."""
+    """The starts, as in Atlas (AT-3), StreamInsight and Azure."""
 
 
 DefaultTimeName: TypeAlias = Literal["the clock", "the record's", "the arrival", "none"]
@@ -200,7 +201,7 @@ class DefaultTime(Enum):
     ARRIVAL = "the arrival"
     """The column of the arrival, without policies (AZ-1, AZ-7); where no column is named, the clock."""
     NONE = "none"
-    """There is none: the bolt must name one (SI-1)."""
+    """There is no default: the bolt must name a time (SI-1)."""
 
 
 OutputTimeName: TypeAlias = Literal["window end", "window last", "window start"]
@@ -250,7 +251,7 @@ class Arrival:
         late: Time | None = None,
         action: LateAction | Literal["adjust", "drop", "divert", "error"] = LateAction.ADJUST,
     ) -> None:
-        """ConfigError for ``action="cut"``, which is of watermarks."""
+        """Raises ConfigError for ``action="cut"``, which is only for events behind the watermark."""
         chosen = one_of(LateAction, action)
         if chosen is LateAction.CUT:
             raise ConfigError(

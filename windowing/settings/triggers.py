@@ -27,7 +27,7 @@ class FireResult(StrEnum):
     """A rule's answer after each event (UH-17); any other answer means ``FIRE_AND_PURGE`` (UH-18)."""
 
     CONTINUE = "continue"
-    """Gather on."""
+    """Keep gathering events."""
     FIRE = "fire"
     """Call the bolt, and keep the window and its events."""
     PURGE = "purge"
@@ -48,7 +48,8 @@ class FiredBy(StrEnum):
     CLOSE = "close"
     """The end of the streams, where nothing else would ever fire it."""
     FULL = "full"
-    """It held as much as its Capacity allows, or the next event would not have fitted in; it is cleared then."""
+    """The window held as much as its Capacity allows, or the next event would not have fitted in; the window is cleared
+    then."""
     EVENT = "event"
     """An event that the user's own trigger was told of."""
     MOMENT = "moment"
@@ -83,8 +84,8 @@ TriggerRule: TypeAlias = "Callable[[Tuple, TriggerCall], Any]"
 
 
 class ColumnRule:
-    """A rule of a trigger that makes itself, of columns, what it is called with: for rules that are no function of a
-    Tuple. Subclasses also say which ``columns`` they need."""
+    """A rule of a trigger that reads its own arguments from columns, for rules that are no function of a Tuple.
+    Subclasses also say which ``columns`` they need."""
 
     columns: ClassVar[Sequence[str]]
 
@@ -133,8 +134,8 @@ class CountTrigger:
 class RuleTrigger:
     """Fires by what a rule says of each event (UH-16 to UH-19), or when the timeout has passed (UH-15).
 
-    An event on which the rule fails is refused, and not in the window; what is not about the event ends the run, as
-    with timestamp extractors.
+    An event on which the rule fails is refused, and not in the window; an error that is not about the event ends the
+    run, as with timestamp extractors.
     """
 
     rule: TriggerRule
@@ -179,8 +180,8 @@ class DailyByRule:
     """Fires and purges once a day at the time that a rule takes from the events (UH-23).
 
     A time that has passed today is meant for tomorrow. The latest event decides; until another says otherwise its time
-    holds for the following days. An event on which the rule fails is refused, and not in the window; what is not about
-    the event ends the run, as with timestamp extractors.
+    holds for the following days. An event on which the rule fails is refused, and not in the window; an error that is
+    not about the event ends the run, as with timestamp extractors.
     """
 
     rule: TimeRule

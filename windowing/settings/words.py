@@ -56,7 +56,7 @@ class Others(Protocol):
 
 
 def key(columns: tuple[str, ...], settings: Others) -> str:
-    """Windows for each key, and whether each has a watermark."""
+    """Says that there are windows for each key, and whether each key has a watermark."""
     return f"windows{' and a watermark' if settings.watermark_per_key else ''} for each {' and '.join(columns)}"
 
 
@@ -101,13 +101,13 @@ def imports(givers: Mapping[str, str], _: Others) -> tuple[str, ...]:
 
 
 def idle_timeout(timeout: Duration, settings: Others) -> str:
-    """When windows close by the clock."""
+    """Says when windows close by the clock."""
     after = "after its end" if settings.idle_rule is IdleRule.AFTER_WINDOW_END else "after the last event"
     return f"a window closes {timeout} {after} when nothing comes"
 
 
 def arrival(rule: Arrival, _: Others) -> tuple[str, ...]:
-    """When an event is early or late by its arrival."""
+    """Says when an event is early or late by its arrival."""
     by = f"by {rule.field}" if rule.field else "by the clock"
     early = f"early if more than {rule.early} before its arrival ({by}): turned away"
     late = f"late if more than {rule.late} after its time at arrival ({by}): {rule.action.value}"
@@ -115,14 +115,14 @@ def arrival(rule: Arrival, _: Others) -> tuple[str, ...]:
 
 
 def late_by(rule: LateBy, settings: Others) -> str:
-    """When an event is late."""
+    """Says when an event is late."""
     if rule is LateBy.WATERMARK:
         return ""
     return f"late when its windows have closed, {settings.allowed_lateness} after the watermark reached their end"
 
 
 def allowed_lateness(wait: Duration, settings: Others) -> str:
-    """When windows close, where events are not late by that."""
+    """Says when windows close, where events are not late by that."""
     return "" if settings.late_by is LateBy.WINDOW else f"windows close {wait} after the watermark reached their end"
 
 
@@ -147,7 +147,7 @@ _MODES = {
 
 
 def trigger_in_words(trigger: PaneTrigger, each: str = "every") -> str:  # noqa: PLR0911 - one for each kind
-    """When a window fires beside its end: ``every 100 events or every 10s of the clock``."""
+    """Says when a window fires before or after its end: ``every 100 events or every 10s of the clock``."""
     match trigger:
         case AfterCount(count):
             return f"{each} event" if count.value == 1 and each == "every" else f"{each} {count}"
@@ -186,7 +186,7 @@ def lifetime(rule: Lifetime, _: Others) -> tuple[str, ...]:
 
 
 def output_time(time: OutputTime, _: Others) -> str:
-    """The time of what windows emit."""
+    """Says which time emitted rows have."""
     when = "start" if time is OutputTime.START else "last microsecond"
     return f"what is emitted has the time of the window's {when}"
 
