@@ -1,4 +1,4 @@
-"""Runs in the background: a thread that runs a topology, and what one can ask and tell it meanwhile."""
+"""Runs in the background: a thread that runs a topology, and what can be asked of it meanwhile."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 
 def in_lines(error: BaseException) -> str:
-    """An error in the lines of the command: what, why, do; of one that is not windbolt's, its name and its message."""
+    """Returns an error as the command prints it, in lines with what, why and do; for an error that is not windbolt's,
+    its name and message."""
     if not isinstance(error, WindboltError):
         return error_text(error)
     parts = (("why", error.why), ("do", error.do))
@@ -121,7 +122,8 @@ def show_moment(moment: datetime) -> str:
 
 
 def moment_of(timestamp: int) -> datetime:
-    """A watermark as a datetime; ``datetime.max`` for the end of the streams, and for what no datetime can show."""
+    """Returns a watermark as a datetime; ``datetime.max`` for the end of the streams, and for times that no datetime
+    can hold."""
     return to_datetime(min(timestamp, LATEST))
 
 
@@ -133,7 +135,7 @@ PATIENCE = 60.0
 
 
 class Background(Protocol):
-    """A run in the background, as the end of the process sees it."""
+    """A run in the background, as the code at the end of the process needs it."""
 
     name: str
     error_was_told: bool
@@ -159,7 +161,7 @@ class RunsGoingOn(Generic[R]):
         """The process whose runs these are: a child that it forks has none of their threads."""
 
     def add(self, run: R) -> None:
-        """Note a run that begins."""
+        """Adds a run that begins."""
         with self._lock:
             if self._process != os.getpid():
                 # What is registered last is called first: before Spark's and windbolt's own workers are ended.
@@ -173,9 +175,10 @@ class RunsGoingOn(Generic[R]):
             return [run for run in self._runs if not run.ended]
 
     def end(self) -> None:
-        """Called when the process ends: stops them after their current batches, and tells of errors that nobody saw.
+        """Called when the process ends: stops the runs after their current batches, and tells of errors that nobody
+        saw.
 
-        The batch that takes too long, or that the end of the interpreter breaks off, is not committed: it runs again.
+        A batch that takes too long, or that the end of the interpreter breaks off, is not committed, and runs again.
         """
         if self._process != os.getpid():
             return
@@ -226,7 +229,7 @@ class Shown(Protocol):
 
 
 def run_html(run: Shown) -> str:
-    """A run as it is now, as HTML."""
+    """Returns the present state of a run as HTML."""
     status, summary = run.status, run.summary
     phase = f" <span class='phase {_KINDS.get(status.phase, '')}'>{text(status.phase)}</span>"
     facts = [f"since {show_moment(status.since)}", counted(status.batches, "batch", "batches")]
@@ -279,7 +282,8 @@ class Display:
     def refresh(self, *, again: bool = False) -> None:
         """Bring what is shown up to date, if anything has changed, or ``again`` in any case.
 
-        A program that executes notebooks hears of changes only while a cell is executed; who waits says it again.
+        A program that executes notebooks hears of changes only while a cell is executed; so whoever waits calls this
+        again.
         """
         with self._lock:
             now = self._run.status
@@ -315,7 +319,8 @@ KEPT_REPORTS = 1_000
 """Number of the latest reports of batches that a run keeps."""
 
 Runner = Callable[[RunOptions], Summary]
-"""Runs a topology with these options, to its end: ``run_local`` or ``run_on_spark`` with the topology given."""
+"""Function that runs a topology with these options to its end: ``run_local`` or ``run_on_spark`` with the topology
+given."""
 
 
 class StillRunning(WindboltError, TimeoutError):
@@ -345,7 +350,7 @@ class Run:
         self._reports: deque[BatchReport] = deque(maxlen=KEPT_REPORTS)
         self._error: BaseException | None = None
         self._passing: BaseException | None = None
-        """Why it is to be started again."""
+        """Error for which the run is to be started again."""
         self._trace: TracebackType | None = None
         self._ended = threading.Event()
         self.error_was_told = False
@@ -371,7 +376,7 @@ class Run:
 
     @checked
     def show(self) -> None:
-        """Show it in the output of this cell of a notebook, where it is kept up to date; elsewhere as a line of
+        """Shows the run in the output of this cell of a notebook, where it is kept up to date; elsewhere as a line of
         text."""
         self._display.show()
 
@@ -386,7 +391,7 @@ class Run:
 
     @property
     def status(self) -> RunStatus:
-        """Returns its status now."""
+        """Returns the present status of the run."""
         with self._lock:
             summary, phase, since = self._snapshot(), self._phase, self._since
             error = self._error or self._passing
@@ -412,7 +417,7 @@ class Run:
 
     @property
     def summary(self) -> Summary:
-        """Returns its summary so far, as ``wait`` returns it at the end: batches, rows, the last batch's report."""
+        """Returns the summary so far, as ``wait`` returns it at the end: batches, rows, the last batch's report."""
         with self._lock:
             return self._snapshot()
 
@@ -466,7 +471,7 @@ class Run:
 
     @checked
     def stop(self, timeout: float | None = None) -> Summary:
-        """Stop it between two batches, and return the summary: the current batch completes and is committed.
+        """Stops the run between two batches, and returns the summary: the current batch completes and is committed.
 
         A later run on the checkpoint continues there. Stopping a run that has ended changes nothing. Raises as
         ``wait``.
@@ -475,7 +480,7 @@ class Run:
         return self.wait(timeout)
 
     def ask_to_stop(self) -> None:
-        """Have it stop after the current batch, without waiting for that."""
+        """Makes the run stop after the current batch, without waiting for that."""
         with self._lock:
             if not self._ended.is_set() and not self._stop.is_set():
                 self._since = system_clock()
@@ -483,16 +488,16 @@ class Run:
 
     @property
     def ended(self) -> bool:
-        """True if it has ended, in whichever way."""
+        """True if the run has ended, in whichever way."""
         return self._ended.is_set()
 
     def end_within(self, seconds: float) -> bool:
-        """Wait for its end, at most this long; whether it has ended. Raises nothing."""
+        """Waits for the end of the run, at most this long; returns whether it has ended. Raises nothing."""
         return self._ended.wait(seconds)
 
     @property
     def failure(self) -> BaseException | None:
-        """The error that it ended with, which ``wait`` raises; None for others."""
+        """The error with which the run ended, which ``wait`` raises; None if it has not failed."""
         return self._error
 
     def _work(self, run: Runner, options: RunOptions) -> None:
@@ -546,7 +551,7 @@ def runs() -> list[Run]:
 
 
 def error_in_words(error: BaseException) -> str:
-    """An error in a sentence or three; of windbolt's what, why and what to do."""
+    """Returns an error in one to three sentences; for windbolt's errors what, why and what to do."""
     return printable(str(error), keep="\n\t") if isinstance(error, WindboltError) else error_text(error)
 
 
@@ -567,7 +572,7 @@ def options_of(
     otel: bool,
     serve_page: int | str | None,
 ) -> RunOptions:
-    """The options that somebody gives by name; None: as it is by default."""
+    """Returns the options that are given by name; None stands for the default."""
     given: dict[str, Any] = {"keep_batches": keep_batches, "on_report": on_report}
     options = RunOptions(
         checkpoint=None if checkpoint is None else os.fspath(checkpoint),
@@ -598,8 +603,8 @@ def start(
 ) -> Run:
     """Start a topology in a thread of its own, and return at once; see ``Topology.start``.
 
-    Raises ConfigError for what can be told without an engine: arguments that do not go together. Everything else is
-    raised by ``Run.wait``.
+    Raises ConfigError for mistakes that are found without an engine: arguments that do not go together. Everything else
+    is raised by ``Run.wait``.
     """
     chosen = engine_of(engine)
     for_spark = {"spark=": spark, "master=": master, "conf=": conf, "metrics=": metrics}

@@ -78,7 +78,7 @@ class Holder:
 
     input: str
     partition: str
-    """Empty where partitions are not told apart."""
+    """Name of the partition; empty where partitions are not told apart."""
     watermark: int | None
     """The watermark that it would allow alone, in microseconds; None where it has delivered nothing."""
     source: str
@@ -219,7 +219,7 @@ def _since(bolt: str, timing: BoltTiming, source: str, kept: Sequence[Manifest])
 def idle_rules(
     timing: BoltTiming, state: BoltState, holders: Sequence[Holder], end: int | None, needed: int | None
 ) -> Iterator[str]:
-    """A sentence for each rule. ``end`` of the window, ``needed``: the watermark at which it fires."""
+    """Yields a sentence for each idle rule. ``end``: end of the window; ``needed``: the watermark at which it fires."""
     sources = state.watermark.sources
     if timing.partition_idle_timeout is not None:
         for holder in holders:
@@ -244,7 +244,7 @@ def idle_rules(
 
 
 def named(holder: Holder) -> str:
-    """An input, with its partition."""
+    """Returns the name of an input, with its partition."""
     return f"input {holder.input!r}" + (f", partition {holder.partition!r}" if holder.partition else "")
 
 
@@ -318,7 +318,7 @@ class Holding:
             yield from (f"For {name!r}: {words}" for words in idle_rules(of, self._state(name), holders, None, None))
 
     def _upstream(self, bolt: str) -> list[str]:
-        """A bolt, and all bolts before it."""
+        """Returns a bolt and all bolts before it."""
         found = [bolt]
         for name in found:
             timing, takers = self.timings[name], self.timings[name].imports or {}

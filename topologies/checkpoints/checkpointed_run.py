@@ -81,11 +81,12 @@ def open_checkpoint(
     keep: int = KEPT_BATCHES,
     attempts: Attempts | None = None,
 ) -> OpenCheckpoint:
-    """CheckpointError, with what to do, where the halves do not fit each other, the topology or the start.
+    """Opens the two halves of a checkpoint. CheckpointError, with what to do, where they do not fit each other, the
+    topology or the start.
 
-    Where no lock keeps others off, a run that has it loses it to this one; but a further attempt of a run that had it
-    takes it from no other run. ``first_output``: where the run is to start; None: at its input, or where the run before
-    it did. ``keep``: so many of the last batches are kept.
+    Where there is no lock, a run that has the checkpoint loses it to this one; but a further attempt of a run that had
+    it takes it from no other run. ``first_output``: where the run is to start; None: at its input, or where the run
+    before it did. ``keep``: number of the last batches that are kept.
     """
     is_new = halves.uri is None and not halves.has_our_half
     with naming_a_way_back(halves):
@@ -133,8 +134,8 @@ def _note_for_others(halves: PairedCheckpoint, topology: Topology, manifest: Man
 
 
 def make_halves(halves: PairedCheckpoint) -> None:
-    """Make the folders of a new checkpoint on this machine: nobody else comes past them, whatever the files in them
-    allow."""
+    """Makes the folders of a new checkpoint on this machine with permissions for their owner alone, whatever those of
+    the files in them."""
     for half in ("windbolt", "spark"):
         with as_storage_error(f"{halves.root}/{half}", "made"):
             os.makedirs(f"{halves.root}/{half}", exist_ok=True)
@@ -199,8 +200,7 @@ class Cleaning:
     """Calls a function in a thread of its own, once after each batch.
 
     Deleting waits for the disk, and uses hardly any of the processor. Whoever touches the checkpoint calls ``wait``
-    first. The block is left when nothing is being deleted any more; after it nothing is, and the next run deletes what
-    is left.
+    first. The block ends when the present deletion is done; the next run deletes what is left then.
     """
 
     def __init__(self, clean: Callable[[], None]) -> None:
@@ -270,7 +270,7 @@ class CheckpointedRun(ABC):
         self.watched: dict[str, WatchedFiles] = {}
         """The spouts of files."""
         self.files_read: Mapping[str, Container[str]] = {}
-        """Per spout, the files that belong to a batch, by their absolute paths; for observers."""
+        """For each spout, the files that belong to a batch, by their absolute paths; for observers."""
         self.passed_over: set[str] = set()
         """The files that are not read for their names, and that have been named."""
         self.told: list[str] = []
@@ -291,7 +291,7 @@ class CheckpointedRun(ABC):
         self._held.close()
 
     def _hold(self, held: ExitStack) -> None:
-        """Keep other runs off; tasks end before what they write to is let go."""
+        """Locks out other runs; at the end, tasks end before what they write to is unlocked."""
         self.halves.lock.take()
         held.callback(self.halves.lock.release)
         held.callback(self.claims.release)
@@ -329,7 +329,7 @@ class CheckpointedRun(ABC):
         ]
 
     def _load(self, first_output: int | None) -> None:
-        """The tasks get the topology, and the micro-batch the state after the last batch."""
+        """Gives the topology to the tasks, and the state after the last batch to the micro-batch."""
         if self.halves.uri is None:
             sync_folders_below(self.halves.root)
         self.topology = self._in_this_run(as_files(with_needed_columns(self.given), self.halves.path))
@@ -343,7 +343,8 @@ class CheckpointedRun(ABC):
         }
 
     def _in_this_run(self, topology: Topology) -> Topology:
-        """The topology as this run has it: of what is given, with the columns that are needed."""
+        """Returns the topology as this run needs it: its input replaced by that of the run, with the columns that are
+        needed."""
         return topology
 
     def _open_log(self) -> None:
@@ -378,12 +379,12 @@ class CheckpointedRun(ABC):
 
     @abstractmethod
     def _begin(self, held: ExitStack) -> None:
-        """Called when the checkpoint is locked, and nothing is read yet: set ``executor``. What ``held`` is given is
-        closed after the executor, which it is not given."""
+        """Called when the checkpoint is locked, and nothing is read yet: sets ``executor``. Resources that are put into
+        ``held`` are closed after the executor, which must not be put there."""
 
     @abstractmethod
     def _frames(self) -> Frames | None:
-        """Called when the checkpoint is open: what Spark does for sinks; None where there is no Spark."""
+        """Called when the checkpoint is open: returns Spark's work for sinks; None where there is no Spark."""
 
     @abstractmethod
     def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -427,7 +428,8 @@ class CheckpointedRun(ABC):
         self.summary.complaints += [*self._remarks(), *self.told]
 
     def batch(self, number: int, rows: IngestRows = lambda slots, there: None) -> None:
-        """Run a batch whose files are noted in the log; as it was planned, if it was not committed then."""
+        """Runs a batch whose files are noted in the log; by its old plan, if it was planned and not committed
+        before."""
         if self.micro_batch.done(number):
             return
         key = batch_key(number, False)
@@ -453,7 +455,7 @@ class CheckpointedRun(ABC):
         return of_spout.now(path) if isinstance(of_spout, PulledRows) else path
 
     def _acknowledge(self, found: Sequence[tuple[str, str]]) -> None:
-        """A batch with these files, by spout, is committed."""
+        """Called when a batch with these files, by spout, is committed."""
         for name, watched in self.watched.items():
             watched.acknowledge([path for spout, path in found if spout == name])
 
@@ -473,11 +475,12 @@ class CheckpointedRun(ABC):
             return drafted if others and self.checkpoint.replan(key, drafted) else plan
 
     def _survive(self, key: str, plan: Callable[[Sequence[Death]], BatchPlan]) -> None:
-        """Run a batch without what of its input workers have died on."""
+        """Runs a batch without the input on which workers have died."""
         self._run(plan([Death.from_json(found) for found in self.checkpoint.deadly(key)]))
 
     def _close(self) -> None:
-        """The closing tick: fire what is open. It has a number of its own, so that it too happens once."""
+        """Runs the closing tick, which fires open windows. It has a batch number of its own, so that it too happens
+        once."""
         before = self.micro_batch.manifest
         if before.closing:
             return
@@ -533,7 +536,7 @@ class CheckpointedRun(ABC):
         return [f"{path}: not read, since its name is no UTF-8; rename it" for path in new]
 
     def _now(self) -> int:
-        """The clock, which never goes back, not even where the machine's does."""
+        """Returns the clock, which never goes back, even if the machine's does."""
         before = self.micro_batch.manifest.clock
         now = self.options.clock()
         return now if before is None else max(now, before)

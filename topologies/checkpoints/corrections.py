@@ -1,4 +1,4 @@
-"""Edits to stored events that a user gives: computed, and all others rejected."""
+"""Edits to stored events that a user gives: computed, with all other changes rejected."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class NoSuchValue(Exception):
 
 
 def compare_given(stored: pa.Array, given: pa.Array, *, null_is_nan: bool) -> GivenValues:
-    """Compare values with the stored ones. NoSuchValue for one that the type cannot hold exactly.
+    """Compares values with the stored ones. NoSuchValue for one that the type cannot hold exactly.
 
-    Libraries change types: whole numbers with nulls become floats, times nanoseconds. A value that is what the stored
-    one becomes in the type given is the stored one, to the last digit. ``null_is_nan``: a null stands for a stored NaN
-    too.
+    Libraries change types: whole numbers with nulls become floats, times nanoseconds. If the stored value, converted to
+    the given type, equals the given value, it is unchanged, to the last digit. ``null_is_nan``: a null also stands for
+    a stored NaN.
     """
     stored, given = without_dictionary(stored), without_dictionary(given)
     differ = ~_same(_loosely(stored, given.type), given)
@@ -77,7 +77,7 @@ def as_stored(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _loosely(stored: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Stored values as a library has them that uses another type; all null where there is no such conversion."""
+    """Returns stored values in the type that a library uses for them; all null where there is no such conversion."""
     if stored.type == kind:
         return stored
     try:
@@ -102,7 +102,7 @@ def _exactly(given: pa.Array, places: NDArray[np.int64], kind: pa.DataType) -> p
 
 
 def _converted(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Given values as they are stored; from texts, as in JSON, they are read."""
+    """Returns given values in their stored type; texts, as in JSON, are parsed."""
     return column.cast(kind) if pa.types.is_string(column.type) else converted(column, kind)
 
 
@@ -123,7 +123,7 @@ def _same(one: pa.Array, other: pa.Array) -> NDArray[np.bool_]:
 
 
 KNOWN_BY = ("task", "row", "input", "time")
-"""The columns that each row needs: by the first two it is known which event it is, by the others that it still is."""
+"""Columns that each row needs: the first two identify the event, the others confirm that it is still the same."""
 READ_AGAIN = "read the events again, of the last batch, and correct them anew"
 
 
@@ -140,7 +140,8 @@ class GivenEvents:
 
     @staticmethod
     def of(bolt: str, given: Any) -> GivenEvents:
-        """DataError where this is no table, or where it does not say, of each row and once, which event it is."""
+        """Makes the given rows; DataError where this is no table, or where it does not say for each row, and once,
+        which event it is."""
         table = _as_table(bolt, given)
         missing = [name for name in KNOWN_BY if name not in table.column_names]
         if missing:
@@ -166,7 +167,7 @@ class GivenEvents:
         return GivenEvents(self.bolt, self.table.take(pa.array(here)), self.tasks[here], self.rows[here], self.of_frame)
 
     def check_there(self, stored: Mapping[int, int]) -> None:
-        """DataError for a row that a task does not have; ``stored``: by task, how many it has."""
+        """Raises DataError for a row that a task does not have; ``stored``: number of rows by task."""
         for task, row in zip(self.tasks.tolist(), self.rows.tolist(), strict=True):
             if not 0 <= row < stored.get(task, 0):
                 raise DataError(
@@ -247,10 +248,10 @@ _BY_INPUT += "(without=), and send it again"
 
 @dataclass(frozen=True)
 class TaskCorrection:
-    """The stored rows of a task as they are to be, in the order of the table of events."""
+    """The new rows of a task, in the order of the table of events."""
 
     columns: dict[str, pa.Array]
-    """The columns, by their stored names, in which some row has another value."""
+    """The columns, by their stored names, in which some row has a new value."""
     touched: NDArray[np.bool_]
     """True for rows with changed values."""
     kept: NDArray[np.bool_]
@@ -263,7 +264,7 @@ class TaskCorrection:
 
 
 class TaskRows:
-    """The stored rows of a task, to which a user's are compared."""
+    """The stored rows of a task, with which a user's rows are compared."""
 
     def __init__(self, bolt: str, task: TaskReader, columns: pa.Schema) -> None:
         streams = task.bolt.accounts.streams
@@ -272,7 +273,8 @@ class TaskRows:
         self._own = {name for rows in task.rows for name in own_columns(rows)}
 
     def corrected(self, given: GivenEvents | None, without: GivenEvents | None) -> TaskCorrection:
-        """The rows with the values given, without those that are taken out. DataError for what cannot be different."""
+        """The rows with the values given, without those that are taken out. DataError for changes that are not
+        possible."""
         count = self.table.num_rows
         columns, touched, kept = dict[str, pa.Array](), np.zeros(count, np.bool_), np.ones(count, np.bool_)
         if without is not None:
@@ -286,7 +288,7 @@ class TaskRows:
         return TaskCorrection(columns, touched & kept, kept)
 
     def _compared(self, given: GivenEvents) -> dict[str, GivenValues]:
-        """The user's columns. DataError where a row is another event than the stored one."""
+        """Returns the user's columns. DataError where a row is another event than the stored one."""
         found = {}
         stored = self.table.take(pa.array(given.rows))
         for name in given.table.column_names:
@@ -348,7 +350,8 @@ class TaskRows:
         )
 
     def _stored_name(self, name: str) -> str:
-        """The name under which the user's column is stored: in the table one that is windbolt's too has a prefix."""
+        """Returns the name under which the user's column is stored: in the table it has a prefix where windbolt has a
+        column of that name."""
         bare = name.removeprefix("event.")
         return bare if bare in self._own else name
 

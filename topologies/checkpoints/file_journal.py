@@ -1,4 +1,4 @@
-"""The journal of which files belong to which batch (decisions 38 and 92), also for files that were moved."""
+"""The journal that says which files belong to which batch (decisions 38 and 92), also for files that were moved."""
 
 from __future__ import annotations
 
@@ -71,15 +71,15 @@ class FileLog:
         """The number of the last entry; -1 where there is none."""
         self._every = _interval(entries)
         self.seen = {path_of(entry): int(entry["timestamp"]) for entry in self._files}
-        """The files that belong to a batch, by their absolute paths in the order of the batches: when each was last
-        changed, in milliseconds."""
+        """The files that belong to a batch, by their absolute paths in the order of the batches, with the time of their
+        last change in milliseconds."""
 
     def last_after(self, number: int) -> int | None:
         """The last entry, if it has files and comes after this one: they belong to a batch that was not planned."""
         return self.latest if self._files and self._files[-1]["batchId"] > number else None
 
     def note(self, files: Sequence[FoundFile]) -> int:
-        """Write the next entry, whose number this is. JournalMoved where another run was faster."""
+        """Writes the next entry, and returns its number. JournalMoved where another run was faster."""
         number = self.latest + 1
         new = [{"path": as_uri(each.path), "timestamp": each.changed, "batchId": number} for each in files]
         self._files += new
@@ -134,12 +134,12 @@ class FileJournal:
 
     @property
     def begun(self) -> list[str]:
-        """The spouts whose files of the next batch are noted already, by a run that did not come to note the batch."""
+        """Spouts whose files of the next batch are noted already, by a run that ended before it noted the batch."""
         return [spout for source, spout in enumerate(self._spouts) if self._is_begun(source)]
 
     @property
     def unfinished(self) -> int | None:
-        """The batch that was planned and not committed, by whichever engine."""
+        """The batch that was planned and not committed, by either engine; None if there is none."""
         return self._planned if self._planned > self._committed else None
 
     def ends(self, spout: str) -> dict[tuple[str, int], int]:
@@ -192,7 +192,7 @@ class FileJournal:
         return number
 
     def commit(self, number: int) -> None:
-        """Note that a batch is done, and delete what is too old to be gone back to."""
+        """Notes that a batch is done, and deletes entries that are too old to go back to."""
         if number > self._committed:
             write(self._half, self._uri, f"commits/{number}", "\n".join(["v1", '{"nextBatchWatermarkMs":0}']))
             self._committed = number
@@ -247,7 +247,7 @@ def _fits(place: Any, keys: set[str] | None) -> bool:
 
 
 def create(half: SparkHalf, uri: str | None, name: str, text: str) -> None:
-    """Write a file that another run may be about to write, where no lock keeps it off: then JournalMoved."""
+    """Writes a file; raises JournalMoved if another run has written it first, where there is no lock."""
     if uri is None:
         write(half, uri, name, text)
     elif not create_spark_file(uri, f"{half.root}/{name}", text):
@@ -273,10 +273,10 @@ def path_of(entry: Mapping[str, Any]) -> str:
 
 
 def as_uri(path: str) -> str:
-    """A local path, or a URI with nothing quoted, as Spark notes it, to the letter: by it Spark knows what files it has
-    read.
+    """Returns a local path, or a URI without quoting, exactly as Spark notes it, because Spark knows by it which files
+    it has read.
 
-    Java's URIs keep letters of all alphabets as they are, and quote spaces and controls, wherever they are from.
+    Java's URIs keep letters of all alphabets as they are, and quote all spaces and controls of Unicode.
     """
     scheme, sign, rest = path.partition("://")
     if not sign or path.startswith("/"):
@@ -321,8 +321,9 @@ def forget_unplanned(filesystem: pafs.FileSystem, root: str, check_owner: Callab
     """Empty the entries that belong to no batch yet, before a query starts: Spark lists their files again then.
 
     For all sources of files, also those of streaming DataFrames. ``check_owner`` raises CheckpointError where another
-    run has taken the checkpoint over. It is called when all has been read: what was there by then is not of that run,
-    and what that run has noted since is left alone. CheckpointError where Spark's half, in ``root``, cannot be read.
+    run has taken the checkpoint over. It is called when all has been read: nothing that was there by then belongs to
+    that run, and what that run has noted since is left alone. CheckpointError where Spark's half, in ``root``, cannot
+    be read.
     """
     try:
         unplanned = _all_unplanned(filesystem, root)
@@ -352,8 +353,8 @@ def _last_batch(filesystem: pafs.FileSystem, root: str) -> int | None:
 
 
 def _unplanned(filesystem: pafs.FileSystem, root: str, batch: int | None) -> Iterator[tuple[str, str, bool]]:
-    """The files of the logs that have entries after those of a batch, each with what is left of its text, and whether
-    it is summed."""
+    """Yields the files of the logs that have entries after those of a batch, each with the rest of its text, and
+    whether it has a checksum."""
     planned = [] if batch is None else _lines(filesystem, f"{root}/offsets/{batch}")[2:]
     for source in _names(filesystem, f"{root}/sources"):
         if not source.isdigit():
@@ -368,7 +369,7 @@ def _unplanned(filesystem: pafs.FileSystem, root: str, batch: int | None) -> Ite
 
 
 def _last_entry(offset: str) -> int | None:
-    """The last entry that a line of ``offsets/`` names; None where the source is none of files."""
+    """Returns the last entry that a line of ``offsets/`` names; None where the source is not one of files."""
     if offset == "-":
         return -1
     try:
@@ -379,7 +380,8 @@ def _last_entry(offset: str) -> int | None:
 
 
 def _emptied(filesystem: pafs.FileSystem, folder: str, name: str, last: int) -> Iterator[tuple[str, str, bool]]:
-    """A file of the log without what came after the entry ``last``, if there is something.
+    """Yields a file of the log without the entries after ``last``, if it has any. The file is not deleted: every tenth
+    file of the log also holds the entries before it, which Spark may have deleted already.
 
     Not deleted: every tenth file of the log holds the entries before it too, which Spark may have deleted already.
     """
@@ -420,7 +422,7 @@ _LOCAL = "file://"
 
 @dataclass(frozen=True)
 class Relocation:
-    """Folders by where they were and where they are; of several that fit the first counts."""
+    """Folders by their old and new places; if several fit, the first counts."""
 
     moved: tuple[tuple[str, str], ...] = ()
 
@@ -434,7 +436,7 @@ class Relocation:
         return None
 
     def document(self, values: Any) -> Any:
-        """A plan, or what is noted of deadly input, with its paths as they are now."""
+        """Returns a plan, or a note of deadly input, with its paths as they are now."""
         match values:
             case dict():
                 return {name: self.document(each) for name, each in values.items()}
@@ -448,7 +450,7 @@ class Relocation:
         return values
 
     def log(self, text: str) -> str:
-        """A file of the log of a source, with the paths in it as they are now; any other file is left as it is."""
+        """Returns a file of the log of a source, with its paths as they are now; any other file is left as it is."""
         if not self.moved:
             return text
         version, *lines = text.split("\n")
@@ -536,7 +538,8 @@ def _from_elsewhere(spout: FileSpout, entry: dict[str, Any]) -> list[tuple[str, 
 
 
 def _rewrite(halves: PairedCheckpoint, source: int, relocation: Relocation) -> None:
-    """The logs come last: what a run that dies here has not rewritten, the next one finds by them."""
+    """Rewrites the paths of the plans and then of the logs. The logs come last: if a run dies here, the next one finds
+    the rest by them."""
     for folder in ("plans", "deadly"):
         for key in halves.files.names(folder):
             document = halves.files.read(f"{folder}/{key}")

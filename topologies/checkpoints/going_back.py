@@ -69,15 +69,15 @@ class BatchLook:
     """The state after one batch."""
 
     name: str
-    """``7``, or ``7-close`` for the closing after batch 7."""
+    """Name of the batch: ``7``, or ``7-close`` for the closing after batch 7."""
     manifest: Manifest | None
-    """None where it is damaged."""
+    """Manifest of the batch; None where it is damaged."""
     sections: int = 0
     """Number of sections of segments that hold it."""
     size: int = 0
     """Total size of these sections in bytes."""
     trouble: str = ""
-    """Why it cannot be gone back to; empty where it can."""
+    """Reason why the run cannot go back to it; empty where it can."""
 
     def to_json(self) -> dict[str, Any]:
         """Returns plain JSON values."""
@@ -101,7 +101,7 @@ class CheckpointLook:
     path: str
     topology: str | None = None
     query: str | None = None
-    """The id of the query, which both halves name."""
+    """Id of the query, which both halves name."""
     spark_batches: tuple[int, int] | None = None
     """The last batch that is planned in Spark's half, and the last that is done there; -1 for none."""
     size: int = 0
@@ -114,7 +114,7 @@ class CheckpointLook:
     damage: list[tuple[str, str]] = field(default_factory=list)
     """Damaged parts, each with the reason why it counts as damaged."""
     refused: str = ""
-    """Why the next run will not continue; empty where it will."""
+    """Reason why the next run will not continue; empty where it will."""
     advice: str = ""
     """Advice on the damage."""
 
@@ -197,7 +197,7 @@ class _Inspection:
         self._tried(lambda: spark.check(int(last[0].removesuffix("-close")) if last else -1))
 
     def _would_go_on(self) -> None:
-        """Raise what a run would be refused with, as far as that does not depend on its topology."""
+        """Raises the error with which a run would be refused, as far as that does not depend on its topology."""
         halves, keys = self.halves, self.halves.files.names("manifests")
         manifest = check_halves(halves)
         if manifest is not None:
@@ -254,13 +254,13 @@ class Rollback:
     """Result of going back to an earlier batch."""
 
     batch: str
-    """The batch whose state it is now: ``7`` or ``7-close``."""
+    """The batch whose state the checkpoint has now: ``7`` or ``7-close``."""
     folder: str
     """Folder with the files of the checkpoint that came after it."""
     moved: int = 0
     """Number of these files."""
     sinks: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """Per folder of a sink: where its files are now, and how many."""
+    """For each folder of a sink, where its later files are now, and their number."""
     warnings: list[str] = field(default_factory=list)
     """Things that stay as they are, such as messages that were sent."""
 
@@ -268,7 +268,7 @@ class Rollback:
 def go_back(halves: PairedCheckpoint, key: str) -> Rollback:
     """Go back to the state after a batch, so that the next run does the one after it again.
 
-    The checkpoint is locked by the caller. Raises CheckpointError, and changes nothing, where that cannot be.
+    The checkpoint is locked by the caller. Raises CheckpointError, and changes nothing, where that is not possible.
     """
     with during("looking at what can be gone back to", "nothing was changed"):
         _check(halves, key)
@@ -431,15 +431,16 @@ class Reset:
     batch: str | None
     """The batch after which this is the state; None where none has been committed yet."""
     discarded: dict[str, int] = field(default_factory=dict)
-    """Per bolt that starts over, or is gone: its events that were in no window yet. They are purged now."""
+    """For each bolt that starts over, or is gone, the number of its events that were in no window yet. They are purged
+    now."""
 
 
 def reset_bolts(halves: PairedCheckpoint, names: Collection[str], topology: Topology) -> Reset:
     """Let bolts start over after the last batch of a checkpoint, which the caller has locked.
 
-    ``topology`` is the one to continue with: what differs in it from the checkpoint's must be of the bolts that are
-    named, which may be new or gone, or columns of spouts that only these read. ConfigError or CheckpointError, before
-    anything is written, where that is not so.
+    ``topology`` is the one to continue with: it may differ from the checkpoint's only in the bolts that are named,
+    which may be new or gone, and in columns of spouts that only these bolts read. ConfigError or CheckpointError,
+    before anything is written, where that is not so.
     """
     with naming_a_way_back(halves):
         manifest = _look(halves, names, topology, check_unclaimed)
@@ -496,7 +497,7 @@ def _reset(
 
 
 def _started_over(node: WindowedNode, before: BoltState | None) -> BoltState:
-    """A bolt before its first event, except for what has been counted: that never goes back."""
+    """Returns a bolt before its first event, except for its counts, which never go back."""
     tasks = [TaskState(family_of(node).fresh()) for _ in range(node.parallelism)]
     if before is None:
         return BoltState(Accounts(node.streams), tasks)
@@ -527,7 +528,7 @@ def _check_rest(
     now: Mapping[str, Any],
     topology: Topology,
 ) -> None:
-    """CheckpointError where something else differs than the bolts named."""
+    """Raises CheckpointError where something else differs than the named bolts."""
     before, after = (without_bolts(note, names) for note in (known, now))
     changed = differences(before, after)
     heartbeat = topology.needs_heartbeat

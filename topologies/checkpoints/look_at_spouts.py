@@ -61,15 +61,15 @@ class Findings:
 
 
 def refuse_missing_input(topology: Topology) -> None:
-    """Raise ConfigError for a spout of files on this machine that reads what is not there, or matches names in a
-    folder that is not. UnreachableError where that cannot be seen."""
+    """Raises ConfigError for a spout of files on this machine whose files, or the folder of whose pattern, do not
+    exist. UnreachableError where that cannot be seen."""
     for name, node in topology.spouts.items():
         if isinstance(node.spout, FileSpout) and node.spout.is_here:
             refuse_missing(name, node.spout)
 
 
 def refuse_missing(name: str, spout: FileSpout) -> None:
-    """Raise ConfigError for what ``missing_input`` tells of a spout."""
+    """Raises the ConfigError of ``missing_input`` for a spout, if there is one."""
     problem = missing_input(name, spout)
     if problem is not None:
         raise problem
@@ -105,7 +105,7 @@ class FirstRows:
     """Rows at the beginning of a spout's input."""
 
     rows: pa.Table
-    """The good ones, with the columns that are read from files."""
+    """Good rows, with the columns that are read from files."""
     reasons: tuple[str, ...] = ()
     """Why others cannot be read, one text for each."""
 
@@ -140,8 +140,8 @@ def first_rows_of_memory(node: SpoutNode, spout: MemorySpout) -> FirstRows:
 
 
 def first_rows_of_users_spout(node: SpoutNode, spout: PulledSpout) -> FirstRows:
-    """The rows that a user's spout returns at the beginning; it is opened, and closed again, and nothing is
-    acknowledged. Raises SpoutError for what it raises."""
+    """Returns the rows that a user's spout returns at the beginning; the spout is opened and closed again, and nothing
+    is acknowledged. Raises SpoutError for its exceptions."""
     with closing(Puller(node.name, spout)) as puller:
         pulled = puller.pull(MOST_ROWS)
     rows = node.outputs[DEFAULT_STREAM].empty_table() if pulled is None else pulled.rows
@@ -170,14 +170,14 @@ def first_rows_of_topics(topology: Topology, node: SpoutNode, spout: KafkaSpout)
 
 
 MOST_OBJECTS, MOST_FILES_OF_KEYS = 1_000, 20
-"""Maximum number of objects that are all looked at, and of files that are opened for them."""
+"""Maximum number of objects that are looked at completely, and of files that are opened for keys."""
 _BLOCK, _LONGEST = 1 << 18, 1 << 24
-"""Bytes read at a time, and in a line that is looked at."""
+"""Bytes read at a time, and the longest line that is looked at."""
 
 
 def unknown_columns(node: SpoutNode, spout: FileSpout, files: list[FoundFile]) -> list[WindboltError]:
-    """The declared columns that no object in the files has, each as an error; none for other formats, and none that
-    has a default.
+    """Returns an error for each declared column that no object in the files has; none for other formats, and none for
+    columns with a default.
 
     The first objects decide, except for columns that none of them has: for these all files are searched. They are read
     by Python alone, so that no file can end this process. Raises UnreachableError for a file that cannot be reached.
@@ -208,7 +208,7 @@ def _unknown(spout: str, number: int, column: str, others: list[str]) -> Windbol
 
 
 def _in_no_file(columns: list[str], files: list[FoundFile]) -> list[str]:
-    """The columns that no object has, in no file; the search ends where each has been found."""
+    """Returns the columns that no object in any of the files has; the search ends when each has been found."""
     missing = list(columns)
     for file in files:
         if not missing:
@@ -235,11 +235,11 @@ def _not_in(path: str, columns: list[str]) -> list[str]:
 
 
 _ESCAPE = b"\\u"
-"""A key may be written with escapes."""
+"""Beginning of an escape, with which a key may be written."""
 
 
 def _objects(path: str) -> Iterator[dict[str, object]]:
-    """The objects of a file's lines; lines that hold none are bad rows, and have their reason elsewhere."""
+    """Yields the objects of a file's lines; a line without an object is a bad row, whose reason is told elsewhere."""
     with reached(path):
         filesystem, inside = locate_file(path)
     with opened(filesystem, inside, "JSON lines", streamed=True) as source:
@@ -273,13 +273,13 @@ def _blocks(source: pa.NativeFile) -> Iterator[bytes]:
 
 
 def direct_columns(topology: Topology, node: SpoutNode, schema: pa.Schema) -> list[str]:
-    """The columns by which bolts that read the spout itself go."""
+    """Returns the columns that bolts which read the spout itself depend on."""
     return [name for name, first in _columns(topology, node, schema).items() if not first]
 
 
 def columns_behind(topology: Topology, node: SpoutNode, schema: pa.Schema) -> dict[str, str]:
-    """The columns by which only bolts behind plain bolts go, each with the plain bolt that gets it first, and may
-    change it."""
+    """Returns the columns that only bolts behind plain bolts depend on, each with the plain bolt that gets it first,
+    and may change it."""
     return {name: first for name, first in _columns(topology, node, schema).items() if first}
 
 
@@ -311,8 +311,8 @@ def _ways(topology: Topology, spout: Stream, stream: Stream) -> Iterator[str]:
 def extracted_times(node: WindowedNode, spout: str, rows: pa.Table) -> Findings:
     """The times that a bolt's extractor gives to the first rows of a spout, and the first of those on which it fails.
 
-    A row without a time is a warning, for a run counts it as invalid; where no row has one, or the extractor fails on a
-    whole table, it is a problem. What the extractor prints goes to standard error.
+    A row without a time is a warning, because a run counts it as invalid; it is a problem if no row has a time, or if
+    the extractor fails on a whole table. What the extractor prints goes to standard error.
     """
     if not rows.num_rows:
         return Findings()
@@ -345,7 +345,8 @@ def _wrong_rows(node: WindowedNode, spout: str, rows: pa.Table, wrong: list[int]
 
 
 def _raised(node: WindowedNode, row: pa.Table) -> Exception | None:
-    """Calls the extractor for a row and returns its exception, or None. The run has kept the text, but not the line."""
+    """Calls the extractor for a row and returns its exception, or None. The run has kept only the text of the
+    exception, not the line."""
     extractor = node.bolt.settings.timestamp_extractor
     assert extractor is not None
     try:

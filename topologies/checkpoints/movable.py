@@ -37,9 +37,9 @@ class Movable:
     types: str
     """The fields of the first input with their types, as a declaration; empty where there are none."""
     fixed: list[str]
-    """Why nothing can be moved; empty where it can."""
+    """Reasons why nothing can be moved; empty where it can."""
     whole: list[str]
-    """Why tasks can be joined as a whole, and not divided; empty where they can."""
+    """Reasons why tasks can be joined as a whole, but not divided; empty where they can be divided."""
     state_keys: dict[str, list[str]]
     """The states of a stateful bolt that are kept by key, and their columns, in the order of the fields of the first
     input; none for one that is the same in all tasks."""
@@ -150,7 +150,8 @@ def _fixed(topology: Topology, node: WindowedNode, grouped: Sequence[Sequence[st
 
 
 def _shuffled_after(topology: Topology, node: WindowedNode) -> Iterator[str]:
-    """Rows are shuffled by how many their task has emitted before."""
+    """Yields a reason if rows are shuffled after this bolt: they go to tasks by the number that their task has emitted
+    before."""
     waiting: list[Stream] = [(node.name, stream) for stream in node.outputs]
     seen = set(waiting)
     while waiting:
@@ -207,7 +208,7 @@ def _held(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]
 
 
 def _whole(node: WindowedNode) -> Iterator[str]:
-    """Reasons that do not hold where whole tasks are joined."""
+    """Yields reasons that do not hold where whole tasks are joined."""
     settings = node.bolt.settings
     asks = asks_for_expired(node.bolt) if settings.expired is None else settings.expired
     if not node.holds_events and node.slicing is None and asks:
@@ -234,7 +235,7 @@ def _state(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str
 def _of_other_types(
     state: str, schema: pa.Schema, columns: Sequence[str], events: pa.Schema, fields: Sequence[str]
 ) -> Iterator[str]:
-    """Columns of a state that cannot have the values of the fields that events are grouped by."""
+    """Yields columns of a state whose types cannot hold the values of the fields that events are grouped by."""
     for column, field in zip(columns, fields, strict=True):
         if column in schema.names and field in events.names:
             own, kind = (_declared(each.field(name).type) for each, name in ((schema, column), (events, field)))

@@ -1,4 +1,4 @@
-"""The notes in a checkpoint about runs, sinks, graph and rules: to look at it offline, without the topology."""
+"""The notes in a checkpoint about runs, sinks, graph and rules, with which it is read offline, without the topology."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ SinkNote = dict[str, Any]
 def note_sinks(files: SealedFolder, topology: Topology, batch: int) -> None:
     """Add the sinks of a topology to those of earlier runs; ``batch`` is the last that was committed.
 
-    Sinks of earlier runs that it has no more are noted with the last batch that may have written there: what comes
-    later in those folders is somebody else's.
+    Sinks of earlier runs that the topology no longer has are noted with the last batch that may have written there:
+    later files in their folders are somebody else's.
 
-    No rows depend on this note: one that is damaged is rewritten. Should a sink of then be missing in it, its files
-    are found again when that sink is used again (delivering.refuse_later).
+    No rows depend on this note: one that is damaged is rewritten. If an earlier sink is missing in it, its files are
+    found again when that sink is used again (delivering.refuse_later).
     """
     known: list[SinkNote] = []
     with suppress(*UNREADABLE):
@@ -64,7 +64,8 @@ def _bare(note: SinkNote) -> SinkNote:
 
 
 def read_sinks(files: SealedFolder) -> list[SinkNote]:
-    """The sinks of all runs: ``name``, ``kind``, of files the ``folder``; ``until`` which batch, if that is over."""
+    """Returns the sinks of all runs: ``name``, ``kind``, the ``folder`` of a sink of files; ``until``, the last batch,
+    if the sink is no longer used."""
     found: dict[str, list[SinkNote]] | None = files.read(SINKS)
     return [] if found is None else found["sinks"]
 
@@ -101,10 +102,10 @@ class RunNote:
     continues: int | None
     """The batch after which it continued; None where it began the checkpoint."""
     ended: int | None = None
-    """None for a run in progress, or that died."""
+    """End of the run; None while it is in progress, and if it died."""
     how: str | None = None
-    """``finished``, ``stopped``, ``failed``, or ``restarting`` where it failed and is started again; None with
-    ``ended``."""
+    """How the run ended: ``finished``, ``stopped``, ``failed``, or ``restarting`` where it failed and is started again;
+    None with ``ended``."""
     error: str | None = None
     """Error that ended a failed run; for one in progress, the reason of its last restart."""
     restarts: int = 0
@@ -235,7 +236,7 @@ class BoltTiming:
     """The windows in words."""
     inputs: list[str]
     origins: dict[str, list[str]]
-    """Per input that comes from windowed bolts: those."""
+    """For each input that comes from windowed bolts, the names of these bolts."""
     event_time: bool
     key: list[str]
     length: int | None
@@ -271,7 +272,7 @@ class BoltTiming:
     else empty."""
     empty_windows: bool
     keys: list[list[str]]
-    """Per input: the columns of its key; none where the bolt has none."""
+    """For each input, the columns of its key; none where the bolt has none."""
     assigners: list[dict[str, Any]]
     """Notes on the assigners that form its windows (``assigners_note``); empty if the windows are runs of a queue."""
     from_first_clock: bool
@@ -284,18 +285,18 @@ class BoltTiming:
     fires_once: bool = False
     """True if the first firing of such a window is the only one."""
     grouped: list[list[str]] | None = None
-    """Per input: the columns by which it is grouped, where its bolt has no key but groups each input by fields."""
+    """For each input, the columns by which it is grouped, where its bolt has no key but groups each input by fields."""
     imports: dict[str, str] | None = None
-    """Per input that takes the watermarks of another, and makes none by its own events: that one."""
+    """For each input that takes the watermarks of another input, and makes none by its own events, that other input."""
     decisive: list[list[str]] | None = None
-    """Per input: the columns that decide where its events belong, and when: those of its key and of its grouping, and
-    those that rules of time name; None where an earlier version has noted none."""
+    """For each input, the columns that decide where its events belong, and when: those of its key and of its grouping,
+    and those that rules of time name; None where an earlier version has noted none."""
     marks: dict[str, dict[str, int | None]] | None = None
-    """Per input, how its events move its watermark: ``count`` (with one of so many events; 0: they do not, and only the
-    source does) or ``span`` (with one that is so much later than the last that did), and neither where ticks do; and
+    """For each input, how its events move its watermark: ``count``: with one of so many events (0: only the source
+    moves it); or ``span``: with an event that is so much later than the last that moved it; neither where ticks do; and
     ``delay`` as above. None where an earlier version has noted none."""
     by_arrival: bool = False
-    """True if an event may be early or late by its arrival. Its time then does not move the watermark as it is."""
+    """True if an event may be early or late by its arrival. Then its time does not move the watermark unchanged."""
     by_place: bool = False
     """True if its windows hold or count events by their places among all events of a task, and not by their times."""
     least_at_end: int = 1
@@ -415,7 +416,7 @@ def read_timing(files: SealedFolder) -> dict[str, BoltTiming] | None:
 
 
 def read_graph(files: SealedFolder) -> tuple[list[Box], list[Arrow]]:
-    """The graph of the topology as the last run had it; empty where that has not noted it."""
+    """Returns the graph of the topology as noted by the last run; empty where that has noted none."""
     found: dict[str, Any] = files.read(TIMING) or {}
     return graph_from(found["graph"]) if "graph" in found else ([], [])
 
@@ -498,7 +499,7 @@ def known_timing(halves: PairedCheckpoint) -> dict[str, BoltTiming]:
 
 
 def the_only_bolt(halves: PairedCheckpoint, known: Mapping[str, BoltTiming]) -> str:
-    """The name of the bolt with windows. ConfigError where there are several, or none."""
+    """Returns the name of the only bolt with windows. ConfigError where there are several, or none."""
     if len(known) != 1:
         raise ConfigError(
             f"which bolt of checkpoint {halves.path!r} is meant?",

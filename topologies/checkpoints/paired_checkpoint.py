@@ -1,4 +1,4 @@
-"""A checkpoint folder: where it is, who has it, and whether its two halves, Spark's and ours, belong together."""
+"""A checkpoint folder: where it is, who has it, and whether its two halves, Spark's and windbolt's, belong together."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from windowing.errors import CheckpointError, DamagedCheckpoint, TakenOver
 TOPOLOGY, START = "topology", "start"
 """Notes with the topology that the checkpoint belongs to, and with the start of its first run."""
 GOING_BACK = "going-back"
-"""Somebody goes back to an earlier batch; while it is there, no run begins."""
+"""Note that somebody goes back to an earlier batch; while it is there, no run begins."""
 RESETTING = "resetting"
-"""Bolts are about to start over; while it is there, no run begins."""
+"""Note that bolts are about to start over; while it is there, no run begins."""
 ADDING_COLUMNS = "adding-columns"
-"""The events that are kept are about to get new columns; while it is there, only a run of that topology begins."""
+"""Note that the stored events are about to get new columns; while it is there, only a run of that topology begins."""
 BEGINNING = "beginning"
-"""The events that it is to begin with are being given to it; while it is there, no run begins."""
+"""Note that the checkpoint is being filled with the events with which it begins; while it is there, no run begins."""
 SAVEPOINT = "savepoint"
 """Note of a savepoint; while it says that the savepoint is not complete, no run begins."""
 
@@ -58,7 +58,7 @@ SAVEPOINT = "savepoint"
 class FolderLock:
     """A lock on the file ``.lock`` of a checkpoint, held until ``release`` or the end of this process.
 
-    On this machine only: of a checkpoint elsewhere (``folder`` None) nothing is locked; a run claims it instead
+    On this machine only: a checkpoint elsewhere (``folder`` None) is not locked; a run claims it instead
     (``manager/storage/sealed_files.py``).
     """
 
@@ -82,7 +82,7 @@ class FolderLock:
             raise
 
     def share(self) -> None:
-        """Keep runs off the checkpoint, but nobody who reads it; nothing is written. CheckpointError where a run has
+        """Keeps runs off the checkpoint, but not its readers; nothing is written. CheckpointError where a run has
         it."""
         if self.folder is None:
             return
@@ -137,14 +137,14 @@ START_OVER = "start with a new checkpoint folder (which reads all input again)"
 
 
 class PairedCheckpoint:
-    """A checkpoint folder: ``spark/`` is Spark's, ``windbolt/`` is ours.
+    """A checkpoint folder: ``spark/`` is Spark's, ``windbolt/`` is windbolt's.
 
     It is opened for a run (``checkpointed_run.py``), its halves are compared, it is compared with a topology
     (``topology_fit.py``), and where it is damaged a way back is named.
     """
 
     def __init__(self, path: str) -> None:
-        """Raises CheckpointError where the name is none for a checkpoint, or its place cannot be reached."""
+        """Raises CheckpointError where the path cannot name a checkpoint, or its place cannot be reached."""
         check_named(path)
         self.path = path.rstrip("/") or "/"
         with self._reached():
@@ -152,7 +152,7 @@ class PairedCheckpoint:
             if self.uri is not None:
                 self.filesystem.get_file_info(self.root)
         self.spark = f"{hadoop_name(self.uri).rstrip('/')}/spark" if self.uri else f"{self.root}/spark"
-        """Spark's half, as Spark names it."""
+        """Path of Spark's half, as Spark names it."""
         self.lock = FolderLock(self.path, self.filesystem, None if self.uri else self.root)
         self.files = SealedFolder(f"{self.root}/windbolt", self.filesystem, self.uri)
         self.spark_half = SparkHalf(self.filesystem, f"{self.root}/spark")
@@ -240,7 +240,7 @@ def check_savepoint_complete(halves: PairedCheckpoint) -> None:
 
 
 def check_beginning_complete(halves: PairedCheckpoint) -> None:
-    """CheckpointError where a checkpoint was to begin with events, and does not have them all."""
+    """Raises CheckpointError where a checkpoint was to begin with given events, and does not have them all."""
     if not halves.is_beginning and halves.files.read(BEGINNING) is not None:
         raise CheckpointError(
             f"checkpoint {halves.path!r} does not have the events yet that it is to begin with",
@@ -259,7 +259,7 @@ def back_to_command(halves: PairedCheckpoint, key: str) -> str:
 
 @contextmanager
 def naming_a_way_back(halves: PairedCheckpoint) -> Iterator[None]:
-    """Errors of the checkpoint that do not say what to do then name a batch that can be gone back to."""
+    """Adds to errors of the checkpoint that name no remedy a batch to which the run can go back."""
     try:
         yield
     except CheckpointError as error:
@@ -310,7 +310,7 @@ class SparkBatches:
 def check_halves(halves: PairedCheckpoint, *, resetting: bool = False) -> Manifest | None:
     """The last manifest; CheckpointError where the halves do not belong together, or a part of them is missing.
 
-    ``resetting``: a reset that is not complete is let pass, since this is what completes it.
+    ``resetting``: an incomplete reset is no error, because the caller completes it.
     """
     spark = check_ours_is_there(halves)
     if not resetting:
@@ -403,8 +403,9 @@ def _refused(halves: PairedCheckpoint, what: str, why: str) -> CheckpointError:
 
 
 def claimed(halves: PairedCheckpoint, by: Attempts | str, keep: int = KEPT_BATCHES) -> FileCheckpoint:
-    """Our half, for the attempts of a run or for a command, by its name. Where no lock keeps a run off it, that run
-    cannot commit any more.
+    """Returns windbolt's half, for the attempts of a run or for a command, ``by`` name. Where there is no lock, a run
+    that has the checkpoint can commit no more. A later attempt of a run that had it takes it from no other run:
+    TakenOver.
 
     What has it from the same run already, such as an earlier attempt, takes it from no other: TakenOver.
     """
@@ -420,7 +421,7 @@ def claimed(halves: PairedCheckpoint, by: Attempts | str, keep: int = KEPT_BATCH
 
 
 def claim_back_to(halves: PairedCheckpoint, batch: str) -> None:
-    """Take the checkpoint, whose state is from now on that after a batch."""
+    """Claims the checkpoint, and makes the state after a batch its state."""
     if halves.uri is not None:
         owner = _this_process(command="windbolt checkpoint --back-to")
         FileCheckpoint(halves.files.root, halves.uri).claim(owner, batch)
@@ -441,8 +442,8 @@ def keeping_runs_off(halves: PairedCheckpoint, name: str, note: dict[str, Any]) 
 
 @contextmanager
 def telling_who_took_over(checkpoint: FileCheckpoint) -> Iterator[None]:
-    """Errors become TakenOver where another run has the checkpoint: what that has changed since is not damage, and a
-    query that Spark ended for its sake is not to be started again."""
+    """Turns errors into TakenOver where another run has the checkpoint: changes by that run are no damage, and a query
+    that Spark ended because of it is not to be started again."""
     try:
         yield
     except TakenOver:
@@ -468,7 +469,7 @@ _STATE = ("manifests", "plans", "deadly", "segments", "turns", "runs")
 
 
 def check_empty(target: PairedCheckpoint, what: str) -> None:
-    """CheckpointError, which begins with ``what``, where something is there already."""
+    """Raises CheckpointError, which begins with ``what``, where the target is not empty."""
     names = _files_in(target)
     if names:
         there = "a checkpoint" if target.found else "files"
@@ -480,7 +481,7 @@ def check_empty(target: PairedCheckpoint, what: str) -> None:
 
 
 def empty_out(target: PairedCheckpoint, keep: str) -> None:
-    """Delete what an attempt before has left; the note ``keep`` says meanwhile that it is not complete."""
+    """Deletes the files of an earlier attempt; meanwhile the note ``keep`` says that the checkpoint is not complete."""
     target.files.delete(*(name for name in target.files.names("") if name != keep))
     for folder in [*(f"windbolt/{name}" for name in _STATE), "spark"]:
         if is_there(target.filesystem, f"{target.root}/{folder}"):
@@ -488,8 +489,8 @@ def empty_out(target: PairedCheckpoint, keep: str) -> None:
 
 
 def _files_in(target: PairedCheckpoint) -> list[str]:
-    """The files of a folder by their paths in it; not the hidden ones, among them what an attempt died with that had
-    written nothing else."""
+    """Returns the files of a folder by their paths in it, without hidden files, which an attempt may have left when it
+    died before it wrote anything else."""
     selector = pafs.FileSelector(target.root, recursive=True, allow_not_found=True)
     with as_storage_error(target.root, "listed"):
         found = target.filesystem.get_file_info(selector)

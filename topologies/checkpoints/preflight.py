@@ -84,7 +84,7 @@ def _nearest(folder: str) -> str:
 
 
 def _try_writing(folder: str) -> None:
-    """Open a file in a folder that has no name, or is deleted at once."""
+    """Checks that a file can be written in a folder: one without a name, or one that is deleted at once."""
     with as_storage_error(folder, "written to"), tempfile.TemporaryFile(dir=folder, prefix="."):
         pass
 
@@ -93,13 +93,14 @@ def _try_writing(folder: str) -> None:
 
 
 def refuse_before_start(topology: Topology, options: RunOptions) -> None:
-    """Raise what a run would end with anyway.
+    """Raises the error with which a run would end anyway.
 
     CheckpointError where the checkpoint is another topology's; StorageError where a sink's folder cannot be made or
     written to; ConfigError where input is not there; EnvironmentMissing or ConfigError where input or a sink is in
     HDFS, which cannot be reached.
 
-    Starting Spark takes seconds. Nobody is kept off the checkpoint meanwhile, so the run checks all of it again.
+    It saves the seconds in which Spark starts. The checkpoint is not locked meanwhile, so the run checks all of it
+    again.
     """
     assert options.checkpoint is not None
     _check_hdfs(topology)
@@ -112,7 +113,7 @@ def refuse_before_start(topology: Topology, options: RunOptions) -> None:
 
 
 def _check_hdfs(topology: Topology) -> None:
-    """Open the file systems of HDFS that the topology names; no NameNode is asked yet."""
+    """Opens the file systems of HDFS that the topology names; no NameNode is asked yet."""
     ends = [*(node.spout for node in topology.spouts.values()), *(node.sink for node in topology.sinks.values())]
     for end in ends:
         for path in end.paths if isinstance(end, FileSpout) else [end.path] if isinstance(end, FileSink) else []:
@@ -132,7 +133,7 @@ def check_local(topology: Topology, options: RunOptions) -> None:
 
 
 def _refuse_spark(topology: Topology) -> None:
-    """DataFrames are Spark's, and so is what lists files that are not on this machine."""
+    """Raises ConfigError for what only Spark can do: DataFrames, and listing files that are not on this machine."""
     for name, node in topology.spouts.items():
         match node.spout:
             case FrameSpout():
@@ -157,7 +158,7 @@ def _refuse_spark(topology: Topology) -> None:
 
 
 def _refuse_stores(name: str, spout: FileSpout) -> None:
-    """A path in HDFS has to name its NameNode; other file systems are Spark's."""
+    """Raises ConfigError for an HDFS path without its NameNode, and for file systems that only Spark reaches."""
     for path in spout.paths:
         shown = shown_path(path)
         if is_hdfs(shown) and not urlsplit(root_and_path(shown)[0]).netloc:
@@ -212,7 +213,7 @@ def find_lacking(topology: Topology) -> dict[str, Findings]:
     """A warning for each input of an AggregateBolt that has none of the columns that its aggregates name, by the names
     of the bolts.
 
-    An input with some of them is meant: two streams may be added up side by side, each in columns of its own.
+    An input with only some of them is no mistake: two streams may be added up side by side, each in columns of its own.
     """
     found = {name: tuple(_lacking(topology, node)) for name, node in topology.windowed.items()}
     return {name: Findings(warnings=warnings) for name, warnings in found.items() if warnings}

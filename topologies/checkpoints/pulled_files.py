@@ -1,7 +1,7 @@
 """Rows of a spout that a user has written, in files of the checkpoint: there before a batch uses them.
 
-A file holds the rows of a batch, and the offset behind them. The last one says where the spout goes on; those that no
-batch has yet are the next batches, whatever happened to the run that wrote them.
+A file holds the rows of a batch, and the offset behind them. The last file tells where the spout continues; files that
+no batch has yet are the next batches, whatever happened to the run that wrote them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def pulled_rows(name: str, spout: PulledSpout, checkpoint: str) -> PulledRows:
 
 
 class PulledFiles(WatchedFiles):
-    """The files of a user's spout during a run: what is pulled becomes the next one."""
+    """The files of a user's spout during a run: the rows of each pull become the next file."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class PulledFiles(WatchedFiles):
         keep: int,
         check_owner: Callable[[], None],
     ) -> None:
-        """``source``: the user's spout. ``keep``: how many batches can be gone back to. ``check_owner`` raises
+        """``source``: the user's spout. ``keep``: number of batches that the run can go back to. ``check_owner`` raises
         CheckpointError where another run has taken the checkpoint over."""
         super().__init__(name, spout)
         self._source, self._keep, self._check_owner = source, keep, check_owner
@@ -84,11 +84,12 @@ class PulledFiles(WatchedFiles):
         """The offsets behind the files that this run has written and that are still there."""
 
     def new(self, read: dict[str, int]) -> Iterator[FoundFile]:
-        """The files that are not in ``read``, and then those that are pulled, each when it is asked for."""
+        """Yields the files that are not in ``read``, and then those that are pulled, each when it is asked for."""
         return self._new(_number(next(reversed(read))) if read else -1)
 
     def acknowledge(self, paths: Sequence[str]) -> None:
-        """The batch with these files is committed: tell the source, and delete what nobody can go back to."""
+        """Called when the batch with these files is committed: tells the source, and deletes files that are too old to
+        go back to."""
         last = max(map(_number, paths), default=None)
         if last is None:
             return

@@ -1,4 +1,4 @@
-"""Checkpoints made of something else: savepoints, and checkpoints that begin with given events."""
+"""Checkpoints made from other state: savepoints, and checkpoints that begin with given events."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ from windowing.settings.rules import SOURCE
 
 
 _EPOCH = re.compile(r"(^|/)\d{10}-(?=[0-9a-f]{32}\.)")
-"""The number of an owner's claim in the name of a segment: at another place it is nobody's."""
+"""The number of an owner's claim in the name of a segment, which has no meaning at another place."""
 _GRAPH = (TIMING, "graph")
 _PIECE = 8 << 20
 
 Rewrite: TypeAlias = Callable[[SegmentWriter], Manifest]
-"""Writes what is to be different in a savepoint; returns the manifest with it. Its other sections are the source's."""
+"""Writes the changed parts of a savepoint; returns the manifest with them. Its other sections are the source's."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class StateChange:
     """Change of the state in a savepoint."""
 
     prepare: Callable[[Manifest], Rewrite]
-    """Called with the state before anything is written, to refuse what cannot be."""
+    """Called with the state before anything is written, to refuse changes that are not possible."""
     bolts: Sequence[str]
     """The bolts that are repaired."""
 
@@ -93,11 +93,11 @@ def take_savepoint(
 ) -> Savepoint:
     """Write the state after the last batch of a checkpoint to another place, whole.
 
-    The caller has locked the checkpoint to look; runs in an object store are not kept off, and a savepoint during which
-    one is in progress is refused. ``moved``: folders of input files, where they were and where they are. ``change``:
-    what is to be different there; None: nothing.
+    The caller has locked the checkpoint for reading; in an object store that does not keep runs off, and the savepoint
+    is refused if one is in progress. ``moved``: folders of input files, where they were and where they are. ``change``:
+    a change of the state there; None: no change.
 
-    CheckpointError, with what to do, where there is nothing to be taken, or something at that place.
+    CheckpointError, with what to do, where there is no state, or where the target is not empty.
     """
     with naming_a_way_back(source), during("looking at what is to be saved", "the checkpoint is as it was"):
         committed, manifest = read_committed(source.files), check_halves(source)
@@ -136,8 +136,8 @@ def _check_place(source: PairedCheckpoint, target: PairedCheckpoint) -> None:
 
 
 def _publish(source: PairedCheckpoint, manifest: Manifest) -> None:
-    """Give the files of the last batch their names where its run died before it did so: at another place nobody
-    would."""
+    """Gives the files of the last batch their names if its run died before it did so: nobody would do it at another
+    place."""
     for files in manifest.files.values():
         filesystem, folder, _ = locate(files["folder"])
         left = {entry.base_name for entry in entries(filesystem, folder)} & set(files["drafts"])
@@ -171,7 +171,7 @@ class _Taking:
         self.done = Savepoint(target.path, batch_name(self.key))
 
     def write(self, manifest: Manifest, rewrite: Rewrite | None) -> Savepoint:
-        """Write all of it."""
+        """Writes the whole savepoint."""
         target = self.target
         self._begin()
         self._spark_half()
@@ -225,8 +225,8 @@ class _Taking:
                 yield name
 
     def _documents(self) -> None:
-        """The notes that go with the state, and the plans of batches that were begun; not what names the old place: the
-        sinks, the runs, and the graph, which has both ends of the topology."""
+        """Writes the notes that go with the state, and the plans of batches that were begun; not the notes that name
+        the old place: the sinks, the runs, and the graph, which has both ends of the topology."""
         source, target = self.source.files, self.target.files
         for note in (START, TOPOLOGY, TIMING, MOVABLE):
             found = read_note(source, note)
@@ -240,7 +240,7 @@ class _Taking:
                     target.write(f"{folder}/{key}", self.relocation.document(found))
 
     def _pulled_rows(self) -> None:
-        """Rows of users' spouts, and up to where these have been read."""
+        """Copies the rows of users' spouts, and the offsets up to which these have been read."""
         source, target = (f"{each.root}/{PULLED}" for each in (self.source, self.target))
         for spout in entries(self.source.filesystem, source):
             folder = f"{target}/{spout.base_name}"
@@ -251,7 +251,8 @@ class _Taking:
                     self._copy(entry.path, f"{folder}/{entry.base_name}")
 
     def _segments(self, manifest: Manifest, rewrite: Rewrite | None) -> Manifest:
-        """Write what is different, and copy the files of all other rows; returns the manifest with their new names."""
+        """Writes the changed segments, and copies the files of all other rows; returns the manifest with their new
+        names."""
         store = FileSegments(f"{self.target.files.root}/segments", self.target.uri)
         after = manifest
         if rewrite is not None:
@@ -282,8 +283,8 @@ class _Taking:
         return size
 
     def _check_unchanged(self) -> None:
-        """Raise CheckpointError where a run or a command has changed the state meanwhile, which only a lock would keep
-        off."""
+        """Raises CheckpointError where a run or a command has changed the state meanwhile, which is possible where
+        there is no lock."""
         last = self.source.files.names("manifests")[-1]
         if last != self.key:
             raise CheckpointError(
@@ -317,7 +318,7 @@ _ONCE_MORE = "call windbolt.state.begin once more, which starts over; until then
 def begin_with(
     checkpoint: str, topology: Topology, events: Mapping[str, EmittedRows], clock: Callable[[], int]
 ) -> None:
-    """Make a checkpoint at a place that is empty; ``events`` are rows of spouts, in order of arrival.
+    """Makes a checkpoint at an empty place; ``events`` are rows of spouts, in order of arrival.
 
     ConfigError for other spouts, and for windows that need to know the
     partitions of events; DataError for rows without a time that can be used; CheckpointError where something is at that
@@ -359,7 +360,8 @@ def _rows(topology: Topology, spout: str, given: EmittedRows) -> pa.Table:
 
 
 def _as_in_a_run(given: pa.Table, columns: pa.Schema, needed: Collection[str]) -> pa.Table:
-    """A table of ``state.read`` has other columns too, and lacks those that no bolt asks for."""
+    """Returns the given events with the columns that a run would keep: a table of ``state.read`` has other columns too,
+    and lacks those that no bolt asks for."""
     for field in columns:
         if field.name not in given.column_names and field.name not in needed:
             given = given.append_column(field, pa.nulls(len(given), field.type))
@@ -367,8 +369,8 @@ def _as_in_a_run(given: pa.Table, columns: pa.Schema, needed: Collection[str]) -
 
 
 def _check_partitions(topology: Topology) -> None:
-    """ConfigError where a watermark follows the partitions of Kafka: given events are of none, which would hold it
-    back."""
+    """Raises ConfigError where a watermark follows the partitions of Kafka: given events have no partition, and would
+    hold it back."""
     for node in topology.windowed.values():
         kafka = [
             spout
@@ -385,7 +387,7 @@ def _check_partitions(topology: Topology) -> None:
 
 
 class _Beginning(CheckpointedRun):
-    """The run that consists of the events alone, in this process."""
+    """The run that consists only of the given events, in this process."""
 
     engine = Engine.LOCAL
 
@@ -432,6 +434,6 @@ class _Beginning(CheckpointedRun):
                 )
 
     def complete(self) -> None:
-        """Let runs begin."""
+        """Marks the checkpoint as complete, so that runs may begin."""
         self.halves.files.delete(BEGINNING)
         self.halves.files.sync()

@@ -1,4 +1,4 @@
-"""Spark's half of a checkpoint: its files, and what there must be so that Spark continues where it stopped."""
+"""Spark's half of a checkpoint: its files, and the checks that Spark can continue where it stopped."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ def read_spark_file(filesystem: pafs.FileSystem, path: str) -> str:
     """The text of a file that Spark wrote.
 
     Raises DamagedCheckpoint where it is gone or does not fit its ``.crc``, StorageError where it cannot be read. Where
-    there is no ``.crc``, as on object stores and on HDFS, which look after their files themselves, there is nothing to
-    hold it against.
+    there is no ``.crc``, as on object stores and on HDFS, which protect their files themselves, it is not compared.
     """
     folder, base = path.rsplit("/", 1)
     data = _bytes(filesystem, path)
@@ -55,9 +54,9 @@ def read_spark_file(filesystem: pafs.FileSystem, path: str) -> str:
 
 
 def write_spark_file(filesystem: pafs.FileSystem, path: str, text: str, *, summed: bool) -> None:
-    """Write a file as Spark does: it is there whole or not at all; ``summed``: with its ``.crc``.
+    """Writes a file as Spark does: it is there whole or not at all; ``summed``: with its ``.crc``.
 
-    At no moment is there a checksum that is not the file's: a file without one is held against nothing.
+    At no moment is there a wrong checksum: a file without one is not compared.
     """
     folder, base = path.rsplit("/", 1)
     sums, data = f"{folder}/.{base}.crc", text.encode()
@@ -77,7 +76,7 @@ def create_spark_file(uri: str, path: str, text: str) -> bool:
 
 
 def delete_spark_file(filesystem: pafs.FileSystem, path: str) -> None:
-    """Delete a file, and its checksum before it, which would otherwise speak of a file that is lost."""
+    """Deletes a file, and before it its checksum, which would otherwise belong to a missing file."""
     folder, base = path.rsplit("/", 1)
     for each in (f"{folder}/.{base}.crc", path):
         files.delete(filesystem, each, missing=True)
@@ -97,7 +96,7 @@ def _write(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
 
 
 def _draft_of(path: str) -> str:
-    """A new name as Spark gives it to what is to be the file at a path."""
+    """Returns a new draft name, as Spark forms it, for a file that will get this path."""
     folder, base = path.rsplit("/", 1)
     return f"{folder}/.{base.removeprefix('.')}.{uuid.uuid4()}.tmp"
 
@@ -145,7 +144,7 @@ class SparkHalf:
         return self._numbers("offsets")
 
     def commits(self) -> list[int]:
-        """The batches that Spark takes for done."""
+        """Returns the batches that Spark considers done."""
         return self._numbers("commits")
 
     def has_heartbeat(self, spouts: int) -> bool | None:
@@ -160,10 +159,10 @@ class SparkHalf:
         return read_spark_file(self.filesystem, f"{self.root}/{name}")
 
     def check(self, batch: int) -> None:
-        """Look through what Spark reads when it starts; ``batch`` is the last that was committed in the other half.
+        """Checks the files that Spark reads when it starts; ``batch`` is the last that was committed in the other half.
 
-        Raises DamagedCheckpoint. Without this Spark would pass over some of the damage: over a log that is gone, for
-        one, whose files it then reads again, or never.
+        Raises DamagedCheckpoint. Spark itself would ignore some of the damage: it would read the files of a missing log
+        again, for example, or never.
         """
         planned, committed = self.offsets(), self.commits()
         last = max([*planned, *committed, batch], default=-1)
@@ -235,7 +234,7 @@ class SparkHalf:
         return [json.loads(line) for line in lines if line]
 
     def missing(self, source: int, last: int) -> list[int]:
-        """The entries that Spark then misses."""
+        """Returns the entries that Spark would miss."""
         entries = self.entries(source)
         return [number for number in _span(entries, last) if number not in entries]
 
@@ -253,7 +252,7 @@ class SparkHalf:
         )
 
     def after(self, batch: int) -> Iterator[str]:
-        """The files of batches after this one, and what of its own commit is damaged."""
+        """Yields the files of batches after this one, and the damaged files of its own commit."""
         for folder in ("offsets", "commits"):
             names = {*self._paths(folder), *self.summed(folder)}  # of some only the checksum may be left
             yield from sorted(name for name in names if (number := _number(name)) is not None and number > batch)
@@ -269,7 +268,7 @@ class SparkHalf:
             yield from sorted(name for name in names if (number := _number(name)) is not None and number > last)
 
     def summed(self, folder: str) -> list[str]:
-        """The files of a folder of which Spark has kept checksums, also those that are gone."""
+        """Returns the files of a folder for which Spark has kept checksums, also those that are gone."""
         found = [entry.base_name for entry in self._entries(folder)]
         sums = [name for name in found if name.startswith(".") and name.endswith(".crc") and name[1] != "."]
         return sorted("/".join(filter(None, [folder, name[1:-4]])) for name in sums)
@@ -280,7 +279,7 @@ class SparkHalf:
         return sorted(name for name in found if not name.startswith("."))
 
     def sweep(self) -> None:
-        """Delete the drafts that processes have left that died while they wrote; nobody else runs on the checkpoint."""
+        """Deletes the drafts of processes that died while writing; nobody else runs on the checkpoint."""
         for folder in ("", "offsets", "commits", *(f"sources/{name}" for name in self.names("sources"))):
             for entry in self._entries(folder):
                 if _DRAFT.fullmatch(entry.base_name):
@@ -338,7 +337,7 @@ def _span(entries: dict[int, str], last: int) -> range:
 
 @dataclass(frozen=True)
 class Partitions:
-    """The partitions of a Kafka spout, as Spark planned a batch."""
+    """The partitions of a Kafka spout when Spark planned the batch."""
 
     names: tuple[str, ...]
     """All partitions that exist, ``topic/partition``, also those that bring nothing."""
@@ -365,8 +364,8 @@ class SourceLog:
     def files(self, batch: int) -> list[tuple[str, str]]:
         """The (spout, path) of the files that are new in a batch, in order of arrival.
 
-        Those of one spout by time of change, and in the order of Spark's log where that is equal; one source after the
-        other. CheckpointError where the log cannot be read.
+        The files of one spout are in order of their last change, and in the order of Spark's log where that is equal;
+        one source comes after the other. CheckpointError where the log cannot be read.
         """
         if not self.spouts:
             return []
@@ -418,10 +417,9 @@ class SourceLog:
             raise self._unreadable(f"the offsets of batch {batches[-1]}", error) from error
 
     def read_from_beginning(self, spout: str, topics: Mapping[str, int], batch: int) -> dict[str, int]:
-        """Let the batches after ``batch``, the last that was committed, begin with offset 0 of topics, of which the
-        numbers of partitions are given; before a query starts. A batch that Spark has planned already reads none of
-        their records. Returns how many it was to read.
-        """
+        """Called before a query starts: makes the batches after ``batch``, the last that was committed, begin with
+        offset 0 of some topics; ``topics`` has their numbers of partitions. A batch that Spark has planned already
+        reads none of their records. Returns how many records that batch was to read."""
         source = len(self.spouts) + self.kafka_spouts.index(spout)
         skipped, planned = dict.fromkeys(topics, 0), self._batches()
         again = self.partitions(batch + 1).get(spout) if batch + 1 in planned else None

@@ -1,4 +1,4 @@
-"""The tasks of a windowed bolt in a checkpoint, read offline: stored events, each with what is known of it."""
+"""The tasks of a windowed bolt in a checkpoint, read offline: stored events, each with its state."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def time_column(times: NDArray[np.int64] | Iterable[int | None]) -> pa.Array:
 
 
 def beside(own: Mapping[str, Any], users: pa.Table, prefix: str = "event.") -> pa.Table:
-    """A table of windbolt's columns and the user's. One of these that has the name of one of those gets a prefix."""
+    """Returns a table of windbolt's columns and the user's. A column of the user's with the name of one of windbolt's
+    gets a prefix."""
     columns = dict(own)
     for name, column in zip(users.column_names, users.columns, strict=True):
         columns[f"{prefix}{name}" if name in own else name] = column
@@ -78,8 +79,8 @@ def beside_none(own: pa.Schema, users: pa.Schema, prefix: str = "event.") -> pa.
 
 
 def joined(parts: Sequence[pa.Table], empty: pa.Table) -> pa.Table:
-    """Tables one behind the other; a column that some lack is null there. ``empty`` says which columns there are in any
-    case."""
+    """Joins tables one after another; a column that a table lacks is null there. ``empty`` has the columns that the
+    result has in any case."""
     return pa.concat_tables([empty, *parts], promote_options="default").combine_chunks()
 
 
@@ -99,11 +100,11 @@ class Selection:
     """The first time not wanted any more, in microseconds."""
 
     def tasks(self, count: int) -> list[int]:
-        """The tasks wanted, of so many."""
+        """Returns the wanted tasks among ``count`` tasks."""
         return [number for number in range(count) if self.task in (None, number)]
 
     def events(self, table: pa.Table, keys: Mapping[str, Sequence[str]]) -> pa.Table:
-        """The events wanted. ``keys``: by each input, the columns of its key."""
+        """Returns the wanted events. ``keys``: for each input, the columns of its key."""
         wanted = self._in_time(table, "time")
         if self.key is not None:
             of_key = np.zeros(table.num_rows, np.bool_)
@@ -115,8 +116,8 @@ class Selection:
         return _those(table, wanted)
 
     def rows(self, table: pa.Table, keys: Sequence[Sequence[str]], time: str | None) -> pa.Table:
-        """The rows wanted. ``keys`` are the columns of the key, by each name that it has: a table with none of them is
-        whole. ``time`` is the column of times; rows without one stay."""
+        """Returns the wanted rows. ``keys``: the columns of the key, for each name that it has; a table without any of
+        them stays whole. ``time``: the column of times; rows without a time stay."""
         wanted = np.ones(table.num_rows, np.bool_) if time is None else self._in_time(table, time)
         shown = [shown_as(table, columns) for columns in keys if columns]
         there = [columns for columns in shown if set(columns) <= set(table.column_names)]
@@ -154,7 +155,7 @@ def _those(table: pa.Table, wanted: NDArray[np.bool_]) -> pa.Table:
 
 
 def windows_of(task: TaskReader, live: Held) -> AssignedWindows:
-    """The windows of these events, which have the codes of their keys."""
+    """Returns the windows of these events; the codes of their keys tell the keys apart."""
     assigners = task.timing.formed_by(task.bolt.anchor)
     keys = [tuple(key) for key in task.timing.keys]
     return AssignedWindows(assigners, live, task.bolt.accounts.streams, keys=keys)
@@ -180,7 +181,7 @@ def reached_limit(task: TaskReader, live: Held) -> Limit:
 
 
 _KEY = "key."
-"""The first letters of the columns of the key of partial sums."""
+"""Prefix of the columns of the key of partial sums."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,7 @@ class EventRows:
     times: NDArray[np.int64]
     payload: pa.Table
     streams: NDArray[np.int8] | None
-    """The input of each; -1 where it stands for events of several. None: the only one."""
+    """The input of each row; -1 where it stands for events of several. None: the only input."""
     counts: NDArray[np.int64]
     """Number of events that each row stands for."""
     pending: NDArray[np.int64]
@@ -365,7 +366,8 @@ class StoredState:
     checkpoint: str
     bolt: str
     batch: str | None
-    """``7``, or ``7-close`` for the closing after batch 7; None where no batch has been committed."""
+    """Name of the batch: ``7``, or ``7-close`` for the closing after batch 7; None where no batch has been
+    committed."""
     clock: int | None
     """Clock of the batch, in microseconds."""
     tables: Mapping[str, pa.Table]

@@ -48,8 +48,8 @@ from windowing.timestamps import show
 
 
 STATE = tuple(name for name, declared in DECLARED.items() if declared.resumes is False)
-"""Rules of time that what is kept in a checkpoint depends on; the others may change between two runs, or only where
-that leaves the windows, their policies and the kind of time as they are."""
+"""Time rules on which the state in a checkpoint depends; the others may change between two runs, or may change as long
+as the windows, their policies and the kind of time stay as they are."""
 
 _AS_IT_IS = ("lifetime", "panes")
 """Settings whose stored text is Python's repr: older checkpoints hold it, so it stays; people are shown ``_shown``."""
@@ -92,7 +92,8 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 
 
 def without_bolts(note: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """The note without these bolts, and without the columns of spouts: what bolts read of them they have themselves."""
+    """Returns the note without these bolts, and without the columns of spouts: bolts have the columns that they read
+    themselves."""
     spouts = {name: {"kind": spout["kind"]} for name, spout in note["spouts"].items()}
     bolts = {name: bolt for name, bolt in note["bolts"].items() if name not in names}
     return {**note, "spouts": spouts, "bolts": bolts}
@@ -122,7 +123,7 @@ def with_parallelism(note: dict[str, Any], tasks: Mapping[str, int]) -> dict[str
 
 
 def digest_of(note: dict[str, Any]) -> str:
-    """Short for the note, whatever the numbers of tasks."""
+    """Returns a short digest of the note that does not depend on the numbers of tasks."""
     alike = with_parallelism(note, dict.fromkeys(note["bolts"], 1))
     return hashlib.sha256(json.dumps(alike, sort_keys=True).encode()).hexdigest()
 
@@ -217,9 +218,9 @@ class NewColumns:
     """Columns of a topology that the note of its checkpoint does not have."""
 
     note: dict[str, Any]
-    """The note, as it is with them."""
+    """The note with the new columns."""
     of_bolts: dict[str, list[pa.Field]]
-    """Per windowed bolt, its new columns."""
+    """For each windowed bolt, its new columns."""
 
     @staticmethod
     def of(note: dict[str, Any], now: dict[str, Any], topology: Topology) -> NewColumns:
@@ -245,7 +246,7 @@ class NewColumns:
 
 
 def _added(was: str, now: str) -> list[str] | None:
-    """The columns that are new; None where others are gone, or have another type, or one that has no name here."""
+    """Returns the new columns; None where others are gone, have another type, or have a type without a name here."""
     if was == now:
         return []
     try:
@@ -279,10 +280,10 @@ def _comes_from_spouts(column: str, node: WindowedNode, topology: Topology, new:
 def check_fit(
     halves: PairedCheckpoint, topology: Topology, first_output: int | None = None, *, allow_rescale: bool = False
 ) -> None:
-    """CheckpointError where there is a checkpoint, and it is another topology's, or began at another output.
+    """Raises CheckpointError where there is a checkpoint that is another topology's, or began at another output.
 
     Nothing is locked or written: this is checked again when the checkpoint is opened. ``first_output`` in microseconds;
-    None for any. ``allow_rescale``: other numbers of tasks are let pass; whoever runs moves the state.
+    None for any. ``allow_rescale``: other numbers of tasks are no error, because the caller moves the state.
     """
     note = read_note(halves.files, TOPOLOGY)
     if note is not None:
@@ -326,7 +327,8 @@ def check_start(halves: PairedCheckpoint, began: int | None, wanted: int | None)
 
 
 def with_tasks(halves: PairedCheckpoint, tasks: Mapping[str, int]) -> dict[str, Any]:
-    """The note with other numbers of tasks. Where a manifest has others than the note, the manifest counts."""
+    """Returns the note with other numbers of tasks. Where a manifest has other numbers than the note, the manifest
+    counts."""
     return with_parallelism(read_note(halves.files, TOPOLOGY), tasks)
 
 
@@ -340,7 +342,8 @@ def noted_tasks(halves: PairedCheckpoint) -> dict[str, int]:
 
 
 def wanted_tasks(halves: PairedCheckpoint, topology: Topology) -> dict[str, int]:
-    """Per bolt of which the topology wants another number of tasks than the checkpoint has: that number."""
+    """Returns, for each bolt of which the topology wants another number of tasks than the checkpoint has, that
+    number."""
     wanted = parallelism_in(fingerprint(topology))
     return {name: wanted[name] for name, tasks in noted_tasks(halves).items() if wanted.get(name, tasks) != tasks}
 
@@ -363,18 +366,19 @@ def _last_manifest(halves: PairedCheckpoint) -> Manifest | None:
 
 
 OfInputs: TypeAlias = "list[pa.Array | None]"
-"""The default of a column in the events of each input of a bolt, alone in an array; None where there is none."""
+"""For each input of a bolt, the default of a column in its events, as an array of one value; None where there is
+none."""
 
 
 def add_columns(
     halves: PairedCheckpoint, topology: Topology, first_output: int | None = None, attempts: Attempts | None = None
 ) -> dict[str, dict[str, str | None]]:
-    """Give the events that a checkpoint keeps the new columns of a topology; the caller has locked it.
+    """Gives the stored events of a checkpoint the new columns of a topology; the caller has locked the checkpoint.
 
-    Returns them per windowed bolt, each with the default that events have there, in words; None where they have nulls.
-    CheckpointError, before anything is written, where the topology does not fit otherwise (``check_fit``). Of a process
-    that dies meanwhile a run of the same topology does the rest, and no other begins. ``attempts``: those of the run
-    that does this, which claims the checkpoint where no lock keeps others off.
+    Returns the columns per windowed bolt, each with the default that the events get, in words; None where they get
+    nulls. CheckpointError, before anything is written, where the topology does not fit otherwise (``check_fit``). If
+    the process dies meanwhile, a run of the same topology completes the work, and no other run begins. ``attempts``:
+    those of the run that does this, which claims the checkpoint where no lock keeps others off.
     """
     with naming_a_way_back(halves):
         new = _look(halves, topology, first_output)
@@ -403,7 +407,7 @@ def add_columns(
 
 
 def _defaults(column: str, node: WindowedNode, topology: Topology) -> OfInputs:
-    """The default of a column in each input of a bolt: those that are no spouts have none."""
+    """Returns the default of a column for each input of a bolt; inputs that are no spouts have none."""
     streams = [each.stream for each in node.inputs]
     return [
         topology.spouts[name].defaults.columns.get(column)

@@ -414,8 +414,8 @@ def _tell_state(console: Console, found: StoredState, rows: int) -> None:
 
 
 def _print(console: Console, table: pa.Table, rows: int) -> None:
-    """The first rows, without columns in which nothing stands. Where the terminal is too narrow for all columns they
-    come as several tables, each of which begins with the first column."""
+    """Prints the first rows, without columns that are empty. Where the terminal is too narrow for all columns they come
+    as several tables, each of which begins with the first column."""
     shown = table.slice(0, rows)
     filled = [name for name in shown.column_names if shown.column(name).null_count < shown.num_rows]
     columns = [[name, *(_cell(value) for value in shown.column(name).to_pylist())] for name in filled]
@@ -434,7 +434,8 @@ def _aligned(column: list[str]) -> list[str]:
 
 
 def _side_by_side(columns: list[list[str]], width: int) -> list[list[list[str]]]:
-    """The columns in groups that fit a line, the first column in each; one that is too wide is in a group alone."""
+    """Returns the columns in groups that fit a line, the first column in each; a column that is too wide has a group of
+    its own."""
     first, *others = columns
     groups, used = [[first]], _width(first)
     for column in others:

@@ -35,7 +35,7 @@ from windowing.reprs import printable
 
 
 _HELD = "\ue000"
-"""Stands for a space at which no line may end, while lines are made; of Unicode's private use."""
+"""Private-use character that stands for a space at which no line may end, while lines are made."""
 _OPEN, _CLOSE = "<([", ">)]"
 _TYPES = "string|long|int|short|byte|double|float|boolean|binary|timestamp|date|duration|decimal|array|struct|map"
 _BEFORE_TYPE = re.compile(rf"(?<=\S) (?=(?:{_TYPES})(?:[,<(]|$))")
@@ -43,7 +43,8 @@ _BEFORE_TYPE = re.compile(rf"(?<=\S) (?=(?:{_TYPES})(?:[,<(]|$))")
 
 
 def wrap_whole(text: Text, console: Console, width: int) -> list[Text]:
-    """The lines of a text, none of which ends within a column and its type, or within brackets, where these fit."""
+    """Returns the lines of a text, none of which ends within a column and its type, or within brackets, where these
+    fit."""
     held = Text(_held(text.plain, width), spans=list(text.spans))
     lines = list(held.wrap(console, width))
     for line in lines:
@@ -53,12 +54,13 @@ def wrap_whole(text: Text, console: Console, width: int) -> list[Text]:
 
 
 def _held(text: str, width: int) -> str:
-    """The text with the spaces held at which no line may end; what is wider than a line is not held."""
+    """Returns the text with marks for the spaces at which no line may end; a part that is wider than a line is not
+    marked."""
     return " ".join(piece.replace(" ", _HELD) if len(piece) <= width else piece for piece in _pieces(text))
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """The text at its spaces, except for those within brackets and before types."""
+    """Yields the pieces of the text between its spaces, except for spaces within brackets and before types."""
     depth = begin = 0
     before_types = {match.start() for match in _BEFORE_TYPE.finditer(text)}
     for place, letter in enumerate(text):
@@ -89,7 +91,7 @@ def err() -> Console:
 
 
 def say(console: Console, text: Text, *, whole_types: bool = False, always: bool = False) -> None:
-    """Print text: in a terminal wrapped between words, each line as far in as it begins; else as it is.
+    """Print text: in a terminal wrapped between words, with the indent of its first line; else as it is.
 
     ``whole_types``: lines are not wrapped within a column and its type, nor within brackets, where these fit.
     ``always``: wrap lines elsewhere too, to the width of the console.
@@ -121,7 +123,7 @@ def remark(text: str) -> None:
 
 @contextmanager
 def outliving_readers() -> Iterator[None]:
-    """Let a run go on when the reader of its output ends (``| head -1``, a log's pipe): the rest is dropped, and a
+    """Lets a run continue when the reader of its output ends (``| head -1``, a log's pipe): the rest is dropped, and a
     warning says so if standard error is still read."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (_outliving(stream) for stream in before)
@@ -135,7 +137,7 @@ def outliving_readers() -> Iterator[None]:
 
 
 def _outliving(stream: TextIO) -> TextIO:
-    """A stream to the same place whose writes do not fail when its reader has ended."""
+    """Returns a stream to the same place whose writes do not fail when its reader has ended."""
     try:
         stream.flush()
         number = stream.fileno()
@@ -295,7 +297,7 @@ _NOT_THE_USERS = (
     "<",
 )
 _EXAMPLES = f"{_HOME / 'topologies/examples'}/"
-"""Written as users write."""
+"""Folder of the examples: their code counts as users' code."""
 
 
 def users_line(error: BaseException) -> Text:

@@ -24,7 +24,8 @@ from windowing.errors import ConfigError
 
 _MARKER = ".windbolt-demo.json"
 _COMMAND = "WINDBOLT_COMMAND"
-"""The variable in which ``./run demo`` says where the command is: in an environment that is not the user's own."""
+"""Environment variable in which ``./run demo`` says where the command is: it is installed in an environment that is not
+the user's own."""
 
 
 def demo(
@@ -126,7 +127,7 @@ class DemoFolder:
 
     @property
     def example(self) -> Path:
-        """A scenario to play with."""
+        """A scenario for experiments."""
         return self.path / "example.yaml"
 
     def prepare(self, settings: dict[str, str], console: Console, *, fresh: bool) -> None:

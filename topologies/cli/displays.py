@@ -44,7 +44,7 @@ FOUND = {
 }
 """The counters and their titles."""
 FRESH = 86_400_000_000
-"""Microseconds, a day: of input that is older the watermark delay is not shown."""
+"""Age of input, in microseconds (a day), above which the watermark delay is not shown."""
 
 
 def time_table(bolts: Mapping[str, BoltReport]) -> Table | None:
@@ -123,7 +123,8 @@ def _counted(count: int, what: str) -> str:
 
 
 def _delay(bolt: BoltReport) -> str:
-    """The watermark delay; empty where there is none, or the input is old: then it says nothing but how old."""
+    """Returns the watermark delay; empty where there is none, or where the input is old, because the delay then only
+    says how old it is."""
     micros = bolt.delay
     if micros is None or micros > FRESH:
         return ""
@@ -140,7 +141,7 @@ class Complaints:
         self._times: Counter[tuple[str, str]] = Counter()
 
     def tell(self, report: BatchReport, console: Console | None = None) -> None:
-        """Warn of what a batch complains about for the first time."""
+        """Warns of each complaint of a batch that comes for the first time."""
         for complaint in report.complaints:
             same = _without_file(complaint)
             self._times[same] += 1
@@ -174,7 +175,7 @@ _FIRST_COLUMN, _GAP, _NARROWEST = 16, 3, 9
 def print_summary(console: Console, topology: Topology, summary: Summary, checkpoint: str | None) -> None:
     """Print the end of a run: what it did, the accounts of each bolt and spout, and where its state is.
 
-    Where there were runs before on the checkpoint, this one and all of them are told apart.
+    If there were earlier runs on the checkpoint, the figures of this run and of all runs are shown separately.
     """
     closing = summary.last is not None and summary.last.closing and summary.batches > 0
     count = summary.batches - int(closing)
@@ -239,7 +240,7 @@ def _still_pending(topology: Topology, bolts: dict[str, BoltReport]) -> Iterator
 def accounts_table(bolts: dict[str, BoltReport], of_all: str = "") -> Group:
     """The accounts as a table that can be checked: received = windowed + late + ... + pending.
 
-    ``of_all``: the end of its title, where it is not about one run alone.
+    ``of_all``: the end of its title, if the table is about several runs.
     """
     table = _table(bolts)
     accounts = [bolt.accounts for bolt in bolts.values()]
@@ -340,7 +341,7 @@ def _groups(bolts: dict[str, _T], width: int) -> Iterator[dict[str, _T]]:
 
 
 HEARTBEAT = 30.0
-"""Seconds without a line after which one says that the run is in progress."""
+"""Seconds without output after which a line says that the run is in progress."""
 LINE = 80
 """Maximum length of a line where there is no terminal, except for names that are longer."""
 _MAY_BE_ABSENT = ("behind", "late", "pending", "invalid")
@@ -353,8 +354,8 @@ class ProgressDisplay(Protocol):
         """Called after each batch."""
 
     def note(self, text: str, *, until_batch: bool = False) -> None:
-        """Called with a remark about the run, for example that it is being stopped. ``until_batch``: it is true until
-        the next batch is done."""
+        """Called with a remark about the run, for example that it is being stopped. ``until_batch``: the remark holds
+        until the next batch is done."""
 
     def beat(self) -> None:
         """Called several times a second, from the thread that waits for the run."""
@@ -405,8 +406,8 @@ class JsonProgress:
 
 
 class LineProgress:
-    """Prints a line of text per batch, with the time of day, and below it a line per bolt; where no batch comes, a line
-    now and then."""
+    """Prints a line of text per batch, with the time of day, and below it a line per bolt; if no batch comes for a
+    while, a line that says so."""
 
     def __init__(
         self,
@@ -454,7 +455,7 @@ class LineProgress:
         self.console.print(Text(f"{at} {line}"), soft_wrap=True)
 
     def _bolt(self, name: str, bolt: BoltReport) -> list[str]:
-        """A bolt in a line, or in several where one would be too long; what is zero is not said."""
+        """Returns a bolt in one line, or in several if one would be too long; zeros are left out."""
         cells = _cells(self.topology, name, bolt)
         time = " ".join(part for part in (cells.pop("watermark"), f"({cells.pop('behind')})") if part != "()")
         cells = {what: value for what, value in cells.items() if value != "0"} | time_words(bolt) | counters_of(bolt)
@@ -525,7 +526,8 @@ class LiveProgress:
         ]
 
     def _bolts(self, report: BatchReport) -> Table:
-        """A row for each bolt. What is zero everywhere has no column: the others are to fit into 80."""
+        """Returns a table with a row for each bolt. A column that is zero everywhere is left out, so that the others
+        fit into 80 characters."""
         rows = {name: _cells(self.topology, name, bolt) for name, bolt in report.bolts.items()}
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
         table.add_column("bolt", style="bold", overflow="fold")
@@ -583,7 +585,7 @@ class _Speed:
 
 
 def _filled(parts: Sequence[str]) -> list[str]:
-    """The parts in lines of up to 80 characters, which end only between two of them."""
+    """Joins the parts to lines of up to 80 characters, which end only between two parts."""
     lines = [f"  {parts[0]}"]
     for part in parts[1:]:
         if len(lines[-1]) + len(part) + 3 <= LINE:
@@ -626,11 +628,12 @@ def _cells(topology: Topology, name: str, bolt: BoltReport) -> dict[str, str]:
 
 
 _EXAMPLE = "such as"
-"""The word of a fact that is data: its first line is enough."""
+"""Word of a fact that is data, of which only the first line is shown."""
 
 
 def print_report(console: Console, topology: Topology, *, strict: bool) -> bool:
-    """Look at a topology's surroundings, and print what was found; whether all is well.
+    """Checks the surroundings of a topology, and prints the findings; returns whether all is well. ``strict``: warnings
+    count as problems.
 
     ``strict``: whether warnings are as bad as problems.
     """

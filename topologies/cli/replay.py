@@ -80,7 +80,7 @@ class PictureFiles:
             check_png()
 
     def write(self, shown: Sequence[tuple[Loaded, Outcome]]) -> None:
-        """Write the files that were asked for; nothing where no scenario could be answered."""
+        """Writes the files that were asked for; none if no scenario could be answered."""
         if not shown or not self.options:
             return
         from topologies.scenarios.picture.page import PageItem, page
@@ -113,13 +113,13 @@ _SECONDS = 0.5
 """Interval at which the times of files are looked at."""
 
 FileTimes = dict[Path, tuple[int, int]]
-"""Files, and of each the time of its last change and its size."""
+"""Files, each with the time of its last change and its size."""
 
 
 def replay_at_every_save(command: Sequence[str], folders: Iterable[Path]) -> int:
     """Run a ``windbolt`` command now, and again at every change in these folders, until Ctrl-C.
 
-    Each time in a process of its own, so that what it imports is what was saved. Returns the last exit status.
+    Each time in a new process, so that it imports the files as they were saved. Returns the last exit status.
     """
     status, watched, pause = 0, sorted(set(folders)), threading.Event()
     try:

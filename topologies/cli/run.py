@@ -192,8 +192,8 @@ def loaded(reference: str, options: StepOptions = NO_OPTIONS) -> Topology:
 
 
 def end_at_sigterm_in_a_container() -> None:
-    """Let SIGTERM end this process until a run handles it, as it ends others: the kernel drops a signal without a
-    handler for the first process of a container, which would then be killed after its time of grace."""
+    """Lets SIGTERM end this process, as it ends others, until a run handles it: the kernel drops a signal without a
+    handler for the first process of a container, which would then be killed after its grace period."""
     if os.getpid() == 1 and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
         signal.signal(signal.SIGTERM, lambda number, frame: os._exit(128 + number))
 
@@ -506,9 +506,9 @@ def _restart(wanted: bool, attempts: int | None, max_backoff: str | None) -> Res
 
 
 def _tell_doubts(topology: Topology, *, strict: bool, told: Collection[str] = ()) -> list[str]:
-    """Warn of input that is probably not meant so, and of bolts that wait for it; with ``strict`` such is an error.
+    """Warns of input that is probably a mistake, and of bolts that wait for it; with ``strict`` these are errors.
 
-    Returns what was told. Input that came during the run is looked at after it: ``told`` is what was told before.
+    Returns the warnings. Called again after the run for input that came during it: ``told`` has the earlier warnings.
     """
     waiting = (doubt for found in find_waiting(topology).values() for doubt in found.warnings)
     doubts = [doubt for doubt in (*dubious_input(topology), *waiting) if str(doubt) not in told]

@@ -60,21 +60,21 @@ class Incoming:
 
     rows: Rows
     inputs: NDArray[np.int8] | int
-    """The index of the input of each, or of all."""
+    """Index of the input of each event, or of all."""
     times: NDArray[np.int64]
     codes: NDArray[np.int8]
-    """The code of the ``Decision`` about each by its arrival alone."""
+    """Code of the ``Decision`` about each event by its arrival alone."""
     marks: Marks
     closed_until: int = NONE
     """Windows that end up to this time are closed, whatever the watermark is: the idle timeout closed them (AT-17)."""
     keys: NDArray[np.int64] | None = None
-    """Code of the key of each (``KeyCodes``); its hash where nothing is decided by key."""
+    """Code of the key of each event (``KeyCodes``); its hash where nothing is decided by key."""
     ends: NDArray[np.int64] | None = None
-    """End of the lifetime of each."""
+    """End of the lifetime of each event."""
     end_edges: NDArray[np.bool_] | None = None
     """True for end edges (SI-3)."""
     gaps: NDArray[np.int64] | None = None
-    """Session gap of each; None where all share one."""
+    """Session gap of each event; None where all share one."""
 
 
 class KeyMarks(Protocol):
@@ -110,7 +110,7 @@ class AdmissionContext:
     repeats: Repeats | None = None
     """Finds repeated message ids; None where the bolt does not ask for that."""
     shut: ShutWindows | None = None
-    """The windows that a firing has closed before their end; None where none does."""
+    """Windows that a firing has closed before their end; None where no firing does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,20 +120,20 @@ class Decisions:
     times: NDArray[np.int64]
     """The assigned time in microseconds; without a meaning where the event is turned away."""
     codes: NDArray[np.int8]
-    """The code of the ``Decision`` about each."""
+    """Code of the ``Decision`` about each event."""
     marks: NDArray[np.int64]
-    """The watermark in microseconds that each was compared with: its own, or that of the bolt; NONE before the
+    """Watermark in microseconds with which each event was compared: its own, or that of the bolt; NONE before the
     first."""
     closed_until: NDArray[np.int64]
     """Windows that end up to this time, in microseconds, were closed when the event came."""
     evaluate_before: list[int]
     """Indices of events before which windows must be evaluated, up to ``closed_until`` there."""
     adjusted: NDArray[np.bool_]
-    """Events with another time than they came with, in a window or in a gap. Not those that were turned away all the
-    same: they have no time."""
+    """Events with another time than they came with, in a window or in a gap. Events that were turned away after all are
+    not among them: they have no time."""
     out_of_order: NDArray[np.bool_]
-    """Events behind the watermark or behind their windows, whether they were then adjusted, dropped or late; of
-    duplicates nothing is known."""
+    """Events behind the watermark or behind their windows, whether they were then adjusted, dropped or late; for
+    duplicates this is not known."""
 
 
 def decide(node: WindowedNode, events: Incoming, admission_context: AdmissionContext) -> Decisions:
@@ -323,10 +323,10 @@ def late_rows(
     opened: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
 ) -> pa.Table:
     """Events that were turned away, with the columns of the late stream; ``watermarks`` are NONE where there is none.
-    Times are in microseconds. What an earlier late stream said in columns of these names gives way; that happens only
-    where a test looks on, since ``build()`` refuses it.
+    Times are in microseconds. Columns of these names from an earlier late stream are replaced; that happens only in a
+    test that records streams, because ``build()`` refuses it.
 
-    ``opened``: the starts and ends of the windows that they would open, where events are late by these.
+    ``opened``: the starts and ends of the windows that they would open, where these decide that events are late.
     """
     rows = conform_input(rows, node.schema)
     names = np.array(node.streams, dtype=object)[inputs].tolist()
@@ -555,8 +555,8 @@ def _late_table(node: WindowedNode, events: Incoming, decisions: Decisions, rows
 def _would_open(
     node: WindowedNode, events: Incoming, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """The start and the end of the window that each of these events would have opened; None where that does not decide
-    which are late."""
+    """Returns the start and the end of the window that each of these events would have opened; None if that does not
+    decide which events are late."""
     times = events.times[rows]
     if node.bolt.settings.late_by_session and joins_sessions(node):
         assert node.session is not None
@@ -598,7 +598,7 @@ def _any(codes: NDArray[np.int8], *wanted: Decision) -> bool:
 def _reasons(
     node: WindowedNode, codes: NDArray[np.int8], times: NDArray[np.int64], marks: NDArray[np.int64]
 ) -> list[str]:
-    """Why events were not admitted, in words."""
+    """Returns the reasons, in words, why events were not admitted."""
     settings = node.bolt.settings
     rule = settings.arrival
     reason = _SESSION_CLOSED if settings.late_by_session else _NO_SESSION

@@ -84,7 +84,7 @@ class BatchPlan:
 
 
 _INPUT = "input"
-"""Origin of rows that came with the input. The origin of a bolt's rows ends in a period and a task number."""
+"""Origin of rows that came with the input. The origin of rows of a bolt ends in a period and a task number."""
 
 
 @dataclass
@@ -97,27 +97,29 @@ class BatchProgress:
     files: dict[str, list[str]] = field(default_factory=dict)
     for_sinks: dict[str, list[SinkRows]] = field(default_factory=dict)
     numbers: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Per sink and origin, the number of rows so far."""
+    """For each sink and origin, the number of rows so far."""
     traced: dict[str, list[Ref]] = field(default_factory=dict)
     new_watermarks: dict[str, int] = field(default_factory=dict)
-    """Per bolt, the watermark that this batch has emitted, in microseconds; without those that have emitted none."""
+    """For each bolt, the watermark that this batch has emitted, in microseconds; bolts that have emitted none are
+    missing."""
     windows: dict[str, int] = field(default_factory=dict)
     window_ends: dict[str, Counter[int]] = field(default_factory=dict)
-    """Per bolt, where the batch asks for it: how many windows with each end (microseconds) have fired."""
+    """For each bolt, where the batch asks for it: the number of windows that have fired, by their end in
+    microseconds."""
     trace_contexts: dict[str, Mapping[int, Sequence[str]]] = field(default_factory=dict)
     """Per bolt and end, where the batch asks for it: samples of the trace contexts of events in windows."""
     complaints: list[str] = field(default_factory=list)
     turned_away: list[TurnedAway] = field(default_factory=list)
     """Some of the events that were not admitted, where the batch asks for them."""
     queued: dict[str, list[Sections]] = field(default_factory=dict)
-    """Per bolt, events that its tasks do not have yet: ``hand_on`` gives them."""
+    """For each bolt, events that its tasks do not have yet: ``hand_on`` gives them to the tasks."""
     deferred: dict[str, DeferredEvents] = field(default_factory=dict)
     """Per bolt, events not admitted yet."""
     inputs: dict[str, dict[str, InputProgress]] = field(default_factory=dict)
-    """Per bolt and input stream, what the events of the batch have shown."""
+    """For each bolt and input stream, the progress that the events of the batch have shown."""
 
     work: dict[str, BoltWork] = field(default_factory=dict)
-    """Per bolt, and for ``INPUT``: what it cost in this batch."""
+    """For each bolt, and for ``INPUT``, the cost in this batch."""
 
     def take(self, output: Output, origin: str = _INPUT) -> None:
         """Add the output of a task. ``origin`` is the bolt and task that emitted its rows; the default is the input."""
@@ -158,7 +160,7 @@ class BatchProgress:
         return [*([Sections.concat(queued)] if queued else []), *([] if deferred is None else deferred.as_parts())]
 
     def write_for(self, bolt: str, parts: Sequence[Sections]) -> None:
-        """Replace what ``written_for`` gave by the same rows elsewhere, part by part."""
+        """Replaces the sections of ``written_for`` by the same rows elsewhere, part by part."""
         queued = 1 if self.queued.get(bolt) else 0
         if queued:
             self.queued[bolt] = [parts[0]]
@@ -166,7 +168,7 @@ class BatchProgress:
             self.deferred[bolt] = self.deferred[bolt].elsewhere(parts[queued:])
 
     def hand_on(self, bolt: str) -> None:
-        """Give the tasks of a bolt what was written for their queues, in order of arrival."""
+        """Gives the tasks of a bolt the sections that were written for their queues, in order of arrival."""
         parts = self.queued.pop(bolt, None)
         if parts:
             whole, tasks = Sections.concat(parts), self.state.bolts[bolt].tasks

@@ -101,9 +101,9 @@ def prepare_folders(
 ) -> None:
     """Create the folders of file sinks, and check what lies there before a run writes beside it.
 
-    ``committed`` is the manifest that was committed last; its files are published, should the run before have died
-    between the two. None for a new run, which must not mix its files with those of another. ``planned`` says whether a
-    batch has been planned. ``epoch`` is that of the run's claim.
+    ``committed`` is the manifest that was committed last; its files are published, in case the run before died between
+    the two. None for a new run, which must not mix its files with those of another. ``planned`` says whether a batch
+    has been planned. ``epoch`` is that of the run's claim.
     """
     if committed is not None:
         publish(committed, again=True)
@@ -143,7 +143,8 @@ def ready(topology: Topology, written: Mapping[str, Sequence[str]]) -> dict[str,
 
 
 def publish(manifest: Manifest, *, again: bool = False) -> None:
-    """Rename the files of a batch that is committed to their final names.
+    """Renames the files of a committed batch to their final names. ``again``: an earlier run may have renamed some of
+    them, or all.
 
     ``again``: an earlier run may have done so with some of them, or with all.
     """
@@ -155,7 +156,7 @@ def publish(manifest: Manifest, *, again: bool = False) -> None:
 
 def tidy_folders(topology: Topology, epoch: int = 0) -> None:
     """Delete the unpublished files that failed attempts left in the folders of file sinks; not those of a run that has
-    claimed the checkpoint since. What was renamed survives a power cut then."""
+    claimed the checkpoint since. Afterwards all renamed files survive a power cut."""
     for node in topology.sinks.values():
         if isinstance(node.sink, FileSink):
             filesystem, folder, uri = locate(node.sink.path)

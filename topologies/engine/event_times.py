@@ -63,18 +63,19 @@ def first_reasons(*given: Reasons) -> Reasons:
 
 _MILLISECOND = 1_000
 _SECONDS = range(100_000_000 * _MILLISECOND, 4_200_000_000 * _MILLISECOND)
-"""Event times, in microseconds, of milliseconds that would be times from 1973 to 2103 as seconds."""
+"""Event times, in microseconds, that are probably seconds: read as milliseconds; as seconds they would be from 1973 to
+2103."""
 _DIGITS = {8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 """Formats of days and times that are written in digits alone, by the number of digits."""
 _YEARS = range(1900, 2101)
-"""The years of such days."""
+"""Years of days in digits that are probable."""
 
 
 def misread_numbers(whose: str, node: WindowedNode | None, latest: int, *, column: str = "") -> ConfigError | None:
-    """A warning where the latest of several times lies where seconds, or days in digits, lie that were taken for
+    """Returns a warning if the latest of several times is probably in seconds, or a day in digits, that was taken for
     milliseconds.
 
-    ``whose`` times they are, at the begin of the text; ``node``: the bolt whose field or extractor they are of, or None
+    ``whose``: the owner of the times, which begins the text; ``node``: the bolt with their field or extractor, or None
     and their ``column``.
     """
     form = _digits_of(latest)
@@ -102,7 +103,8 @@ def misread_numbers(whose: str, node: WindowedNode | None, latest: int, *, colum
 
 
 def _digits_of(time: int) -> str | None:
-    """The form in which a time's milliseconds would be a day, ``%Y%m%d`` for 20240101; None where they are none."""
+    """Returns the form in which a time's milliseconds would be a day, ``%Y%m%d`` for 20240101; None where there is no
+    such form."""
     millis, rest = divmod(time, _MILLISECOND)
     text = str(millis)
     form = _DIGITS.get(len(text))
@@ -161,7 +163,8 @@ def _promise(node: WindowedNode, bolt_state: BoltState, watermark: int) -> None:
 
 
 _NO_TIMES = (bool, np.bool_, float, np.floating, Decimal)
-"""Numbers that are no milliseconds: as whole ones, seconds with a fraction would be times of January 1970."""
+"""Types of numbers that are no milliseconds: cut to whole numbers, seconds with a fraction would be times of January
+1970."""
 _TOO_FINE = "its time is finer than a microsecond, and on_truncation='error' cuts nothing"
 _FINER = ("ns", "ps", "fs", "as")
 """The units of NumPy that are finer than microseconds."""
@@ -174,7 +177,7 @@ class Read(NamedTuple):
 
     times: NDArray[np.int64]
     reasons: Reasons
-    """Why a row has no time."""
+    """Reasons why rows have no time."""
     cut: NDArray[np.bool_] | None = None
     """True for times that were finer than microseconds; None where none was."""
 
@@ -230,7 +233,7 @@ def _of_columns(node: WindowedNode, extractor: Any, table: pa.Table) -> Read:
 
 
 class _WrongType(ConfigError):
-    """An extractor returns what is no time, for any event."""
+    """Raised where an extractor returns a value that is no time, for any event."""
 
 
 def _wrong_type(node: WindowedNode, returned: str) -> ConfigError:
@@ -246,7 +249,8 @@ def _failure(error: Exception) -> str:
 
 
 def _inside(node: WindowedNode, times: NDArray[np.int64], reasons: Reasons) -> tuple[NDArray[np.int64], Reasons]:
-    """Mark as invalid the times so close to the year 1 or 9999 that a window holding them would exceed the range."""
+    """Marks times as invalid that are so close to the year 1 or 9999 that a window holding them would exceed the
+    range."""
     settings = node.bolt.settings
     margin = sum(extent.micros for extent in (settings.length, settings.slide) if isinstance(extent, Duration))
     margin = max([margin, *(kind.reach for kind in settings.kinds)])
@@ -294,8 +298,8 @@ def _each_time(node: WindowedNode, extractor: Any, table: pa.Table) -> Read:
 
 
 def _of_numpy(moment: np.datetime64) -> tuple[int | None, bool]:
-    """A time of NumPy in microseconds, None for NaT, and whether it was finer. As a whole number it would count its own
-    unit."""
+    """A time of NumPy in microseconds, None for NaT, and whether it was finer. Converted to a whole number it would be
+    in its own unit."""
     if np.isnat(moment):
         return None, False
     micros = moment.astype("datetime64[us]")
@@ -603,8 +607,8 @@ class FirstOutput:
     def skips(self, topology: Topology, spout: str, shared: pa.Table, clock: int) -> bool:
         """True if all rows of a file are older than ``read_from``, by columns in which they are all alike.
 
-        ``shared`` holds these, in one row. The bolts that read the spout then take their times from one of them, and
-        nothing else reads it, nor its rows that cannot be read.
+        ``shared`` holds these, in one row. True only if the bolts that read the spout take their times from one of
+        these columns, and nothing else reads the spout or its unreadable rows.
         """
         stream, errors = (spout, DEFAULT_STREAM), (spout, ERRORS)
         readers = topology.readers.get(stream, ())

@@ -1,4 +1,4 @@
-"""Failures of tasks: errors of users' code, calls under a time limit, and what reaches the driver of them."""
+"""Failures of tasks: errors of users' code, calls under a time limit, and how they reach the driver."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def in_this_process(function: Callable[[], T]) -> T:
 
 
 _NOTE = struct.Struct("=?qqqq")
-"""Has a start, start, end, number of events plus one, and number of windows, the first of which this is; no events
-mean that no bolt is being called."""
+"""Format of the record: whether there is a start, start, end, number of events plus one, and number of windows, the
+first of which this is; no events mean that no bolt is being called."""
 SIZE = _NOTE.size
 
 
@@ -320,7 +320,7 @@ def bolt_failure(
     unchanged.
 
     ``where`` is the place as text, or a function that is called for it after a failure. ``columns`` are those that the
-    bolt reads: one of them may be meant by a key that there is not.
+    bolt reads: an unknown key may be a misspelling of one of them.
     """
     try:
         yield
@@ -367,7 +367,7 @@ def line_of(error: BaseException) -> str:
 
 
 def _meant(error: BaseException, columns: Sequence[str]) -> str:
-    """The column that may be meant by a key that there is not: of an Arrow table, a DataFrame or an event."""
+    """Returns the column that may be meant by an unknown key of an Arrow table, a DataFrame or an event."""
     key = error.args[0] if isinstance(error, KeyError) and error.args else None
     if not isinstance(key, str):
         return ""
@@ -415,7 +415,7 @@ class TaskFailure:
 
     @classmethod
     def of(cls, error: BaseException, batch: int | None = None) -> TaskFailure:
-        """The failure for whatever a task of a batch raised; an error that is not windbolt's becomes a
+        """Returns the failure for an exception of a task of a batch; an error that is not windbolt's becomes a
         WindboltError."""
         if not isinstance(error, WindboltError):
             committed = "the batch" if batch is None else f"batch {batch}"
@@ -450,7 +450,8 @@ class TaskFailure:
         return cls(**{**values, "classes": tuple(values["classes"])})
 
     def error(self) -> WindboltError:
-        """The error to raise in the driver: of the same class, if it is known there, else of the next one above it."""
+        """Returns the error to raise in the driver: of the same class, if it is known there, else of the nearest known
+        base class."""
         known = {_name(each): each for each in _all_classes()}
         error_class = next((known[name] for name in self.classes if name in known), WindboltError)
         error = error_class.__new__(error_class)
@@ -474,6 +475,6 @@ def _all_classes() -> Iterator[type[WindboltError]]:
 
 
 def _traceback(error: BaseException) -> str:
-    """The traceback, in which nothing is too long, or steers a terminal."""
+    """Returns the traceback, shortened and without characters that could control a terminal."""
     pieces = TracebackException.from_exception(error).format()
     return "\n".join(printable(cut(piece.rstrip("\n")), keep="\n\t") for piece in pieces)[-_LONGEST_TRACEBACK:]

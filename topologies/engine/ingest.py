@@ -136,7 +136,7 @@ class WindowedInputs:
         refuse(node, unusable, rows.clock, self._ledger, emit, number)
 
     def _see(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed) -> None:
-        """Record what the rows show about how far time is."""
+        """Records how far the rows show that time has come."""
         times, codes = timed_rows.times, timed_rows.codes
         latest = skew = None
         if node.event_time and not node.origins[input_index]:
@@ -198,7 +198,7 @@ class WindowedInputs:
 NO_PARTITION = "\0"
 """Name of the partition of events that have none; users' names never contain this character."""
 _NOTHING = {"partition": np.int32(-1), "heard": np.True_, "arrived": np.int64(NONE)}
-"""Values for rows of a source without partitions, where other sources have some."""
+"""Values for rows of a source without partitions, if other sources have partitions."""
 
 
 class Arriving:
@@ -215,7 +215,7 @@ class Arriving:
         self.count = 0
         """Number of events so far; an event's sequence number is its index among them."""
         self.column_bytes: tuple[int, ...] = ()
-        """See ``column_bytes``, once they are written."""
+        """Bytes by column, once the events are written; see ``column_bytes``."""
 
     def add(
         self,
@@ -364,8 +364,8 @@ def _section(writer: SegmentWriter, table: pa.Table, streams: int) -> Ref:
 
 
 def column_bytes(node: WindowedNode, columns: Sequence[pa.Array | pa.ChunkedArray]) -> tuple[int, ...]:
-    """Bytes of events by column of a bolt's windows; empty for a bolt of windbolt's own, which has no use for advice on
-    columns: to count them takes some microseconds a column."""
+    """Returns the bytes of events by column of a bolt's windows; empty for a bolt of windbolt's own, for which advice
+    on columns is of no use: counting takes some microseconds a column."""
     return tuple(column.nbytes for column in columns) if is_users_class(type(node.bolt)) else ()
 
 
@@ -441,7 +441,8 @@ class Staging:
         self._arriving: dict[str, Arriving] = {}
         self._for_sinks: dict[str, list[pa.Table]] = {}
         self.work: dict[str, BoltWork] = {}
-        """Per windowed bolt, once all is written: the bytes of its events, or the time that it took to add them up."""
+        """For each windowed bolt, once all is written: the bytes of its events, or the time that it took to add them
+        up."""
 
     def queue(
         self,
@@ -489,7 +490,7 @@ class Staging:
         return Staged(queued, deferred, for_sinks, files)
 
     def _by_task(self, node: WindowedNode, queued: _Queued) -> Iterator[tuple[int, Events]]:
-        """Yield (task, events) of a bolt, or its partial sums where it is told sums; ordered by (time, arrival)."""
+        """Yields (task, events) of a bolt, or its partial sums if it takes sums; ordered by (time, arrival)."""
         events = _in_one(queued, len(node.inputs))
         slicing = node.summed(self._context.traced)
         if slicing is None:

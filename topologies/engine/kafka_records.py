@@ -114,7 +114,7 @@ class _Reader:
 
 
 def _binary(lengths: NDArray[np.int32], data: pa.Buffer) -> pa.Array:
-    """Values of these lengths, -1 for null."""
+    """Returns values of these lengths; a length of -1 is null."""
     nulls = lengths < 0
     validity = pa.array(~nulls).buffers()[1] if nulls.any() else None
     return pa.Array.from_buffers(pa.binary(), len(lengths), [validity, _edges(lengths).buffers()[1], data])
@@ -222,14 +222,14 @@ class _Timed(NamedTuple):
         return cls(timed, strange, _untimed(table.filter(pa.array(strange)), values[strange]))
 
     def merge_keys(self) -> NDArray[np.int64]:
-        """The timestamps, by which partitions are merged. What is outside the years 1 to 9999 is no moment, and would
-        hold back all that comes after it in its partition: such a record stays in its place."""
+        """The timestamps, by which partitions are merged. A timestamp outside the years 1 to 9999 would hold back all
+        later records of its partition, so such a record just stays in its place."""
         keys = keys_of(self.table.column("timestamp"))
         return np.where((keys < EARLIEST) | (keys > LATEST), NONE, keys)
 
 
 def _untimed(table: pa.Table, milliseconds: NDArray[np.int64]) -> pa.Table:
-    """Records as bad rows because of these timestamps."""
+    """Returns records as bad rows, because of these timestamps."""
     columns = python_columns(table.set_column(table.column_names.index("timestamp"), "timestamp", [milliseconds]))
     reason = "the record's timestamp, {} milliseconds since 1970, does not fit into microseconds; is it in nanoseconds?"
     return BadRows.of(

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 
 TRACEPARENT = "traceparent"
-"""The column: as W3C's Trace Context names the header, and CloudEvents the field."""
+"""Name of the column, as W3C's Trace Context names the header, and CloudEvents the field."""
 
 MOST_CONTEXTS, MOST_ENDS = 5, 100
-"""Contexts of one end of windows; and ends that are looked at, in one task and batch."""
+"""Limits in one task and batch: contexts for one end of windows, and ends that are sampled."""
 
 
 class TraceContexts:

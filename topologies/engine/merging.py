@@ -2,7 +2,7 @@
 
 Each part is read by a task of its own, which writes its rows with their keys. The driver computes the order of the
 batch from the keys alone and cuts it into runs. A run is a split like any other: a task takes its rows from the parts,
-in order, and routes them. So no other file knows of parts.
+in order, and routes them. So only this file knows of parts.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ def _all_keys(
 
 
 def _before(flags: NDArray[np.bool_] | None, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number of flagged rows before each position."""
+    """Returns the number of flagged rows before each position."""
     if flags is None:
         return np.zeros(len(positions), np.int64)
     return np.concatenate([[0], np.cumsum(flags)])[positions].astype(np.int64)
@@ -313,7 +313,7 @@ def _section_rows(store: SegmentStore, ref: Ref, wanted: range) -> pa.Table:
 
 
 def _any(column: pa.ChunkedArray) -> NDArray[np.bool_] | None:
-    """A mask, or None where it marks nothing."""
+    """Returns a mask, or None if it marks nothing."""
     found: NDArray[np.bool_] = column.to_numpy()
     return found if found.any() else None
 

@@ -62,7 +62,7 @@ _DOING: dict[Phase, str] = {
     "commit": "committing {}",
     "publish": "naming the files that {} has for its sinks",
 }
-"""Per phase, what windbolt is doing with the batch, for errors; the braces stand for the batch."""
+"""For each phase, the work of windbolt on the batch, for errors; the braces stand for the batch."""
 
 
 class Phases:
@@ -137,16 +137,17 @@ def _to_compact(topology: Topology, progress: BatchProgress) -> Iterator[tuple[i
 
 
 _MOST_SEGMENTS = 64
-"""Segments of which a task copies the sections: four times what it reads at once."""
+"""Segments from which a task copies sections: four times as many as it reads at once."""
 _MOST_BYTES = 1 << 25
-"""Bytes that such a task holds. A segment that is larger stays as it is: it is read in many requests anyhow."""
+"""Bytes that such a task holds. A larger segment stays as it is, because it is read in many requests anyway."""
 _LEAST_SAVED = 1000
-"""Requests that have to be saved: a job of Spark's costs as much time as some rounds of requests, and each process has
+"""Least number of saved requests: a job of Spark's takes as much time as some rounds of requests, and each process has
 sixteen requests under way."""
 
 
 def exchange(progress: BatchProgress, bolts: Sequence[str], executor: Executor, processes: int) -> None:
-    """Lay together what was written for the tasks of some bolts and not handed on yet, where that saves requests.
+    """Copies together the sections that were written for the tasks of some bolts and not handed on yet, if that saves
+    requests. ``processes``: number of processes that run tasks at the same time.
 
     ``processes``: how many run tasks at the same time.
     """
@@ -181,7 +182,8 @@ class _Written:
         self._bolts = np.repeat(np.arange(len(counts)), counts)
 
     def groups(self, processes: int) -> list[NDArray[np.int64]]:
-        """The segments, by their places, whose sections are to be laid together; none where that saves too little."""
+        """Returns the segments, by their places, whose sections are to be copied together; none where that saves too
+        little."""
         receiving = [len(np.unique(self._tasks[self._bolts == bolt])) for bolt in range(len(self._parts))]
         readers = min(processes, max(receiving, default=0))
         sizes = np.bincount(self._segments, self._extents[:, 1], len(self._names))
@@ -193,8 +195,8 @@ class _Written:
         return groups if saved >= _LEAST_SAVED else []
 
     def sections_of(self, groups: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-        """Per group of segments its sections, in the order in which they are to lie: those for one task of a bolt
-        beside each other, in order of arrival."""
+        """Returns, for each group of segments, its sections in their new order: those for one task of a bolt beside
+        each other, in order of arrival."""
         numbers = np.full(len(self._names), len(groups))
         for number, group in enumerate(groups):
             numbers[group] = number
@@ -214,7 +216,7 @@ class _Written:
     def laid_together(
         self, sections: Sequence[NDArray[np.int64]], gathered: Sequence[GatherOutcome]
     ) -> dict[str, list[Sections]]:
-        """All sections where they are now, by bolt; those of each group have been gathered."""
+        """Returns all sections where they are now, by bolt; those of each group have been gathered."""
         names = [each.name for each in gathered] + self._names
         segments, offsets = self._segments + len(gathered), self._extents[:, 0].copy()
         for number, (chosen, copied) in enumerate(zip(sections, gathered, strict=True)):
@@ -230,7 +232,7 @@ class _Written:
 
 
 def _cut(segments: NDArray[np.int64], sizes: NDArray[Any]) -> Iterator[NDArray[np.int64]]:
-    """Segments, in order, in groups of as many as a task may copy."""
+    """Yields segments, in order, in groups of as many as a task may copy."""
     first, size = 0, 0.0
     for place, more in enumerate(sizes.tolist()):
         if place - first == _MOST_SEGMENTS or size + more > _MOST_BYTES:
@@ -271,28 +273,28 @@ class MicroBatch:
         self.on_phase: Callable[[str], None] = lambda phase: None
         """Called with the name of each phase as it begins: set by who watches the run (``Observers``)."""
         self.hook: Callable[[str], None] = lambda phase: None
-        """Called after ``on_phase``, with the same name: set by a rehearsal, a replay or a test, which let it raise
-        where a run is to crash."""
+        """Called after ``on_phase``, with the same name; set by a rehearsal, a replay or a test, in which it raises an
+        exception to simulate a crash."""
         self.tracer: Callable[[str, str, list[dict[str, Any]]], None] | None = None
         """Called before the commit with the key of the batch, the kind of trace (see ``TRACES``) and its rows; None
         where tracing is off."""
         self.on_window_ends: Callable[[Mapping[str, Mapping[int, int]]], None] | None = None
         """Called after the commit with the number of windows that have fired, by bolt and by their end in microseconds;
-        None where nobody wants to know."""
+        None where nobody asks for it."""
         self.on_trace_contexts: Callable[[Mapping[str, Mapping[int, Sequence[str]]]], None] | None = None
         """Called after the commit, before ``on_window_ends``, with samples of the trace contexts of the events in
-        windows that have fired, by bolt and by the end of the window; None where nobody wants to know."""
+        windows that have fired, by bolt and by the end of the window; None where nobody asks for it."""
         self.on_turned_away: Callable[[Sequence[TurnedAway]], None] | None = None
-        """Called after the commit with some of the events that the batch did not admit; None where nobody wants to
-        know."""
+        """Called after the commit with some of the events that the batch did not admit; None where nobody asks for
+        it."""
         self.clean: Callable[[], None] = checkpoint.clean
-        """Called when the files of a batch have their names: deletes what the batch has made superfluous. One slot, for
-        an engine that has that done while it works on what lies between two batches."""
+        """Called when the files of a batch have their names: deletes files that the batch has made superfluous. An
+        engine may replace it, to do that while it works between two batches."""
         self.run_id = uuid.uuid4().hex
         """Id of this run, new after each start. It is written into the plans of batches, and is kept when a later run
         repeats them."""
         self._seen: set[tuple[str, str]] = set()
-        """Bolts and their input streams of which events with times have come in this run."""
+        """Bolts and input streams that have had events with times in this run."""
         prepare_folders(topology, committed, checkpoint.planned, checkpoint.epoch)
 
     def tidy(self) -> None:
@@ -307,8 +309,8 @@ class MicroBatch:
         """Run a batch and commit it.
 
         ``query`` is the id of the Spark query, which is noted in the manifest; None without Spark. Returns the report
-        of the batch. After an exception nothing of the batch is committed, except in the phase ``publish``: what of it
-        has no name yet then gets it from the next ``MicroBatch`` on the checkpoint.
+        of the batch. After an exception nothing of the batch is committed, except in the phase ``publish``: files that
+        have no name yet then get it from the next ``MicroBatch`` on the checkpoint.
         """
         key = batch_key(plan.batch, plan.closing)
         phases = Phases(key, self.checkpoint, self._begins)
@@ -351,7 +353,8 @@ class MicroBatch:
         return report(self.topology, progress, plan, phases.end())
 
     def _misread_numbers(self, progress: BatchProgress) -> Iterator[str]:
-        """Warnings of inputs whose first events of this run have times that are rather seconds, or days in digits."""
+        """Yields warnings of inputs whose first events of this run have times that are probably seconds, or days in
+        digits."""
         for name, inputs in progress.inputs.items():
             for stream, shown in inputs.items():
                 if shown.latest is not None and (name, stream) not in self._seen:
@@ -393,7 +396,7 @@ class MicroBatch:
             progress.take(output)
 
     def _exchange(self, progress: BatchProgress, levels: Sequence[Sequence[WindowedNode]], plan: BatchPlan) -> None:
-        """Lay together what was written for the bolts that come next."""
+        """Copies together the sections that were written for the bolts that come next."""
         exchange(progress, [node.name for level in levels for node in level], self.executor, plan.slots)
 
     def _fire(self, progress: BatchProgress, items: list[FireItem]) -> None:

@@ -72,7 +72,7 @@ class Unusable:
     positions: NDArray[np.int64] | None
     """Positions in the source; None where they are no longer known."""
     reasons: list[str]
-    """Why each cannot be used."""
+    """Reasons why each event cannot be used."""
     file: str = ""
     """The file that the positions are in, if they are in one."""
 
@@ -94,7 +94,8 @@ def refuse(node: WindowedNode, unusable: Unusable, clock: int, ledger: Ledger, e
 def refuse_by_rule(
     node: WindowedNode, events: Held, refused: list[tuple[int, str]], clock: int, ledger: Ledger, emit: EmitRows
 ) -> None:
-    """Count events on which a trigger's rule failed as invalid, and emit them on the refused or the error stream.
+    """Counts events on which a trigger's rule failed as invalid, and emits them on the refused stream or the error
+    stream. ``refused`` has (index, reason) of each.
 
     ``refused`` has (index, reason) of each.
     """
@@ -128,7 +129,7 @@ def refuse_end_edges(
 
 
 def _trace(node: WindowedNode, rows: pa.Table, reasons: list[str], ledger: Ledger) -> None:
-    """Trace events that were taken in, and then found to be invalid, where they have ids."""
+    """Traces events that were admitted, and then found to be invalid, where they have ids."""
     if ledger.traced:
         for name, reason in zip(event_ids(rows), reasons, strict=False):
             ledger.trace("refused", {"bolt": node.name, "event": name, "reason": reason})
@@ -191,7 +192,7 @@ _MOST_CALLS = 100
 
 
 Failures = list[tuple[int, str]]
-"""Rows on which a bolt has failed that sends such rows to its errors: their index, and the reason."""
+"""Rows on which a bolt has failed whose errors go to its stream: their index, and the reason."""
 
 
 class PlainBolts:
@@ -240,8 +241,8 @@ class PlainBolts:
         self, node: PlainNode, bolt: BatchBolt, rows: Rows, failures: Failures
     ) -> Iterator[tuple[str, Rows]]:
         """Call the bolt with all rows, or, where rows have times, with the rows of one time after another, so that its
-        output gets that time; and with rows of which a time was cut apart from others, so that its output is counted
-        as they are. Where these alternate too often, the spout's count alone tells of them (decision 99).
+        output gets that time; and rows with cut times apart from the others, so that its output is counted in the same
+        way. Where these alternate too often, only the spout counts cut times (decision 99).
 
         The output has no partition, because it is unknown which input row each output row came from.
         """

@@ -30,7 +30,7 @@ class Pulled:
 
     rows: pa.Table
     offset: Any
-    """The offset behind them."""
+    """Offset behind the rows."""
 
 
 class Puller:
@@ -69,7 +69,7 @@ class Puller:
         return type(self._spout).acknowledge is not Spout.acknowledge
 
     def acknowledge(self, offset: Any) -> None:
-        """A batch is committed, with the rows before this offset."""
+        """Called when a batch is committed, with the rows before this offset."""
         self._open()
         with self._failing(f"acknowledge({offset!r})", "the batch is committed, and nothing is lost"):
             self._spout.acknowledge(offset)

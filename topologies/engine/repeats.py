@@ -68,7 +68,7 @@ class IsLive(Protocol):
 
 @dataclass(frozen=True)
 class ByLastEnd:
-    """An event is live until its last possible window has closed, which depends on its time alone."""
+    """Rule by which an event is live until its last possible window has closed, which depends on its time alone."""
 
     times: NDArray[np.int64]
     last: NDArray[np.int64]
@@ -81,7 +81,7 @@ class ByLastEnd:
 
 
 class ByAssigners:
-    """An event is live until no assigner needs it any more, given the events that have arrived."""
+    """Rule by which an event is live until no assigner needs it any more, given the events that have arrived."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class ByAssigners:
         per_key: bool,
     ) -> None:
         """``held`` are the live events of earlier batches, then those that arrive. ``closed_until``: windows that end
-        up to this time, in microseconds, were closed when each arrived. ``evaluate_before``: as in ``Decisions``."""
+        up to this time, in microseconds, were closed when each arrived. ``evaluate_before``: see ``Decisions``."""
         self._node, self._held, self._closed_until, self._per_key = node, held, closed_until, per_key
         self._admitted = admitted
         self._before = len(held) - len(admitted)
@@ -142,7 +142,7 @@ class ByAssigners:
 
 
 class ByQueue:
-    """An event is live until a copy of the task's queue no longer needs it."""
+    """Rule by which an event is live until a copy of the task's queue no longer needs it."""
 
     def __init__(
         self,

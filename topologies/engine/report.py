@@ -46,9 +46,9 @@ def watermark_delay(node: WindowedNode, bolt_state: BoltState, clock: int) -> in
 def open_windows(node: WindowedNode, state: BoltState) -> int | None:
     """Upper bound on the number of windows that hold events and would fire if the streams ended now.
 
-    It is exact for the windows of key triggers. Otherwise each stored event may be in as many windows as its kind of
-    window allows, and windows without a key are at most one for each end in time. None where the events would have to
-    be read, as where they last, in windows on a grid; and where a policy of the user's decides.
+    It is exact for the windows of key triggers. Otherwise each stored event may be in as many windows as the kind of
+    window allows, and without a key there is at most one window for each end in time. None where the events would have
+    to be read, as for lifetimes in windows on a grid, or where a policy of the user's decides.
     """
     found = [family_of(node).open_windows(node, state, task) for task in state.tasks]
     known = [count for count in found if count is not None]
@@ -120,14 +120,14 @@ class BatchReport:
     """Wall time in seconds by phase; ``total`` for the whole batch, to which they add up."""
     bolts: dict[str, BoltReport]
     spouts: dict[str, dict[str, int]]
-    """Totals so far."""
+    """Totals of each spout so far."""
     complaints: list[str] = field(default_factory=list)
     first_output: int | None = None
     """Time of the first output in microseconds, if the run started at one."""
     read_from: int | None = None
     """Time in microseconds from which input was read for it; None where all was."""
     work: Mapping[str, BoltWork] = field(default_factory=dict, compare=False)
-    """Per bolt, and for the reading of input (``""``): what it cost in this batch."""
+    """For each bolt, and for the reading of input (``""``), the cost in this batch."""
 
     def __repr__(self) -> str:
         bolts = "".join(f", {name} {bolt.windows} windows" for name, bolt in self.bolts.items())
@@ -231,7 +231,8 @@ def _open(bolt: BoltReport) -> int | str:
 
 
 def bolts_html(bolts: Mapping[str, BoltReport]) -> str:
-    """A table of windowed bolts: how far each has come, and what happened to its events; what none has is left out."""
+    """Returns a table of windowed bolts as HTML: how far each has come, and what happened to its events; accounts that
+    are zero everywhere are left out."""
     accounts = dict.fromkeys(account for bolt in bolts.values() for account, count in bolt.accounts.items() if count)
     rows = [
         (name, show(bolt.watermark), bolt.windows, bolt.fired, _open(bolt), *(bolt.accounts[each] for each in accounts))

@@ -109,7 +109,7 @@ class Death:
     reason: str
 
     def of(self, spout: str, split: FileSplit) -> bool:
-        """True if it lies in a split."""
+        """True if the deadly part lies in a split."""
         return (self.spout, self.path, self.part, self.parts) == (spout, split.path, split.part, split.parts)
 
     def to_json(self) -> dict[str, Any]:
@@ -141,11 +141,11 @@ def without_lines(
     header: int,
     comment: str | None = None,
 ) -> Iterator[tuple[pafs.FileSystem, str]]:
-    """A copy of a text file in which deadly lines are replaced by marks; with ``lines`` (start, stop), of that range
-    only.
+    """A copy of a text file in which deadly lines are replaced by marks; with ``lines`` (start, stop), a copy of that
+    range only.
 
-    The first ``header`` lines are always included, the last of which is that of the names: lines that begin with
-    ``comment``, blank ones, and one that says which delimiter there is may stand before it, and are included too.
+    The first ``header`` lines are always included; the last of them has the names. Lines that begin with ``comment``,
+    blank lines, and a line that names the delimiter may stand before it, and are included too.
     """
     gone = {death.at for death in doomed}
     before = re.compile(rb"\r?\n" + (rb"|" + re.escape(comment.encode()) if comment else b""))

@@ -40,7 +40,7 @@ payments_of_orders = (
 
 
 class Reminder(Bolt):
-    """Passes on what is still to be paid."""
+    """Passes on orders that are still to be paid."""
 
     outputs = "order string, user string, missing double"
 
