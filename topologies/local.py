@@ -50,8 +50,8 @@ from windowing.calls import checked_value
 def run_local(topology: Topology, options: RunOptions | None = None) -> Summary:
     """Run a topology in this process.
 
-    With a checkpoint a run continues where the one before it stopped, whichever engine that was on. Without one it is
-    over the input that is there now, and its state is gone afterwards.
+    With a checkpoint a run continues where the one before it stopped, whichever engine that was on. Without one the run
+    ends with the present input, and its state is lost afterwards.
 
     Raises CheckpointError for a checkpoint that does not fit. Raises ConfigError for what only Spark can do: a spout
     that is a Spark DataFrame, a sink whose function asks for one, options of Kafka that only Java has. Raises it also
@@ -143,7 +143,7 @@ class LocalRun(CheckpointedRun):
             self._run_and_note(self._plan_next({}, heartbeat=True))
 
     def _at_every_trigger(self, every: float) -> None:
-        """A batch of what is new so often, until stopped."""
+        """Runs a batch of the new input at every interval, until stopped."""
         started, heartbeats = time.perf_counter(), self.topology.needs_heartbeat
         while not self.options.stop.is_set():
             found: dict[str, Any] = {name: next(batches, []) for name, batches in self._new_files().items()}

@@ -1,9 +1,9 @@
 """The pytest plugin: scenario files are tests, one for each scenario.
 
-Collected are the files that the setting ``windbolt_scenarios`` matches (patterns relative to the root directory, such
-as ``tests/scenarios/**/*.yaml``; one without a slash is for file names). Where it is not set: files that are called
-``*.scenario.yaml`` (or .yml, .json, .jsonl), and those of these kinds in a folder named ``scenarios`` that speak of
-``steps`` and of a ``bolt``, a ``topology`` or a ``step``.
+The plugin collects the files that the setting ``windbolt_scenarios`` matches (patterns relative to the root directory,
+such as ``tests/scenarios/**/*.yaml``; one without a slash is for file names). Where it is not set, it collects files
+that are called ``*.scenario.yaml`` (or .yml, .json, .jsonl), and those of these kinds in a folder named ``scenarios``
+that speak of ``steps`` and of a ``bolt``, a ``topology`` or a ``step``.
 
 And two fixtures: ``windbolt_driver`` makes a ``TopologyDriver``, whose story is in the report of a test that fails;
 ``windbolt_replay`` answers a scenario, and fails with its picture.

@@ -97,7 +97,7 @@ def _calls(windows: TaskWindows, item: FireItem, node: WindowedNode, router: Rou
 
 
 def _snapshot(windows: TaskWindows, calls: BoltCalls, node: WindowedNode, router: Router) -> TaskState:
-    """Write what the task needs later, and count what happened to its events."""
+    """Writes the state that the task needs later, and counts what happened to its events."""
     with router.context.store.writer(router.context.key) as writer:
         after = windows.snapshot(writer)
         state = TaskState(
@@ -127,7 +127,7 @@ def pending_events(store: SegmentStore, node: WindowedNode, task: int, state: Ta
 
 
 def _with_defaults(source_batch: SourceBatch, context: Context) -> pa.Table:
-    """The rows as bolts see them: whatever was read, the spout's defaults are filled in here."""
+    """Returns the rows as bolts see them, with the spout's defaults filled in, whatever was read."""
     node = context.topology.spouts.get(source_batch.component)
     if node is None or not node.defaults or source_batch.stream != DEFAULT_STREAM:
         return source_batch.table

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 def latest_seen(node: WindowedNode, bolt_state: BoltState, arrived: Iterable[DeferredSections], clock: int) -> int:
     """The latest event time so far in microseconds, whatever task has the event; the clock in processing time.
 
-    NONE where there is no event. Of what came from other windowed bolts only live events count, and those that
-    ``arrived`` in this batch: the others are behind the watermark. Of other inputs no event is later than ``latest``.
+    NONE where there is no event. Of the events of other windowed bolts only live ones count, and those that ``arrived``
+    in this batch: the others are behind the watermark. On other inputs no event is later than ``latest``.
     """
     if not node.event_time:
         return clock
@@ -94,9 +94,9 @@ def _partitions(column: pa.ChunkedArray | None) -> tuple[NDArray[np.int64] | Non
 def inherit_watermarks(topology: Topology, state: Manifest, node: WindowedNode) -> None:
     """Set the latest time of each input that comes from another windowed bolt, from the watermark of that bolt.
 
-    Such a stream promises that none of its events is from before the open windows of that bolt. Where this bolt gives
-    the events another time, they may lie further behind than the time they came with (the start of a window rather than
-    its end). The promise is then lowered by the largest difference seen, and there is none before the first event.
+    Such a stream promises that none of its events lies before the open windows of that bolt. Where this bolt gives the
+    events another time, this time may be earlier than the one they came with (the start of a window rather than its
+    end). The promise is then lowered by the largest difference seen, and there is none before the first event.
     """
     mark = state.bolts[node.name].watermark
     for label, origins, brings_time in zip(node.streams, node.origins, node.carries_time, strict=True):
@@ -135,10 +135,10 @@ def promise_of(node: WindowedNode, bolt_state: BoltState) -> int | None:
 
 
 def _earliest_start(node: WindowedNode, bolt_state: BoltState, frontier: int) -> int:
-    """The start of the earliest window that is open or may yet open (SI-24).
+    """Returns the start of the earliest window that is open or may yet open (SI-24).
 
-    Unknown for sessions and snapshots that admit events behind the watermark (``LateBy.WINDOW``): a window that starts
-    earlier because of such an event may be late for the next bolt.
+    It is not known for sessions and snapshots that admit events behind the watermark (``LateBy.WINDOW``): a window that
+    starts earlier because of such an event may be late for the next bolt.
     """
     known = [task.refs.earliest_live for task in bolt_state.tasks]
     held = min((time for time in known if time is not None), default=None)
@@ -158,8 +158,8 @@ def _earliest_start(node: WindowedNode, bolt_state: BoltState, frontier: int) ->
 def move_watermark(
     progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, store: SegmentStore
 ) -> Ref | None:
-    """Advance the watermark of a bolt. Where it follows the events: the reference to the marks before each event, else
-    None."""
+    """Advances the watermark of a bolt. Returns the reference to the marks before each event, where the watermark
+    follows the events; else None."""
     bolt_state, before = progress.state.bolts[node.name], progress.state.bolts[node.name].watermark.current
     inherit_watermarks(progress.context.topology, progress.state, node)
     marks = None
@@ -210,7 +210,7 @@ def _follow_events(
 
 
 def _raise_to_promises(node: WindowedNode, bolt_state: BoltState) -> None:
-    """Raise the mark of each input that comes from another windowed bolt to the watermark that it has from there.
+    """Raises the mark of each input that comes from another windowed bolt to the watermark of that bolt.
 
     With watermarks at ticks this counts at the next tick, less the lag.
     """
@@ -284,8 +284,8 @@ def _by_clock(node: WindowedNode, clock: int) -> int | None:
 
 
 def _by_watermark(node: WindowedNode, bolt_state: BoltState) -> int | None:
-    """The frontier in event time, in the terms of the policies: windows that end up to it are closed. None where no
-    window can be due."""
+    """Returns the frontier in event time, in the sense of the policies: windows that end up to it are closed. None
+    where no window can be due."""
     settings = node.bolt.settings
     if settings.watermark_per_key:
         return None
@@ -404,7 +404,7 @@ def _may_fire_otherwise(node: WindowedNode, task: TaskState, frontiers: Frontier
 
 
 def close(node: WindowedNode, bolt_state: BoltState) -> None:
-    """Set the frontier of a bolt, after its streams have ended, to the end of its last window, so that a later run
+    """Sets the frontier of a bolt, after its streams have ended, to the end of its last window, so that a later run
     continues there."""
     if node.bolt.settings.key_trigger is not None:
         return  # its windows fired before their time; the frontier has not moved
@@ -429,9 +429,10 @@ task holds."""
 
 
 def in_shares(topology: Topology, items: Sequence[FireItem], slots: int) -> list[FireItem]:
-    """The items, those of bolts with independent windows in as many shares as there are slots for each item.
+    """Returns the items; those of bolts with independent windows are split into as many shares as there are slots for
+    each item.
 
-    The shares of a task are one after another, so what they emit is in the order of the windows.
+    The shares of a task follow one another, so their rows are in the order of the windows.
     """
     return [share for item in items for share in _shares(topology, item, max(1, slots // len(items)))]
 

@@ -1,4 +1,4 @@
-"""The work of the tasks of a batch: the rows that they are given, and what they hand to the driver."""
+"""The work of the tasks of a batch: the rows that they are given, and their results for the driver."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Rows:
     clock: int
     """The clock at arrival in microseconds."""
     placed: bool = True
-    """True if the positions are those in the source; False if they only count the rows of a BatchBolt."""
+    """True if the positions are those in the source; False if they only number the rows of a BatchBolt."""
     turns: NDArray[np.int64] | int = 0
     """Offset of a shuffle grouping for the source of the rows, or one per row."""
     partition: str | RowPartitions = ""
@@ -137,7 +137,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class SinkRows:
-    """Rows for a sink, and what identifies them among all rows of the batch."""
+    """Rows for a sink, and values that identify them among all rows of the batch."""
 
     ref: Ref
     origin: str
@@ -204,7 +204,7 @@ class Sections:
         )
 
     def places_by_task(self) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """Per task that has sections, their places, in order."""
+        """Yields, for each task with sections, their places, in order."""
         order = np.argsort(self.tasks, kind="stable")
         edges = np.flatnonzero(np.diff(self.tasks[order])) + 1
         for places in np.split(order, edges):
@@ -302,7 +302,7 @@ class DeferredEvents:
         return DeferredEvents([*whole], [*firsts], [ref for part in order for ref in part.refs], self.count)
 
     def by_task(self) -> dict[int, DeferredSections]:
-        """Per task that has some to admit, their sections."""
+        """Returns, for each task with events to admit, their sections."""
         if not self.sections:
             return {}
         whole = Sections.concat(self.sections)
@@ -322,7 +322,7 @@ class DeferredEvents:
 
 Item = TypeVar("Item")
 INPUT = ""
-"""Stands for no bolt, but for the reading of input: of it the time of tasks is noted too, without that of bolts."""
+"""Stands for the reading of input, in place of a bolt: its time is noted too, without the time of bolts."""
 _MOST_NAMES = 64
 """Most columns that a bolt's report names: a bolt that asks for more is reported to ask for all, so that a task's
 report stays small."""
@@ -333,8 +333,8 @@ class BoltWork:
     """Cost of a bolt, in one task or in several together."""
 
     seconds: float = 0.0
-    """Wall time of its tasks: of a windowed bolt with admitting, reading and firing, and with the writing of what it
-    emits, without the plain bolts behind it; of aggregates also the adding up of events as they come."""
+    """Wall time of its tasks. For a windowed bolt: admitting, reading, firing, and writing what it emits, without the
+    plain bolts behind it; for aggregates also the adding up of events as they come."""
     columns: frozenset[str] | None = frozenset()
     """The columns that a windowed bolt has asked its windows for; None for all."""
     called: int = 0
@@ -343,8 +343,8 @@ class BoltWork:
     """Bytes of the events that were kept for a windowed bolt of a user's class, by column of its windows, in the order
     of the schema; empty where none were."""
     large_window: tuple[int, int] | None = None
-    """Bytes of the largest window that a windowed bolt was called with, and of the memory of that process, where the
-    one was more than an eighth of the other; else None."""
+    """Bytes of the largest window that a windowed bolt was called with, and bytes of memory of that process, if the
+    window was more than an eighth of the memory; else None."""
 
     def plus(self, other: BoltWork) -> BoltWork:
         """Returns the sum of both."""
@@ -368,11 +368,11 @@ class WorkNotes:
         self._began = perf_counter()
 
     def add(self, bolt: str, work: BoltWork) -> None:
-        """Add to what is noted of a bolt."""
+        """Adds to the work of a bolt."""
         self._of[bolt] = self._of.get(bolt, _NOTHING).plus(work)
 
     def timed(self, bolt: str, items: Iterator[Item]) -> Iterator[Item]:
-        """The items; the time that they take to be made, and not that of whoever takes them, is noted of a bolt."""
+        """Yields the items; the time in which they are made, without the time of their user, is added to a bolt."""
         seconds = 0.0
         try:
             while True:
@@ -388,23 +388,23 @@ class WorkNotes:
             self.add(bolt, BoltWork(seconds))
 
     def end(self, owner: str) -> Mapping[str, BoltWork]:
-        """Called at the end of the task, with the bolt whose it is, or ``INPUT``: the time that no other bolt had is
-        that bolt's."""
+        """Called at the end of the task, with its bolt, or ``INPUT``: time that no other bolt has is given to that
+        bolt."""
         spent = sum(work.seconds for work in self._of.values())
         self.add(owner, BoltWork(max(perf_counter() - self._began - spent, 0.0)))
         return self._of
 
 
 def merge_work(into: dict[str, BoltWork], work: Mapping[str, BoltWork]) -> None:
-    """Add the work of bolts to that which is known."""
+    """Adds the work of bolts to the known work."""
     for bolt, of_bolt in work.items():
         into[bolt] = into.get(bolt, _NOTHING).plus(of_bolt)
 
 
 @cache
 def memory_of_process() -> int | None:
-    """Bytes of memory that this process can have: those of the machine, or fewer where a container's limit says so;
-    None where that is not known."""
+    """Returns the bytes of memory that this process can have: those of the machine, or fewer where a container has a
+    limit; None where that is not known."""
     try:
         known = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     except (AttributeError, OSError, ValueError):  # not on every system
@@ -464,13 +464,13 @@ class Recorded:
     """Counts and observations of a task."""
 
     counts: Mapping[str, Mapping[str, list[int]]] = field(default_factory=dict)
-    """Per windowed bolt and account: counts by input stream."""
+    """For each windowed bolt and account, counts by input stream."""
     inputs: Mapping[str, Mapping[str, InputProgress]] = field(default_factory=dict)
-    """Per windowed bolt and input stream: what its events have shown."""
+    """For each windowed bolt and input stream, the progress of its events."""
     traced: Sequence[tuple[str, Ref]] = ()
     """(kind, rows): traces, by their kind in ``TRACES``."""
     window_ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
-    """Per windowed bolt, where the batch asks for it: how many windows with each end (microseconds) have fired."""
+    """For each windowed bolt, where the batch asks for it, the number of fired windows by their end in microseconds."""
     trace_contexts: Mapping[str, Mapping[int, Sequence[str]]] = field(default_factory=dict)
     """Per windowed bolt and end of windows (microseconds), where the batch asks for it: samples of the trace contexts
     that their events carry."""
@@ -487,9 +487,9 @@ class Output:
     staged: Staged
     recorded: Recorded
     spouts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Per spout: counts of rows, invalid rows and unreadable files."""
+    """For each spout, counts of rows, invalid rows and unreadable files."""
     work: Mapping[str, BoltWork] = field(default_factory=dict)
-    """Per bolt, and for ``INPUT``: what it cost."""
+    """For each bolt, and for ``INPUT``, the cost."""
 
 
 # The work of one task in a batch: what it is given, and what happens to it.
@@ -510,10 +510,10 @@ class Frontiers:
 
 @dataclass(frozen=True)
 class ToAdmit:
-    """The events that a task has yet to admit, and the watermarks at which it does."""
+    """The events that a task has yet to admit, and the watermarks with which it admits them."""
 
     sections: DeferredSections | None = None
-    """None where there are none."""
+    """Sections with these events; None where there are none."""
     marks: Ref | None = None
     """Segment of the watermarks before each event of the batch; None where ``watermark`` applies to all."""
     watermark: int = NONE
@@ -583,7 +583,7 @@ class FireOutcome:
 
     output: Output
     state: TaskState | None
-    """None from all shares of a task but the first."""
+    """New state of the task; None from all shares of a task but the first."""
     done: BoltTaskState
     """Effect of the bolt's calls on its state."""
 

@@ -75,7 +75,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_\-]*")
 
 
 def names(given: Sequence[object]) -> Iterator[ConfigError]:
-    """Names that are given twice, or cannot be names."""
+    """Yields an error for each name that is given twice, or cannot be a name."""
     for name in sorted({name for name in given if given.count(name) > 1}, key=str):
         yield ConfigError(
             f"{name!r} is set {given.count(name)} times",
@@ -93,7 +93,8 @@ def names(given: Sequence[object]) -> Iterator[ConfigError]:
 
 
 def grouped_by_own_key(declarer: BoltDeclarer) -> BoltDeclarer:
-    """The bolt with fields for its inputs that are grouped by none; they stay without where it has no key."""
+    """Returns the bolt with fields for inputs that are grouped by no fields; the inputs stay so if the bolt has no
+    key."""
     bolt = declarer.bolt
     if not isinstance(bolt, TaskBolt):
         return declarer
@@ -107,7 +108,7 @@ def _grouped(read: Input, bolt: TaskBolt) -> Input:
 
 
 def _own_key(bolt: TaskBolt, stream: str) -> tuple[str, ...]:
-    """The columns of a stream by which a bolt tells its events apart; none where it does not."""
+    """Returns the columns of a stream that form the bolt's key; none where it has none."""
     if isinstance(bolt, Join):
         return bolt.keys_by_stream.get(stream, ())
     return bolt.settings.key or bolt.groups_by or ()
@@ -119,8 +120,8 @@ def _own_key(bolt: TaskBolt, stream: str) -> tuple[str, ...]:
 def idle_chains(bolts: Mapping[str, WindowedNode]) -> Iterator[ConfigError]:
     """The mistakes in idle timeouts of bolts that read a union or one that passes some of its events on (AT-22).
 
-    Such a bolt releases an event once time is past it, so its last one only by its own timeout. The bolt behind it
-    then has that event, and no watermark past it: its windows close by its own timeout alone.
+    Such a bolt releases an event once time is past it, so its last event only by its own timeout. The bolt behind it
+    then has that event, but no watermark past it: its windows close only by a timeout of its own.
     """
     for reader in bolts.values():
         if not reader.event_time or reader.bolt.settings.watermark_per_key or not all(reader.origins):
@@ -158,7 +159,7 @@ def _idle_mistakes(passing: WindowedNode, reader: WindowedNode) -> Iterator[Conf
 
 
 class _Called(NamedTuple):
-    """The method that bolts of a kind are called with."""
+    """The name of the method with which bolts of a kind are called."""
 
     kind: type[Component]
     method: str
@@ -174,7 +175,7 @@ _CALLED = (
     _Called(BatchBolt, "execute", "batch", "with the events as they come"),
     _Called(Bolt, "execute", "tuple", "for each event"),
 )
-"""The most special kinds first."""
+"""The methods by kind of bolt, the most special kinds first."""
 
 
 def missing_method(name: str, bolt: Component) -> ConfigError | None:
@@ -205,8 +206,8 @@ def _defines(bolt: Component, kind: type[Component], method: str) -> bool:
 
 
 def missing_marks(bolts: Mapping[str, WindowedNode], schemas: Mapping[Stream, pa.Schema]) -> Iterator[ConfigError]:
-    """The bolts whose windows would stay open until the end of the streams, since all inputs have to bring watermarks
-    and one of them has none. ``schemas``: those of all streams."""
+    """Yields an error for each bolt whose windows would stay open until the end of the streams, because all inputs must
+    bring watermarks and one of them has none. ``schemas``: those of all streams."""
     for node in bolts.values():
         settings = node.bolt.settings
         field, imports = settings.watermark_field, settings.watermark_imports or {}
@@ -237,7 +238,7 @@ def _missing_marks(node: WindowedNode, field: str, label: str, schemas: Mapping[
 
 
 def sink_node(declarer: SinkDeclarer, known: KnownStreams, mistakes: Mistakes) -> SinkNode | None:
-    """A sink with the columns of its rows; None where they are not known."""
+    """Returns a sink with the columns of its rows; None where they are not known."""
     name = declarer.name
     if not declarer.streams:
         mistakes.tell(f"sink {name!r} reads no stream", do="call from_(component) on what set_sink returns")
@@ -263,7 +264,7 @@ def sink_node(declarer: SinkDeclarer, known: KnownStreams, mistakes: Mistakes) -
 
 
 def shared_folders(sinks: Sequence[SinkDeclarer]) -> Iterator[ConfigError]:
-    """Sinks that write to one folder: their files would bear the same names."""
+    """Yields an error for sinks that write to one folder: their files would have the same names."""
     folders: dict[str, list[str]] = {}
     for declarer in sinks:
         if isinstance(declarer.sink, FileSink):
@@ -285,7 +286,8 @@ def build_topology(declared: DeclaredTopology) -> Topology:
 
 
 class _Compilation:
-    """Goes through the parts of a topology, each after those it reads; what follows a mistake of theirs is not told."""
+    """Goes through the parts of a topology, each after those it reads; mistakes that follow from a mistake of those are
+    not reported."""
 
     def __init__(self, declared: DeclaredTopology) -> None:
         self.declared = declared
@@ -370,7 +372,7 @@ class _Compilation:
         return SpoutNode(name, spout, outputs, defaults=defaults)  # type: ignore[arg-type]
 
     def _check_its_own(self, name: str, source: Spout) -> None:
-        """Two spouts of a topology are two objects: each has its own connection, and its own offset."""
+        """Checks that two spouts of a topology are two objects: each has its own connection, and its own offset."""
         other = next((each for each, spout in self.declared.spouts if spout is source), name)
         if other != name:
             self.mistakes.tell(
@@ -426,7 +428,7 @@ class _Compilation:
         return node
 
     def _for_inputs(self, declarer: BoltDeclarer) -> BoltDeclarer:
-        """The bolt as it is to read its streams, where all of them are known."""
+        """Returns the bolt as it reads its streams, where all of them are known."""
         found = {stream_label(each.stream): self.known.schemas.get(each.stream) for each in declarer.inputs}
         inputs = {label: schema for label, schema in found.items() if schema is not None}
         if not inputs or len(inputs) < len(declarer.inputs) or not isinstance(declarer.bolt, Component):
@@ -439,7 +441,7 @@ class _Compilation:
             return declarer
 
     def _check_time(self, declarer: BoltDeclarer) -> None:
-        """Tell of a timestamp field that is not there, of a bolt that is not looked at further."""
+        """Reports a missing timestamp field of a bolt that is not checked further."""
         settings = declarer.bolt.settings if isinstance(declarer.bolt, TaskBolt) else None
         if settings is not None and settings.timestamp_field is not None:
             streams = [(each, self.known.schemas[each.stream]) for each in declarer.inputs]
@@ -509,7 +511,7 @@ class _Compilation:
         return True
 
     def _plain(self, declarer: BoltDeclarer, outputs: dict[str, pa.Schema]) -> PlainNode:
-        """A plain bolt: what is known of its streams follows from what it reads."""
+        """Returns a plain bolt as a node; facts about its streams follow from its inputs."""
         assert not isinstance(declarer.bolt, TaskBolt)
         name, inputs, known = declarer.name, tuple(declarer.inputs), self.known
         shift = declarer.bolt.time_shift

@@ -55,7 +55,7 @@ def key(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def fields(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Equal values of the fields by which inputs are grouped come to one task, by whichever input."""
+    """Checks that equal values of the fields by which inputs are grouped come to one task, on whichever input."""
     grouped = [(each, schema) for each, schema in bolt.inputs if isinstance(each.grouping, FieldsGrouping)]
     if bolt.parallelism == 1 or bolt.joined is not None or len(grouped) < 2:  # a join compares the types of its keys
         return
@@ -93,7 +93,7 @@ def sums(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def joins(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Events that a window join compares come to one task; those of windows per key do already."""
+    """Checks that events which a window join compares come to one task; those of windows per key do so already."""
     keys = bolt.joined
     if keys is None or (bolt.settings.key and not bolt.temporal) or bolt.parallelism == 1:
         return
@@ -114,7 +114,7 @@ def joins(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _apart(bolt: CheckedBolt, key: tuple[str, ...]) -> Iterator[tuple[str, Grouping]]:
-    """The inputs, and their groupings, by which events with equal keys may go to several tasks."""
+    """Yields the inputs, and their groupings, by which events with equal keys may go to several tasks."""
     if bolt.parallelism == 1:
         return
     first = bolt.inputs[0][0].grouping
@@ -133,7 +133,8 @@ def _grouped_keys(grouping: Grouping, keys: tuple[str, ...]) -> tuple[int, ...] 
 
 
 def grouping_call(label: str, fields: Sequence[str]) -> str:
-    """The call that groups a stream by fields: a stream of another name is an argument of its own."""
+    """Returns the call that groups a stream by fields; the name of a stream that is not the default one is an argument
+    of its own."""
     component, _, stream = label.partition(".")
     named = [repr(component), *map(repr, fields), *([f"stream={stream!r}"] if stream else [])]
     return f"fields_grouping({', '.join(named)})"
@@ -143,7 +144,7 @@ def grouping_call(label: str, fields: Sequence[str]) -> str:
 
 
 def keys_watermark(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """A watermark for each key leaves no room for other rules that make one (AZ-15)."""
+    """Checks that no other rule makes watermarks beside a watermark for each key (AZ-15)."""
     settings = bolt.settings
     if not settings.watermark_per_key or not bolt.event_time:
         return
@@ -168,7 +169,7 @@ def keys_watermark(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def lateness(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Lateness by window needs windows whose end follows from an event (C-23)."""
+    """Checks that lateness by window is used with windows whose end follows from an event (C-23)."""
     settings = bolt.settings
     if not bolt.event_time:
         return
@@ -221,7 +222,7 @@ def lateness(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def late_stream(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """A late stream that nothing can come to."""
+    """Yields an error for a late stream to which nothing can come."""
     settings, arrival = bolt.settings, bolt.settings.arrival
     if settings.late_stream is None or not bolt.event_time or settings.late_action is LateAction.DIVERT:
         return
@@ -240,7 +241,7 @@ def late_stream(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def columns(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """The columns that settings name are there, and of a type that fits."""
+    """Checks that the columns that settings name exist, and have a type that fits."""
     settings = bolt.settings
     for field in () if bolt.temporal else settings.key:
         yield from bolt.column("with_key", field, everywhere=True)
@@ -266,7 +267,7 @@ def columns(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def retractions(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Rows that take others back are not counted as events."""
+    """Checks that rows that take others back are not counted as events."""
     retracting = [stream_label(each.stream) for each, schema in bolt.inputs if RETRACT in schema.names]
     if retracting and not bolt.takes_retractions:
         yield bolt.fault(
@@ -278,7 +279,7 @@ def retractions(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def imports(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Watermarks are imported from another input of the bolt (SI-15)."""
+    """Checks that watermarks are imported from another input of the bolt (SI-15)."""
     imports = bolt.settings.watermark_imports or {}
     for taker, giver in imports.items():
         for label in (taker, giver):
@@ -310,7 +311,7 @@ def imports(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def partitions(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Partitions that are said to exist are those of an input that has the column (AT-20)."""
+    """Checks that partitions that are said to exist are those of an input that has the column (AT-20)."""
     settings = bolt.settings
     for label in settings.partitions if isinstance(settings.partitions, Mapping) else ():
         if label not in bolt.labels:
@@ -322,7 +323,8 @@ def partitions(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def message_ids(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Equal messages meet, and it is known when a window has no use for one any more (ST-27)."""
+    """Checks that messages with equal ids meet in one task, and that it is known when no window needs one any more
+    (ST-27)."""
     settings = bolt.settings
     field = settings.message_id_field
     if field is None:

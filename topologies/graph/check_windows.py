@@ -35,9 +35,9 @@ class CheckedBolt:
     inputs: Sequence[tuple[Input, pa.Schema]] = ()
     """The streams that it reads, with their columns."""
     brings: Sequence[bool] = ()
-    """Per input: whether it has the watermark of a windowed bolt; the others bring events from outside."""
+    """For each input, true if it has the watermark of a windowed bolt; the others bring events from outside."""
     outputs: Sequence[pa.Schema] = ()
-    """The columns of what it emits."""
+    """Columns of the rows that it emits."""
     parallelism: int = 1
     event_time: bool
     groups_by: tuple[str, ...] | None = None
@@ -80,11 +80,11 @@ class CheckedBolt:
         return [stream_label(each.stream) for each, _ in self.inputs]
 
     def fault(self, what: str, why: str, do: str) -> ConfigError:
-        """A mistake of this bolt's."""
+        """Returns an error about this bolt."""
         return ConfigError(f"bolt {self.name!r}: {what}", why=why, do=do)
 
     def exclusions(self, has: str, others: Mapping[str, bool], why: str) -> Iterator[ConfigError]:
-        """A mistake for each of the other settings that is given, by its call, since the bolt has this one."""
+        """Yields an error for each of the other settings that is given, by its call, because the bolt has this one."""
         for call, given in others.items():
             if given:
                 yield self.fault(f"has {has}, and {call}", why, "leave one of the two out")
@@ -99,7 +99,8 @@ class CheckedBolt:
         everywhere: bool = False,
         inputs: Sequence[tuple[Input, pa.Schema]] | None = None,
     ) -> Iterator[ConfigError]:
-        """The column that a call names is in an input, or ``everywhere``, and its type fits.
+        """Checks that the column that a call names is in an input, or ``everywhere`` in all, and that its type fits.
+        ``inputs``: those that the call is about, if not all.
 
         ``inputs``: those that the call is about, if not all.
         """
@@ -141,13 +142,13 @@ def _leaves_out_its_end(settings: WindowSettings) -> bool:
 
 
 def windows(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Kinds of windows that do not go with what else is set."""
+    """Checks that the kinds of windows fit the other settings."""
     for check in _CHECKS:
         yield from check(bolt)
 
 
 def _promised_ends(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Rows at the start of windows, and a watermark for the next bolt that is past it."""
+    """Yields an error for rows at the start of windows, if the next bolt is promised a watermark past it."""
     settings = bolt.settings
     ends_promised = settings.output_watermark is OutputTime.END
     if settings.output_time is OutputTime.START and ends_promised and bolt.event_time:
@@ -159,7 +160,7 @@ def _promised_ends(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _last_microsecond(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Rows at the last microsecond of windows that end at it and hold it."""
+    """Yields an error for rows at the last microsecond of windows, if these hold their end."""
     settings = bolt.settings
     if settings.output_time is OutputTime.LAST and bolt.event_time and not _leaves_out_its_end(settings):
         yield bolt.fault(
@@ -170,7 +171,7 @@ def _last_microsecond(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _starts_that_move(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Rows at the start of windows whose start late events move."""
+    """Yields an error for rows at the start of windows, if late events move that start."""
     settings = bolt.settings
     by_start = settings.output_time is OutputTime.START and settings.late_by is LateBy.WINDOW and bolt.event_time
     if by_start and any(kind.merges or kind.between_edges for kind in settings.kinds):
@@ -182,7 +183,7 @@ def _starts_that_move(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _gaps_of_events(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Several kinds of sessions, where each event has a gap of its own."""
+    """Yields an error for several kinds of sessions, if each event has a gap of its own."""
     sessions = [kind for kind in bolt.settings.kinds if isinstance(kind, Session)]
     if len(sessions) > 1 and any(kind.gap_field is not None for kind in sessions):
         yield bolt.fault(
@@ -193,7 +194,7 @@ def _gaps_of_events(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _adjusted_lifetimes(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Late events that last, and are moved past their end."""
+    """Yields an error for late events that last, if they would be moved past their end."""
     settings, arrival = bolt.settings, bolt.settings.arrival
     by_arrival = arrival is not None and arrival.late is not None and arrival.action is LateAction.ADJUST
     adjusts = settings.late_action is LateAction.ADJUST or by_arrival
@@ -206,7 +207,7 @@ def _adjusted_lifetimes(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _too_long(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Windows longer than the system has that the preset stands for (AZ-19)."""
+    """Yields an error for windows longer than the system of the preset allows (AZ-19)."""
     settings, most = bolt.settings, bolt.settings.longest_window
     lengths = [settings.length, *(kind.declared_length for kind in settings.kinds)]
     for length in dict.fromkeys(each for each in lengths if isinstance(each, Duration)):
@@ -243,7 +244,7 @@ def _each_kind(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _anchor(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """An anchor of windows that are not counted from one."""
+    """Yields an error for an anchor of windows that are not counted from one."""
     kinds = bolt.settings.kinds
     if bolt.settings.anchor is not None and kinds and not any(kind.takes_offset for kind in kinds):
         yield bolt.fault(
@@ -262,7 +263,7 @@ _CHECKS = (
 
 
 def panes(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Windows that fire more than once."""
+    """Yields errors for settings that conflict with windows that fire more than once."""
     settings, panes = bolt.settings, bolt.settings.panes
     if panes is None:
         return
@@ -297,7 +298,7 @@ def panes(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _closing(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Windows that their first firing closes: what comes afterwards is late."""
+    """Yields errors for windows that their first firing closes: later events for them are late."""
     settings = bolt.settings
     if not bolt.event_time:
         yield bolt.fault(
@@ -320,7 +321,7 @@ def _closing(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _retracted(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Rows that may be taken back are kept with their window, and marked."""
+    """Yields errors for rows that may be taken back, which are kept with their window, and marked."""
     own = (RETRACT, *RETRACTED)
     taken = dict.fromkeys(column for schema in bolt.outputs for column in schema.names if column in own)
     if taken:
@@ -358,7 +359,7 @@ def expired(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def parallel_windows(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Windows that are fired at the same time leave nothing behind for each other."""
+    """Yields errors for windows that are fired at the same time, because they leave nothing behind for each other."""
     if not isinstance(bolt.parallel_windows, bool):
         yield bolt.fault(
             f"has parallel_windows = {bolt.parallel_windows!r:.60}", "it is a yes or a no", "write True or False"
@@ -468,7 +469,7 @@ def _recorded(bolt: CheckedBolt, what: str) -> Iterator[ConfigError]:
 
 
 def key_trigger(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """A trigger of keys leaves nothing for other rules to decide (UH-4)."""
+    """Yields errors for rules beside a trigger of keys, which decides all that they would decide (UH-4)."""
     settings = bolt.settings
     if settings.key_trigger is None:
         return
@@ -541,7 +542,7 @@ def empty_windows(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _listed(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """The keys that a user lists have the columns of the key."""
+    """Checks that the keys that a user lists have the columns of the key."""
     listed, key = bolt.settings.listed_keys, bolt.settings.key
     if listed is None:
         return

@@ -1,4 +1,4 @@
-"""From a windowed bolt as it is declared to one of the topology: its time, its windows, its streams."""
+"""Compiles a declared windowed bolt to one of the topology: its time, its windows, its streams."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class EventTimes:
     """Kind of time that the windows of a bolt use."""
 
     event_time: bool
-    """Event time, or processing time."""
+    """True for event time; False for processing time."""
     carried: tuple[bool, ...]
-    """Per input: whether its events bring their time along, from a windowed bolt before this one."""
+    """For each input, true if its events bring their time along, from a windowed bolt before this one."""
 
 
 def event_times(
@@ -60,7 +60,8 @@ def event_times(
     brings: Sequence[bool],
     mistakes: Mistakes,
 ) -> EventTimes:
-    """The times of bolt ``name``; ``brings``: per input, whether its events have times of a bolt before."""
+    """Returns the kind of time of bolt ``name``; ``brings``: for each input, whether its events have times from a bolt
+    before."""
     nowhere = (False,) * len(inputs)
     if settings.processing_time:
         return EventTimes(False, nowhere)
@@ -81,7 +82,7 @@ def event_times(
 def _without_field(
     name: str, field: str, inputs: Sequence[tuple[Input, pa.Schema]], brings: Sequence[bool], mistakes: Mistakes
 ) -> tuple[bool, ...]:
-    """Per input: whether its events bring their time along, for they have no such field."""
+    """Returns, for each input, whether its events bring their time along, for inputs that lack the time field."""
     for (each, schema), has in zip(inputs, brings, strict=True):
         label = stream_label(each.stream)
         if field in schema.names:
@@ -136,7 +137,7 @@ def with_source_time(
 
     ``carried``: which inputs bring the times and the watermark of a windowed bolt along. ``times``: by component, the
     rules of the spouts that it reads without a window between, None for a spout without any. Raises ConfigError where
-    these do not make one whole.
+    these do not fit together.
     """
     if set(RULES) <= settings.given:
         return settings
@@ -162,12 +163,13 @@ def with_source_time(
 class SourceRules:
     """The rules that were asked for at sources, and the bolts that have them from there.
 
-    A rule of a source is a default for all bolts that read it (SI-17): one of them must have use for it.
+    A rule of a source is a default for all bolts that read it (SI-17): at least one of them must use it.
     """
 
     def __init__(self) -> None:
         self._idle: dict[tuple[str, str], list[ConfigError | None]] = {}
-        """Per setting and call: for each bolt that has it from a source, why it changes nothing there."""
+        """For each setting and call: for each bolt that has it from a source, the reason why it changes nothing
+        there."""
 
     def note(
         self,
@@ -184,7 +186,7 @@ class SourceRules:
             self._idle.setdefault((rule, call), []).append(idle_setting(bolt, situation, rule, call))
 
     def without_use(self) -> Iterator[ConfigError]:
-        """The rules for which none of the bolts has use."""
+        """Yields errors for the rules that none of the bolts uses."""
         for reasons in self._idle.values():
             if reasons[0] is not None and None not in reasons:
                 yield reasons[0]
@@ -256,12 +258,13 @@ RECORD_TIME = "kafka_timestamp"
 
 
 def names_no_time(settings: WindowSettings) -> bool:
-    """True if no setting of the user's says where the time of events comes from."""
+    """True if no setting of the user's tells where the time of events comes from."""
     return not settings.reads_timestamps and not settings.processing_time
 
 
 def with_record_time(spout: object, declared: Preset | None, readers: Sequence[object]) -> object:
-    """A spout as these bolts read it: a topic's objects have the time of their records, where a bolt goes by that.
+    """Returns a spout as these bolts read it: the JSON objects of a topic have the time of their records, if a bolt
+    uses that time.
 
     Like Atlas's ``_ts``, it is a column of the stream then (AT-10). ``declared``: the spout's own time settings.
     """
@@ -280,7 +283,7 @@ def with_record_time(spout: object, declared: Preset | None, readers: Sequence[o
 def without_arrival(settings: WindowSettings) -> WindowSettings:
     """The settings of a bolt that reads only windowed bolts, without the rules by arrival that a preset brings along.
 
-    Arrival is a matter of what comes from outside. Those that the user asks for by name stay, and are refused.
+    Only events from outside have an arrival. Rules that the user asks for by name stay, and are refused.
     """
     asked = {rule for rule, _ in settings.asked}
     rules: dict[str, Any] = {"arrival": None, "estimate_arrival": False}
@@ -294,10 +297,10 @@ def settled_time(
     carried: Sequence[bool],
     spouts: Mapping[str, object],
 ) -> WindowSettings:
-    """The settings of bolt ``name`` with the time that its system goes by where none is named.
+    """Returns the settings of bolt ``name`` with the default time of its system, if the bolt names no time.
 
-    ``carried``: which inputs bring the times of a windowed bolt along, which need no other. Raises ConfigError where
-    the system has no answer for these inputs.
+    ``carried``: which inputs bring the times of a windowed bolt along, and so need no other. Raises ConfigError where
+    the system has no time for these inputs.
     """
     if not names_no_time(settings) or all(carried):
         return settings
@@ -352,9 +355,10 @@ def _column_of(source: object, schema: pa.Schema) -> str | None:
 
 
 def _by_arrival(name: str, settings: WindowSettings) -> WindowSettings:
-    """The time of an event is that of its arrival, and nothing is early, late or adjusted (AZ-1, AZ-7).
+    """Returns settings in which the time of an event is that of its arrival, and nothing is early, late or adjusted
+    (AZ-1, AZ-7).
 
-    Arrivals that go back, as several partitions may bring them, keep their time: they are in their windows that are
+    Arrivals that go back, as with several partitions, keep their time: they are in those of their windows that are
     open, and late only where none is.
     """
     assert settings.arrival is not None
@@ -380,7 +384,7 @@ def _by_arrival(name: str, settings: WindowSettings) -> WindowSettings:
 
 
 MAX_INPUTS = 127
-"""The number of an event's input is kept in one byte."""
+"""Most inputs, because the number of an event's input is kept in one byte."""
 
 
 @dataclass(frozen=True)
@@ -406,7 +410,7 @@ class _Reading:
 
     @property
     def brings(self) -> list[bool]:
-        """Per input: whether its events bring their times along."""
+        """For each input, whether its events bring their times along."""
         return [bool(origins) for origins in self.origins]
 
 
@@ -420,8 +424,8 @@ def windowed_node(
 ) -> WindowedNode | None:
     """The bolt as a node; None after a mistake.
 
-    Three arguments are added to: ``known`` by its streams, ``source_rules`` by what it does with the rules of its
-    sources, and ``mistakes``.
+    Three arguments are changed: ``known`` gets its streams, ``source_rules`` its use of the rules of its sources, and
+    ``mistakes`` its mistakes.
     """
     before, name, written, reading = len(mistakes), declarer.name, declarer.bolt, _Reading.of(declarer, known)
     assert isinstance(written, TaskBolt)
@@ -468,7 +472,7 @@ def windowed_node(
 
 
 def _with_its_time(bolt: TaskBolt, reading: _Reading, known: KnownStreams) -> TaskBolt:
-    """The bolt with the rules of its sources, and with the time that its system goes by where it names none."""
+    """Returns the bolt with the rules of its sources, and with the default time of its system if it names none."""
     if isinstance(bolt, StatefulBolt):
         return bolt  # whatever times there are pass through it
     name, streams, brings = reading.bolt, reading.streams, reading.brings
@@ -570,7 +574,7 @@ def _node(
     reading: _Reading,
     known: KnownStreams,
 ) -> WindowedNode:
-    """ConfigError where there are no policies for its settings."""
+    """Returns the node; ConfigError where there are no policies for its settings."""
     settings, event_time = bolt.settings, times.event_time
     by_event = isinstance(bolt, StatefulBolt)
     assigners = () if by_event else choose_assigners(settings, event_time=event_time)

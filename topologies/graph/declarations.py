@@ -1,6 +1,5 @@
-"""Declarations of a topology before it is checked: what has been set, what is known of its streams, and which
-columns are needed.
-"""
+"""Declarations of a topology before it is checked: its parts, the known facts about its streams, and the columns that
+are needed."""
 
 from __future__ import annotations
 
@@ -44,11 +43,11 @@ class Mistakes(list[ConfigError]):
     """List of the mistakes in a topology."""
 
     def tell(self, what: str, why: str = "", do: str = "") -> None:
-        """Add a mistake: what it is, why it is one, what to do."""
+        """Adds a mistake: what is wrong, why, and what to do."""
         self.append(ConfigError(what, why=why, do=do))
 
     def tell_of(self, owner: str, error: WindboltError) -> None:
-        """Add what another part has found, as a mistake of ``owner``'s."""
+        """Adds an error that another part has found, as a mistake of ``owner``."""
         self.tell(f"{owner}: {error.what}", error.why, error.do)
 
 
@@ -157,22 +156,23 @@ class KnownStreams:
         self.spouts: dict[str, object] = {}
         """The spouts as they are read, by name."""
         self.source_times: dict[str, tuple[Preset | None, ...]] = {}
-        """Per spout or plain bolt: the time settings that the spouts before it declare."""
+        """For each spout or plain bolt, the time settings that the spouts before it declare."""
         self.broken: set[str] = set()
-        """Components whose streams are not known, for a mistake that has been told; of what reads them none is."""
+        """Components whose streams are not known because of a reported mistake; mistakes of their readers are not
+        reported."""
         self.clocked: set[str] = set()
-        """Components whose outputs come with a moment of the clock: of windows that a trigger fired."""
+        """Components whose outputs come with a clock time, because a trigger has fired their windows."""
         self.partitioned: set[str] = set()
-        """Components whose rows come from partitions of a source's own, with no window between."""
+        """Components whose rows come from a source with partitions of its own, with no window between."""
         self._origins: dict[Stream, tuple[Origin, ...]] = {}
         self._levels: dict[str, int] = {}
 
     def add(self, component: str, outputs: Mapping[str, pa.Schema]) -> None:
-        """A component, with the columns of its output streams."""
+        """Adds a component, with the columns of its output streams."""
         self.schemas.update({(component, stream): schema for stream, schema in outputs.items()})
 
     def add_origins(self, component: str, streams: Iterable[str], origins: Iterable[Origin]) -> None:
-        """The windowed bolts whose watermark the output streams of a component carry."""
+        """Records the windowed bolts whose watermark the output streams of a component carry."""
         carried = tuple(sorted(set(origins)))
         self._origins.update({(component, stream): carried for stream in streams if stream != ERRORS})
 
@@ -181,7 +181,8 @@ class KnownStreams:
         return self._origins.get(stream, ())
 
     def pass_on(self, component: str, outputs: Iterable[str], inputs: Sequence[Input], shift: int = 0) -> None:
-        """A component without windows: its streams carry what its inputs carry, moved by some microseconds."""
+        """Records a component without windows: its streams carry what its inputs carry, with times moved by some
+        microseconds."""
         origins = [self.origins(each.stream) for each in inputs]
         if all(origins):
             self.add_origins(
@@ -192,7 +193,7 @@ class KnownStreams:
         self.source_times[component] = distinct(self.source_times_of(inputs))
 
     def are_clocked(self, inputs: Sequence[Input]) -> bool:
-        """True if some of these inputs come with a moment of the clock, and none with event times."""
+        """True if some of these inputs come with a clock time, and none with event times."""
         there = any(each.stream[0] in self.clocked for each in inputs)
         return there and not any(self.origins(each.stream) for each in inputs)
 
@@ -205,7 +206,7 @@ class KnownStreams:
         self._levels[component] = level
 
     def level_of(self, inputs: Iterable[Input]) -> int:
-        """The level of what these inputs read; -1 where no window comes before them."""
+        """Returns the level of the components that these inputs read; -1 where no window comes before them."""
         return max(self._levels.get(each.stream[0], -1) for each in inputs)
 
     def is_broken(self, stream: Stream) -> bool:
@@ -245,7 +246,7 @@ def _of_dotted(name: str, components: list[str]) -> str:
 
 
 def read_twice(who: str, streams: Sequence[Stream]) -> Iterator[ConfigError]:
-    """Streams that one bolt or sink reads more than once; ``who``: ``bolt 'total' reads``."""
+    """Yields errors for streams that one bolt or sink reads more than once; ``who``: ``bolt 'total' reads``."""
     for stream in sorted({stream for stream in streams if streams.count(stream) > 1}):
         yield ConfigError(
             f"{who} {stream_label(stream)!r} twice", why="each event would count twice", do="read it once"
@@ -264,8 +265,8 @@ ColumnNames = frozenset[str] | None
 def with_needed_columns(topology: Topology) -> Topology:
     """The topology as a run has it, without the columns that nothing asks for.
 
-    The columns of what a checkpoint keeps are left as they are: only bolts whose events are added up as they come are
-    given fewer.
+    The columns of stored events are left as they are: only bolts whose events are added up as they come get fewer
+    columns.
     """
     windowed = {name: _windowed(topology, node) for name, node in topology.windowed.items()}
     narrowed = replace(topology, windowed=windowed)
@@ -299,9 +300,9 @@ def declared_columns(name: str, bolt: TaskBolt, schema: pa.Schema, inputs: Itera
 
 
 def enough_columns(topology: Topology, node: WindowedNode, asked: Iterable[str]) -> tuple[str, ...] | None:
-    """The columns that the windows of a bolt would have if it declared these; None where it cannot declare any, where
-    that would leave none out, or where more than its windows would change: what is late or refused has these columns
-    too, and a window may be full by the bytes of all."""
+    """Returns the columns that the windows of a bolt would have if it declared these. None where it cannot declare any,
+    where none would be left out, or where more than its windows would change: late and refused events have these
+    columns too, and the bytes of all columns may fill a window."""
     settings = node.bolt.settings
     whole_rows = any(
         _is_read(topology, (node.name, stream))
@@ -380,7 +381,7 @@ def _of_stream(topology: Topology, stream: Stream) -> ColumnNames:
 
 
 def _of_reader(topology: Topology, name: str) -> ColumnNames:
-    """The columns that a bolt needs of what it reads; all for plain bolts, of which nothing is known."""
+    """Returns the columns that a bolt needs from its inputs; all for plain bolts, whose needs are not known."""
     node = topology.windowed.get(name)
     return None if node is None or _is_read(topology, (name, ERRORS)) else frozenset(node.schema.names)
 

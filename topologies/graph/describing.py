@@ -58,7 +58,7 @@ def changed(settings: WindowSettings) -> dict[str, Any]:
 
 
 def key_trigger_in_words(trigger: KeyTrigger) -> str:
-    """When the window of a key fires: ``until 2 events, 100ms after the first or after the last``."""
+    """Says when the window of a key fires: ``until 2 events, 100ms after the first or after the last``."""
     match trigger:
         case CountTrigger(count, timeout, from_first):
             return f"from the first event of a key until there are {count}{_timeouts(timeout, from_first=from_first)}"
@@ -105,7 +105,8 @@ def _rule_name(rule: object) -> str:
 
 
 def policies_in_words(eviction: EvictionPolicy, trigger: TriggerPolicy) -> str:
-    """Windows that a policy of the user's own decides about; such a one goes by the name of its class."""
+    """Describes windows that a policy of the user's own decides about; such a policy is called by the name of its
+    class."""
     holds = fires = ""
     if not is_own(eviction):
         match eviction:
@@ -123,7 +124,7 @@ def policies_in_words(eviction: EvictionPolicy, trigger: TriggerPolicy) -> str:
 
 
 def policy_in_words(policy: Policy, *, keyed: bool) -> str:
-    """A policy of the user's own: its parameters, its moments, and what it keeps and reads."""
+    """Describes a policy of the user's own: its parameters, its moments, and the columns and state that it has."""
     every = getattr(policy, "every", None)
     shift = getattr(policy, "offset", None)
     words = [repr(policy)]
@@ -211,7 +212,7 @@ SHIFTS = (ShiftTime, AlterLifetime)
 
 
 def topology_text(topology: Graph) -> str:
-    """The topology for people: each spout, bolt and sink with what there is to know about it."""
+    """Describes the topology for people: each spout, bolt and sink with the facts about it."""
     blocks = [[f"topology {topology.name}"]]
     if topology.stop_on_invalid:
         blocks[0].append("  stops at the first input that cannot be read")
@@ -447,7 +448,8 @@ def _state_in_words(bolt: StatefulTaskBolt) -> str:
 
 
 def _plain_before(topology: Graph, node: WindowedNode) -> list[str]:
-    """The plain bolts whose rows alone tell a windowed bolt the time, while its source may read many more."""
+    """Returns the plain bolts whose rows alone give a windowed bolt its time, while its source may read many more
+    rows."""
     if not node.event_time:
         return []
     read = [each.stream[0] for each, origins in zip(node.inputs, node.origins, strict=True) if not origins]
@@ -499,7 +501,7 @@ def _function_name(function: object) -> str:
 
 
 def _near(path: str) -> str:
-    """A path as it is seen from here, where that is shorter."""
+    """Returns a path relative to the current folder, where that is shorter."""
     if "://" in path or not os.path.isabs(path):
         return path
     relative = os.path.relpath(path)
@@ -615,7 +617,7 @@ def as_mermaid(topology: Graph) -> str:
 
 
 def label(*lines: str) -> str:
-    """Text in quotes, with what Mermaid or HTML would read as its own written as entities."""
+    """Returns text in quotes; characters that Mermaid or HTML would interpret are written as entities."""
     safe = ("".join(_ENTITIES.get(sign, sign) for sign in line.replace("\n", " ")) for line in lines)
     return f'"{"<br/>".join(safe)}"'
 
@@ -658,7 +660,7 @@ def boxes_and_arrows(topology: Graph) -> tuple[list[Box], list[Arrow]]:
 
 
 def _without_repeats(rows: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """The rows with the part and the word only where they change."""
+    """Returns the rows, with the part and the word only where they change."""
     shown, last = [], ("", "")
     for part, word, fact in rows:
         same = last[0] == part

@@ -63,7 +63,7 @@ class Situation:
 
 @dataclass(frozen=True)
 class Need:
-    """Something without which a setting changes nothing; and what to say where it is missing."""
+    """A condition without which a setting changes nothing, and the words for it where it is missing."""
 
     met: Callable[[Situation], bool]
     without: str
@@ -94,7 +94,8 @@ def all_idle(situation: Situation) -> frozenset[str]:
 
 
 def idle_setting(bolt: str, situation: Situation, rule: str, call: str) -> ConfigError | None:
-    """Why a setting that was asked for in ``call`` changes nothing on a bolt; None where it does something."""
+    """Returns the error for a setting that was asked for in ``call`` and changes nothing on a bolt; None where it has
+    an effect."""
     if getattr(situation.settings, rule) is None:
         return None  # what a preset has set is taken back
     missing = _missing(DECLARED[rule], situation)
@@ -104,7 +105,7 @@ def idle_setting(bolt: str, situation: Situation, rule: str, call: str) -> Confi
 
 
 def _missing(declared: Declaration, situation: Situation) -> Need | None:
-    """The first thing that a setting needs and a bolt does not have."""
+    """Returns the first condition of a setting that a bolt does not meet."""
     return next((NEEDS[name] for name in declared.needs if not NEEDS[name].met(situation)), None)
 
 
@@ -120,7 +121,8 @@ def _shapes(rule: str, *values: Any) -> Callable[[Situation], bool]:
 
 
 def _shape(situation: Situation, settings: WindowSettings) -> Any:
-    """The policies that form and close a bolt's windows; None where they cannot be, which others report."""
+    """Returns the policies that form and close a bolt's windows; None where they cannot be made, which other checks
+    report."""
     if settings.key_trigger is not None:
         return ()
     try:

@@ -57,23 +57,25 @@ MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN, TRUNCATED_COLUMN = "_merge_key", "_merge_p
 """Columns that tell where a row of a merged part belongs, and whether one of its times was cut."""
 
 MERGED = (MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN, TRUNCATED_COLUMN)
-"""Beside what a spout reads."""
+"""Columns that a merged part has beside those that a spout reads."""
 
 READ = (*INNER, SEQ_COLUMN, DECISION_COLUMN, END_EDGE_COLUMN)
-"""Beside what a windowed bolt reads; and all names that begin with ``WEIGHT_COLUMN``."""
+"""Columns that an event has beside those that a windowed bolt reads; also all names that begin with
+``WEIGHT_COLUMN``."""
 
 RECORDED = RECORD_COLUMNS
-"""Beside the key of a bolt whose windows a trigger fires, or policies of the user's own."""
+"""Columns beside the key in the records of a bolt whose windows a trigger fires, or policies of the user's own."""
 
 STATE_COLUMN = "_state"
-"""Beside the key of a bolt without windows: the state of that key; and names that begin so, followed by a period."""
+"""Column beside the key of a bolt without windows: the state of that key; also the prefix of names, followed by a
+period."""
 
 RETRACTED = ("_window_kind", WINDOW_KEY_COLUMN, "_window_start", "_window_end")
 """Beside what a bolt emits that may take it back: the window that emitted it."""
 
 
 def state_column(name: str) -> str:
-    """The column in which the states of keys have a table of this name."""
+    """Returns the column in which the states of keys have a table of this name."""
     return f"{STATE_COLUMN}.{name}"
 
 
@@ -91,7 +93,7 @@ class Origin:
 
     bolt: str
     shift: int = 0
-    """Microseconds."""
+    """Microseconds of the shift."""
 
 
 def shifted(time: int, shift: int) -> int:
@@ -103,7 +105,7 @@ def shifted(time: int, shift: int) -> int:
 
 
 ERRORS = "errors"
-"""The output stream, of every spout and bolt, of what could not be read."""
+"""The output stream, of every spout and bolt, for rows that could not be read."""
 
 ERROR_SCHEMA = pa.schema(
     [
@@ -128,7 +130,7 @@ LATE_COLUMNS = (
 (``by_session``) or sliding logs decide which events are late, it is the one that the event would have opened."""
 
 REASON = "_reason"
-"""Column of a refused stream after the event's own: why the rule of the trigger failed."""
+"""Column of a refused stream after the event's own: the reason why the rule of the trigger failed."""
 
 
 # Streams between components, and how a bolt reads one.
@@ -155,7 +157,7 @@ class Input:
     grouping: Grouping
 
     def copies(self, parallelism: int) -> int:
-        """The number of tasks, of this many, that each of its events goes to."""
+        """Returns the number of tasks, of ``parallelism``, to which each of its events goes."""
         return parallelism if isinstance(self.grouping, AllGrouping) else 1
 
 
@@ -225,7 +227,7 @@ class SpoutNode:
 def decisive_columns(node: WindowedNode) -> list[list[str]]:
     """Per input: the columns of its key and of its grouping, and those that rules of time name.
 
-    What a function computes of other columns is not known: times, and the answers of a trigger's rule.
+    Columns that functions read, to compute times or the answers of a trigger's rule, are not known.
     """
     named = set(_of_rules(node.bolt.settings))
     found = []
@@ -251,8 +253,8 @@ def _of_rules(settings: WindowSettings) -> Iterator[str]:
 
 
 def has_windows_of_time(node: WindowedNode) -> bool:
-    """True if both policies of a bolt are windbolt's own, and of time: each event is in the windows of its time,
-    whatever other events there are."""
+    """True if both policies of a bolt are windbolt's own, and of time: the time of an event alone decides which windows
+    it is in."""
     ours = all(type(each).__module__.startswith("policies.") for each in (node.eviction, node.trigger))
     return ours and isinstance(node.eviction, TimeEvictionPolicy) and isinstance(node.trigger, TimeTriggerPolicy)
 
@@ -262,7 +264,7 @@ def has_windows_of_time(node: WindowedNode) -> bool:
 
 @dataclass(frozen=True)
 class WindowedNode:
-    """A windowed bolt, with the policies that its settings come to."""
+    """A windowed bolt, with the policies that follow from its settings."""
 
     name: str
     bolt: TaskBolt
@@ -273,23 +275,24 @@ class WindowedNode:
     """The columns of its windows: those of all input streams; a stream that lacks one has nulls there."""
     event_time: bool
     carries_time: tuple[bool, ...]
-    """Per input: whether its events bring their time along, and the watermark of the bolt they come from."""
+    """For each input, true if its events bring their time along, and the watermark of the bolt they come from."""
     origins: tuple[tuple[Origin, ...], ...]
-    """Per input: the windowed bolts whose watermark it carries; empty where the times seen decide."""
+    """For each input, the windowed bolts whose watermark it carries; empty where the times seen decide."""
     eviction: EvictionPolicy
     trigger: TriggerPolicy
     level: int
-    """0 where it depends on no windowed bolt, else one more than those it depends on."""
+    """Depth of the bolt: 0 where it depends on no windowed bolt, else one more than the greatest depth of those it
+    depends on."""
     assigners: tuple[WindowAssigner, ...] = ()
     """Assigners that form its windows; empty if the windows are runs of a queue, by eviction and trigger."""
     clocked: tuple[bool, ...] = ()
-    """Per input: whether its events bring along the clock at which the windows before them fired, for key triggers; or
-    any time, for bolts without windows."""
+    """For each input, true if its events bring along the clock at which the windows before them fired, for key
+    triggers; or any time, for bolts without windows."""
     remembers: bool = False
     """True if its tasks keep the last window of each key, to tell which events have expired. Queues need no such
     record."""
     idle: frozenset[str] = frozenset()
-    """The settings that change nothing on this bolt: a preset has brought them along."""
+    """Settings that change nothing on this bolt and come only from a preset."""
     passes_time: bool = False
     """For a bolt without windows: true if the rows that it emits for an event have the time of that event."""
 
@@ -303,8 +306,9 @@ class WindowedNode:
         return isinstance(self.bolt, StatefulBolt)
 
     def clock_is_due(self, previous: int | None, current: int | None) -> bool:
-        """True if a bolt without windows hears the clock: it has passed a multiple of what the bolt asks for. Both are
-        clocks in microseconds, of the batch before and of this one; None where there is none."""
+        """True if a bolt without windows is due to be called by the clock, because the clock has passed a multiple of
+        its interval. Both arguments are clocks in microseconds, of the batch before and of this one; None where there
+        is none."""
         every = self.bolt.clock_every if isinstance(self.bolt, StatefulBolt) else None
         if every is None or previous is None or current is None:
             return False
@@ -373,7 +377,7 @@ class WindowedNode:
 
     @cached_property
     def keys(self) -> tuple[tuple[str, ...], ...]:
-        """Per input: the columns of the key (``with_key``), which a join may name otherwise on either side."""
+        """For each input, the columns of the key (``with_key``), which may have other names on each side of a join."""
         bolt = self.bolt
         if isinstance(bolt, TemporalJoin):
             return tuple(bolt.keys_by_stream[name] for name in self.streams)
@@ -424,9 +428,11 @@ class WindowedNode:
 
     @cached_property
     def deferred(self) -> bool:
-        """True if its own tasks decide which events are admitted, not the task that reads: the last tick is not enough.
+        """True if the bolt's own tasks decide which events are admitted, and not the task that reads, because the
+        watermark of the last tick is not enough.
 
-        Tasks that hold events do so; else it follows from the declarations of the settings (``Admits``).
+        Tasks that hold events always decide it themselves; otherwise it follows from the declarations of the settings
+        (``Admits``).
         """
         return self.holds_events or self.bolt.settings.admitted_by_tasks(event_time=self.event_time)
 
@@ -462,7 +468,7 @@ class WindowedNode:
     def overtakes(self) -> bool:
         """True if it takes events behind its watermark that are in order on their own input or partition (AZ-4).
 
-        Only if it is known which windows have closed: others would change with an event that comes so late.
+        This needs windows whose closing is known: other windows would change because of such a late event.
         """
         settings = self.bolt.settings
         if not self.event_time or not settings.overtakes or settings.lifetime is not None:
@@ -493,7 +499,7 @@ class WindowedNode:
 
     @property
     def session(self) -> SessionWindows | None:
-        """The first of its kinds of window that is sessions."""
+        """The first of its kinds of window that is a session; None where it has no sessions."""
         return next((each for each in self.assigners if isinstance(each, SessionWindows)), None)
 
     @property
@@ -554,9 +560,9 @@ class Graph:
     sinks: Mapping[str, SinkNode]
     stop_on_invalid: bool = False
     readers: Mapping[Stream, tuple[tuple[str, int], ...]] = field(default_factory=dict)
-    """Per stream: the bolts that read it, and which of their inputs it is."""
+    """For each stream, the bolts that read it, and the number of the input."""
     takers: Mapping[Stream, tuple[str, ...]] = field(default_factory=dict)
-    """Per stream: the sinks that take it."""
+    """For each stream, the sinks that take it."""
 
     def columns_of(self, stream: Stream) -> list[str]:
         """The names of the columns of a stream."""
@@ -567,9 +573,10 @@ class Graph:
         return []
 
     def spouts_before(self, node: WindowedNode) -> list[list[str]]:
-        """Per input of a windowed bolt, the spouts whose events come to it one by one, through plain bolts alone.
+        """Returns, for each input of a windowed bolt, the spouts whose events come to it one by one, through plain
+        bolts alone.
 
-        Which rows of a ``BatchBolt`` came of which is not known, so behind one there is nothing to tell partitions by.
+        It is not known from which rows a ``BatchBolt`` made its rows, so partitions are not known behind it.
         """
         return [sorted(self._spouts_of(each.stream)) for each in node.inputs]
 

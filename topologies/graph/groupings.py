@@ -55,7 +55,7 @@ def hash_rows(table: pa.Table, fields: Sequence[str]) -> NDArray[np.uint64]:
 
 
 def hashed_as(kind: pa.DataType) -> Any:
-    """A value for a type, equal for two types where equal values of the two have the same hash."""
+    """Returns a value for a type that is equal for two types if their equal values have the same hash."""
     if pa.types.is_dictionary(kind):
         return hashed_as(kind.value_type)
     if pa.types.is_struct(kind):
@@ -67,7 +67,7 @@ def hashed_as(kind: pa.DataType) -> Any:
 
 
 def comparable(column: pa.ChunkedArray) -> pa.Array:
-    """Numbers or bytes that are equal just where the values of a column are equal for the hash."""
+    """Returns numbers or bytes that are equal exactly where the values of a column are equal for the hash."""
     array = _combined(column)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -77,7 +77,7 @@ def comparable(column: pa.ChunkedArray) -> pa.Array:
 
 
 def value_codes(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], int]:
-    """A number for each row, equal where all columns are; and how many different ones there are."""
+    """Returns a number for each row, equal where all columns are equal; and how many different numbers there are."""
     codes, below = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
         encoded = column.dictionary_encode(null_encoding="encode")
@@ -143,8 +143,8 @@ def _hash_struct(array: pa.Array) -> NDArray[np.uint64]:
 
 
 def _with_one_zero(array: pa.Array) -> pa.Array:
-    """A struct with 0.0 for -0.0 in its fields, which have one hash; other types, of whose text the hash is, as they
-    are."""
+    """Returns a struct with 0.0 for -0.0 in its fields, because both have one hash; other types, which are hashed as
+    text, stay as they are."""
     if not pa.types.is_struct(array.type):
         return array
     parts = [pc.add(part, 0.0) if pa.types.is_floating(part.type) else _with_one_zero(part) for part in array.flatten()]
@@ -183,7 +183,8 @@ def _as_text(array: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True)
 class FieldsGrouping:
-    """Events with equal fields go to the same task, by the hash that ``topologies.graph.groupings`` documents."""
+    """Grouping in which events with equal fields go to the same task, by the hash that ``topologies.graph.groupings``
+    documents."""
 
     fields: tuple[str, ...]
 
@@ -197,9 +198,10 @@ class FieldsGrouping:
 
 @dataclass(frozen=True)
 class ShuffleGrouping:
-    """Events go to the tasks in turn, by their place in the source; by what they hold, where that is not known.
+    """Grouping in which events go to the tasks in turn, by their place in the source; by their values, where that place
+    is not known.
 
-    Behind a BatchBolt it is not known which row came from which; counting them again would depend on where batches are
+    Behind a BatchBolt it is not known from which row each row came; counting its rows would depend on where batches are
     cut.
     """
 
@@ -248,10 +250,10 @@ _Values: TypeAlias = tuple[Any, ...]
 class KeyCodes:
     """The codes of the keys of one task.
 
-    The code of a key is its hash, unless another key of the task has that one already: then it is a number that follows
-    from its hash and its values. Events are stored with their hashes, and get their codes whenever they are read; what
-    a task keeps of keys from batch to batch (watermarks, firings, timers, rows that may be retracted) is kept by code.
-    So the codes of keys that share a hash are stored, for as long as the task has something of them.
+    The code of a key is its hash, unless another key of the task has that one already: then it is a number computed
+    from its hash and its values. Events are stored with their hashes, and get their codes whenever they are read; the
+    state of keys from batch to batch (watermarks, firings, timers, rows that may be retracted) is stored by code. So
+    the codes of keys that share a hash are stored, for as long as the task has state or events of them.
     """
 
     @classmethod
@@ -263,7 +265,7 @@ class KeyCodes:
         """``keys`` names the columns of the key of each input; none for no key. ``stored``: what ``table`` returned."""
         self._keys = [tuple(names) for names in keys]
         self._shared: dict[_Values, tuple[int, int]] = {}
-        """The hash and the code of each key that shares its hash, or had to."""
+        """The hash and the code of each key that shares its hash, or did when it got its code."""
         self._types: list[pa.DataType] = []
         """The types of the values."""
         if stored is not None:
@@ -325,7 +327,7 @@ class KeyCodes:
         return None if table is None else writer.add(table)
 
     def keep(self, codes: NDArray[np.int64]) -> None:
-        """Forget the keys with other codes, of which the task has nothing any more."""
+        """Forgets the keys with other codes, of which the task has neither events nor state."""
         left = set(codes.tolist())
         shared = {values: numbers for values, numbers in self._shared.items() if numbers[1] in left}
         times = Counter(hashed for hashed, _ in shared.values())

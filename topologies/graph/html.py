@@ -60,10 +60,10 @@ def variables(palette: Mapping[str, str]) -> str:
 
 
 def element(name: str, *content: str, **attributes: object) -> str:
-    """An element with its attributes, and what is in it (markup already).
+    """Returns an element with its attributes and its content, which is markup already.
 
-    ``_`` in the name of an attribute is ``-``, one at its end is left out (``class_``); numbers have one decimal; what
-    is None or False is left out, and True stands without a value.
+    ``_`` in the name of an attribute is ``-``, one at its end is left out (``class_``); numbers have one decimal; an
+    attribute of None or False is left out, and True stands without a value.
     """
     given = "".join(
         _attribute(key, value) for key, value in attributes.items() if value is not None and value is not False
@@ -74,8 +74,8 @@ def element(name: str, *content: str, **attributes: object) -> str:
 
 
 def escaped(value: object, most: int = 400) -> str:
-    """A value as text of HTML or SVG: nothing in it is markup, or steers what shows it; what is beyond ``most``
-    characters is cut."""
+    """Returns a value as text of HTML or SVG: without markup, and without characters that control a terminal; text
+    beyond ``most`` characters is cut."""
     return html.escape(printable(cut(str(value), most)), quote=True)
 
 
@@ -120,12 +120,12 @@ font-size:12px}
 
 
 def text(value: object) -> str:
-    """A value as text of HTML: nothing in it is markup, or steers what shows it; long ones are cut."""
+    """Returns a value as text of HTML, as ``escaped`` does; long values are cut."""
     return html.escape(printable(cut(str(value), _LONGEST_TEXT), keep="\n"), quote=True)
 
 
 def framed(*parts: str) -> str:
-    """Puts parts of HTML into a notebook's cell, with the style that they need."""
+    """Wraps parts of HTML for a notebook's cell, with the style that they need."""
     return f"<style>{_STYLE}</style><div class='windbolt'>{''.join(parts)}</div>"
 
 
@@ -224,7 +224,8 @@ def layered(widths: Mapping[str, float], edges: Sequence[Edge], gap: float) -> L
 
 
 def _circles_broken(edges: Sequence[Edge]) -> tuple[list[Edge], list[Edge]]:
-    """The edges that close a circle, and the others; only what has not been checked yet has circles."""
+    """Returns the edges that close a circle, and the others; only graphs that have not been checked yet have
+    circles."""
     below: dict[str, set[str]] = defaultdict(set)
     back, kept = [], []
     for source, target in dict.fromkeys(edges):
@@ -238,7 +239,8 @@ def _circles_broken(edges: Sequence[Edge]) -> tuple[list[Edge], list[Edge]]:
 
 
 def _layers_of(names: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
-    """The longest way to each box; what nothing leads to stands right above what it leads to."""
+    """Returns the layer of each box, the length of the longest way to it; a box without edges to it stands right above
+    the box that it leads to."""
     layer = dict.fromkeys(names, 0)
     for _ in names:
         for source, target in edges:
@@ -303,7 +305,7 @@ def _placed(
 def _settle(
     row: Sequence[str], wanted: Mapping[str, float], widths: Mapping[str, float], gap: float, centres: dict[str, float]
 ) -> None:
-    """Place a layer: least squares from what is wanted, in order and without overlaps (pool adjacent violators)."""
+    """Places a layer: least squares from the wanted places, in order and without overlaps (pool adjacent violators)."""
     offsets, at = [], 0.0
     for number, name in enumerate(row):
         at += 0.0 if number == 0 else (widths[row[number - 1]] + widths[name]) / 2 + gap
@@ -325,11 +327,11 @@ def _settle(
 _LETTER, _LINE, _PAD = 6.7, 16, 10
 """Pixels: the width of a letter of 12 pixels on average, the height of a line, and the room around text."""
 _LONGEST_LABEL = 40
-"""Characters of a line in a box, and of a label; the whole is in the title, which a pointer shows."""
+"""Characters of a line in a box, and of a label; the whole text is in the title, which a pointer shows."""
 _GAP, _BETWEEN = 36, 52
 """Pixels between two boxes of a layer, and between two layers."""
 _STEEP = 24
-"""Pixels to the side, from which on an arrow is not steep."""
+"""Distance to the side in pixels from which on an arrow is not steep."""
 _MARGIN = 3
 """Pixels around the whole."""
 
@@ -350,12 +352,12 @@ class Box:
 
     @property
     def width(self) -> float:
-        """Pixels."""
+        """Width in pixels."""
         return max(len(line) for line in self.lines) * _LETTER + 2 * _PAD
 
     @property
     def height(self) -> float:
-        """Pixels."""
+        """Height in pixels."""
         return len(self.lines) * _LINE + _PAD
 
 
@@ -371,7 +373,7 @@ class Arrow:
 def as_svg(title: str, boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
     """The graph as SVG, from top to bottom; arrows from or to a box that is not there are left out.
 
-    It has a title and a description for who does not see it.
+    It has a title and a description for people who do not see it.
     """
     by_name = {box.name: box for box in boxes}
     arrows = [each for each in arrows if each.source in by_name and each.target in by_name]
@@ -454,8 +456,8 @@ class _Label:
 
     @staticmethod
     def beside(bend: Sequence[_Point], whole: str, *, below: bool) -> _Label:
-        """Above the line, on the side where it falls away; or below it, on the other side, where other arrows come
-        from the side above."""
+        """Places the label above the line, on the side where it falls away; or below it, on the other side, if other
+        arrows come from the side above."""
         (a, b), (c, d) = bend
         side, drop = (1, -3) if c > a + _STEEP else (-1, -3) if c < a - _STEEP else (1, 4)
         if below and drop < 0:

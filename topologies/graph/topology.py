@@ -47,7 +47,8 @@ class Topology(Graph):
         serve_page: int | str | None = None,
         show: bool = True,
     ) -> Run:
-        """Start it in the background, and return at once; in a notebook the run shows itself, unless ``show`` is False.
+        """Starts the topology in the background, and returns at once; in a notebook the run shows itself, unless
+        ``show`` is False.
 
         ``engine``: ``"spark"``, or ``"local"`` for this process, without Java. ``spark``: a session of your own;
         without one the active session, or else a new one (``master``, ``conf``) that is stopped with the last run that
@@ -93,7 +94,7 @@ class Topology(Graph):
         otel: bool = False,
         serve_page: int | str | None = None,
     ) -> Summary:
-        """Run it to the end of its input, or until it is interrupted; ``start`` and ``wait`` in one.
+        """Runs the topology to the end of its input, or until it is interrupted; ``start`` and ``wait`` in one.
 
         The arguments are those of ``start``. An interrupt (Ctrl-C) stops it after the current batch.
         """
@@ -126,7 +127,7 @@ class Topology(Graph):
         return one_line(f"<Topology {self.name!r}: {parts}>")
 
     def _repr_html_(self) -> str:
-        """Called by notebooks: its graph."""
+        """Called by notebooks: returns the graph of the topology."""
         from topologies.graph.describing import topology_html
 
         return topology_html(self)

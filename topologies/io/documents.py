@@ -91,7 +91,8 @@ def exact_float(text: str) -> float:
 
 
 class _Values(SafeConstructor, Resolver):
-    """JSON's types, with the scalars of YAML 1.2.
+    """Constructor of JSON's types, with the scalars of YAML 1.2. YAML 1.1 would read ``6:00:03`` as 21603 and ``no`` as
+    false, and would lose digits of times.
 
     YAML 1.1 would read ``6:00:03`` as 21603 and ``no`` as false, and would lose digits of times.
     """
@@ -123,7 +124,7 @@ _Values.add_implicit_resolver("tag:yaml.org,2002:merge", re.compile(r"<<$"), ["<
 
 
 class Yaml(_Values, yaml.SafeLoader):
-    """Reads YAML with the values of ``_Values``; its errors say most of all readers."""
+    """Reads YAML with the values of ``_Values``; its errors say more than those of other readers."""
 
 
 try:
@@ -146,7 +147,7 @@ else:
 
 
 _MOST_LISTED = 25
-"""Number of keys that are listed for one that is unknown; more of them help nobody."""
+"""Number of keys that are listed in the error for an unknown key; more of them help nobody."""
 
 
 @dataclass(frozen=True)
@@ -163,8 +164,8 @@ class Explained:
 def explain(error: ValidationError, model: type[BaseModel]) -> list[Explained]:
     """The problems of a document that does not follow a model, in the order of the document.
 
-    Names, allowed keys and purposes (the descriptions of fields) are those of the model. What stands under a field that
-    its ``repr`` leaves out is secret: of such a value only its kind is told.
+    Names, allowed keys and purposes (the descriptions of fields) are those of the model. Values of a field that the
+    ``repr`` leaves out are secret: only their kind is named.
     """
     return [problem for details in error.errors() for problem in _explained(details, model)]
 
@@ -228,7 +229,7 @@ _Tagged = tuple[tuple[str, ...], type[BaseModel]]
 
 @dataclass
 class _Spot:
-    """The place of an error in the document, and what the model says about that place."""
+    """The place of an error in the document, and the model's facts about that place."""
 
     path: tuple[str | int, ...] = ()
     field: FieldInfo | None = None
@@ -313,7 +314,7 @@ _QUOTED = re.compile(r"(alias|anchor|tag|handle) '.*", re.DOTALL)
 
 @dataclass(frozen=True)
 class Document:
-    """A document that was read, or what keeps it from being read."""
+    """A document that was read, or the mistake that keeps it from being read."""
 
     content: Any = None
     line: int | None = None
@@ -325,11 +326,11 @@ class Document:
 
 
 def load(path: Path, endings: Collection[str], *, lists: bool = False) -> Iterator[Document]:
-    """The documents of a file, whose ending says what language it is in: ``.yaml`` and ``.yml``, ``.json``, ``.jsonl``
-    (a document a line), ``.conf`` and ``.hocon``; those in ``endings`` are read.
+    """Yields the documents of a file, whose ending names its language: ``.yaml`` and ``.yml``, ``.json``, ``.jsonl`` (a
+    document a line), ``.conf`` and ``.hocon``; those in ``endings`` are read.
 
-    With ``lists``, the items of a list are documents by themselves. No document is an empty file's. A key that stands
-    twice in one mapping is a mistake. Nothing is raised for what a file holds, nor for one that is not there.
+    With ``lists``, the items of a list are documents by themselves. An empty file has no document. A key that stands
+    twice in one mapping is a mistake. No exception is raised for the content of a file, nor for a missing file.
     """
     if path.suffix.lower() not in endings:
         found = path.suffix or "no ending"
@@ -413,7 +414,7 @@ def _json_lines(text: str, path: Path, lists: bool) -> Iterator[Document]:
 
 
 def _json_document(text: str, line: int | None = None) -> Document:
-    """The document that a text holds, which is a whole file, or a line of one."""
+    """Returns the document in a text, which is a whole file, or a line of one."""
     try:
         return Document(json.loads(text, object_pairs_hook=unique_pairs, parse_constant=no_constant), line)
     except json.JSONDecodeError as error:

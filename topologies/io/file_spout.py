@@ -55,7 +55,7 @@ def in_zone(schema: pa.Schema, zone: str | None) -> pa.Schema:
 
 
 def in_utc(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with the types that are declared, all of whose columns need not be there."""
+    """Returns the table with the declared types; some of its columns may be missing."""
     fields = [schema.field(name) for name in table.column_names]
     return table if table.schema.types == [field.type for field in fields] else table.cast(pa.schema(fields))
 
@@ -232,7 +232,7 @@ class FileSpout:
 
 
 class KeptRows(FileSpout):
-    """The rows of a spout in memory, in files of the checkpoint, of which its user does not know."""
+    """Rows of a spout in memory, kept in files of the checkpoint that the user does not know of."""
 
 
 def chunks_of(
@@ -313,8 +313,8 @@ class WatchedFiles:
     """Lists the files of a spout for the batches of a run, and finds those that were changed after they were read.
 
     A checkpoint notes when each file was last changed. The first look of a run compares all files that were read, and
-    each further one the last 1,000 of them: files are appended to when they are new. In stores, where listing tells
-    the times, all are compared each time.
+    each further look the last 1,000 of them, because files are appended to while they are new. In stores, where a
+    listing has the times, all are compared each time.
     """
 
     def __init__(self, name: str, spout: FileSpout) -> None:
@@ -329,8 +329,8 @@ class WatchedFiles:
     def new(self, read: dict[str, int]) -> Iterable[FoundFile]:
         """The files that are not in ``read``, in the order in which they are read.
 
-        ``read``: by path, when each file was last changed that belongs to a batch, in milliseconds, in the order of the
-        batches. DataError for one that was changed since, where the spout has ``on_change="error"``.
+        ``read``: for the path of each file that belongs to a batch, the time of its last change in milliseconds, in the
+        order of the batches. DataError for one that was changed since, where the spout has ``on_change="error"``.
         """
         self._read = read
         entries = entries_of(self.spout.paths, self._here)
@@ -338,13 +338,13 @@ class WatchedFiles:
         return in_order(self.spout.path, (entry for entry in entries if entry.path not in read))
 
     def acknowledge(self, paths: Sequence[str]) -> None:
-        """A batch is committed, to which these files belong."""
+        """Called when a batch with these files is committed."""
 
     def close(self) -> None:
-        """The run has ended."""
+        """Called when the run has ended."""
 
     def look(self) -> None:
-        """Compare what has been read last. DataError as for ``new``."""
+        """Compares the files that were read last. DataError as for ``new``."""
         self._compare(Entry(path, False, None) for path in self._newest() if "://" not in path)
 
     def take(self) -> list[str]:

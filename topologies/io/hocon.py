@@ -23,7 +23,7 @@ MIXED = "texts, lists and mappings are mixed in one value"
 
 
 class HoconError(ValueError):
-    """The text is not valid HOCON."""
+    """Raised for a text that is not valid HOCON."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Place:
     """The included file that holds the text, if it is one."""
 
     def error(self, what: str) -> HoconError:
-        """The error for what is wrong there."""
+        """Returns the error for a mistake at this place."""
         within = f"in {self.file}, which it includes: " if self.file else ""
         line, column = self.text.count("\n", 0, self.at) + 1, self.at - self.text.rfind("\n", 0, self.at)
         return HoconError(f"{within}line {line}, column {column}: {what}")
@@ -119,11 +119,11 @@ class Entry:
     used: frozenset[Entry] = frozenset()
     """The entries whose values the known value was made of."""
     seen_as: list[Value | None] = field(default_factory=list)
-    """The values that it had for entries that it refers to itself: each of them saw only what came before it."""
+    """The values that it had for entries that it refers to itself: each of them saw only the part before it."""
 
 
 class _Circular(Exception):
-    """A value is needed that is being worked out."""
+    """Raised where a value is needed that is being computed."""
 
     def __init__(self, entry: Entry) -> None:
         self.entry = entry
@@ -156,8 +156,8 @@ class _Resolver:
         """The entries that have been ``seen_as`` something."""
 
     def check(self) -> None:
-        """Raise HoconError for an entry that others saw with another value than it has: which is right depends on where
-        one begins (``a: 1, b: 2, a: ${b}, b: ${a}``)."""
+        """Raises HoconError for an entry that others saw with another value than it has, because the right value
+        depends on where one begins (``a: 1, b: 2, a: ${b}, b: ${a}``)."""
         for entry in self._circular:
             values = [_plain(None if value is None else self.whole(value)) for value in (entry.value, *entry.seen_as)]
             if entry.is_known and any(value != values[0] for value in values):
@@ -181,7 +181,7 @@ class _Resolver:
     def _layers(self, entries: Sequence[Entry], *, looks_back: bool = False) -> list[Value]:
         """The values of a key, the last first: mappings that lie over one another, or one value of another kind.
 
-        With ``looks_back``, an entry that cannot be worked out now is left out, with all that came after it.
+        With ``looks_back``, an entry that cannot be computed now is left out, with all that came after it.
         """
         layers: list[Value] = []
         for index, entry in reversed(list(enumerate(entries))):
@@ -200,7 +200,7 @@ class _Resolver:
         return layers
 
     def _value(self, entry: Entry, before: Sequence[Entry]) -> Value | None:
-        """The value of an entry. What it has of lists and mappings of its own is not resolved yet."""
+        """Returns the value of an entry. Its own lists and mappings are not resolved yet."""
         if len(entry.parts) == 1 and isinstance(part := entry.parts[0], Scalar | Sequenced | Mapping):
             return part
         if entry.is_known and not any(other.is_open for other in entry.used):
@@ -512,7 +512,7 @@ class _Reader:
         return Reference(((*self._root, *path), path) if self._root else (path,), optional, place)
 
     def _include(self, path: tuple[str, ...] | None) -> Mapping:
-        """The fields of included files; the word ``include`` has been read."""
+        """Returns the fields of included files; the word ``include`` has been read already."""
         place = self._place()
         opened = _INCLUDED.match(self._text, self._at)
         if not opened:
@@ -566,7 +566,7 @@ class _Reader:
         return root
 
     def _gap(self) -> bool:
-        """Skip blanks, comments and ends of lines; True if there was an end of a line."""
+        """Skips blanks, comments and ends of lines; returns true if there was an end of a line."""
         gap = self._match(_GAP)
         self._at = gap.end()
         return "\n" in gap[0]

@@ -69,7 +69,8 @@ _AT_ONCE = 16
 _MAGIC = re.compile(r"[*?\[{\\]")
 _WILD = re.compile(r"[*?]")
 _ESCAPED = re.compile(r"(?:[^*?\[{\\]|\\.|\[[^!^\]]\])*", re.DOTALL)
-"""A part in which each special character is in brackets of its own, or behind a backslash: a name."""
+"""Matches a part in which each special character is in brackets of its own, or behind a backslash, so that it is a
+name."""
 
 
 class Entry(NamedTuple):
@@ -113,7 +114,8 @@ def find(paths: Iterable[str], here: str | None = None) -> Iterator[Entry]:
 
 
 def leading(path: str) -> tuple[str, bool]:
-    """The part of a path before the first pattern in it, absolute; and whether a pattern follows.
+    """Returns the part of a path before the first pattern in it, absolute; and whether a pattern follows. Raises
+    UnreachableError where that cannot be found out.
 
     Raises UnreachableError where that cannot be seen.
     """
@@ -132,8 +134,9 @@ def look(path: str) -> Entry | None:
 
 
 def folders_before(path: str, file: str) -> list[tuple[str, str]]:
-    """The folders in which a run may have been started for which a relative path stood for this file, each with the one
-    in which this run was. Empty for a file that the path does not stand for, and for paths that are not relative."""
+    """Returns the folders in which a run may have been started if a relative path stood for this file, each with the
+    matching folder of this run. Empty for a file that the path does not stand for, and for paths that are not
+    relative."""
     if "://" in place_name(path) or path.startswith(("/", "file:", "dbfs:")):
         return []
     names = file.split("/")[1:]
@@ -176,7 +179,7 @@ def _parsed(path: str, here: str | None = None) -> _Path:
 
 
 def _plain(root: str) -> str:
-    """The URI of a file system as paths begin with it: without options, and without the keys of a bucket."""
+    """Returns the URI of a file system as paths begin with it: without options, and without the keys of a bucket."""
     scheme, _, authority = root.partition("?")[0].rstrip("/").partition("://")
     return f"{scheme}://{authority.rpartition('@')[2] if scheme == 's3' else authority}"
 
@@ -208,7 +211,7 @@ def _expanded(path: str) -> list[str]:
 
 
 def _split(text: str, sign: str) -> list[str]:
-    """A text cut where a sign stands by itself, not in brackets or alternatives."""
+    """Returns a text cut at each sign that is not in brackets or alternatives."""
     found, start, at = list[str](), 0, 0
     while at < len(text):
         if text[at] == sign:
@@ -301,7 +304,7 @@ class _Folders(Protocol):
         """Returns the entries of a folder; none if it is gone, or is no folder."""
 
     def asked(self, question: Callable[[str], list[Entry]], paths: Sequence[str]) -> Iterable[list[Entry]]:
-        """The answers to a question about each of several paths, in their order."""
+        """Returns the answers to a question about each of several paths, in their order."""
 
 
 def _folders(root: str | None) -> _Folders:
@@ -339,7 +342,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 class _There:
-    """A store, or HDFS."""
+    """The file system of a store, or of HDFS."""
 
     def __init__(self, root: str) -> None:
         self._root, self._is_store = _plain(root), is_object_store(root)
@@ -428,13 +431,14 @@ def _matched(folders: _Folders, part: str, last: bool, folder: str) -> list[Entr
 
 
 def _is_meant(part: str, name: str) -> bool:
-    """True if a pattern names what is passed over for its beginning or its end: ``_*``, ``{_a,c}``, ``*.tmp``."""
+    """True if a pattern names files that are usually passed over for their beginning or their end: ``_*``, ``{_a,c}``,
+    ``*.tmp``."""
     ends = [end for end in PASSED_OVER if name.endswith(end)]
     return _visible(part).fullmatch(name) is not None and (not ends or any(end in part for end in ends))
 
 
 def _named(folders: _Folders, folder: str, part: str) -> str | None:
-    """The path of what a part names; None where the part is a pattern."""
+    """Returns the path that a part names; None where the part is a pattern."""
     path = f"{folder.rstrip('/')}/{part}"
     if _MAGIC.search(part) is None:
         return path
@@ -486,7 +490,7 @@ def _content(folders: _Folders, paths: list[str], *, below: bool) -> Iterator[En
 
 
 def _leads_up(folder: str) -> bool:
-    """True for a link to a folder that it is in, also by way of other links: its files would be listed again and
+    """True for a link to a folder that contains it, also by way of other links: its files would be listed again and
     again."""
     if not _is_link(folder):
         return False

@@ -29,7 +29,7 @@ class PulledSpout:
         return self.spout.defaults
 
     def outputs(self) -> dict[str, pa.Schema]:
-        """The declared columns. ConfigError where there are none, or the limit is none."""
+        """Returns the declared columns. ConfigError where there are none, or the limit is invalid."""
         kind = type(self.spout).__name__
         if getattr(self.spout, "schema", None) is None:
             raise ConfigError(
@@ -50,13 +50,13 @@ class PulledRows(KeptRows):
     """The rows of such a spout in files of a checkpoint; each is a batch."""
 
     place: str = field(default="", kw_only=True)
-    """The folder of these files: ``paths`` has it as a pattern."""
+    """The folder of these files; ``paths`` has it as a pattern."""
 
     def now(self, path: str) -> str:
         """Returns where a file is, even if the checkpoint has been moved since a batch was planned with the file."""
         return f"{self.place}/{path.rsplit('/', 1)[1]}"
 
     def cut(self, files: Iterable[FoundFile]) -> Iterator[list[FoundFile]]:
-        """A file a batch; the next one is pulled when it is asked for."""
+        """Yields one batch for each file; the next one is pulled when it is asked for."""
         for file in files:
             yield [file]

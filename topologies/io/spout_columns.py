@@ -30,8 +30,8 @@ from windowing.timestamps import from_datetime, show
 
 
 FILE_METADATA = pa.schema([("file_path", pa.string()), ("file_modified", TIMESTAMP), ("file_row", pa.int64())])
-"""The path as error rows show it; the time of the file's last change, Azure's BlobProperties.LastModified (AZ-1); and
-the number of the row in the file, from 0, as error rows have it too."""
+"""Columns of file metadata: the path as error rows show it; the time of the file's last change, Azure's
+BlobProperties.LastModified (AZ-1); and the number of the row in the file, from 0, as in error rows."""
 
 _PREFIX = "file_"
 
@@ -96,7 +96,7 @@ def _modified(filesystem: pafs.FileSystem, path: str) -> pa.Scalar | None:
 
 
 def given_table(given: Any) -> pa.Table | None:
-    """A table, a record batch or a DataFrame as a table; None for what is none of these."""
+    """Returns a table, a record batch or a DataFrame as a table; None for other values."""
     if isinstance(given, pa.RecordBatch):
         return pa.Table.from_batches([given])
     if is_data_frame(given):
@@ -128,7 +128,8 @@ class Defaults:
 
     @staticmethod
     def of(given: Mapping[str, Any], schema: pa.Schema) -> Defaults:
-        """The defaults that a user declares for rows of these columns. ConfigError for those that cannot be."""
+        """Returns the defaults that a user declares for rows of these columns. ConfigError for defaults that are not
+        possible."""
         unknown = [name for name in given if name not in schema.names]
         if unknown:
             raise ConfigError(
@@ -143,7 +144,7 @@ class Defaults:
         return bool(self.columns)
 
     def filled(self, table: pa.Table) -> pa.Table:
-        """The rows with the default where they have null; columns that are not there are left out."""
+        """Returns the rows with the default where they have null; missing columns are left out."""
         for name, default in self.columns.items():
             place = table.column_names.index(name) if name in table.column_names else None
             if place is not None and table.column(place).null_count:
@@ -282,9 +283,9 @@ def _is_unnamed(frame: Any) -> bool:
 
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
-"""The name of null among folders, in Hive, Spark and all that write such folders."""
+"""The name of null among folders, in Hive, Spark and all programs that write such folders."""
 _NUMBER = re.compile(r"\s*[+-]?\d+(\.\d*)?([eE][+-]?\d+)?\s*")
-"""Text that would be milliseconds since 1970 in a file."""
+"""Matches text that would be milliseconds since 1970 in a file."""
 _BASIC_DATE = re.compile(r"(\d{4})(\d\d)(\d\d)")
 
 
@@ -335,8 +336,8 @@ def with_partition_columns(declared: pa.Schema, columns: pa.Schema) -> pa.Schema
 def folder_texts(path: str) -> dict[str, str]:
     """Returns the values of the folders ``name=value`` above a file, as texts by column.
 
-    Only those count that stand directly in each other, nearest to the file, as in Spark. Folders of other names may
-    stand between them and the file. Raises DataError if two of them have one name.
+    Only folders directly inside each other count, nearest to the file, as in Spark. Folders of other names may stand
+    between them and the file. Raises DataError if two of them have one name.
     """
     found: dict[str, str] = {}
     for folder in reversed(path.split("/")[:-1]):
@@ -413,7 +414,7 @@ class Partition:
         return replace(self, values=values)
 
     def applied(self, chunk: Chunk) -> Chunk:
-        """The rows with the values of their folders. One that has another value of its own is bad."""
+        """Returns the rows with the values of their folders. A row that has another value of its own is bad."""
         table, numbers, bad = chunk
         if not self.values:
             return chunk
@@ -460,7 +461,8 @@ def _repeated(value: pa.Array, number: int) -> pa.Array:
 
 
 def _value(path: str, column: pa.Field, given: str, form: str | None) -> tuple[pa.Array, bool]:
-    """The value of a folder, as an array of the column's type that holds it alone; and whether it was cut to it."""
+    """Returns the value of a folder, as an array of the column's type with only this value; and whether it was cut to
+    the type."""
     kind, text = column.type, _decoded(given)
     if given == NULL:
         return pa.nulls(1, kind), False

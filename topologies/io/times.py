@@ -13,7 +13,7 @@ _HOW = "write whole milliseconds since the epoch, or ISO 8601 like '2024-01-01T0
 _MORE_DIGITS = re.compile(r"[.,]\d{7,}")
 _MOST = FOREVER - 1
 _TODAY = 3 * 365 * 86_400_000_000
-"""Microseconds since the epoch, 1973: earlier times are rather counted from 0."""
+"""Microseconds since the epoch, 1973: earlier times are probably counted from 0."""
 
 
 def parse_time(value: object) -> int:

@@ -1,4 +1,4 @@
-"""The run that a page shows: one of this process while it is in progress, or one that lies in a checkpoint."""
+"""The run that a page shows: one of this process while it is in progress, or one stored in a checkpoint."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ _LOG = logging.getLogger("windbolt.page")
 
 
 class LiveRun(RunObserver):
-    """Keeps what a run tells. What is shown is made of it when somebody asks, so a page that nobody looks at costs the
-    run next to nothing."""
+    """Records a run. The page's content is made when somebody asks for it, so a page that nobody looks at costs the run
+    next to nothing."""
 
     wants_turned_away = True
 
     def __init__(self, topology: Topology, options: RunOptions, metrics: RunMetrics) -> None:
-        """``metrics`` of the same run, told of everything before this."""
+        """``metrics``: those of the same run, which are told of everything before this object."""
         self.topology, self.metrics, self._clock = topology, metrics, options.clock
         self._id, self._interval = uuid.uuid4().hex, options.interval
         self._timing = {name: BoltTiming.of(node) for name, node in topology.windowed.items()}
@@ -122,7 +122,7 @@ class LiveRun(RunObserver):
     # -- called by the run
 
     def begin(self, micro_batch: MicroBatch, lag: LagNow) -> None:
-        """The state of the run before is what is shown until the first batch."""
+        """Called at the start: the state of the run before is shown until the first batch."""
         manifest = micro_batch.manifest
         with self._lock:
             self._micro_batch, self._in_hand = micro_batch, False
@@ -143,13 +143,13 @@ class LiveRun(RunObserver):
             self._in_hand = False
 
     def turned_away(self, events: Sequence[TurnedAway]) -> None:
-        """The latest are kept."""
+        """Keeps the latest of these events."""
         now = self._clock()
         with self._lock:
             self._turned_away.extend({**asdict(event), "at": now} for event in events)
 
     def report(self, report: BatchReport) -> None:
-        """The state after the batch, and how long it took."""
+        """Notes the state after the batch, and its duration."""
         now = self._clock()
         assert self._micro_batch is not None
         manifest = self._micro_batch.manifest
@@ -169,7 +169,7 @@ class LiveRun(RunObserver):
             self._version += 1
 
     def restarting(self, coming: ComingRestart) -> None:
-        """The state after the last batch stays until it continues."""
+        """Keeps the state after the last batch until the run continues."""
         with self._lock:
             self._version += 1
 
@@ -228,7 +228,7 @@ class LiveRun(RunObserver):
         }
 
     def why(self, bolt: str, key: str | None, window: str | None) -> WhyAnswer:
-        """Why a window has not fired."""
+        """Says why a window has not fired."""
         timing_of(self._timing, bolt, key)
         with self._lock:
             kept, micro_batch = list(self._kept), self._micro_batch
@@ -371,7 +371,7 @@ class StoredRun:
             return self._state(known, after)
 
     def why(self, bolt: str, key: str | None, window: str | None) -> WhyAnswer:
-        """Why a window has not fired."""
+        """Says why a window has not fired."""
         return why(self.folder, bolt, key=key, window=window)
 
     def _state(self, known: str, after: int) -> dict[str, Any]:
@@ -430,7 +430,7 @@ class StoredRun:
 
 
 def _sinks(boxes: Sequence[Box], notes: Sequence[SinkNote]) -> list[ShownSink]:
-    """The sinks of the last run: those of the graph, which has all, as far as the notes do not know more of them."""
+    """Returns the sinks of the last run: those of the graph, which has all, with the further facts of the notes."""
     noted = {
         note["name"]: ShownSink(note["name"], note["kind"], note.get("folder")) for note in notes if "until" not in note
     }

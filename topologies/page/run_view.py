@@ -28,7 +28,7 @@ from windowing.timestamps import EARLIEST, LATEST, from_datetime
 
 
 def run_view(note: RunNote) -> dict[str, Any]:
-    """A run as plain JSON; of one whose end was not noted it is not known whether it is in progress or died."""
+    """Returns a run as plain JSON; if its end was not noted, it is not known whether it is in progress or died."""
     return {**asdict(note), "run": note.run[:8], "how": note.how or "no end", "repeats": 0}
 
 
@@ -48,7 +48,7 @@ class RunPage(Protocol):
         of the last point that the page has."""
 
     def why(self, bolt: str, key: str | None, window: str | None) -> WhyAnswer:
-        """Why a window has not fired. Raises ConfigError for what there is not."""
+        """Says why a window has not fired. Raises ConfigError for a bolt, key or window that does not exist."""
 
 
 # What happened to events over time: a point for each batch, fewer of them as a run progresses.
@@ -57,7 +57,7 @@ class RunPage(Protocol):
 MOST = 600
 """Number of points that are kept."""
 _DENSE = 120
-"""The latest points are all kept."""
+"""Number of the latest points that are all kept."""
 
 Point = dict[str, Any]
 
@@ -73,7 +73,7 @@ class Points:
         self._next = 0
 
     def add(self, point: Point) -> None:
-        """Add the point of a batch; of older ones some are dropped where they are too many."""
+        """Adds the point of a batch; if there are too many points, some of the older ones are dropped."""
         self._latest.append({"n": self._next, **point})
         self._next += 1
         if len(self._latest) > _DENSE:
@@ -119,10 +119,10 @@ def _given(counts: Mapping[str, int]) -> dict[str, int]:
 RECENT = 60_000_000
 """Microseconds that count as recent."""
 _LEAD = 60_000_000
-"""Microseconds by which others must be ahead of an input, and not less than the length of a window, to be remarked."""
+"""Microseconds by which others must be ahead of an input before a remark is shown; at least the length of a window."""
 
 _STANDS = 10_000_000
-"""Microseconds after which it is remarked that an input stands."""
+"""Microseconds without progress after which a remark on an input is shown."""
 _MANY = 20
 """A warning is shown when more than one in this many events is turned away."""
 

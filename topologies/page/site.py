@@ -1,6 +1,5 @@
-"""The site of a live page: its files and what the runs tell; read-only. And the observers that a run's options ask
-for.
-"""
+"""The site of a live page, read-only: its files and the state of the runs; and the observers that a run's options ask
+for."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ _HEADERS = {"Content-Security-Policy": _POLICY, "Referrer-Policy": "no-referrer"
 
 
 class PageSite:
-    """Answers under the address of a page. Several runs share it; of two of one name the later is shown."""
+    """Answers requests under the address of a page. Several runs share it; if two have one name, the later is shown."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -152,7 +151,7 @@ def _colours() -> str:
 
 @cache
 def _shell() -> bytes:
-    """The page without what it shows: that comes by its script."""
+    """Returns the page without its content, which its script fetches."""
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -170,7 +169,8 @@ def _shell() -> bytes:
 
 
 def asked_observers(topology: Topology, options: RunOptions) -> list[RunObserver]:
-    """The metrics, which the others read from; OpenTelemetry; the page.
+    """Returns the observers: the metrics, from which the others read; OpenTelemetry; the page. Raises
+    EnvironmentMissing where a package is missing, and ConfigError where the metrics or the page cannot be served.
 
     Raises EnvironmentMissing where a package is missing, and ConfigError where the metrics or the page cannot be
     served.

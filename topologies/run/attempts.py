@@ -1,4 +1,4 @@
-"""The attempts of one run, which is started again after failures that may pass, and the observers who are told."""
+"""The attempts of one run, which is started again after failures that may pass, and the observers of the run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SourceLag:
 
     spout: str
     unit: str
-    """``files`` or ``records``."""
+    """Unit of ``behind``: ``files`` or ``records``."""
     behind: int
     """Number of files or records that are there and belong to no batch yet."""
     partition: str = ""
@@ -32,7 +32,8 @@ class SourceLag:
 
 
 LagNow = Callable[[], Sequence[SourceLag]]
-"""Called from any thread: how far the spouts are behind now; without those of which that cannot be told."""
+"""Function, called from any thread, that returns how far the spouts are behind now; spouts for which that is not known
+are missing."""
 
 
 class RunObserver:
@@ -42,7 +43,7 @@ class RunObserver:
     wants_trace_contexts: bool = False
     """True if ``trace_contexts`` is to be called; collecting them costs each window that fires a little."""
     wants_turned_away = False
-    """True if it wants to see some of the events that are not admitted."""
+    """True if it wants some of the events that are not admitted."""
 
     def begin(self, micro_batch: MicroBatch, lag: LagNow) -> None:
         """Called when the state is restored and the first batch is awaited."""
@@ -74,7 +75,7 @@ class RunObserver:
         fails again before."""
 
     def end(self, *, stopped: bool, error: BaseException | None) -> None:
-        """Called when the run has ended, once. ``error``: with which, if it failed."""
+        """Called once, when the run has ended. ``error``: the error with which it failed, if it did."""
 
 
 class Observers(RunObserver):
@@ -230,7 +231,7 @@ def run_in_attempts(
 
 
 class _Whole:
-    """The summary of all attempts."""
+    """The summary over all attempts."""
 
     def __init__(self, options: RunOptions, attempts: Attempts) -> None:
         self.options = replace(options, on_begin=self._begin, on_report=self._report)

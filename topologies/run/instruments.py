@@ -35,12 +35,12 @@ class Distributions:
     of_labels: dict[tuple[str, ...], Distribution] = field(default_factory=dict)
 
     def begin(self, labels: tuple[str, ...]) -> None:
-        """Have labels from now on, so that their first values are seen as a rise from zero."""
+        """Adds labels, so that their first values are seen as a rise from zero."""
         if labels not in self.of_labels:
             self.of_labels[labels] = Distribution([0] * (len(self.instrument.buckets) + 1))
 
     def observe(self, labels: tuple[str, ...], value: float, times: int = 1) -> None:
-        """Add a value, so many times."""
+        """Adds a value, ``times`` times."""
         self.begin(labels)
         distribution = self.of_labels[labels]
         distribution.counts[bisect_left(self.instrument.buckets, value)] += times
@@ -238,7 +238,7 @@ INSTRUMENTS = (
 
 
 class Sample(NamedTuple):
-    """One value."""
+    """One value of an instrument, with its labels."""
 
     instrument: Instrument
     labels: tuple[str, ...]
@@ -264,7 +264,7 @@ def of_bolt(topology: str, node: WindowedNode, report: BoltReport) -> Iterator[S
 
 
 def _times(bolt: tuple[str, str], node: WindowedNode, report: BoltReport) -> Iterator[Sample]:
-    """The watermarks; none is left where the streams have ended, and it is the end of time."""
+    """Yields the watermarks; none where the streams have ended, because the watermark is then the end of time."""
     for (stream, partition), mark in _marks(node, report).items():
         if mark <= LATEST:
             yield Sample(WATERMARK, (*bolt, stream, partition), mark / 1e6)
@@ -276,8 +276,8 @@ def _times(bolt: tuple[str, str], node: WindowedNode, report: BoltReport) -> Ite
 
 
 def _marks(node: WindowedNode, report: BoltReport) -> dict[tuple[str, str], int]:
-    """The watermark of each input and partition. Partitions that are found in the events could be as many as keys: of
-    those there is only the one that is furthest behind."""
+    """The watermark of each input and partition. Partitions that are found in the events may be as many as keys: only
+    the one that is furthest behind is returned."""
     named = has_named_partitions(node)
     marks: dict[tuple[str, str], int] = {}
     for source, mark in report.inputs.items():

@@ -110,7 +110,7 @@ class HttpAnswer:
     """Content type of the answer."""
     status: HTTPStatus = HTTPStatus.OK
     headers: Mapping[str, str] = field(default_factory=dict)
-    """Further ones."""
+    """Further headers."""
 
 
 class Site(Protocol):
@@ -121,13 +121,14 @@ class Site(Protocol):
 
 
 class MetricsServer:
-    """Serves at one address until the process ends: what has ended can be scraped once more.
+    """Serves at one address until the process ends, so that the last values of an ended run can still be scraped. Runs
+    of several topologies share it; if two have one name, the later one is shown.
 
     Runs of several topologies share it; of two of one name the later one is shown.
     """
 
     def __init__(self, address: Address, what: str) -> None:
-        """``what`` is served first. Raises ConfigError for an address that cannot be served at."""
+        """``what``: what is served first, for errors. Raises ConfigError for an address that cannot be served at."""
         self.address = address
         self._lock = threading.Lock()
         self._runs: dict[str, RunMetrics] = {}
@@ -143,7 +144,7 @@ class MetricsServer:
             self._runs[run.topology.name] = run
 
     def site(self, make: Callable[[], Site]) -> Site:
-        """The page at this address; made by the first who asks."""
+        """Returns the page at this address; it is made when it is first asked for."""
         with self._lock:
             if self._site is None:
                 self._site = make()
@@ -221,7 +222,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Requests are no news."""
+        """Ignores the message, so that requests are not logged."""
 
     def _send(self, answer: HttpAnswer) -> None:
         headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", **answer.headers}
@@ -288,8 +289,8 @@ class Servers:
         self._servers: dict[Address, MetricsServer] = {}
 
     def at(self, address: Address, what: str = "the metrics") -> MetricsServer:
-        """The server at an address; a new one where there is none yet, for ``what`` is served. ConfigError where it
-        cannot be."""
+        """Returns the server at an address; a new one, which serves ``what``, where there is none yet. ConfigError
+        where it cannot be started."""
         with self._lock:
             if self._process != os.getpid():  # a child that was forked has none of the threads
                 self._process, self._servers = os.getpid(), {}

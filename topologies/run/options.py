@@ -84,7 +84,7 @@ def address_of(given: int | str, what: str = "the metrics") -> Address:
 
 
 LOCAL = "local[*]"
-"""The master where nobody names one."""
+"""The master by default."""
 _LOCAL = re.compile(r"local(?:\[\s*(\d+|\*)\s*(?:,([^]]*))?\])?")
 
 
@@ -132,7 +132,7 @@ def engine_of(name: str) -> Engine:
 
 
 def refuse_for_spark(given: Mapping[str, Any], local: str) -> None:
-    """Raise ConfigError where something is given that a run in this process does nothing with.
+    """Raises ConfigError for arguments that have no effect on a run in this process.
 
     ``given``: what was given for Spark, by the name that the caller wrote; None where it was not. ``local``: how the
     caller wrote the engine.
@@ -166,7 +166,7 @@ def refuse_in_process(options: RunOptions) -> None:
 
 
 def check_engine(engine: Engine, options: RunOptions, for_spark: Mapping[str, Any], local: str) -> None:
-    """Raise ConfigError for what an engine cannot do without, and for what it does nothing with.
+    """Raises ConfigError for missing arguments that an engine needs, and for arguments that have no effect on it.
 
     ``for_spark``: arguments that only Spark takes, by the name that the caller wrote; None for those not given.
     ``local``: how the caller wrote the engine of this process.
@@ -251,7 +251,7 @@ class ComingRestart:
 
 
 def check_built(call: str, given: object) -> None:
-    """ConfigError for anything but a topology; ``call`` is what it was given to: ``run_local``."""
+    """Raises ConfigError for anything but a topology; ``call`` is the call that got it: ``run_local``."""
     if isinstance(given, TopologyBuilder):
         raise ConfigError(f"{call}(builder)", why="a builder is not a topology yet", do="give builder.build()")
     if not isinstance(given, Topology):
@@ -284,8 +284,8 @@ class RunOptions:
     keep_open: bool = False
     """True if the windows still open at the end of the input stay open for the next run; False: they fire."""
     first_output: datetime | str | None = None
-    """Time of the first output: input that it does not need is not read, and windows that end before are not emitted.
-    None for no such limit."""
+    """Time of the first output: input from before, which no output needs, is not read, and windows that end before it
+    are not emitted. None for no such limit."""
     keep_batches: int = KEPT_BATCHES
     """Number of last batches, 1 to 100, whose state the checkpoint keeps so that one can go back to it; the closing at
     the end of a run counts as a batch."""
@@ -295,8 +295,8 @@ class RunOptions:
     clock: Clock = system_clock
     """Called for the time of a batch: microseconds since the epoch. For tests; by default the system's clock."""
     on_begin: Callable[[Mapping[str, BoltTotals]], None] = lambda before: None
-    """Called when the state is restored and the first batch is awaited, with the totals of each bolt from earlier runs
-    on the checkpoint."""
+    """Called when the state is restored and the first batch is awaited, with the totals of each bolt in earlier runs on
+    the checkpoint."""
     on_report: Callable[[BatchReport], None] = lambda report: None
     """Called after each micro-batch."""
     restart: Restart | None = None
@@ -314,8 +314,8 @@ class RunOptions:
     """Port at which a live page of the run is served until the process ends: ``8765`` on the loopback interface,
     ``"0.0.0.0:8765"`` on all; None for none. It may be that of ``serve_metrics``."""
     stop: threading.Event = field(default_factory=threading.Event, repr=False)
-    """Event that ends the run after the current batch when set; also after the last one, without firing the windows
-    that are open then."""
+    """Event that, when set, ends the run after the current batch, also if that is the last one; windows that are open
+    then do not fire."""
 
     def __repr__(self) -> str:
         return of_fields(self)
@@ -371,7 +371,7 @@ class RunOptions:
 
 
 def closes(summary: Summary, options: RunOptions) -> bool:
-    """True if a run that has no batch left to run is to close; notes in ``summary`` whether it was stopped.
+    """True if a run without further batches fires its open windows; notes in ``summary`` whether it was stopped.
 
     A run that was asked to stop ends after the batch in hand, also if that is the last one: its windows stay open, as
     they do where ``every`` lets it continue until it is stopped.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _SCOPE = "windbolt"
 _PLACEHOLDERS = ("_ProxyMeterProvider", "ProxyTracerProvider")
-"""The classes of what the API gives while nobody has set up a provider; one of them has no public name."""
+"""Names of the classes that the API returns while no provider is set up; one of them has no public name."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def providers() -> Providers:
 
 
 class _OfVariables:
-    """The providers that the environment describes, made once in a process."""
+    """The providers that the environment variables describe, made once in a process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -131,7 +131,7 @@ def _exporters(signal: str) -> list[Any]:
 
 
 def _full_name(name: str, signal: str) -> str:
-    """OTLP goes by one of two protocols."""
+    """Returns the full name of an exporter; OTLP has one of two protocols."""
     if name != "otlp":
         return name
     specific = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL")
@@ -164,14 +164,15 @@ def _missing(package: str) -> EnvironmentMissing:
 
 
 MOST_RECORDED = 1000
-"""Values of a histogram that are recorded of one bolt and batch. The API takes them one by one, each for some
-microseconds; of more values an even selection is recorded."""
+"""Most values of a histogram that are recorded for one bolt and batch, because the API takes them one by one, each for
+some microseconds; of more values an even selection is recorded."""
 _ONE_COLLECTION = 1.0
-"""Seconds for which values are taken to be those of one collection, which asks for each instrument alone."""
+"""Seconds within which values count as those of one collection, which asks for each instrument separately."""
 
 
 class Meters:
-    """The instruments at one provider, for the runs of this process; of two of one topology the later one is shown."""
+    """The instruments at one provider, for the runs of this process; if two runs have the same topology, the later one
+    is shown."""
 
     def __init__(self, providers: Providers) -> None:
         meter = providers.meter
@@ -246,7 +247,7 @@ def _attributes(instrument: Instrument, labels: tuple[str, ...]) -> Mapping[str,
 
 
 class AllMeters:
-    """The instruments of each provider: they are made once, since a second one of a name is not reported."""
+    """The instruments of each provider, made once, because a second instrument of one name is not reported."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -267,7 +268,7 @@ METERS = AllMeters()
 
 
 MOST_WINDOWS = 100
-"""Spans of windows in one batch; how many windows have none stands at the span of the batch."""
+"""Most spans of windows in one batch; the number of windows without a span is on the span of the batch."""
 
 
 class BatchSpans(RunObserver):
@@ -288,7 +289,7 @@ class BatchSpans(RunObserver):
     wants_trace_contexts = True
 
     def trace_contexts(self, found: Mapping[str, Mapping[int, Sequence[str]]]) -> None:
-        """The windows of this batch are linked to them."""
+        """Links the windows of this batch to these contexts."""
         self._contexts = found
 
     def phase(self, name: str) -> None:
@@ -305,8 +306,9 @@ class BatchSpans(RunObserver):
         self._phase = None if name == "committed" else self._begin(f"windbolt.{name}", now, {}, parent=self._batch)
 
     def window_ends(self, ends: Mapping[str, Mapping[int, int]]) -> None:
-        """The windows that fired in the batch: a span for those of a bolt with one end, from when the bolt's windows
-        began to fire until they were committed. Where there are too many, those with trace contexts and the latest."""
+        """Adds spans for the windows that fired in the batch: one for the windows of a bolt with one end, from when the
+        bolt's windows began to fire until they were committed. Where there are too many, those with trace contexts and
+        the latest."""
         now = self._now()
         for bolt, windows in ends.items():
             contexts = self._contexts.get(bolt, {})
@@ -342,7 +344,7 @@ class BatchSpans(RunObserver):
         self._batch = None
 
     def restarting(self, coming: ComingRestart) -> None:
-        """The batch in hand has failed; it is a new batch after the restart."""
+        """Marks the batch in hand as failed; after the restart it is a new batch."""
         self.end(stopped=False, error=coming.error)
 
     def end(self, *, stopped: bool, error: BaseException | None) -> None:
@@ -384,7 +386,7 @@ def _present_span() -> SpanContext:
 
 
 def _links(contexts: Iterable[str]) -> list[Link]:
-    """Links to what texts as W3C's Trace Context writes them stand for; others are passed over."""
+    """Returns links to the contexts in texts of W3C's Trace Context; other texts are passed over."""
     from opentelemetry.trace import Link, get_current_span
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 

@@ -37,7 +37,7 @@ class LoggedOnce:
         self._known: set[tuple[str, type[BaseException]]] = set()
 
     def tell(self, what: str, error: BaseException, level: int = logging.WARNING) -> None:
-        """Log an error with its traceback, unless this has failed with an error of its kind before."""
+        """Logs an error with its traceback, unless an error of its kind has been logged for ``what`` before."""
         with self._lock:
             known = (what, type(error)) in self._known
             self._known.add((what, type(error)))
@@ -63,7 +63,7 @@ class SourceProgress(Protocol):
 
 
 def files_behind(topology: Topology, read: Mapping[str, Container[str]]) -> list[SourceLag]:
-    """Per spout of files on this machine, how many of them belong to no batch yet; their folders are listed.
+    """Returns, for each spout of files on this machine, how many files belong to no batch yet; the folders are listed.
 
     ``read``: by spout, the files that belong to a batch, by their absolute paths.
     """
@@ -75,7 +75,7 @@ def files_behind(topology: Topology, read: Mapping[str, Container[str]]) -> list
 
 
 def records_behind(sources: Iterable[SourceProgress], spouts: Sequence[str]) -> list[SourceLag]:
-    """Per spout of Kafka and partition, how many records belong to no batch yet, as of the last trigger.
+    """Returns, for each Kafka spout and partition, how many records belong to no batch yet, as of the last trigger.
 
     ``spouts`` in the order of the query's sources of Kafka. Empty before Spark has reported all of them.
     """
@@ -101,7 +101,7 @@ def _offsets(text: str) -> dict[str, int]:
 
 
 STALL_SECONDS, STALL_FACTOR = 300.0, 10
-"""A run stalls while a batch takes longer than this, and than so many times the longest batch before it."""
+"""A run stalls while a batch takes longer than this, and longer than so many times the longest batch before it."""
 
 
 class RunState(StrEnum):
@@ -132,7 +132,7 @@ class Health:
     phase_seconds: float | None
     """Time that the batch in hand has taken so far."""
     error: str | None
-    """Error that ended a failed run, or made it fail before it is started again; of a run that was taken over, by whom
+    """Error that ended a failed run, or made it fail before it is started again; for a run that was taken over, by whom
     and when."""
     restarts: int = 0
     """Number of restarts."""
@@ -169,7 +169,7 @@ class Health:
 
 
 class RunHealth:
-    """Follows a run."""
+    """Follows the state of a run."""
 
     def __init__(self) -> None:
         self._state = RunState.STARTING
@@ -225,15 +225,16 @@ class RunHealth:
 LAG_SECONDS = 5.0
 """Seconds for which the lag of sources is not looked up again: that may list folders, or ask Spark."""
 _LAG_REST = 200
-"""The lag is not looked up again for this many times as long as the last look-up took, which costs at most half a
+"""The lag is not looked up again for this many times the duration of the last look-up, so that it costs at most half a
 percent of one processor."""
 _LOG = logging.getLogger("windbolt.metrics")
 Recorder = Callable[[Instrument, tuple[str, ...], Sequence[tuple[float, int]]], None]
-"""Called in the thread of the run with a histogram, its labels, and values of it, each with how often it occurred."""
+"""Function that is called in the thread of the run with a histogram, its labels, and values of it, each with its number
+of occurrences."""
 
 
 class RunMetrics(RunObserver):
-    """Keeps what a run tells; the values may be read from any thread.
+    """The metrics of one run; the values may be read from any thread.
 
     Counts of events, windows and rows are the totals of the checkpoint, so they continue where the run before stopped,
     and count each event once whatever failed; durations and batches are those of this process.
@@ -242,7 +243,7 @@ class RunMetrics(RunObserver):
     def __init__(self, topology: Topology, clock: Clock) -> None:
         self.topology = topology
         self.recorders: list[Recorder] = []
-        """Recorders that keep the values of histograms besides this."""
+        """Recorders that also get the values of histograms."""
         self.version = 0
         """Number that grows after each batch, and at the begin and the end."""
         self._clock, self._name = clock, topology.name
@@ -263,7 +264,7 @@ class RunMetrics(RunObserver):
         self._logged = LoggedOnce(_LOG)
 
     def begin(self, micro_batch: MicroBatch, lag: LagNow) -> None:
-        """The totals of earlier runs are there from the start, and zeros for what has not been counted yet."""
+        """Called at the start: sets the totals of earlier runs, and zeros for what has not been counted yet."""
         manifest = micro_batch.manifest
         clock = self._clock() if manifest.clock is None else manifest.clock
         bolts = {
@@ -282,12 +283,12 @@ class RunMetrics(RunObserver):
             self.version += 1
 
     def phase(self, name: str) -> None:
-        """Batches that take too long are told by when they began."""
+        """Notes when a batch begins, so that one that takes too long is noticed."""
         with self._lock:
             self._health.phase(name)
 
     def window_ends(self, ends: Mapping[str, Mapping[int, int]]) -> None:
-        """The delay of each window is that of its commit, which has just been."""
+        """Records the delay of each window, up to the commit that has just been."""
         now = self._clock()
         for bolt, windows in ends.items():
             delays = [(max(now - end, 0) / 1e6, count) for end, count in windows.items()]
@@ -307,7 +308,7 @@ class RunMetrics(RunObserver):
                 self._observe(self._phases, (self._name, phase), [(seconds, 1)])
 
     def changed_files(self, spout: str, paths: Sequence[str]) -> None:
-        """A file counts once, whatever restarts there were."""
+        """Counts each file once, however many restarts there were."""
         with self._lock:
             self._changed_files[spout].update(paths)
 
@@ -318,7 +319,7 @@ class RunMetrics(RunObserver):
             self.version += 1
 
     def end(self, *, stopped: bool, error: BaseException | None) -> None:
-        """The last values stay."""
+        """Ends the run; the last values stay."""
         with self._lock:
             self._health.end(stopped=stopped, error=error)
             self.version += 1

@@ -1,4 +1,4 @@
-"""The summary of a run that has ended, and what it advises."""
+"""The summary of a run that has ended, and its advice."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _UNITS = ((86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "m"), (1_000
 
 
 def spoken(micros: int) -> str:
-    """A duration in its two largest units: ``1h 5m``, ``12.5s``, ``20ms``."""
+    """Returns a duration in its two largest units: ``1h 5m``, ``12.5s``, ``20ms``."""
     if micros < 1000:
         return f"{micros}us" if micros else "0s"
     if micros < 1_000_000:
@@ -64,7 +64,7 @@ class BoltTotals:
     accounts: dict[str, int]
     """The events that it received, by what happened to them; without those that are pending."""
     fired: int
-    """Number of windows."""
+    """Number of windows fired."""
     emitted: dict[str, int]
     """Number of rows emitted, by stream."""
 
@@ -82,11 +82,11 @@ class AdviceLimits:
     """Limits above which advice is given."""
 
     seconds: float = 10.0
-    """Seconds that tasks have worked, together."""
+    """Seconds that all tasks together have worked."""
     spared: int = 64 * 2**20
     """Bytes in columns that a bolt has not asked for."""
     share: float = 0.5
-    """Their share of the bytes that were kept for the bolt."""
+    """Share of these in the bytes that were kept for the bolt."""
 
 
 LIMITS = AdviceLimits()
@@ -97,8 +97,8 @@ class Advice:
     """A piece of advice, about a bolt."""
 
     about: About
-    """``time``: it took most of the time of tasks. ``columns``: it was given columns that it did not ask for.
-    ``memory``: a window of it took much of the machine's memory."""
+    """Subject: ``time``: the bolt took most of the time of tasks. ``columns``: it was given columns that it did not ask
+    for. ``memory``: one of its windows took much of the machine's memory."""
     bolt: str
     text: str
     """The advice in a sentence or two, with the measured values."""
@@ -116,7 +116,7 @@ class Advice:
 def advice_on(
     topology: Topology, work: Mapping[str, BoltWork], limits: AdviceLimits | None = None, *, kept: bool = False
 ) -> list[Advice]:
-    """Returns the advice after a run that has cost this. ``kept``: it was on a checkpoint, which the next run
+    """Returns the advice after a run with these costs. ``kept``: the run was on a checkpoint, which the next run
     continues."""
     limits, spent = limits or LIMITS, sum(each.seconds for each in work.values())
     if spent < limits.seconds:
@@ -130,7 +130,7 @@ def advice_on(
 
 
 def _busiest(topology: Topology, work: Mapping[str, BoltWork], spent: float) -> Iterator[Advice]:
-    """The bolt that took the most time, and what the input took."""
+    """Yields advice on the bolt that took the most time, and on the time that the input took."""
     bolts = {name: each.seconds for name, each in work.items() if name != INPUT}
     if not bolts:
         return
@@ -182,9 +182,9 @@ def _columns(
 
 
 def _asked(topology: Topology, node: WindowedNode, work: Mapping[str, BoltWork]) -> set[str] | None:
-    """The columns that a bolt of the user's has asked for, and those that its code names; with those of the other bolts
-    of its class, which would get what it declares. None where one of these has had all, or no window, or cannot have
-    all of them."""
+    """Returns the columns that a bolt of the user's has asked for, and those that its code names; with those of the
+    other bolts of its class, which would get the same declaration. None where one of these has read all columns, or no
+    window, or needs all of them."""
     kind, found = type(node.bolt), set[str]()
     if not is_users_class(kind):
         return None
@@ -201,7 +201,7 @@ def _asked(topology: Topology, node: WindowedNode, work: Mapping[str, BoltWork])
 
 
 def _memory(node: WindowedNode, work: BoltWork) -> Iterator[Advice]:
-    """The limit for a bolt whose windows take much of the memory that there is."""
+    """Yields the limit for a bolt whose windows take much of the available memory."""
     if not work.large_window or node.bolt.settings.window_bytes is not None:
         return
     size, memory = work.large_window
@@ -246,7 +246,7 @@ class Summary:
     rows: int = 0
     """Number of rows that this run read from spouts, without unreadable ones."""
     seconds: float = 0.0
-    """Wall time."""
+    """Wall time in seconds."""
     last: BatchReport | None = None
     """Report of the last batch; its accounts are the totals."""
     complaints: list[str] = field(default_factory=list)
@@ -256,20 +256,20 @@ class Summary:
     before: dict[str, BoltTotals] = field(default_factory=dict)
     """Totals of the bolts in earlier runs on the checkpoint; empty if it is the first."""
     rescaled: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Per bolt whose state was moved to other tasks (``allow_rescale``): how many tasks it had before, and has."""
+    """For each bolt whose state was moved to other tasks (``allow_rescale``), its number of tasks before and now."""
 
     new_columns: dict[str, list[str]] = field(default_factory=dict)
-    """Per bolt, the columns that its spouts have now and had not in the run before; events from before have nulls
+    """For each bolt, the columns that its spouts have now and did not have in the run before; earlier events have nulls
     there, or a default."""
     new_column_defaults: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Per bolt and new column that has a default: what events from before have there, in words."""
+    """For each bolt and new column with a default, the value that earlier events have there, in words."""
 
     changed_files: int = 0
     """Number of files that were changed after they were read; they are not read again."""
     restarts: int = 0
     """Number of restarts after a failure (``RunOptions.restart``)."""
     work: dict[str, BoltWork] = field(default_factory=dict)
-    """Per bolt, and for the reading of input (``""``): what it cost in this run."""
+    """For each bolt, and for the reading of input (``""``), the cost in this run."""
     advice: list[Advice] = field(default_factory=list)
     """Advice of the run, once it has ended: which bolt took the most time, and what to declare. Empty for a run that
     was short or small."""
@@ -289,8 +289,8 @@ class Summary:
 
     @checked
     def to_pandas(self) -> pd.DataFrame:
-        """A row for each windowed bolt, by its name: what it has done in this run. ``windows`` it fired, ``emitted`` in
-        rows, and its accounts, except for the events that are pending."""
+        """Returns a row for each windowed bolt, by its name, about this run: the ``windows`` it fired, the rows it
+        ``emitted``, and its accounts, except for the events that are pending."""
         import pandas as pd
 
         rows = {

@@ -1,1 +1,1 @@
-"""Scenarios: a bolt, steps and what they must lead to, as data; read, answered, judged and drawn."""
+"""Scenarios: a bolt, steps and expected results, as data; read, answered, judged and drawn."""

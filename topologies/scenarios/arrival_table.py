@@ -1,4 +1,4 @@
-"""The table of arrivals: one to lay beside the tables by which the systems explain their watermarks."""
+"""The table of arrivals, in the form in which other systems explain their watermarks."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class TableLine:
     watermark: int | None = None
     mark: int | None = None
     own: list[tuple[int, int]] = field(default_factory=list)
-    """The windows that hold the event."""
+    """Windows that hold the event."""
     open: list[tuple[int, int]] = field(default_factory=list)
     """The windows that are open after it."""
     lateness: int | None = None
@@ -80,7 +80,7 @@ class TableLine:
 
     @property
     def style(self) -> str:
-        """Dim where no event came, bold where one was moved or turned away."""
+        """Style of the row: dim where no event came, bold where one was moved or turned away."""
         if not self.event:
             return "dim"
         return "" if self.decision in ("", "accepted") else "bold"
@@ -97,7 +97,7 @@ class TableLine:
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column: its name, and what of a row stands in it."""
+    """A column: its name, and the value of a row that it shows."""
 
     name: str
     of: str

@@ -115,18 +115,18 @@ class RunMoment:
     event: str = ""
     """The id of the event."""
     arrival: int | None = None
-    """The how-manieth event of the scenario it is, from 1; None of one that another bolt made."""
+    """Position of the event among those of the scenario, from 1; None for an event that another bolt made."""
     at: int | None = None
     """Place of an event on the axis."""
     own: int | None = None
-    """The time an event came with."""
+    """The time with which the event came."""
     fate: Fate | None = None
     mark: int | None = None
-    """The watermark that an event was compared with."""
+    """The watermark with which the event was compared."""
     source: str | None = None
-    """The input that an event came on, or the partition of it."""
+    """The input of the event, or its partition."""
     reason: str | None = None
-    """Why it was turned away, or cannot be used."""
+    """The reason why the event was turned away, or cannot be used."""
     window: int | None = None
     """The number of the window that fires."""
     step: Any = None
@@ -267,13 +267,13 @@ class RunMoments:
             moment.reason = self.trace.invalid.get(self.arrived - 1)
 
     def _source(self, step: EventStep, decided: Decided) -> str:
-        """The name of the source of marks that an event came from, as reports of batches name it."""
+        """Returns the name of the source of marks of an event, as reports of batches write it."""
         column = self.trace.settings.watermark_partition
         value = step.event.get(column) if isinstance(column, str) else None
         return decided["input"] if value is None else f"{decided['input']}\t{value}"
 
     def _derived(self, batch: int) -> Iterator[RunMoment]:
-        """The events of a batch that no step brings: rows of other bolts."""
+        """Yields the events of a batch that come from no step: rows of other bolts."""
         for decided in self.decided.rest(batch):
             moment = self._moment("event", batch, None)
             moment.event = decided["event"] or f"{decided['input']} {decided['seq']}"
@@ -290,13 +290,13 @@ def known_ids(ids: Sequence[str | None] | None) -> list[str]:
 
 
 def goes_by_arrival(scenario: Scenario, trace: BoltTrace) -> bool:
-    """True if only the order of arrival can place events, because no time is known of windows, or of the run."""
+    """True if only the order of arrival can place events, because the windows, or the run, have no known time."""
     no_ends = any(window["end"] is None for window in trace.windows.values())
     return no_ends or not (trace.event_time or scenario.has_clock)
 
 
 class _Decided:
-    """The decisions of a bolt, to be found by the events of a scenario."""
+    """The decisions of a bolt, found by the events of a scenario."""
 
     def __init__(self, trace: BoltTrace) -> None:
         self._from_bolts = trace.from_bolts
@@ -372,12 +372,12 @@ class _Waiting:
         self._windows = deque(enumerate(windows))
 
     def allowed(self, batch: int, progress: _Progress) -> Iterator[int]:
-        """Take the next windows, as long as they are due within the batch under way."""
+        """Yields the next windows, as long as they are due within the present batch."""
         while self._windows and self._windows[0][1]["batch"] == batch and progress.allows(self._windows[0][1]):
             yield self._windows.popleft()[0]
 
     def up_to(self, batch: float) -> Iterator[int]:
-        """Take all windows of a batch, and of those before it."""
+        """Yields all windows of a batch, and those of earlier batches."""
         while self._windows and self._windows[0][1]["batch"] <= batch:
             yield self._windows.popleft()[0]
 

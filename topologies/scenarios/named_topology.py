@@ -88,7 +88,7 @@ _PACKAGES = ("windbolt", "windowing", "policies", "manager", "topologies")
 
 
 def _refuse_hiding(folder: str) -> None:
-    """Refuse a topology's file, or modules beside it, that go by the names of windbolt's own packages."""
+    """Raises an error if the file of a topology, or modules beside it, have the names of windbolt's own packages."""
     home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     if os.path.realpath(folder) == os.path.realpath(home):
         return
@@ -109,8 +109,8 @@ _WITH_EFFECTS = frozenset({"antigravity", "this"})
 
 
 def _refuse_taken(name: str, place: str, folder: str | None = None) -> None:
-    """Refuse a topology's module with the name of one of Python's own, or of one that windbolt needs: whoever imports
-    that would get the topology. Of a module that is found by its name, only one in ``folder`` is meant."""
+    """Refuses a topology's module with the name of one of Python's own, or of one that windbolt needs: its importers
+    would get the topology. Only a module in ``folder`` is meant, if it is found by its name."""
     if folder is not None and not os.path.exists(os.path.join(folder, f"{name}.py")):
         return
     if name in sys.stdlib_module_names or name in _NEEDED:
@@ -123,15 +123,15 @@ def _refuse_taken(name: str, place: str, folder: str | None = None) -> None:
 
 
 def _load_hidden(folder: str) -> None:
-    """Load the modules that files in a folder would hide once the folder is searched first: Python's own, and those
-    that windbolt needs. Later imports of them, by whomever, then find these."""
+    """Loads the modules that files in a folder would hide once the folder is searched first: Python's own, and those
+    that windbolt needs. Later imports then find the loaded ones."""
     for name in _hidden_by(folder):
         with suppress(ImportError):
             importlib.import_module(name)
 
 
 def _hidden_by(folder: str) -> list[str]:
-    """The names of these modules."""
+    """Returns the names of these modules."""
     names = sorted((sys.stdlib_module_names | _NEEDED) - _WITH_EFFECTS)
     return [name for name in names if os.path.isfile(os.path.join(folder, f"{name}.py"))]
 

@@ -1,4 +1,4 @@
-"""A scenario made of real input: its rows as events, and what comes out of them as what is expected."""
+"""A scenario made from real input: its rows as events, and their results as expectations."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ from windowing.schema import DEFAULT_STREAM
 from windowing.timestamps import from_datetime
 
 MOST_ROWS = 10_000
-"""Maximum number of events of a scenario: somebody is to read it."""
+"""Maximum number of events of a scenario, because people have to read it."""
 
 
 @dataclass(frozen=True)
 class RecordedScenario:
-    """A scenario that was made of input."""
+    """A scenario that was made from input."""
 
     text: str
     """The file as YAML text."""
     events: int
     unreadable: int
-    """Number of rows that cannot be read, and are not in it."""
+    """Number of unreadable rows, which are not in it."""
     differences: tuple[str, ...]
     """Differences that appear when the file is replayed; none if it is a test that holds."""
 
 
 def recorded(reference: str, topology: Topology, inputs: Sequence[str]) -> RecordedScenario:
-    """The scenario of a topology that reads these inputs, with what comes out of them.
+    """Returns the scenario of a topology that reads these inputs, with their results as expectations.
 
     ``inputs``: folders, files or patterns; with several spouts each as ``spout=path``. A spout without one reads its
     own files or rows. A watermark follows each batch, cut as in a run; then the streams end.
 
-    Raises ConfigError for inputs that cannot be, and for more than 10,000 rows.
+    Raises ConfigError for inputs that cannot be used, and for more than 10,000 rows.
     """
     chosen = _by_spout(topology, inputs)
     steps: list[dict[str, Any]] = []
@@ -151,7 +151,7 @@ def _check_number(rows: int) -> None:
 
 
 def _event(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of the input, as an event; what is not there is null."""
+    """Returns a row of the input as an event; missing values are null."""
     return {name: _value(value) for name, value in row.items() if value is not None}
 
 
@@ -195,7 +195,8 @@ def _window(window: AnswerWindow) -> dict[str, Any]:
 
 
 def _written(said: dict[str, Any], expect: dict[str, Any], without_ids: Sequence[str]) -> str:
-    """The file: a line for each step, each window and each row; and of which bolts the events are not known."""
+    """Returns the text of the file: a line for each step, each window and each row; and a note on bolts whose events
+    are not known."""
     lines = [f"name: {_flow(said['name'])}", f"topology: {_flow(said['topology'])}", "steps:"]
     lines += [f"  - {_flow(step)}" for step in said["steps"]]
     lines.append("expect:")

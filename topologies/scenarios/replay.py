@@ -54,7 +54,7 @@ from windowing.timestamps import from_datetime
 
 @dataclass
 class Recording:
-    """Record of a run, whichever engine it is on; a batch that runs again replaces its earlier record."""
+    """Record of a run on any engine; a batch that runs again replaces its earlier record."""
 
     windows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     late: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Recording:
     """The clock and the watermark of each bolt, before the streams ended."""
 
     def watch(self, micro_batch: MicroBatch) -> MicroBatch:
-        """Have a run tell what happens in it."""
+        """Makes a run report its events to this record."""
         micro_batch.tracer = self._trace
         return micro_batch
 
@@ -90,8 +90,8 @@ class Recording:
     def answer(
         self, scenario: Scenario, topology: Topology, manifest: Manifest, store: SegmentStore, prefix: str = ""
     ) -> Replayed:
-        """The answer, from what was seen and what the state is in the end. ``prefix``: that of the scenario's own
-        components where several scenarios share a run."""
+        """Returns the answer, from this record and the final state. ``prefix``: that of the scenario's own components
+        where several scenarios share a run."""
         mine = {name: node for name, node in topology.windowed.items() if name.startswith(prefix)}
         windows = _rows_of_bolts(self.windows, mine)
         watched = {name for name, node in mine.items() if _watched(node.bolt.settings)}
@@ -134,7 +134,7 @@ class Recording:
         )
 
     def _metrics(self, scenario: Scenario, bolts: Iterable[BoltState], first: str) -> dict[str, int | float]:
-        """The counts of the time rules, and how far the watermark of the first bolt is behind the clock."""
+        """Returns the counts of the time rules, and how far the watermark of the first bolt is behind the clock."""
         metrics: dict[str, int | float] = {**_added_up(bolt.accounts.metrics() for bolt in bolts)}
         clock, watermark = self.reached.get(first, (0, None))
         if watermark is not None and scenario.has_clock:
@@ -211,7 +211,7 @@ def _outputs(
 
 
 def _added_up(numbers: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The sums of several bolts' numbers, by name."""
+    """Returns the sums of the numbers of several bolts, by name."""
     sums: dict[str, int] = {}
     for of_bolt in numbers:
         for name, number in of_bolt.items():
@@ -230,7 +230,7 @@ def _pending(node: WindowedNode, bolt: BoltState, store: SegmentStore) -> Iterat
 
 
 def _watched(rules: WindowSettings) -> bool:
-    """True if an answer tells how the events of a bolt were admitted: if more than ticks decides about them."""
+    """True if an answer tells how the events of a bolt were admitted, because more than ticks decides about them."""
     marks = rules.watermark_every or rules.watermark_field or rules.watermark_partition or rules.watermark_imports
     return bool(marks) or rules.watermark_per_key or rules.arrival is not None or rules.message_id_field is not None
 
@@ -346,7 +346,7 @@ def _ask_ids(expected: Sequence[ExpectedWindow]) -> bool:
 
 
 def _explained(differences: Iterator[str], reason: str) -> Iterator[str]:
-    """The differences, the first of them with a reason."""
+    """Yields the differences, the first of them with a reason."""
     for number, text in enumerate(differences):
         yield text if number else text + reason
 
@@ -386,7 +386,7 @@ def _before(at: int) -> str:
 
 
 def _not_among(wanted: Sequence[Any], found: Sequence[Any], fits: Callable[[Any, Any], bool]) -> list[int]:
-    """The place of the first that is wanted and not found after those before it; empty where all are."""
+    """Returns the place of the first wanted item that is not found after those before it; empty where all are found."""
     rest = iter(found)
     for at, each in enumerate(wanted):
         if not any(fits(each, one) for one in rest):
@@ -412,7 +412,8 @@ def _names(expected: dict[str, Any] | None, found: dict[str, Any]) -> list[str]:
 def _by_step(
     expected: Sequence[ExpectedWindow], answer: Replayed
 ) -> Iterator[tuple[str, Sequence[ExpectedWindow], Sequence[AnswerWindow]]]:
-    """The windows of each step, and what they are called; those of the first are also those that name no step.
+    """Yields the windows of each step, and their name; the windows of the first step include those that name no step. A
+    window is compared within its step, in order: which of two steps fires first in a batch means nothing.
 
     A window is one of its step, and in order among these: which of two steps fires first in a batch says nothing.
     """
@@ -424,12 +425,12 @@ def _by_step(
 
 
 def _first_step(answer: Replayed) -> str | None:
-    """The step of windows that name none; None where there are no steps."""
+    """Returns the step of windows that name none; None where there are no steps."""
     return answer.steps[0] if answer.steps else None
 
 
 def _window_differences(name: str, expected: Sequence[ExpectedWindow], found: Sequence[AnswerWindow]) -> Iterator[str]:
-    """The first window that differs, shown whole, and how many windows there are where the numbers differ."""
+    """Yields the first window that differs, shown whole, and the numbers of windows where they differ."""
     at = next((i for i, pair in enumerate(zip(expected, found, strict=False)) if not _fits(*pair)), None)
     if at is None and len(expected) == len(found):
         return
@@ -474,7 +475,7 @@ def _fits_in(name: str, expected: ExpectedWindow, found: AnswerWindow) -> bool:
 
 
 def _event_differences(expected: Sequence[ExpectedEvent], found: Sequence[AnswerEvent]) -> Iterator[str]:
-    """The first event that differs, on the fields that are given, and how many there are where the numbers differ."""
+    """Yields the first event that differs, on the given fields, and the numbers of events where they differ."""
     for at, (wanted, event) in enumerate(zip(expected, found, strict=False)):
         if any(getattr(wanted, name) != event.get(name) for name in wanted.given):
             here = {name: value for name, value in _shown_event(event).items() if name in wanted.given}
@@ -490,7 +491,7 @@ def _list_difference(name: str, expected: Sequence[object], found: Sequence[obje
 
 
 def _row_differences(sink: str, expected: ExpectedRows, found: ExpectedRows, *, named: bool) -> Iterator[str]:
-    """The first row that differs, and how many rows there are where the numbers differ."""
+    """Yields the first row that differs, and the numbers of rows where they differ."""
     part = _as_part(expected, found, named=named)
     at = next((i for i, pair in enumerate(zip(expected, found, strict=False)) if not _same(*pair)), None)
     if at is not None:
@@ -504,7 +505,7 @@ def _row_differences(sink: str, expected: ExpectedRows, found: ExpectedRows, *, 
 
 
 def _as_part(expected: ExpectedRows, found: ExpectedRows, *, named: bool) -> str:
-    """Returns a hint if all that is expected has come out, but among other rows or columns, or in another order; else
+    """Returns a hint if all expected results came out, but among other rows or columns, or in another order; else
     ""."""
     if not expected:
         return f" ({_PART})" if named else ""
@@ -530,7 +531,7 @@ def _shown_event(event: AnswerEvent) -> dict[str, Any]:
 
 
 def _with_times(values: dict[str, Any]) -> dict[str, Any]:
-    """The values, with those that are times as they are told."""
+    """Returns the values, with times in the form of answers."""
     times = [name for name in ("start", "end", "time", "watermark", "mark") if values.get(name) is not None]
     return {**values, **{name: readable_time(values[name]) for name in times}}
 
@@ -589,7 +590,7 @@ def _show_expected(wanted: ExpectedWindow | ExpectedEvent) -> str:
 
 
 def _flow(value: Any) -> str:
-    """A value on one line, as YAML would take it."""
+    """Returns a value on one line, in YAML's flow style."""
     match value:
         case dict():
             return "{" + ", ".join(f"{key}: {_flow(item)}" for key, item in value.items()) + "}"
@@ -604,7 +605,8 @@ def _flow(value: Any) -> str:
 
 
 def replay_locally(scenario: Scenario, topology: Topology | None = None) -> Replayed:
-    """The answer to a scenario, in this process; what it expects in between is asked of one that ends there."""
+    """Returns the answer to a scenario, in this process; expectations between its steps are checked with scenarios that
+    end there."""
     answer = _replayed(scenario, topology)
     return judge_midway(answer, {place: _replayed(prefix, topology) for place, prefix in scenario.midway.items()})
 

@@ -1,4 +1,4 @@
-"""The answer to a scenario, and its form on paper."""
+"""The answer to a scenario, and its written form."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ class AnswerPane(TypedDict):
 
 
 class AnswerWindow(TypedDict):
-    """A fired window; ``start``, ``end`` and ``due`` in microseconds, the rest where there are several or any."""
+    """A fired window; ``start``, ``end`` and ``due`` in microseconds; optional keys are present only where there are
+    several to tell apart, or any."""
 
     batch: int
     """The number of the batch in which it fired."""
     due: int
     """The watermark or clock from which it was due; FOREVER if only the end of its batch made it fire."""
     by_clock: bool
-    """True if ``due`` is of the clock, and not of the watermark."""
+    """True if ``due`` is a time of the clock, and not of the watermark."""
     brackets: tuple[str, str]
     """The brackets around its edges: ``[`` and ``)`` where it holds events at its start, and none at its end."""
     step: NotRequired[str]
@@ -50,15 +51,15 @@ class AnswerWindow(TypedDict):
     start: int | None
     end: int | None
     events: Sequence[str | None] | None
-    """The ids of its events; None for each whose id is not known. None in all where their number is not known either:
-    sums of events without ids."""
+    """Ids of its events; None for an event whose id is not known. None instead of the list where even the number of
+    events is not known: sums of events without ids."""
     new: Sequence[str | None] | None
-    """None of windows that are joined from sums: what is new in them is not known."""
+    """Ids of the new events; None for windows that are joined from sums, for which they are not known."""
     expired: Sequence[str | None] | None
-    """None where windows do not follow each other, or the bolt does not ask for it."""
+    """Ids of the expired events; None where windows do not follow each other, or the bolt does not ask for them."""
     task: NotRequired[int]
     key: NotRequired[Any]
-    """The values of its key in order; of one column the value itself."""
+    """The values of its key in order; for a key of one column the value itself."""
     kind: NotRequired[int]
     """The place of its kind among those of the bolt."""
     pane: NotRequired[AnswerPane]
@@ -93,14 +94,14 @@ class Decided(TypedDict):
     event: str | None
     """Id of the event; None where its stream has no ids."""
     time: int | None
-    """The time it came with."""
+    """The time with which the event came."""
     assigned: int | None
-    """The time it got; None where it was turned away."""
+    """The time that it got; None where it was turned away."""
     decision: DecisionLabel
     mark: int | None
-    """The watermark it was compared with; None before the first."""
+    """The watermark with which it was compared; None before the first."""
     reason: str | None
-    """Why it was turned away."""
+    """The reason why it was turned away."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ class BoltTrace:
     counts: dict[str, int]
     """Accounts of the bolt."""
     pending: list[str | None]
-    """None for each whose id is not known."""
+    """Ids of the pending events; None for an event whose id is not known."""
     invalid: dict[int, str]
     """For each number of an event in the scenario that the bolt could not use, the reason."""
     refused: dict[str | None, str]
@@ -190,7 +191,8 @@ class Answer:
 
     @checked
     def check(self) -> None:
-        """Raise AssertionError, with the picture and the differences, unless all is as expected.
+        """Raises AssertionError, with the picture and the differences, unless all is as expected. ScenarioError where
+        the scenario expects nothing, because there is nothing to check.
 
         ScenarioError where the scenario expects nothing: there is nothing to check.
         """
@@ -234,10 +236,10 @@ class Replayed:
     steps: tuple[str, ...] = ()
     """The names of the aggregation steps, the first one first."""
     invalid: dict[str, str] = field(default_factory=dict)
-    """The events that a bolt could not use, by their ids, and why."""
+    """For each id of an event that a bolt could not use, the reason."""
     without_ids: dict[str, bool] = field(default_factory=dict)
-    """The windowed bolts that no column ``id`` reaches; and whether they are given events of spouts, and not only rows
-    of other windowed bolts."""
+    """The windowed bolts to which no column ``id`` comes; true if they get events of spouts, and not only rows of other
+    windowed bolts."""
     traces: list[BoltTrace] = field(default_factory=list)
     """Record of each windowed bolt, for pictures."""
 
@@ -264,7 +266,7 @@ class Replayed:
 
 
 def times_json(times: Iterable[int | None]) -> list[int | float | str | None]:
-    """Times as answers give them; those that there are not are null."""
+    """Returns times in the form of answers; missing ones are null."""
     return [None if at is None else written(at) for at in times]
 
 
@@ -331,8 +333,8 @@ def answer_window(
 ) -> AnswerWindow:
     """A window of an answer.
 
-    ``steps``: the names of aggregation steps by those of their bolts. ``bolts``: those that have windows, with the
-    prefix that their names have here.
+    ``steps``: the names of aggregation steps by those of their bolts. ``bolts``: the bolts with windows, by the names
+    with prefix that they have here.
     """
     node = topology.windowed[row["bolt"]]
     settings = node.bolt.settings

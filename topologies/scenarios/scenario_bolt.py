@@ -92,7 +92,7 @@ TYPES = {
 
 
 def columns_of(rules: WindowSettings) -> dict[str, Column]:
-    """The columns that a bolt's settings name, and what stands in each."""
+    """Returns the columns that a bolt's settings name, with the kind of their values."""
     lifetime, arrival = rules.lifetime, rules.arrival
     named: list[tuple[str | None, Column]] = [
         (rules.timestamp_field, "time"),
@@ -137,7 +137,7 @@ _KINDS: dict[type, Column] = {bool: "flag", int: "whole", float: "number", str: 
 
 
 def schema_of(rules: WindowSettings, columns: Mapping[str, Column] | None = None) -> pa.Schema:
-    """The columns of a bare bolt's events: ``id``, and those that its settings name; or those that are given."""
+    """Returns the columns of a bare bolt's events: ``id``, and those that its settings name; or the given ones."""
     chosen = columns_of(rules) if columns is None else columns
     return pa.schema({"id": pa.string(), **{name: TYPES[kind] for name, kind in chosen.items()}}.items())
 
@@ -195,7 +195,7 @@ class ArrivalSetting(Listed):
 
 
 class ListedKeysSetting(Listed):
-    """Keys that are there from a moment on."""
+    """Keys that exist from a moment on."""
 
     keys: list[Any]
     since: TimeValue
@@ -224,7 +224,7 @@ _TYPES: dict[Reader, Any] = {
 
 
 DECLARED_KEYS: Final = {declared.scenario: declared for declared in DECLARED.values() if declared.scenario is not None}
-"""The settings that a file may give by themselves, by their keys."""
+"""Settings that a file gives as keys of their own, by their keys."""
 
 
 FORMER_KEYS: Final = {
@@ -232,7 +232,7 @@ FORMER_KEYS: Final = {
     "watermark_over": "watermark_combine",
     **{name: each.scenario for name, each in DECLARED.items() if each.scenario not in (None, name)},
 }
-"""Keys that files had before, and names that settings have in Python, with the key that they have now."""
+"""Keys that files had in earlier versions, and names that settings have in Python, each with the present key."""
 
 
 def typed(declared: Declaration) -> Any:
@@ -422,7 +422,7 @@ class PanesSetting(Listed):
     @field_validator("late", mode="before")
     @classmethod
     def _whenever(cls, value: object) -> object:
-        """true: whenever late events have come."""
+        """Accepts true, which stands for "whenever late events have come"."""
         return (Count(1) if value else None) if isinstance(value, bool) else value
 
     @property
@@ -435,7 +435,7 @@ class PanesSetting(Listed):
 
 
 KINDS = ("length", *(name for name in _MAKERS if name not in ("hopping", "tumbling")), "windows")
-"""The settings that say what the windows are: a bolt has exactly one of them."""
+"""Settings that determine the windows: a bolt has exactly one of them."""
 
 
 class _Settings(Strict):
@@ -549,7 +549,7 @@ else:  # with a key for each declared setting
 
 
 class BareBolt(WindowedBolt):
-    """A windowed bolt that emits nothing: its windows are what is of interest."""
+    """A windowed bolt that emits nothing, because only its windows are of interest."""
 
     outputs: ClassVar[dict[str, str]] = {}
 
@@ -567,10 +567,10 @@ def bare_bolt(
 ) -> WindowedBolt:
     """The bolt that a scenario describes: the preset first, then its windows, then the single rules.
 
-    ``bolt`` gets these settings in the place of one that emits nothing.
+    ``bolt`` gets these settings instead of a bare one.
 
-    ``imports`` are the inputs that take the watermarks of another, ``partitions`` the partitions that exist, both by
-    the names that inputs have in the topology, ``policies`` those that the settings name: without them, and without
+    ``imports``: the inputs that take the watermarks of another; ``partitions``: the partitions that exist; both by the
+    names that inputs have in the topology. ``policies``: those that the settings name; without them, and without
     another kind of window, the bolt has no windows.
     """
     given, bolt = bolt, _with_times(_with_windows(_with_preset(bolt or BareBolt(), settings), settings), settings)

@@ -1,4 +1,4 @@
-"""A scenario as files hold it: a bolt or a topology, steps in order, and what they must lead to."""
+"""A scenario as files hold it: a bolt or a topology, steps in order, and the expected results."""
 
 from __future__ import annotations
 
@@ -135,8 +135,8 @@ _LIKE = "write it like my_policies.py:Near(0.1), with a path from the folder of 
 def load_policy(part: Part, text: str, folder: Path) -> Any:
     """The policy that a text names. Raises ScenarioError where there is none, and where its file cannot be loaded.
 
-    Behind the file comes a variable of it, or a call of a class or function of it; the arguments are values as Python
-    writes them, and durations such as ``minutes(30)``.
+    After the file comes one of its variables, or a call of one of its classes or functions; the arguments are Python
+    literals, and durations such as ``minutes(30)``.
     """
     place, sign, expression = text.partition(".py:")
     if not sign or not expression.strip():
@@ -238,7 +238,7 @@ class _Reader:
 
 
 class Scenario(Strict):
-    """Steps for a bolt or a topology, and what they must lead to (unknown keys are errors, ``meta`` is free).
+    """Steps for a bolt or a topology, and their expected results (unknown keys are errors, ``meta`` is free).
 
     Building one fills what files may leave out: the stream of each event where there is one stream, and the
     id of each event. Everything that is wrong with the steps is reported together, with its place (from 0).
@@ -249,7 +249,7 @@ class Scenario(Strict):
     bolt: BoltSettings | None = None
     topology: TextValue | None = None
     step: dict[str, Any] | TextValue | None = None
-    """An aggregation step: what its file says, or the path of the file, from the folder of the scenario."""
+    """An aggregation step: the content of its file, or the path of the file, from the folder of the scenario."""
     streams: list[TextValue] = Field(default_factory=list)
     partitions: PartitionNames | None = None
     """The values of the bolt's partition column that exist, on every stream or per stream."""
@@ -282,7 +282,8 @@ class Scenario(Strict):
 
     @property
     def midway(self) -> dict[str, Scenario]:
-        """The scenarios that end at each ``expect`` among the steps, with what it expects, by its place in the file."""
+        """For each ``expect`` among the steps, by its place in the file, the scenario that ends there and expects
+        it."""
         found = {}
         for at, step in enumerate(self.steps):
             if isinstance(step, ExpectStep):
@@ -304,7 +305,7 @@ class Scenario(Strict):
         return self._folder
 
     def at(self, folder: Path) -> Scenario:
-        """The scenario as one that lies in a folder."""
+        """Returns the scenario as if it were in a folder."""
         self._folder = folder
         return self
 
@@ -340,7 +341,7 @@ class Scenario(Strict):
 
     @cached_property
     def columns(self) -> dict[str, Column]:
-        """The columns of a bare bolt's events, beside ``id``: with policies all fields that they have."""
+        """The columns of a bare bolt's events, beside ``id``; with policies, all fields of the events."""
         by_rules = columns_of(self.rules)
         if not self.names_policies:
             return by_rules
@@ -358,7 +359,7 @@ class Scenario(Strict):
 
     @property
     def time_field(self) -> str | None:
-        """The field from which the bolt reads its time: its timestamp, or in Azure its arrival (AZ-1)."""
+        """The field from which the bolt reads its time: its timestamp, or, for Azure, its arrival (AZ-1)."""
         if self.bolt is None or self.bolt.timestamp_field is not None:
             return None if self.bolt is None else self.bolt.timestamp_field
         arrival = self.rules.arrival
@@ -370,7 +371,7 @@ class Scenario(Strict):
         return any(isinstance(step, EventStep | ClockStep) and step.moved is not None for step in self.steps)
 
     def event_time(self, step: EventStep) -> int | None:
-        """An event's own time in microseconds; None where it has none, or one outside the years 1 to 9999."""
+        """Returns an event's own time in microseconds; None where it has none, or one outside the years 1 to 9999."""
         field = self.time_field
         value = step.event.get(field) if field else None
         if value is None:
@@ -483,7 +484,7 @@ class Scenario(Strict):
 
 
 def _happens(steps: list[ScenarioStep]) -> list[ScenarioStep]:
-    """Steps without what is expected between them."""
+    """Returns the steps without the expectations between them."""
     return [step for step in steps if not isinstance(step, ExpectStep)]
 
 
@@ -492,7 +493,7 @@ def _happens(steps: list[ScenarioStep]) -> list[ScenarioStep]:
 
 _ENDINGS = (".yaml", ".yml", ".json", ".jsonl")
 NAMED = tuple(f".scenario{ending}" for ending in _ENDINGS)
-"""The ends of names by which files are scenarios, whatever they hold."""
+"""Endings of names of files that are scenarios, whatever their content."""
 _FOREIGN = ("node_modules", "__pycache__")
 
 
@@ -520,7 +521,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Problem:
-    """Mistakes at a place: one text for each thing that was expected and not found."""
+    """Mistakes at a place: one text for each expected thing that was not found."""
 
     place: ScenarioPlace
     texts: tuple[str, ...]
@@ -537,8 +538,8 @@ class Problem:
 def scenario_files(folder: Path) -> list[Path]:
     """The scenario files in a folder and below it, sorted.
 
-    Those whose names end in ``.scenario.yaml`` (.yml, .json, .jsonl), and those of these kinds that speak of scenarios.
-    Hidden folders, virtual environments and node_modules are passed over.
+    Those whose names end in ``.scenario.yaml`` (.yml, .json, .jsonl), and files of these kinds whose content is that of
+    a scenario. Hidden folders, virtual environments and node_modules are passed over.
     """
     found = []
     for top, folders, names in os.walk(folder):
@@ -566,8 +567,8 @@ def speaks_of_scenarios(path: Path) -> bool:
 def load(path: str | Path) -> Iterator[Loaded | Problem]:
     """The scenarios of a file in order; each that cannot be read is a problem, and the others still come.
 
-    ``.yaml`` and ``.yml`` hold one scenario, several documents, or a list; ``.json`` one or a list;
-    ``.jsonl`` one a line. Nothing is raised for what a file holds, nor for one that is not there.
+    ``.yaml`` and ``.yml`` hold one scenario, several documents, or a list; ``.json`` one or a list; ``.jsonl`` one a
+    line. No exception is raised for the content of a file, nor for a missing file.
     """
     path, empty = Path(path), True
     for document in documents.load(path, _ENDINGS, lists=True):

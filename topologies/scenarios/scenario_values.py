@@ -1,4 +1,4 @@
-"""The values, steps and expectations of scenario files: how each is read, checked, and written again."""
+"""The values, steps and expectations of scenario files: how each is read, checked, and written back."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _names(value: object) -> tuple[str, ...]:
 
 
 def _times_of_day(value: object) -> tuple[str, ...]:
-    """Local times; YAML reads 14:00 without quotes as a number."""
+    """Reads local times; YAML reads 14:00 without quotes as a number."""
     if not isinstance(value, list | tuple) or not value or not all(isinstance(text, str) for text in value):
         raise ScenarioError(
             f"expected a list of times of day, found {value!r}", do='write ["06:00", "14:00"], in quotes'
@@ -137,7 +137,7 @@ def _yes(value: object) -> bool:
 
 
 def one_of(value: object, choices: type[E]) -> E:
-    """A closed choice by its value; ScenarioError with those there are."""
+    """Reads a closed choice by its value; ScenarioError with the possible values."""
     if isinstance(value, choices):
         return value
     allowed = [choice.value for choice in choices]
@@ -163,7 +163,7 @@ Anchor = Annotated[
 DurationValue = Annotated[Duration, PlainValidator(_duration), PlainSerializer(str)]
 Positive = Annotated[Duration, PlainValidator(_positive), PlainSerializer(str)]
 AzureSpan = Annotated[Duration, PlainValidator(_azure_span), PlainSerializer(str)]
-"""A duration, as Azure writes it (``00:05:00``) or as everybody else here does."""
+"""A duration, as Azure writes it (``00:05:00``) or as elsewhere in windbolt."""
 AzureTolerance = Annotated[
     Duration | None, PlainValidator(_azure_tolerance), PlainSerializer(lambda span: None if span is None else str(span))
 ]
@@ -172,9 +172,9 @@ AzureLateActionValue = Annotated[
     LateAction, PlainValidator(_azure_action), PlainSerializer(lambda action: action.value)
 ]
 Moved = Annotated[Shift, PlainValidator(_shift), PlainSerializer(str)]
-"""A duration, or ``-8h``: back."""
+"""A duration, or ``-8h`` for a move back."""
 Delay = Annotated[str, PlainValidator(_delay)]
-"""A duration, or ``-1us``: just after the event."""
+"""A duration, or ``-1us`` for just after the event."""
 ExtentValue = Annotated[Duration | Count, PlainValidator(_extent), PlainSerializer(as_given)]
 Every = Annotated[Duration | Count, PlainValidator(_every), PlainSerializer(as_given)]
 CountValue = Annotated[Count, PlainValidator(_count), PlainSerializer(as_given)]
@@ -187,7 +187,7 @@ PartitionNames = Annotated[
 Yes = Annotated[bool, PlainValidator(_yes)]
 TextValue = Annotated[str, Field(min_length=1)]
 Inputs = dict[TextValue, TextValue]
-"""An input for each input."""
+"""For some inputs, another input."""
 
 LateActionValue = Annotated[
     LateAction, PlainValidator(lambda value: one_of(value, LateAction)), PlainSerializer(_value)
@@ -197,7 +197,7 @@ PaneModeValue = Annotated[PaneMode, PlainValidator(lambda value: one_of(value, P
 
 
 class Strict(BaseModel):
-    """A mapping of a scenario file: unknown keys are errors, and nothing is converted behind one's back."""
+    """A mapping of a scenario file: unknown keys are errors, and values are not converted silently."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -209,7 +209,7 @@ class Strict(BaseModel):
 
 
 class Listed(Strict):
-    """A mapping of so few keys that an error names them all."""
+    """A mapping with so few keys that an error names them all."""
 
     @model_validator(mode="before")
     @classmethod
@@ -228,7 +228,8 @@ _TRIGGER_KINDS = ("count", "clock", "event_time", "any", "all")
 
 
 class TriggerSetting(Listed):
-    """When a window fires beside its end, by one of ``count``, ``clock``, ``event_time``, ``any`` and ``all``."""
+    """Trigger for firings of a window before or after its end, by one of ``count``, ``clock``, ``event_time``, ``any``
+    and ``all``."""
 
     count: CountValue | None = None
     clock: Positive | None = None
@@ -241,7 +242,7 @@ class TriggerSetting(Listed):
     @model_validator(mode="before")
     @classmethod
     def _short(cls, value: Any) -> Any:
-        """A number is one of events, a text a duration of the clock."""
+        """Reads the short form: a number stands for events, a text for a duration of the clock."""
         if isinstance(value, Mapping | TriggerSetting):
             return value
         if isinstance(value, str | int | Duration | Count) and not isinstance(value, bool):
@@ -303,7 +304,7 @@ METRICS = (*BESIDE, "watermark_delay")
 
 
 def _only(value: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]:
-    """The value, whose keys must be among the names."""
+    """Returns the value, whose keys must be among the names."""
     for key in value:
         if key not in names:
             raise ScenarioError(f"expected some of {', '.join(names)}, found {key!r}{did_you_mean(key, names)}")
@@ -331,7 +332,9 @@ DecisionLabel = Literal[
     "unwindowed",
     "unmatched",
 ]
-"""The decision about an event when it arrived, as answers spell it under ``action``.
+"""Label of the decision about an event when it arrived, in the ``action`` of answers. ``watermark``: it was not an
+event, but a watermark of the source; ``unwindowed``: it lies between windows; ``unmatched``: the end of an edge whose
+start is not known.
 
 ``watermark``: it was none, but a watermark of the source; ``unwindowed``: it lies between windows; ``unmatched``: the
 end of an edge whose start is not known.
@@ -382,11 +385,11 @@ class ExpectedWindow(Strict):
 
 
 class ExpectedEvent(Strict):
-    """An event as it must be taken in; it is compared on the fields that it gives."""
+    """The admission of an event that is expected; it is compared on the given fields."""
 
     id: EventId
     time: TimeValue | None = None
-    """The time that it is assigned; null where it gets none."""
+    """The assigned time; null where it gets none."""
     action: DecisionLabel | None = None
     watermark: EndValue | None = None
     """The watermark of the bolt after it."""
@@ -415,7 +418,7 @@ class Includes(Strict):
 
 
 class Expect(Strict):
-    """Results that must come out; a key that is left out is not checked, one that is given is checked whole."""
+    """Expected results; a key that is left out is not checked, one that is given is checked whole."""
 
     includes: Includes | None = None
     """Results that must be among them."""
@@ -441,9 +444,9 @@ class Expect(Strict):
 
 
 class EventStep(Strict):
-    """An event arrives; a ``clock`` moves the clock first, in a batch of its own where the bolt minds.
+    """An event arrives; a ``clock`` moves the clock first, in a batch of its own if that matters to the bolt.
 
-    With an ``arrival`` the event comes in the batch of that clock: no quiet batch goes before it.
+    With an ``arrival`` the event comes in the batch of that clock, without an empty batch before it.
     """
 
     event: dict[str, Any]

@@ -1,4 +1,4 @@
-"""A scenario as a topology and as micro-batches: the events of each, and what time does at its end."""
+"""A scenario as a topology and as micro-batches: the events of each, and the time at its end."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ MessageRows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class MessageSpout:
-    """The messages of a scenario: as they come from Kafka, and an id."""
+    """The messages of a scenario, as they come from Kafka, with an id."""
 
     def outputs(self) -> dict[str, pa.Schema]:
         """The columns of messages, and ``id``."""
@@ -176,7 +176,7 @@ def watched_topology(scenario: Scenario, topology: Topology | None = None, prefi
 
 
 def fed_by(scenario: Scenario, topology: Topology) -> Scenario:
-    """The scenario with the spout of a topology as the stream of its events, where there is one and they name none."""
+    """Returns the scenario with the only spout of a topology as the stream of its events, if they name none."""
     if scenario.topology is None or len(topology.spouts) != 1:
         return scenario
     (only,) = topology.spouts
@@ -184,8 +184,8 @@ def fed_by(scenario: Scenario, topology: Topology) -> Scenario:
 
 
 def _check_names(scenario: Scenario, topology: Topology) -> None:
-    """Raise ScenarioError for a sink, a column, a bolt or a step that is not there: that it gets nothing would always
-    hold."""
+    """Raises ScenarioError for a sink, a column, a bolt or a step that does not exist: an expectation that it gets
+    nothing would always hold."""
     steps = [] if scenario.step is None else names_of(topology).values()
     for place, expect in _expectations(scenario):
         for name in expect.outputs or {}:
@@ -301,19 +301,20 @@ class ScriptBatch:
     arrivals: list[ScriptedEvents] = field(default_factory=list)
     advance: TimeAdvance = field(default_factory=lambda: TimeAdvance(0, tick=False))
     crash: bool = False
-    """True if it crashes before its commit; it then runs again, as it was."""
+    """True if the batch crashes before its commit; it then runs again unchanged."""
     clock: bool = False
-    """True if a step of the clock alone ends it."""
+    """True if a step that only moves the clock ends it."""
     end: int = 0
-    """Number of steps of the scenario that are over when it ends."""
+    """Number of steps of the scenario that are done when it ends."""
 
 
 def script(scenario: Scenario, prefix: str = "") -> list[ScriptBatch]:
     """The micro-batches of a scenario: one ends at each tick, clock step, crash and close, and at the end.
 
-    Where the bolt minds when its clock moved, one also ends whenever it does; what is due when an event moves it fires
-    in a batch without events. Not where the event gives its ``arrival``: it is in the batch of that clock. ``prefix``
-    goes before the names of components, so that scenarios can run side by side in one topology.
+    If it matters to the bolt when its clock moved, a batch also ends whenever it does; windows that are due when an
+    event moves the clock fire in a batch without events. An event with an ``arrival`` is an exception: it is in the
+    batch of that clock. ``prefix`` goes before the names of components, so that scenarios can run side by side in one
+    topology.
     """
     batches: list[ScriptBatch] = []
     batch, clock, number = ScriptBatch(), scenario.first_clock, 0
@@ -363,7 +364,8 @@ def clock_matters(rules: WindowSettings) -> bool:
 
 
 def _moved(batch: ScriptBatch, end: int, before: int, after: int) -> Iterator[ScriptBatch]:
-    """The batch that was under way, with the clock of its last event, and one in which the clock alone moves.
+    """Yields the present batch, with the clock of its last event, and one in which only the clock moves. Both end
+    before the step with the index ``end``.
 
     Both end before the step with the index ``end``.
     """

@@ -58,7 +58,7 @@ def moments(answer: Replayed) -> Counter[str]:
 
 
 def at_moments(answer: Replayed) -> set[int]:
-    """The places of these windows among all."""
+    """Returns the places of these windows among all windows."""
     return {place for trace in answer.traces if _by_moments(trace) for place in trace.windows}
 
 
@@ -110,7 +110,7 @@ _FIRED: dict[str, str] = {FiredBy.MOMENT: "at a moment", FiredBy.ARRIVAL: "at an
 
 
 class Chart:
-    """The rows of a run and the axis they share."""
+    """The rows of a run, and their common axis."""
 
     def __init__(self, scenario: Scenario, answer: Replayed) -> None:
         self.scenario, self.answer = scenario, answer
@@ -133,7 +133,7 @@ class Chart:
         self.left_out = at_moments(answer) if scenario.topology is not None else set()
         self.taken_back = taken_back(answer)
         self.owner = f" ({answer.traces[0].bolt})" if len(answer.traces) > 1 else ""
-        """Whose watermark it is that ticks show, where there are several."""
+        """Words for the owner of the watermark that ticks show, where there are several bolts."""
         self.rows = _elided(list(self._rows()))
 
     def lines(self, console: Console, width: int) -> Iterator[Text]:
@@ -245,7 +245,7 @@ class Chart:
         return (LATE, "bold red", word) if word else None
 
     def _why_invalid(self, step: EventStep) -> str:
-        """Why an event could not be used. If it lacks the field of its time: that one, and one that is similar."""
+        """Says why an event could not be used. If it lacks the field of its time, names the field and a similar one."""
         field = self.scenario.time_field
         if field is not None and field not in step.event:
             close = nearest(field, step.event, likeness=0.5)
@@ -330,7 +330,7 @@ def _elided(rows: list[ChartRow]) -> list[ChartRow]:
 
 
 def _members(window: AnswerWindow) -> Text:
-    """The ids of a window: new ones with a plus, then those that it lost with a minus."""
+    """Returns the ids in a window: new ones with a plus, then those that it lost with a minus."""
     events = window["events"]
     if events is None or None in events:
         return Text("ids not known" if events is None else f"{_number(events)}, ids not known", "italic")
@@ -386,7 +386,7 @@ def sink_title(name: str, rows: Sequence[dict[str, Any]]) -> Text:
 
 
 def sink_rows(rows: Sequence[dict[str, Any]], options: ConsoleOptions) -> RenderableType:
-    """Rows as a table; as names and values, where it would not fit."""
+    """Returns rows as a table; as names and values, if the table would not fit."""
     columns = list(dict.fromkeys(column for row in rows for column in row))
     table = Table()
     for column in columns:
@@ -418,7 +418,7 @@ def timeline(scenario: Scenario, answer: Replayed) -> Timeline:
 
 @dataclass(frozen=True)
 class Timeline:
-    """A run as rich renders it, at the width it is given; symbols say what colours say."""
+    """A run as rich renders it, at the available width; symbols repeat the meaning of colours."""
 
     scenario: Scenario
     answer: Replayed
@@ -465,7 +465,7 @@ def _headline(scenario: Scenario, answer: Replayed) -> Iterator[Text]:
 
 
 def _setting(value: object) -> object:
-    """A setting on one line: what the file gives, without the names of types."""
+    """Returns a setting on one line: the values of the file, without the names of types."""
     match value:
         case Enum():
             return value.value

@@ -32,8 +32,8 @@ DAY = 86_400 * SECOND
 
 
 def time_text(at: int, *, as_clock: bool, dated: bool, seconds: bool = True) -> str:
-    """A time, given in microseconds, as text: by the clock, with its date and seconds where these are asked for; in
-    milliseconds where it is not to be by the clock, or cannot."""
+    """Returns a time, given in microseconds, as text: as a time of day, with date and seconds if they are asked for; in
+    milliseconds if it is not to be a time of day, or cannot be."""
     if at == FOREVER:
         return "+inf"
     if not as_clock or not EARLIEST <= at <= LATEST:
@@ -59,7 +59,7 @@ _STEPS_OF_TIME = [
 ]
 
 _NUMBERS = 1_000_000
-"""Below this a place on an axis of arrivals is the number of an event."""
+"""Greatest number of an event on an axis of arrivals; below this a place is such a number."""
 
 
 class AxisTimes:
@@ -113,7 +113,7 @@ def cuts_of(points: Sequence[int]) -> list[int]:
 
 
 EXPIRED = "◇"
-"""The symbol of an event that was in the window before this one; on a shared column it gives way to the others."""
+"""Symbol of an event that was in the window before this one; if a column is shared, other symbols replace it."""
 
 
 @dataclass
@@ -128,7 +128,7 @@ class ChartRow:
     bar: tuple[int, int, str, str] | None = None
     """Start, end, and the brackets (an empty one where the window has no such bound)."""
     upto: int | None = None
-    """The watermark that this row brings."""
+    """The watermark that this row reaches."""
     kind: str = "step"
 
     def times(self) -> list[int]:
@@ -157,7 +157,7 @@ def label_lines(label: str, width: int) -> list[str]:
 
 
 HEAD, TAIL = 80, 40
-"""Maximum number of rows drawn of the beginning of a run, and of its end."""
+"""Maximum number of rows drawn at the beginning of a run, and at its end."""
 
 DrawnRow = TypeVar("DrawnRow")
 
@@ -243,7 +243,7 @@ class WindowGrid:
     slide: int
     offset: int
     origin: int | None
-    """The moment before which none begins; None where there is none."""
+    """The moment before which no window begins; None where there is none."""
 
     @staticmethod
     def of(rules: WindowSettings, first_clock: int) -> WindowGrid | None:
@@ -262,7 +262,7 @@ class WindowGrid:
         return WindowGrid(rules.bounds, length, slide, origin + length, origin)
 
     def holding(self, at: int) -> list[tuple[int, int]]:
-        """The windows that hold a moment, by start and end."""
+        """Returns the windows that hold a moment, by start and end."""
         one = np.array([at], np.int64)
         first = int(self.bounds.first_end(one, self.slide, self.offset)[0])
         last = int(self.bounds.last_end(one, self.length, self.slide, self.offset)[0])
@@ -275,7 +275,7 @@ class WindowGrid:
         return self._between(first, last)
 
     def _between(self, first: int, last: int) -> list[tuple[int, int]]:
-        """The windows that end from ``first`` to ``last``, as far as there are any."""
+        """Returns the windows that end from ``first`` to ``last``, if they exist."""
         found = [(end - self.length, end) for end in range(first, last + 1, self.slide)]
         return [window for window in found if self.origin is None or window[0] >= self.origin]
 
@@ -284,7 +284,7 @@ class WindowGrid:
 
 
 class Axis:
-    """Times as columns; stretches in which nothing happens are cut out where they would squeeze the rest."""
+    """Times as columns; stretches without events are cut out where they would squeeze the rest."""
 
     BREAK = "╱╱"
 
@@ -361,7 +361,7 @@ class Axis:
             cells[last] = (closing, "green")
 
     def _symbols(self, cells: list[tuple[str, str]], symbols: Sequence[tuple[int, str, str]]) -> None:
-        """Events of one column are counted; on the column of a bracket they replace it."""
+        """Draws the symbols: events of one column are counted; on the column of a bracket they replace it."""
         together = Counter(self.column(at) for at, symbol, _ in symbols if symbol != EXPIRED)
         for at, symbol, style in symbols:
             column = self.column(at)

@@ -110,7 +110,7 @@ def rules_of(step: Step, *, files: bool) -> dict[str, NamedRule]:
 
 
 def event_of(row: MessageRow, messages: MessageFormat) -> Event:
-    """The message of a row as rules see it. Raises Unreadable where it is none."""
+    """Returns the message of a row as rules see it. Raises Unreadable where it cannot be read."""
     pairs, key = row["headers"], row["key"]
     if not pairs:  # as with most messages
         value = messages.read(row["value"])
@@ -226,7 +226,7 @@ def _told(error: WindboltError, details: Details) -> RuleError:
 
 
 class Unsendable(RuleError):
-    """The result of a rule that cannot be sent."""
+    """Raised for the result of a rule that cannot be sent."""
 
 
 @dataclass(frozen=True)
@@ -318,12 +318,12 @@ def _encoded(key: str | None) -> bytes | None:
 
 
 _Made = tuple[list[tuple[str, MessageRow]], dict[str, Any], tuple[str, ...], bool]
-"""The messages that rules made, by stream; the cache they left; what to count; and whether the messages are those that
-came in."""
+"""The messages that rules made, by stream; the cache they left; the counters to raise; and whether the messages are the
+incoming ones."""
 
 
 class AggregateMessages(StatefulWindowedBolt):
-    """Calls the rules with the messages of a window, and writes what they make: all of it, or nothing.
+    """Calls the rules with the messages of a window, and writes the messages that they make: all of them, or none.
 
     If any of that fails, the window's messages go to the stream ``failed``, each with the reason, and the rules' cache
     stays as it was.
@@ -353,7 +353,7 @@ class AggregateMessages(StatefulWindowedBolt):
         self.counters: Counter[str] = Counter()
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """Failed messages keep all columns that they came with."""
+        """Returns a bolt whose failed messages keep all incoming columns."""
         return with_columns_of(self, inputs)
 
     @property
@@ -424,7 +424,8 @@ class AggregateMessages(StatefulWindowedBolt):
 
 
 def _names(ids: list[str], count: int, *, unchanged: bool) -> list[str]:
-    """Ids, for tracing, of the messages made of others: ``e1+e2``; of several ``e1+e2.1`` and so on."""
+    """Returns ids, for tracing, of the messages made from others: ``e1+e2``; if there are several, ``e1+e2.1`` and so
+    on."""
     if unchanged:
         return ids
     made = "+".join(ids)
@@ -449,8 +450,8 @@ def _kept(cache: object) -> dict[str, Any]:
 class DeadLetters(BatchBolt):
     """Sends failed messages to the error section's topic or step, unchanged except for additional headers.
 
-    ``windbolt-reason`` says why, and ``windbolt-topic``, ``-partition`` and ``-offset`` where the message came from.
-    One that is larger than the topic accepts is cut (``topologies.io.kafka.fit_to_limit``).
+    ``windbolt-reason`` says why, and ``windbolt-topic``, ``-partition`` and ``-offset`` where the message came from. A
+    message that is larger than the topic accepts is cut (``topologies.io.kafka.fit_to_limit``).
     """
 
     def __init__(self, topic: str, limit: int | None = None, *, again: bool = False) -> None:
@@ -460,7 +461,7 @@ class DeadLetters(BatchBolt):
         self.columns = parse_schema(MESSAGE)
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """The columns of failed messages are passed on."""
+        """Returns a bolt that passes on the columns of failed messages."""
         return with_columns_of(self, inputs)
 
     def output_schemas(self) -> dict[str, pa.Schema]:

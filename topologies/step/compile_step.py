@@ -182,7 +182,7 @@ def snippet(config: StepConfig) -> str:
 
 
 def _unknown_places(config: StepConfig) -> Iterator[str]:
-    """The named connections that are missing, each once."""
+    """Yields the missing named connections, each once."""
     used = [to.config.name for _, to in config.destinations]
     if isinstance(config.source, KafkaSource):
         used.append(config.source.config.name)
@@ -211,7 +211,8 @@ def _gaps(config: StepConfig) -> Iterator[tuple[str, str]]:
 
 
 def _unknown_variables(config: StepConfig) -> Iterator[tuple[str, str]]:
-    """Named connections that are missing; where there are none at all, they are given elsewhere."""
+    """Yields missing named connections; none if the step has no connections at all, because they are given elsewhere
+    then."""
     uses = [(dotted(location), to.config.name) for location, to in config.destinations]
     if isinstance(config.source, KafkaSource):
         uses.append(("source", config.source.config.name))

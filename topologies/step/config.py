@@ -123,8 +123,8 @@ def _whole(value: object) -> int:
 
 
 def at_most(limit: int, why: str) -> AfterValidator:
-    """A validator for the upper bound of a whole number: a larger one is a typing error, or would cost more than it
-    helps."""
+    """Returns a validator for the upper bound of a whole number: a larger one is a typing error, or would cost more
+    than it helps."""
 
     def check(number: int) -> int:
         if number > limit:

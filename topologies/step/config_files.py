@@ -209,7 +209,7 @@ class Placed(NamedTuple, Generic[T]):
 
 
 def _kind(value: object) -> str:
-    """The kind of a section for where messages go: a topic, unless its type is that of a step."""
+    """Returns the kind of a section that says where messages go: a topic, unless its type is that of a step."""
     kind = value.get("type", "destination") if isinstance(value, Mapping) else getattr(value, "type", "destination")
     return kind if isinstance(kind, str) else brief(kind)
 
@@ -277,7 +277,7 @@ class Step(Section):
 
 
 class StepConfig(Step):
-    """The whole file: the first step, with those that follow it, and where and how they run."""
+    """The whole file: the first step, with those that follow it, and their input, connections and settings."""
 
     source: SourceSection | None = None
     connections: dict[str, Connection] = Field(default_factory=dict, repr=False)  # secret
@@ -438,7 +438,7 @@ _PLACEHOLDERS: Mapping[str, Any] = {
 
 
 def _section(tree: Mapping[str, Any], path: Location) -> Location:
-    """The section of a step that contains a place: the steps around it are checked nevertheless."""
+    """Returns the section of a step that contains a place; the steps around it are still checked."""
     if not path:
         return path
     inner: Any = tree.get(str(path[0]))
@@ -481,7 +481,8 @@ def _lies_in(path: str, place: str) -> bool:
 
 
 def _mismatches(config: StepConfig, merged: Merged, broken: Collection[str] = ()) -> Iterator[StepProblem]:
-    """Inconsistencies: names, formats, types of connections, and loops. ``broken``: places that hold placeholders."""
+    """Yields inconsistencies: names, formats, types of connections, and loops. ``broken``: places that hold
+    placeholders."""
     for path, text in (*_same_names(config), *_misfits(config, broken), *_loops(config), *_other_types(config)):
         yield StepProblem(merged.origin(path), dotted(path), text)
 
@@ -497,7 +498,8 @@ def _same_names(config: StepConfig) -> Iterator[tuple[Location, str]]:
 
 
 def _misfits(config: StepConfig, broken: Collection[str]) -> Iterator[tuple[Location, str]]:
-    """Steps that can read nothing of their input. Those for errors also get messages that were unreadable elsewhere."""
+    """Yields steps whose input has no message that they can read. Steps for errors also get messages that were
+    unreadable elsewhere."""
     for location, step in config.steps:
         for way, to in step.ways:
             if not isinstance(to, Step) or way == ("error",) or dotted((*location, "format")) in broken:

@@ -40,7 +40,8 @@ def step_text(config: StepConfig) -> str:
 
 
 def summary(config: StepConfig) -> str:
-    """A few lines that say that a step is valid, and what it is; what a run still needs is a remark, not a problem."""
+    """Returns a few lines that say that a step is valid, and what it does; missing parts that a run still needs are a
+    remark, not a problem."""
     lines = [f"{config.file}: ok"]
     for location, step in config.steps:
         lines += [f"  step {step.name}"] if location else []
@@ -97,8 +98,8 @@ def _step_mermaid(config: StepConfig, step: Step, signs: Mapping[str, str]) -> I
 
 
 def to_json(config: StepConfig) -> dict[str, Any]:
-    """The step as plain JSON, with what a run still needs; of properties of connections, which may be secret, only the
-    names."""
+    """Returns the step as plain JSON, with the parts that a run still needs; of properties of connections, which may be
+    secret, only the names."""
     data = config.model_dump(mode="json", by_alias=True, exclude_none=True)
     for connection in data["connections"].values():
         if "properties" in connection:
@@ -139,7 +140,7 @@ def key_in_words(step: Step) -> str:
 
 
 def trigger_in_brief(step: Step) -> str:
-    """When windows fire, in one line, and their capacity, where the step gives one."""
+    """Says when windows fire, in one line, and their capacity, if the step gives one."""
     largest = None if step.trigger.max_bytes == LARGEST else step.trigger.max_bytes
     most = capacity_in_words(step.trigger.max_events, largest)
     return _trigger_in_brief(step) + (f", at most {most}" if most else "")
@@ -214,7 +215,7 @@ def _blocks(
 
 
 def _source(config: StepConfig, step: Step, came: str | None) -> Iterator[str]:
-    """``came``: from which step its messages come; None where they come from the source."""
+    """``came``: the step from which the messages come; None for the source."""
     yield source_in_words(config) if came is None else came
     yield f"messages are {format_in_words(step.format.input)}"
     yield from _schemas(step.format.input)

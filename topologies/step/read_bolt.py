@@ -41,26 +41,26 @@ if TYPE_CHECKING:
 
 
 MESSAGE = format_schema(RECORD)
-"""A message as it came, from Kafka or from a file."""
+"""Columns of a message as it came, from Kafka or from a file."""
 MESSAGE_NAMES = tuple(RECORD.names)
 WEIGHED = ("key", "value", "headers")
 """Columns whose bytes count towards the capacity of a window."""
 
 KEY = "aggregation_key"
 REASON = "_reason"
-"""Why a message failed."""
+"""Column with the reason why a message failed."""
 
 FAILED = f"{MESSAGE}, {KEY} string, {REASON} string"
 """Columns of a message that failed before more was known about it, with the reason."""
 
 OUTPUT = "topic string, key binary, value binary, headers array<struct<key: string, value: binary>>"
-"""A message to be sent."""
+"""Columns of a message to be sent."""
 
 ENVELOPE = (
     "topic string, key string, key_base64 binary, value string, value_base64 binary, "
     "headers array<struct<key: string, value: string, value_base64: binary>>"
 )
-"""A message to be written to a file: keys and values that are not text as base64."""
+"""Columns of a message to be written to a file: keys and values that are not text as base64."""
 
 UNREADABLE, REFUSED, FAILING = "unreadable", "refused", "failed"
 """The streams of failed messages: when they are read, by the rules of the trigger, and when they are aggregated."""
@@ -128,10 +128,10 @@ def decoded(value: bytes) -> str:
 
 
 def reason_of(error: Exception, details: Details = "full") -> str:
-    """Why a message failed, on one line that can be stored in a column and a header.
+    """Returns the reason why a message failed, on one line that can be stored in a column and a header.
 
-    With "type" nothing of the exception's text is included: only the place in the rules, where it is theirs, and the
-    type of the exception.
+    With "type" nothing of the exception's text is included: only its type and, for an exception of the rules, the place
+    in the rules.
     """
     text = str(error) if details == "full" else error.brief if isinstance(error, RuleError) else type(error).__name__
     return " ".join(text.split()).rstrip(".").encode("utf-8", "backslashreplace").decode()[:1_000]
@@ -206,7 +206,8 @@ class OpenEnvelopes(BatchBolt):
     refused_stream = UNREADABLE
 
     def __init__(self, topic: str | None = None, details: Details = "full") -> None:
-        """``topic``: that of messages whose envelope names none. ``details``: how much to report of exceptions."""
+        """``topic``: the topic of messages whose envelope names none. ``details``: the part of exceptions that is
+        reported."""
         self.topic, self.details = topic, details
 
     def execute(self, batch: pa.Table) -> EmittedRows:
@@ -336,7 +337,7 @@ def _headers(value: object) -> Iterator[MessageRow]:
 
 
 Read: TypeAlias = Event | Unreadable
-"""A message as rules see it, or why it is none."""
+"""A message as rules see it, or the error with which it cannot be read."""
 
 _MESSAGES_AT_ONCE, _BYTES_AT_ONCE = 2048, 1 << 20
 """Maximum number of messages that become objects at once, and of their bytes at average size: few enough that they
@@ -391,7 +392,7 @@ class WindowEvents:
         return readable(self._ahead[members.start - self._low : members.stop - self._low])
 
     def _read_from(self, source: EventSource, members: range) -> None:
-        """Read the messages of a window, and some of those behind it."""
+        """Reads the messages of a window, and some of the messages after it."""
         ahead = min(members.start + _MESSAGES_AT_ONCE, len(source)) if isinstance(source, GatheredEvents) else 0
         table = source.table(range(members.start, max(members.stop, ahead)))
         self._source, self._low = source, members.start
@@ -439,7 +440,7 @@ def _at_once(table: pa.Table) -> int:
 
 
 class NoKey(ValueError):
-    """No key can be computed for a message; ``str()`` says why."""
+    """Raised where no key can be computed for a message; ``str()`` says why."""
 
 
 def key_of(section: KeySection, row: MessageRow, by_rules: Callable[[], str]) -> str:

@@ -25,13 +25,14 @@ def shown(value: object, longest: int = 80) -> str:
 
 
 class RuleError(WindboltError):
-    """A rule failed, took too long, or returned something invalid; it is attributed to the events it was called with.
+    """Raised where a rule failed, took too long, or returned something invalid; the error is attributed to the events
+    with which the rule was called.
 
     Its text is one line: the rule, the line in its file, and what happened.
     """
 
     def __init__(self, what: str, *, why: str = "", do: str = "", brief: str = "") -> None:
-        """``brief``: the error without the text of an exception and what that quotes; "" for the name of the class."""
+        """``brief``: the error without the text of an exception and its quotations; "" for the name of the class."""
         super().__init__(what, why=why, do=do)
         self.brief = brief or type(self).__name__
 
@@ -47,7 +48,7 @@ class Event:
     value: Any
     """The content of the message, read by the step's format (IN)."""
     topic: str = ""
-    """The topic it was read from (SourceTopic)."""
+    """The topic from which it was read (SourceTopic)."""
     key: str | None = None
     """The key of its Kafka message as text (SourceKey); None: it has none."""
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -202,7 +203,7 @@ def checked_key(name: str, value: Any) -> str | None:
 
 
 def checked_name(name: str, value: Any) -> str | None:
-    """The name of a topic or a step; None is none."""
+    """Returns the name of a topic or a step; None if there is none."""
     if value is None or (isinstance(value, str) and value):
         return None if value is None else str.__str__(value)
     raise RuleError(f"{name} is {shown(value)}", do="give a name, or leave it out")
@@ -295,9 +296,9 @@ class Out:
     headers: Mapping[str, HeaderValue] | None = field(default_factory=dict)
     """The headers of its Kafka message (kafka): texts, bytes, or None, which is a header without a value."""
     topic: str | None = None
-    """The topic it goes to (TargetTopic); None: that of the destination."""
+    """The topic to which it goes (TargetTopic); None: that of the destination."""
     branch: str | None = None
-    """The step it goes to instead of the next one (BranchName, UH-32)."""
+    """The step to which it goes instead of the next one (BranchName, UH-32)."""
 
     def __repr__(self) -> str:
         return of_fields(self)

@@ -122,7 +122,7 @@ def unclear_error(kind: Kind, place: str, name: str, own: Sequence[str]) -> Conf
 
 
 def unfit_error(kind: Kind, place: str, name: str, line: int | None, why: str) -> ConfigError:
-    """The error for a function that cannot be a rule of this kind."""
+    """Returns the error for a function that cannot be a rule of this kind."""
     where = f"{place}, line {line}" if line else place
     return ConfigError(f"{where}: {name!r} cannot be the {kind} rule", why=why, do=f"write {FORMS[kind].named(name)}")
 

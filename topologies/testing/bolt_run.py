@@ -85,16 +85,17 @@ def make_window(
 ) -> TupleWindow:
     """A window with these events, to call ``bolt.execute(window)`` with.
 
-    ``rows`` are those of one input, called ``stream``; or a mapping with those of several, ``{"orders": [...],
-    "prices": [...]}``, each with its own ``schema`` where that is given. Without a schema the rows say their columns.
+    ``rows`` are those of one input, called ``stream``; or a mapping with those of several,
+    ``{"orders": [...], "prices": [...]}``, each with its own ``schema`` where that is given. Without a schema the
+    columns follow from the rows.
 
     ``timestamp_field``: the column with the times of the events, by which they are put in order, those of equal time as
-    they are given; without it their time is the end of the window. ``end``: by default the time of the last of them,
-    or 1970. ``new``: the places of the rows that were not in the window before, from 0, as they are given (all of
-    them); ``expired``: the rows that were only in that one, None where the window is not to know. The rest is what the
-    window is to say of itself.
+    they are given; without it their time is the end of the window. ``end``: by default the time of the last of them, or
+    1970. ``new``: the places of the rows that were not in the window before, from 0, as they are given (all of them);
+    ``expired``: the rows that were only in that one, None where the window is not to know. The other arguments are
+    properties of the window.
 
-    ConfigError or SchemaError where rows, columns or times cannot be.
+    ConfigError or SchemaError where rows, columns or times cannot be used.
     """
     for name, number in (("kind", kind), ("task", task)):
         if number is not None and number < 0:
@@ -164,7 +165,8 @@ def prepared(
 
 
 def inputs_of(rows: Any, stream: str, schema: object) -> Mapping[str, GivenRows]:
-    """The rows of each input; ConfigError where that is not what is given, or a schema is that of no input."""
+    """Returns the rows of each input; ConfigError where they have another form, or where a schema belongs to no
+    input."""
     inputs = _named(rows, stream)
     if isinstance(schema, list | tuple):
         raise ConfigError(
@@ -283,7 +285,7 @@ class BoltRun:
     """The accounts of its events: ``received`` is the sum of the others; ``adjusted`` and ``truncated`` are counted
     beside them."""
     counters: dict[str, int] = field(default_factory=dict)
-    """Counts by the bolt itself."""
+    """Counters that the bolt itself keeps."""
 
     def __repr__(self) -> str:
         accounts = ", ".join(f"{number} {name}" for name, number in self.accounts.items() if number)
@@ -351,7 +353,7 @@ def run_bolt(
 
 
 def _check_inputs(bolt: Bolt | BatchBolt | StatefulBolt | WindowedBolt, given: Mapping[str, object]) -> None:
-    """ConfigError where a join is given the rows of other inputs than the two that it names."""
+    """Raises ConfigError where a join is given the rows of other inputs than the two that it names."""
     if isinstance(bolt, Join) and set(given) != {bolt.left, bolt.right}:
         others = f"inputs {', '.join(map(repr, given))}" if len(given) > 1 else f"one input, {next(iter(given))!r}"
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""A whole topology, driven step by step by a test: rows in, time on, results out, in memory and without Java."""
+"""A whole topology, driven step by step by a test: push rows, move time, read results, in memory and without Java."""
 
 from __future__ import annotations
 
@@ -131,18 +131,18 @@ class FiredWindow:
 
 @dataclass
 class Notes:
-    """The windows of each batch; those of a batch that runs again replace what was noted of it."""
+    """The windows of each batch; if a batch runs again, its earlier windows are replaced."""
 
     batch: int = -1
     fired: dict[int, list[FiredWindow]] = field(default_factory=dict)
 
     def begin(self, batch: int) -> None:
-        """A batch begins, perhaps once more."""
+        """Called when a batch begins, perhaps once more."""
         self.batch = batch
         self.fired[batch] = []
 
     def forget(self) -> None:
-        """The batch has failed."""
+        """Called when the batch has failed."""
         self.fired.pop(self.batch, None)
 
     def note(self, fired: FiredWindow) -> None:
@@ -151,7 +151,7 @@ class Notes:
 
 
 def watched_node(node: WindowedNode, notes: Notes) -> WindowedNode:
-    """The bolt as it is, except for noting its windows; whichever way these are made, they are made as in any run."""
+    """Returns a bolt that is unchanged except that it records its windows, which are made as in any run."""
     if node.without_windows:
         return node
     bolt, note = copy(node.bolt), notes.note
@@ -233,7 +233,7 @@ def _number(count: int, what: str) -> str:
 
 
 LATE = "late"
-"""The stream on which late events are seen of a bolt that puts them on none."""
+"""Stream for the late events of a bolt that has no late stream of its own."""
 WATCHER = "stream "
 """Prefix of the names of sinks that only look on; no part of a topology may have a space in its name."""
 
@@ -284,8 +284,8 @@ class TopologyDriver:
     micro-batch: rows come in, watermarks move, due windows fire. An error of a bolt is raised by the call, and then
     nothing of the batch counts.
 
-    ``clock``: where the clock begins; then only the test moves it. Without it the time is that of the machine when a
-    batch begins (freezegun's, where that is at work), plus what the clock has been advanced by.
+    ``clock``: the start of the clock, which then only the test moves. Without it the time is that of the machine when a
+    batch begins (or freezegun's, if it is active), plus the time by which the clock has been advanced.
     """
 
     __test__ = False
@@ -296,10 +296,10 @@ class TopologyDriver:
         self._notes = Notes()
         self._streams: dict[str, MemorySink] = {}
         self.topology = watched(topology, self._notes, self._streams)
-        """The topology as it is run: with sinks in memory."""
+        """The topology that is run: with sinks in memory."""
         self._run = Rehearsal(self.topology)
         self._told = None if clock is None else given_moment("clock", clock)
-        """The clock, where the test alone moves it."""
+        """The clock, if only the test moves it."""
         self._ahead = 0
         """Microseconds by which the clock has been moved on, if it is the machine's."""
         self._reached: int | None = None
@@ -318,17 +318,17 @@ class TopologyDriver:
 
     @checked_value
     def push(self, spout: str, rows: GivenRows, *, clock: Moment | None = None) -> None:
-        """Let rows come from a spout, in a micro-batch of their own; ``clock``: where the clock is then.
+        """Pushes rows into a spout, in a micro-batch of their own; ``clock``: moves the clock there first.
 
         Rows are dicts or tuples, a DataFrame or an Arrow table, of the columns of the spout; a row without a time is
-        ``invalid``, as in any run. ConfigError for a spout that is not there, a clock that goes back and rows after the
-        end, SchemaError for columns and values that do not fit.
+        ``invalid``, as in any run. ConfigError for an unknown spout, a clock that goes back and rows after the end;
+        SchemaError for columns and values that do not fit.
         """
         self.push_together({spout: rows}, clock=clock)
 
     @checked_value
     def push_together(self, rows: Mapping[str, GivenRows], *, clock: Moment | None = None) -> None:
-        """Let rows of several spouts come in one micro-batch, in the order in which the spouts were declared."""
+        """Pushes rows into several spouts in one micro-batch, in the order in which the spouts were declared."""
         if not isinstance(rows, Mapping):
             raise ConfigError(
                 f"push_together({rows!r:.60})", do="give the rows of each spout by its name: {name: rows}"
@@ -348,7 +348,7 @@ class TopologyDriver:
 
     @checked_value
     def advance_clock(self, by: Duration | timedelta | str | None = None, *, to: Moment | None = None) -> None:
-        """Let the clock move on, by a duration (``"5s"``) or to a time, in a micro-batch without rows."""
+        """Moves the clock on, by a duration (``"5s"``) or to a time, in a micro-batch without rows."""
         self._open("the clock")
         if (by is None) == (to is None):
             raise ConfigError(
@@ -361,7 +361,7 @@ class TopologyDriver:
 
     @checked_value
     def advance_watermark(self, to: Moment, *, bolt: str | None = None) -> None:
-        """Let the spouts promise that nothing from before this time will come, in a micro-batch without rows.
+        """Makes the spouts promise that nothing from before this time will come, in a micro-batch without rows.
 
         The watermarks of all bolts that read spouts move there, or that of one; those of the bolts behind follow.
         ConfigError where there is no such watermark: in processing time, of a bolt with one for each key, or of one
@@ -395,7 +395,8 @@ class TopologyDriver:
 
     @checked_value
     def crash(self, at: Phase = "commit") -> None:
-        """Let the next micro-batch crash as this phase begins: all in memory is gone, and it runs again as it was.
+        """Makes the next micro-batch crash as this phase begins: all in memory is lost, and the batch runs again
+        unchanged.
 
         The phases are, in order, ``ingest``, ``tick``, ``fire``, ``compact``, ``sinks``, ``commit`` and ``committed``
         (``windbolt.testing.PHASES``; their type is ``Phase``). What comes out must not show it: that is what exactly
@@ -412,7 +413,7 @@ class TopologyDriver:
 
     @checked_value
     def close(self) -> None:
-        """Let the streams end: windows that are open fire, and nothing can be pushed any more."""
+        """Ends the streams: open windows fire, and nothing can be pushed any more."""
         self._open("the end")
         self._batch_of([], self._now(), close=True)
         self._closed = True
@@ -423,8 +424,8 @@ class TopologyDriver:
     def read(self, name: str) -> list[dict[str, Any]]:
         """Returns the rows that a sink was given since the last ``read``, as dicts; or those of a stream.
 
-        A stream is called as its spout or bolt, ``"revenue"``, or with the name that it has there, ``"revenue.late"``;
-        rows that could not be read are on ``"orders.errors"``, and again on the errors of each bolt that would have got
+        A stream has the name of its spout or bolt, ``"revenue"``, or that name with its own, ``"revenue.late"``; rows
+        that could not be read are on ``"orders.errors"``, and again on the errors of each bolt that would have got
         them.
         """
         found = self.table(name)
@@ -450,7 +451,7 @@ class TopologyDriver:
 
     @checked_value
     def windows(self, bolt: str) -> list[FiredWindow]:
-        """The windows of a bolt that have fired since this was last asked, with what it emitted for each."""
+        """Returns the windows of a bolt that have fired since the last call, with the rows emitted for each."""
         self._node(bolt)
         fired = [each for batch in sorted(self._notes.fired) for each in self._notes.fired[batch] if each.bolt == bolt]
         before = self._seen.get(bolt, 0)

@@ -30,13 +30,13 @@ Moment: TypeAlias = "datetime | str | float"
 """A datetime (UTC without a zone), ISO 8601, or milliseconds since 1970."""
 
 COLUMNS = "user string, amount double, ts timestamp"
-"""Columns as they are declared, in errors."""
+"""Example of declared columns, for errors."""
 
 _FORMS = "a list of dicts or tuples, a pandas DataFrame or an Arrow table"
 
 
 def given_moment(what: str, value: Moment) -> int:
-    """A time as microseconds; ConfigError where it is none."""
+    """Returns a time in microseconds; ConfigError where the value is no time."""
     try:
         return parse_time(value)
     except ScenarioError as error:
@@ -44,9 +44,9 @@ def given_moment(what: str, value: Moment) -> int:
 
 
 def as_table(what: str, rows: GivenRows, schema: pa.Schema) -> pa.Table:
-    """The rows as a table of these columns; ``what`` they are for, in errors.
+    """Returns the rows as a table of these columns; ``what``: their purpose, for errors.
 
-    A column that they lack is null. SchemaError where they have one that is not there, or a value of another type.
+    A missing column is null. SchemaError for an unknown column, or a value of another type.
     """
     table = _table_of(rows)
     if table is not None:
@@ -61,9 +61,10 @@ def as_table(what: str, rows: GivenRows, schema: pa.Schema) -> pa.Table:
 def schema_of(
     what: str, rows: GivenRows, times: Collection[str] = (), *, declare: str = f"schema={COLUMNS!r}"
 ) -> pa.Schema:
-    """The columns that rows have by themselves; those among ``times`` are timestamps where they are texts.
+    """Returns the schema that follows from the rows themselves; columns in ``times`` are timestamps if they are texts.
 
-    ConfigError where they do not say, with how to ``declare`` them: tuples have no names, and no rows no columns.
+    ConfigError, which says how to ``declare`` them, where no schema follows: tuples have no names, and an empty list
+    has no columns.
     """
     table = _table_of(rows)
     if table is not None:
@@ -88,7 +89,7 @@ def columns_of(
     schema: SchemaLike | Mapping[str, SchemaLike] | None,
     times: Collection[str] = (),
 ) -> pa.Schema:
-    """The columns of one of several inputs: those that are declared for it, or else those that its rows have."""
+    """Returns the columns of one of several inputs: the declared ones, or else those of its rows."""
     mine = schema.get(name) if isinstance(schema, Mapping) else schema
     if mine is not None:
         return parse_schema(mine)
@@ -182,7 +183,7 @@ def _cast(what: str, table: pa.Table, field: pa.Field) -> Any:
 
 
 def _column(what: str, values: Sequence[Any], field: pa.Field) -> Any:
-    """Python's values as a column; SchemaError with the first that is of another type."""
+    """Returns Python's values as a column; SchemaError with the first value that is of another type."""
     try:
         return _converted(values, field)
     except (SchemaError, ScenarioError):

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 _ALL_CUTS = 6
 """Most events for which all ways to cut them are tried."""
 _MOST_BATCHES = 200
-"""Maximum number of batches of one run: of more events, a stretch is cut one by one."""
+"""Maximum number of batches of one run; if there are more events, only a stretch of them is cut one by one."""
 _TO_SHRINK = 700
-"""Maximum number of batches that are spent on making what differs smaller."""
+"""Maximum number of batches that are run to make a found difference smaller."""
 _BOTH = "one batch of all events"
 _BEYOND_THE_CALL = (
     "under guard: what a call gives is gone after it",
@@ -88,12 +88,12 @@ _ELSEWHERE = (
 
 
 class PolicyDiffers(AssertionError):
-    """Policies that do not keep the promise: what comes of the same events depends on something else."""
+    """Raised where policies do not keep the promise: the windows depend on more than the events."""
 
     def __init__(self, text: str, given: Given, first: Seen | None = None, second: Seen | None = None):
         super().__init__(text)
         self.events = given.by_input()
-        """The fewest events that were found to show it, as ``check_policy`` takes them."""
+        """The fewest events with which the difference was found, in the form that ``check_policy`` takes."""
         self.first, self.second = first, second
         """Results of the two runs that differ; None if a policy does something forbidden, whatever the results are."""
 
@@ -274,7 +274,7 @@ def _prepared(
     clock: Sequence[Moment] | Mapping[str, Sequence[Moment]] | None,
     chosen_lag: bool,
 ) -> tuple[Subject, Given]:
-    """Returns what is checked, and the events with their times, in order of arrival."""
+    """Returns the subject of the check, and the events with their times, in order of arrival."""
     inputs = inputs_of(events, INPUT, schema)
     clocks = _clocks(clock, list(inputs))
     field_name = bolt.settings.timestamp_field
@@ -382,7 +382,7 @@ def _check_drawn(
     other_process: bool,
     check: PolicyCheck,
 ) -> None:
-    """Check inputs that Hypothesis draws, small ones first; what differs is made smaller here, not there."""
+    """Checks inputs that Hypothesis draws, small ones first; a difference is made smaller here, not by Hypothesis."""
     import hypothesis
     from hypothesis import HealthCheck
 
@@ -429,7 +429,7 @@ def _check_drawn(
 
 @dataclass(frozen=True)
 class _Way:
-    """A second way to run the events, and what is wrong where it differs."""
+    """A second way to run the events, and the explanation of a difference."""
 
     cut: Cut
     run: Callable[[Given, Cut], Seen]
@@ -472,7 +472,7 @@ class _Checking:
             self.in_another_process()
 
     def _guard(self) -> None:
-        """Let the policies run under guard: one event a batch is not needed, since calls are the same."""
+        """Runs the policies under guard; one event a batch is not needed, because the calls are the same."""
         watch = self._watch
         seen = self.subject.changed(lambda policy: guarded(policy, watch)).run(self.given, Cut())
         if watch.mistakes:
@@ -566,7 +566,7 @@ class _Checking:
         return Cut(tuple(ends), self._still & frozenset(ends))
 
     def _kept(self) -> str:
-        """Lists the attributes that policies were seen to change on themselves, in the words of an advice."""
+        """Lists the attributes that policies have changed on themselves, in the words of advice."""
         policies = self.subject.policies()
         before = [dict(getattr(each, "__dict__", {})) for each in policies]
         shown = [{name: repr(value) for name, value in fields.items()} for fields in before]
@@ -582,7 +582,7 @@ class _Checking:
         return "".join(changed)
 
     def in_another_process(self) -> None:
-        """Compare with the order of sets of another process."""
+        """Compares the run with one in another process, where sets have another order."""
         try:
             other = OtherProcess(self.subject)
         except (PicklingError, AttributeError, TypeError, OSError) as error:
@@ -628,7 +628,7 @@ class _Shrinking:
         self._numbers = list(range(len(given)))
 
     def fewest(self) -> tuple[Given, Cut, Seen, Seen]:
-        """The smallest that was found, with what came of it in both ways."""
+        """Returns the smallest input and cut found, with the results of both runs."""
         self._fewer_batches()
         self._fewer_events()
         self._fewer_batches()
@@ -674,7 +674,7 @@ class _Shrinking:
 
 
 def _moved(cut: Cut, at: int, size: int, count: int) -> Cut:
-    """A cut of the events that are left when some are taken out."""
+    """Returns a cut of the events that are left when some are taken out."""
 
     def moved(end: int) -> int:
         return end if end <= at else max(end - size, at)

@@ -1,4 +1,4 @@
-"""Policies under guard: the same decisions, but what they may not do is noticed.
+"""Policies under guard: the same decisions, but forbidden actions are noticed.
 
 An event is good for one call: a guarded policy gets one that nobody can read afterwards, and that has no neighbours.
 Calls that read a clock are noted with the user's line.
@@ -33,7 +33,7 @@ _HOME = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 
 
 class PolicyMistake(Exception):
-    """Raised in a policy that reads what it may not."""
+    """Raised in a policy that reads a value that it must not read."""
 
 
 @dataclass
@@ -41,12 +41,12 @@ class Watch:
     """Record of what guarded policies did."""
 
     mistakes: list[str] = field(default_factory=list)
-    """Actions that no policy may do, each with the user's line."""
+    """Forbidden actions, each with the user's line."""
     chance: dict[str, None] = field(default_factory=dict)
     """Calls whose answers differ from run to run: ``random.random (rules.py:12)``."""
 
     def mistake(self, text: str) -> None:
-        """Note what no policy may do, once."""
+        """Notes a forbidden action, once."""
         if text not in self.mistakes:
             self.mistakes.append(text)
 
@@ -147,7 +147,7 @@ def _guarded_argument(argument: Any, policy: Policy, hook: str, watch: Watch) ->
 
 
 class _Reader:
-    """Says of each read whether it may be."""
+    """Decides for each read whether it is allowed."""
 
     def __init__(self, policy: Policy, hook: str, watch: Watch) -> None:
         self.open, self._hook, self._watch, self._policy = True, hook, watch, policy
@@ -196,7 +196,7 @@ class _OneEvent(QueuedEvent):
         return self._timestamp
 
     def close(self) -> None:
-        """The call is over."""
+        """Ends the call."""
         self._reader.open = False
 
 
@@ -243,7 +243,7 @@ class _SomeEvents(QueuedEvents):
         return array
 
     def close(self) -> None:
-        """The call is over."""
+        """Ends the call."""
         self._reader.open = False
         for array in self._given:
             array.flags.writeable = True

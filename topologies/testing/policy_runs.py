@@ -47,11 +47,11 @@ INPUT = "input"
 """What the bolt is called, and its input where that has no name of its own."""
 
 Change = Callable[[Policy], Policy]
-"""Makes of a policy another one, which must decide the same."""
+"""Function that makes another policy from a policy; it must decide the same."""
 
 
 class Recorder(WindowedBolt):
-    """A bolt that emits nothing, and notes its windows."""
+    """A bolt that emits nothing, and records its windows."""
 
     outputs: ClassVar[dict[str, str]] = {}
 
@@ -144,7 +144,7 @@ class Cut:
     """True if a batch has all events of its last input first, then those of the one before, and so on."""
 
     def spans(self, count: int) -> list[tuple[int, int]]:
-        """The events of each batch, of so many."""
+        """Returns the ranges of events of each batch, of ``count`` events."""
         edges = [0, *(end for end in self.ends if 0 < end < count), count]
         return list(pairwise(edges))
 
@@ -302,7 +302,7 @@ class _Run:
         return micro_batch
 
     def _move(self, micro_batch: MicroBatch, topology: Topology, tasks: int) -> None:
-        """Divide what is kept among other tasks, as ``windbolt rescale`` does."""
+        """Moves the state to other tasks, as ``windbolt rescale`` does."""
         before = self._checkpoint.latest()
         if before is None:
             return
@@ -327,7 +327,7 @@ class _Run:
         return Window(repr(window.key), window.end_timestamp, window.start_timestamp, tuple(events))
 
     def _named(self, row: Mapping[str, Any], stream: str) -> str:
-        """The contents of an event, to find it by."""
+        """Returns the content of an event, by which it is found."""
         return f"{stream} {[row[name] for name in self._given.rows.column_names]}"
 
 
@@ -386,7 +386,7 @@ class ClassMemory:
         self._caches = [method.cache_clear for method in methods if hasattr(method, "cache_clear")]
 
     def restore(self) -> None:
-        """Let the class be as it was."""
+        """Restores the class."""
         for name in set(vars(self._owner)) - self._names:
             delattr(self._owner, name)
         for name, held in self._held.items():
@@ -407,7 +407,7 @@ _PLAIN = (int, float, str, bool, tuple, type(None))
 
 
 def _copied(policy: Policy) -> Policy:
-    """A copy as another process would get it; the policy itself where it cannot be copied."""
+    """Returns a copy as another process would get it; the policy itself where it cannot be copied."""
     try:
         return deepcopy(policy)
     except Exception:
@@ -418,7 +418,7 @@ def _copied(policy: Policy) -> Policy:
 
 
 class OtherProcess:
-    """Python once more, with another order of sets: it answers with what comes of events there."""
+    """A second Python process, with another order of sets, that runs events and answers with the results."""
 
     def __init__(self, subject: Subject) -> None:
         """Raises PicklingError where the policies cannot be sent to it, OSError where it cannot be started."""
@@ -443,7 +443,7 @@ class OtherProcess:
         return None if answer is None else cast("Seen | None", pickle.loads(answer))
 
     def close(self) -> None:
-        """End it."""
+        """Ends the process."""
         for pipe in (self._process.stdin, self._process.stdout):
             with contextlib.suppress(OSError):
                 cast("Any", pipe).close()
@@ -496,7 +496,7 @@ _HELD, _NOT, _CUT = "●", "·", "─"
 def picture(given: Given, first: Seen, second: Seen, cut: Cut, sides: tuple[str, str]) -> str:
     """Events as lines, windows as columns (a, b, ...), those of both runs side by side.
 
-    ``cut`` is that of the second run: a line is drawn where a batch ends. ``sides``: how each run went.
+    ``cut`` is that of the second run: a line is drawn where a batch ends. ``sides``: title of each run.
     """
     pairs = _pairs(first.windows, second.windows)
     shown = _most_telling(pairs)
@@ -531,7 +531,7 @@ Pair = tuple[Window | None, Window | None]
 
 
 def _pairs(first: Sequence[Window], second: Sequence[Window]) -> list[Pair]:
-    """The windows of both runs, those that mean each other together."""
+    """Returns the windows of both runs, in pairs of corresponding ones."""
     found: list[Pair] = []
     ours_by_name, theirs_by_name = ([(each.key, each.end) for each in side] for side in (first, second))
     matched = SequenceMatcher(None, ours_by_name, theirs_by_name, autojunk=False)
@@ -546,7 +546,7 @@ def _pairs(first: Sequence[Window], second: Sequence[Window]) -> list[Pair]:
 
 
 def _most_telling(pairs: Sequence[Pair]) -> list[Pair]:
-    """Few windows: those that differ first, in order."""
+    """Returns a few windows: those that differ first, in order."""
     different = [pair for pair in pairs if pair[0] != pair[1]]
     chosen = (different + [pair for pair in pairs if pair[0] == pair[1]])[:_MOST_WINDOWS]
     return [pair for pair in pairs if any(pair is each for each in chosen)]

@@ -87,7 +87,7 @@ _MALFORMED = (ConfigError, ScenarioError, TopologyError)
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a scenario: an answer, or why there is none."""
+    """The outcome of a scenario: an answer, or the reason why there is none."""
 
     answer: Replayed
     malformed: str | None = None

@@ -1,6 +1,7 @@
 """Sends the messages of files to a topic: ``python -m topologies.examples.aggregation.send --topic orders in/1.jsonl``.
 
-The files are those of a trial without Kafka: an envelope of JSON a line. The topic of the command goes before theirs.
+The files are those of a trial without Kafka: one envelope of JSON on each line. The topic of the command replaces
+theirs.
 """
 
 from __future__ import annotations

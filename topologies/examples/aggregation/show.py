@@ -2,7 +2,7 @@
 
     python -m topologies.examples.aggregation.show --topic deadletter
 
-Values are read by the output format of the step, and so are Avro; a message that is none is shown as text.
+Values are read by the output format of the step, for example Avro; a message that cannot be read is shown as text.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def show(
     overlays: Annotated[list[Path] | None, typer.Option("--with", metavar="FILE", help="As in windbolt run.")] = None,
     debug: Debug = False,
 ) -> None:
-    """Show what is in a topic, and how much it is."""
+    """Shows the messages of a topic, and their number."""
     with readable_errors(debug=debug):
         given = overlays or ([_HERE / "local.conf"] if step == _HERE / "aggregation.conf" else [])
         config = load_step(step, overlays=given)
@@ -51,7 +51,8 @@ def show(
 
 
 def _destination(config: StepConfig, topic: str | None) -> tuple[Step, Destination]:
-    """The destination with a topic, and the step that writes there; else, or without one, the main one."""
+    """Returns the destination with a topic, and the step that writes there; the main destination if there is no such
+    topic, or none is given."""
     there = ((step, to) for _, step in config.steps for _, to in step.ways if isinstance(to, Destination))
     return next(((step, to) for step, to in there if to.topic == topic), config.last)
 

@@ -34,7 +34,7 @@ def show_results(output_dir: str | os.PathLike[str]) -> Group:
 
 
 def _read(folder: Path) -> pd.DataFrame:
-    """The rows of all files; not even columns where there are none."""
+    """Returns the rows of all files; an empty table without columns where there are none."""
     if not folder.is_dir():
         return pd.DataFrame()
     frame: pd.DataFrame = pyarrow.dataset.dataset(folder, format="parquet").to_table().to_pandas()

@@ -26,7 +26,8 @@ ENOUGH_DEPARTURES = 10
 
 
 class FlightStats(NamedTuple):
-    """Some flights: how many took place, how late they were (in minutes; None where unknown), how many did not."""
+    """Figures of some flights: the number of those that took place, their mean delay in minutes (None where unknown),
+    and the number of cancelled ones."""
 
     flights: int
     mean_delay: float | None
@@ -34,7 +35,7 @@ class FlightStats(NamedTuple):
 
 
 class HourlyDelays(WindowedBolt):
-    """Per airport of origin: what left and what arrived in an hour, and how late. Times are the scheduled ones."""
+    """Departures and arrivals of each airport of origin in an hour, and their delays. Times are the scheduled ones."""
 
     outputs = (
         "origin string, window_end timestamp, departures long, mean_dep_delay double, "
@@ -58,7 +59,8 @@ class HourlyDelays(WindowedBolt):
 
 
 class WorstHour(WindowedBolt):
-    """Per airport of origin: the hour of the day whose departures were the most delayed; of equals the earliest."""
+    """The hour of the day with the greatest delay of departures, for each airport of origin; the earliest of equal
+    hours."""
 
     outputs = (
         "origin string, day_end timestamp, window_end timestamp, mean_dep_delay double, departures long, cancelled long"

@@ -1,7 +1,7 @@
 """Flink's delta trigger and delta evictor: a car reports its position; a window fires every 50 meters.
 
-It holds the reports of the last 100 meters. Both policies have a state: the trigger the meters at which it fired last,
-the eviction those of the latest report.
+It holds the reports of the last 100 meters. Both policies have a state: the trigger keeps the meters at which it fired
+last, the eviction those of the latest report.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from windbolt.policies import Action, EvictionContext, EvictionPolicy, QueuedEve
 
 @dataclass(frozen=True)
 class DeltaTrigger(TriggerPolicy):
-    """Fires with an event that is more than ``threshold`` away from the one that fired last, at first from the first
-    one."""
+    """Fires with an event that is more than ``threshold`` away from the event that fired last, or, at first, from the
+    first event."""
 
     threshold: float
     reads = "meters"
@@ -32,7 +32,7 @@ class DeltaTrigger(TriggerPolicy):
 
 @dataclass(frozen=True)
 class DeltaEviction(EvictionPolicy):
-    """Holds what is less than ``threshold`` away from the last event of the window; what is not expires."""
+    """Holds events that are less than ``threshold`` away from the last event of the window; the others expire."""
 
     threshold: float
     reads = "meters"

@@ -1,4 +1,5 @@
-"""Prices near the latest of each symbol; when a full minute passes with five new ones, or at once at a flush."""
+"""Windows with the prices near the latest of each symbol, when a full minute passes with five new ones, or at once at a
+flush."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from windbolt.policies import Action, EvictionContext, EvictionPolicy, QueuedEve
 
 @dataclass(frozen=True)
 class Near(EvictionPolicy):
-    """Holds what is within a share of the latest price."""
+    """Holds prices within a share of the latest price."""
 
     share: float
     reads = "price"

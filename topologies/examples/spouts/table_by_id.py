@@ -1,4 +1,4 @@
-"""A table of SQLite to which others add rows, by its growing id. Of another database only ``open`` differs.
+"""Reads a table of SQLite to which others add rows, by its growing id. For another database only ``open`` differs.
 
 A database in which many write at once may show a row after one with a greater id: there, read only rows that are some
 seconds old.

@@ -1,4 +1,5 @@
-"""A web service that answers with the events after a number, as JSON; asked again so many seconds after it had none."""
+"""Reads a web service that answers with the events after a number, as JSON; if it had none, it is asked again after
+some seconds."""
 
 from __future__ import annotations
 

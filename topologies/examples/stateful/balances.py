@@ -22,7 +22,7 @@ class Balances(StatefulBolt):
     state_types = {"balance": float, "payments": int}  # noqa: RUF012
 
     def execute(self, tuple: Tuple) -> Iterator[Any]:
-        """A payment: a row with the new balance, or why it is refused."""
+        """Called with a payment: returns a row with the new balance, or with the reason why it is refused."""
         balance = self.state["balance"] + tuple["amount"]
         if balance < 0:
             yield Emit((tuple["id"], self.key, -balance), stream="refused")

@@ -53,7 +53,8 @@ _Reader: TypeAlias = "ipc.RecordBatchFileReader | ipc.RecordBatchStreamReader"
 class ArrowFormat:
     """Reads Arrow IPC files, and complete streams saved as files.
 
-    A saved stream without its end mark is refused: it cannot be distinguished from one cut off between two batches.
+    A saved stream without its end mark is refused: because it cannot be distinguished from one that was cut off between
+    two batches.
     """
 
     on_truncation: OnTruncation = "cut"
@@ -76,7 +77,7 @@ class ArrowFormat:
         needed: Collection[str] | None = None,
         optional: Collection[str] = (),
     ) -> Iterator[Chunk]:
-        """A chunk per record batch."""
+        """Yields a chunk per record batch."""
         declared_once(schema)
         row = 0
         with self._opened(fs, split.path) as reader:
@@ -149,7 +150,7 @@ def _validate(table: pa.Table) -> None:
 
 
 def _bare(chunk: pa.Array) -> pa.Array:
-    """Text as bytes, without validating it: invalid text then costs only its row."""
+    """Returns text as bytes, without validating it, so that invalid text costs only its row."""
     if pa.types.is_string_view(chunk.type):
         return pa.Array.from_buffers(pa.binary_view(), len(chunk), chunk.buffers(), offset=chunk.offset)
     return as_bytes(chunk) if is_text(chunk.type) else chunk
@@ -166,7 +167,7 @@ _BEYOND = "out of range for nanosecond"
 
 @dataclass(frozen=True)
 class OrcFormat:
-    """Reads ORC. A timestamp without a zone is of the spout's ``timezone=``."""
+    """Reads ORC. A timestamp without a zone is in the spout's ``timezone=``."""
 
     name: ClassVar[str] = "orc"
 
@@ -190,7 +191,7 @@ class OrcFormat:
         needed: Collection[str] | None = None,
         optional: Collection[str] = (),
     ) -> Iterator[Chunk]:
-        """A chunk per stripe."""
+        """Yields a chunk per stripe."""
         declared_once(schema)
         row = 0
         with self._opened(fs, split.path) as file:
@@ -232,7 +233,7 @@ class OrcFormat:
 
 
 def _orc() -> Any:
-    """The module of pyarrow, which not all builds have, and which is loaded where it is needed."""
+    """Returns pyarrow's module for ORC, which not all builds have, and which is loaded only when needed."""
     try:
         from pyarrow import orc
     except ImportError as error:
@@ -260,7 +261,7 @@ def _stripe(file: Any, path: str, stripe: int, schema: pa.Schema) -> pa.Table:
 
 
 def _refuse_wrapping(path: str, present: pa.Schema, schema: pa.Schema) -> None:
-    """Raise DataError for columns with times, where Arrow would wrap those that do not fit."""
+    """Raises DataError for columns with times where Arrow would wrap times that do not fit."""
     names = [field.name for field in schema if "timestamp" in str(present.field(field.name).type)]
     if names and _wraps():
         raise DataError(
@@ -272,7 +273,7 @@ def _refuse_wrapping(path: str, present: pa.Schema, schema: pa.Schema) -> None:
 
 @cache
 def _wraps() -> bool:
-    """True if this version of Arrow reads times that do not fit as others."""
+    """True if this version of Arrow reads times that do not fit as other times."""
     written = io.BytesIO()
     _orc().write_table(pa.table({"t": pa.array([253_402_300_799], pa.timestamp("s"))}), written)
     try:
@@ -313,7 +314,7 @@ class ParquetFormat:
         needed: Collection[str] | None = None,
         optional: Collection[str] = (),
     ) -> Iterator[Chunk]:
-        """A chunk per row group."""
+        """Yields a chunk per row group."""
         declared_once(schema)
         with self._opened(fs, split.path) as (file, int96):
             with reading(split.path, "Parquet"):
@@ -341,7 +342,7 @@ class ParquetFormat:
     def _group(
         self, file: pq.ParquetFile, int96: _Int96 | None, path: str, group: int, schema: pa.Schema
     ) -> tuple[pa.Table, dict[str, Flags]]:
-        """A row group as the file has it, and which of its INT96 times were cut in that."""
+        """Returns a row group as the file has it, and which of its INT96 times were cut in that."""
         cut: dict[str, Flags] = {}
         with reading(path, "Parquet"):
             raw = file.read_row_group(group, columns=schema.names, use_threads=self.use_threads).select(schema.names)
@@ -356,7 +357,7 @@ class ParquetFormat:
 
     @contextmanager
     def _opened(self, fs: pafs.FileSystem, path: str) -> Iterator[tuple[pq.ParquetFile, _Int96 | None]]:
-        """The file, and what reads its times in INT96, if it has some."""
+        """Yields the file, and the reader of its INT96 times, if it has some."""
         with opened(fs, path, "Parquet") as source:
             with reading(path, "Parquet"):
                 refuse_empty(source, path, "Parquet")
@@ -368,7 +369,8 @@ class ParquetFormat:
 
 @dataclass(frozen=True)
 class _Int96:
-    """Times in INT96, which are nanoseconds of any year: in 64 bits Arrow wraps them, in other years in each unit."""
+    """Reader of INT96 times, which are nanoseconds of any year: in 64 bits Arrow wraps them, in other years for each
+    unit."""
 
     nanos: pq.ParquetFile
     millis: pq.ParquetFile
@@ -425,7 +427,8 @@ def _int96(file: pq.ParquetFile, names: list[str]) -> list[str]:
 
 
 def _unwrapped(path: str, micros: pa.ChunkedArray, millis: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The times, where microseconds have wrapped a time that no calendar has, so that it is a bad row.
+    """Returns the times; a time that wrapped in microseconds becomes one outside the calendar, so that its row is bad.
+    Raises DataError for a wrapped time within a list, a map or a struct.
 
     Raises DataError where one within a list, a map or a struct has.
     """

@@ -91,7 +91,8 @@ def convertible(source: pa.DataType, target: pa.DataType, form: str | None = Non
 def convert_column(
     column: pa.ChunkedArray, target: pa.DataType, form: str | None = None
 ) -> tuple[pa.ChunkedArray, Flags | None]:
-    """A column converted to ``target``, and the flags of its values: which could not be converted, which were cut.
+    """Returns a column converted to ``target``, and the flags of its values: those that could not be converted, and
+    those that were cut. ``form``: declared form of its times, where they are texts or numbers.
 
     ``form``: how its times are declared to be written, where they are texts or numbers.
     """
@@ -107,7 +108,8 @@ def convert_column(
 
 
 def convert(values: pa.Array, target: pa.DataType) -> Converted:
-    """An array converted to ``target``, null where a value cannot be; the types must be ``convertible``."""
+    """Returns an array converted to ``target``, null where a value cannot be converted; the types must be
+    ``convertible``."""
     if values.type == target:
         return _within(values, target)
     return within_calendar(*_converted(values, target))
@@ -140,7 +142,7 @@ def _is_written(kind: pa.DataType) -> bool:
 
 
 def _declared(values: pa.Array, target: pa.DataType, form: str) -> Converted:
-    """Texts and numbers as times, by their form."""
+    """Converts texts and numbers to times, by their form."""
     if _kinds.is_dictionary(values.type):
         values = values.dictionary_decode()
     elif _kinds.is_run_end_encoded(values.type):
@@ -231,7 +233,7 @@ def _moments(values: pa.Array, target: pa.DataType) -> Converted:
 
 
 def _kept_if_equal(values: pa.Array, target: pa.DataType) -> Converted:
-    """Convert to a floating type the numbers that it represents exactly."""
+    """Converts numbers to a floating type if it represents them exactly."""
     given = values.fill_null(0).to_numpy(zero_copy_only=False)
     with np.errstate(over="ignore"):
         kept = given.astype(target.to_pandas_dtype())
@@ -259,7 +261,7 @@ def as_bytes(values: pa.Array) -> pa.Array:
 
 
 def _checked(values: pa.Array, target: pa.DataType) -> Converted:
-    """Values that have the declared type already; text must be UTF-8, which the binary readers do not check."""
+    """Checks values that have the declared type already: text must be UTF-8, which the binary readers do not check."""
     if not is_text(target):
         return _within(values, target)
     if target == pa.string() or target == pa.large_string():
@@ -269,7 +271,8 @@ def _checked(values: pa.Array, target: pa.DataType) -> Converted:
 
 
 def _within(values: pa.Array, target: pa.DataType) -> Converted:
-    """Values that have the declared type already; times must be within the calendar, also inside lists and structs."""
+    """Checks values that have the declared type already: times must be within the calendar, also inside lists and
+    structs."""
     if _kinds.is_nested(target):
         return _nested(values, target) if _holds_times(target) else (values, None)
     return within_calendar(values)
@@ -314,7 +317,7 @@ def _offsets(values: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _bad_lists(built: pa.Array, inner: Flags | None, offsets: npt.NDArray[np.int64]) -> Converted:
-    """The lists, which are bad where an element is."""
+    """Returns the lists, which are bad where an element is bad."""
     if inner is None:
         return built, None
     flags = where(of_lists(inner, offsets), valid(built))
@@ -361,8 +364,8 @@ def refuse_impossible(path: str, present: pa.Schema, schema: pa.Schema, times: T
 def without_unneeded(schema: pa.Schema, present: pa.Schema, needed: Collection[str] | None) -> pa.Schema:
     """The columns to read of a file with the columns ``present``; those in ``needed`` are asked for (None: all).
 
-    Columns whose values might have to be refused are read all the same, so that the same rows are bad; except for text
-    that is not UTF-8. One column is read at least: a table without columns would not know how many rows it has.
+    Columns whose values might have to be refused are read all the same, so that the same rows are bad, except for text
+    that is not UTF-8. At least one column is read, because a table without columns has no number of rows.
     """
     if needed is None:
         return schema
@@ -466,12 +469,12 @@ def parted(
 
 
 def refused(flags: Flags, on_truncation: OnTruncation) -> Mask:
-    """The values that make their rows bad."""
+    """Returns which values make their rows bad."""
     return flags != 0 if on_truncation == "error" else bad_of(flags)
 
 
 def too_fine(name: str, value: object) -> str:
-    """The reason why a time that would be cut is bad."""
+    """Returns the reason why a time that would be cut makes its row bad."""
     return (
         f"column {name!r}: {short_repr(value)} is finer than a microsecond, and on_truncation='error' cuts nothing; "
         "round it before, or leave on_truncation out"
@@ -514,8 +517,8 @@ _BEYOND = "write null for an end that is not known, or declare a string"
 
 
 def _time_hint(name: str, value: object, kind: pa.DataType) -> str | None:
-    """Says what a value looks like that is no time, and what to do about it; None for one that looks like nothing known
-    and is no text either."""
+    """Says what a value looks like that is no time, and what to do about it; None for one that resembles nothing
+    known."""
     text = str(value).strip()
     is_date = _kinds.is_date(kind)
     like = "write it like 2024-05-01" if is_date else "write it like 2024-05-01T06:00:00Z"
@@ -554,7 +557,7 @@ def _of_moment(found: re.Match[str], kind: pa.DataType) -> tuple[str, bool]:
 
 
 def _takeable(raw: pa.Table) -> pa.Table:
-    """The table with view types replaced, since Arrow cannot take rows of some of them."""
+    """Returns the table with view types replaced, because Arrow cannot take rows of some of them."""
     for index, field in enumerate(raw.schema):
         if _kinds.is_string_view(field.type) or _kinds.is_binary_view(field.type):
             column = pa.chunked_array([as_bytes(chunk) for chunk in raw.column(index).chunks], pa.binary())
@@ -580,7 +583,7 @@ def _reason(
     encoding: str,
     form: str | None,
 ) -> str:
-    """Why a value, which was ``given`` as this type, is bad."""
+    """Returns the reason why a value, which was ``given`` as this type, is bad."""
     value = wrong[field.name][index]
     if flag == CUT:
         return too_fine(field.name, value.decode() if isinstance(value, bytes) else str(value))

@@ -62,7 +62,8 @@ ENDS_ESCAPED = "the file ends with an escape that has nothing to escape"
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows in a block of bytes.
+    """Rows in a block of bytes: where each begins and stops, where the next begins, its number of values; and, by
+    index, the reasons why some are not CSV.
 
     Where each begins and stops, where the next begins, and how many values it has; and the reasons why some are not
     CSV, by their indices.
@@ -84,7 +85,7 @@ class Rows:
         return self.data[self.starts[row] : self.stops[row]]
 
     def since(self, first: int) -> Rows:
-        """The rows from the one with this index on."""
+        """Returns the rows from the one with this index on."""
         faults = {row - first: reason for row, reason in self.faults.items() if row >= first}
         some = slice(first, None)
         return Rows(
@@ -92,7 +93,7 @@ class Rows:
         )
 
     def joined(self, places: _Places) -> bytes | memoryview:
-        """The bytes of some of the rows."""
+        """Returns the bytes of some of the rows."""
         if not len(places):
             return b""
         starts, nexts = self.starts[places], self.nexts[places]
@@ -103,7 +104,8 @@ class Rows:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _without_lone_returns(self, nexts: _Places) -> bytes:
-        """The bytes with LF where a row ends in CR, which might be joined to an LF behind what is left out."""
+        """Returns the bytes with LF where a row ends in CR, which might be joined to an LF behind the part that is left
+        out."""
         found = np.frombuffer(self.data, np.uint8)
         lone = nexts[found[nexts - 1] == _CR] - 1
         if not len(lone):
@@ -114,7 +116,7 @@ class Rows:
 
 
 class RowFinder:
-    """Finds the rows in bytes of one dialect of CSV."""
+    """Finder of rows in the bytes of one dialect of CSV."""
 
     def __init__(self, delimiter: str, quote: str | None, escape: str | None, comment: str | None) -> None:
         self.delimiter, self.quote = delimiter.encode(), quote.encode() if quote else None
@@ -135,7 +137,8 @@ class RowFinder:
         return self._by_patterns(data, last) if rows is None else rows
 
     def _by_counting(self, data: bytes, last: bool) -> Rows | None:
-        """Rows between whose line ends the number of quotes is even; None where a quote is not where that would do."""
+        """Returns rows between whose line ends the number of quotes is even; None where a quote stands where this rule
+        fails."""
         found = np.frombuffer(data, np.uint8)
         ending = found == _LF
         if b"\r" in data:
@@ -324,7 +327,7 @@ class CsvFormat:
         needed: Collection[str] | None = None,
         optional: Collection[str] = (),
     ) -> Iterator[Chunk]:
-        """A chunk per block of the file."""
+        """Yields a chunk per block of the file."""
         declared_once(schema)
         header: list[str] | None = None
         row = 0
@@ -431,7 +434,7 @@ class CsvFormat:
             ) from error
 
     def _chunk(self, rows: Rows, header: list[str], schema: pa.Schema, row: int) -> tuple[Chunk, int]:
-        """The rows as a chunk, the first of which has the number ``row``; and how many there are."""
+        """Returns the rows as a chunk, the first of which has the number ``row``; and their number."""
         kept = np.arange(len(rows)) if len(header) == 1 else np.flatnonzero(rows.stops > rows.starts)
         wrong = rows.widths[kept] != len(header)
         numbers = row + np.arange(len(kept), dtype=np.int64)
@@ -513,8 +516,8 @@ class CsvFormat:
 
 
 def _without_delimiter_line(text: Iterator[bytes], comment: bytes | None) -> tuple[Iterator[bytes], str | None]:
-    """A file without the line ``sep=;`` that Excel takes, and may write, before the header, and without the comments
-    and blank lines before that; and what it says."""
+    """Returns a file without the line ``sep=;`` that Excel takes, and may write, before the header, and without the
+    comments and blank lines before it; and the delimiter of that line."""
     commented = rb"(?:%s[^\r\n]*+)?" % re.escape(comment) if comment else b""
     before = re.compile(rb"(?:%s(?:\r\n|\n|\r(?!\n|\Z)))*+" % commented)
     head, place = b"", 0

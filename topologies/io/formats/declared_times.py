@@ -1,9 +1,9 @@
 """Times as a spout declares them, by column: a format like ``"%d/%m/%Y %I:%M %p"``, or the unit of numbers, ``"s"``.
 
-A format has the directives of Python's ``strptime``, and means what they mean there, with English names. It is stricter
-where Python guesses: numbers that stand side by side have all their digits, the 366th day of a year without one is no
-day, and a day of the week has to be that of the date. Digits of ``%f`` beyond the microsecond are cut, and so are those
-of numbers.
+A format has the directives of Python's ``strptime``, with the same meaning and English names. It is stricter where
+Python guesses: numbers that stand side by side have all their digits, the 366th day of a year without one is refused,
+and a day of the week must be that of the date. Digits of ``%f`` beyond the microsecond are cut, and so are those of
+numbers.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from topologies.io.formats.text_values import (
 from windowing.errors import ConfigError
 
 Times: TypeAlias = tuple[tuple[str, str], ...]
-"""Columns, and how their times are written."""
+"""Columns, each with the form of its times."""
 AS_WRITTEN = ""
-"""Stands for a column that is read as the text that it is in the file, number or not."""
+"""Stands for a column that is read as the text in the file, even if that is a number."""
 
 _UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _MICROS = {"s": Fraction(10**6), "ms": Fraction(10**3), "us": Fraction(1), "ns": Fraction(1, 10**3)}
 _PLACES = 7
-"""Decimals that numbers of the fast way may have: as many as seconds with all digits of a double."""
+"""Most decimals of numbers that the fast way reads: as many as seconds have with all digits of a double."""
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?$"
 _WHOLE = r"^-?[0-9]{1,18}$"
 _SIMPLE = rf"^-?[0-9]{{1,11}}\.[0-9]{{1,{_PLACES}}}$"
@@ -61,14 +61,14 @@ _NUMBERS = {
     "S": ("[0-5][0-9]", "[0-5][0-9]|[0-9]"),
     "f": ("[0-9]{1,9}", "[0-9]{1,9}"),
 }
-"""The patterns of directives that are numbers: beside other digits, and elsewhere."""
+"""Patterns of directives that are numbers: next to other digits, and elsewhere."""
 _PATTERNS = {
     **{sign: "|".join(names) for sign, names in _NAMES.items()},
     "p": "am|pm",
     "z": "(?-i:Z)|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9]",
 }
 _ALIKE = ("Yy", "mbB", "aA", "HI")
-"""Directives of which a format has one."""
+"""Groups of directives of which a format has only one."""
 _OF_DAY = "HIMSfpz"
 _KNOWN = " ".join(f"%{sign}" for sign in (*_NUMBERS, *_PATTERNS))
 _PART = re.compile(r"%(?P<sign>.)|(?P<space>\s+)|(?P<literal>[^%\s])", re.DOTALL)
@@ -132,7 +132,7 @@ def unit_in_words(text: str) -> str:
 
 
 def check_kind(name: str, text: str, kind: pa.DataType) -> None:
-    """Raise ConfigError for a column of a type that has no times written so."""
+    """Raises ConfigError for a column whose type has no times of this form."""
     if pa.types.is_timestamp(kind):
         return
     if not pa.types.is_date(kind):
@@ -161,7 +161,7 @@ class _AsWritten:
 
 @dataclass(frozen=True)
 class _Unit:
-    """Numbers since 1970, of any number of decimals."""
+    """Form of numbers since 1970, with any number of decimals."""
 
     name: str
 
@@ -213,7 +213,7 @@ class _Unit:
 
 @dataclass(frozen=True)
 class _Format:
-    """A format of ``strptime``."""
+    """Form given by a format of ``strptime``."""
 
     text: str
     pattern: str
@@ -274,7 +274,7 @@ class _Format:
         return "there is no such day" + (", or it is not that day of the week" if named else "")
 
     def _days(self, parts: Mapping[str, pa.Array]) -> tuple[npt.NDArray[np.int64], Mask]:
-        """The days since 1970, and which of them are none."""
+        """Returns the days since 1970, and which of them are not valid."""
         if "Y" in parts:
             years = _integers(parts["Y"])
         else:

@@ -32,7 +32,7 @@ from windowing.schema import format_schema
 
 @contextmanager
 def reading(path: str, kind: str) -> Iterator[None]:
-    """Turn what the readers raise about a file into a DataError that names it."""
+    """Turns the exceptions of readers about a file into a DataError that names it."""
     try:
         yield
     except (WindboltError, MemoryError):
@@ -161,7 +161,7 @@ def _refuse_nothing(fs: pafs.FileSystem, path: str) -> None:
 
 @contextmanager
 def _local(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool) -> Iterator[pa.NativeFile]:
-    """A file of this machine, read without Python: what fails outside its content has a number of the system's."""
+    """Yields a file of this machine, read without Python, so that an error outside its content has an errno."""
     with reached(path):
         _refuse_special(path, kind)
         source = _source(fs, path, streamed=streamed)
@@ -178,7 +178,7 @@ def _local(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool) -> Iter
 
 @contextmanager
 def _watched(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool) -> Iterator[pa.NativeFile]:
-    """A file of a store, or of a file system in Python: their errors have no numbers, so each read is watched."""
+    """Yields a file of a store, or of a file system in Python: their errors have no errno, so each read is watched."""
     source = _Bytes(fs, path, streamed=streamed)
     try:
         yield pa.PythonFile(source, mode="r")
@@ -195,7 +195,7 @@ def _source(fs: pafs.FileSystem, path: str, *, streamed: bool) -> pa.NativeFile:
 
 
 def _system_error(error: BaseException | None) -> OSError | None:
-    """The error of the system's that an error is or comes from; Arrow's own, about content, have no number."""
+    """Returns the system's error that an error is, or was caused by; Arrow's own errors about content have no errno."""
     while error is not None:
         if isinstance(error, OSError) and error.errno is not None:
             return error
@@ -205,7 +205,7 @@ def _system_error(error: BaseException | None) -> OSError | None:
 
 @contextmanager
 def reached(path: str) -> Iterator[None]:
-    """Turn what a file system raises about a path into an UnreachableError."""
+    """Turns the exceptions of a file system about a path into an UnreachableError."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
@@ -213,7 +213,7 @@ def reached(path: str) -> Iterator[None]:
 
 
 def unreachable(path: str, error: Exception) -> UnreachableError:
-    """The UnreachableError for what a file system raised about a path."""
+    """Returns the UnreachableError for an exception of a file system about a path."""
     if isinstance(error, FileNotFoundError):
         return MissingError(
             f"{path!r} does not exist",
@@ -334,7 +334,7 @@ class BadRow(NamedTuple):
 
 @dataclass(frozen=True)
 class BadRows:
-    """Unreadable rows, as columns; and which of the others were changed in reading.
+    """Unreadable rows, as columns; and which of the good rows were changed in reading.
 
     ``rows`` has the columns row (int64, counted from 0 in the file, null if unknown), reason (string) and data (string:
     the raw line, or the declared columns of the row as JSON; truncated to 10,000 characters).
@@ -342,7 +342,7 @@ class BadRows:
 
     rows: pa.Table
     truncated: npt.NDArray[np.int64] = field(default_factory=lambda: _NONE)
-    """The numbers of the good rows in which a time was cut, once each, in no order."""
+    """Numbers of the good rows in which a time was cut, each once, in no order."""
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)
@@ -418,10 +418,10 @@ def row_as_json(columns: dict[str, list[Any]], index: int, encoding: str = UTF_8
 
 
 def shown_bytes(value: bytes, encoding: str = UTF_8) -> str:
-    """Bytes of a text file as text, with what is not valid in its encoding as ``\\x81``.
+    """Returns bytes of a text file as text; bytes that are not valid in its encoding are shown as ``\\x81``.
 
-    ``encoding``: that of the file, by the name of its codec. In another one than UTF-8 the bytes are those of the
-    decoded file, where a byte that it has no character for became a surrogate (``surrogateescape``).
+    ``encoding``: that of the file, by the name of its codec. If it is not UTF-8, the bytes are those of the decoded
+    file, in which a byte without a character became a surrogate (``surrogateescape``).
     """
     if encoding == UTF_8:
         return value.decode(UTF_8, "backslashreplace")
@@ -475,7 +475,7 @@ class FileSplit:
 
 
 def check_truncation(given: str) -> None:
-    """Raise ConfigError for what is no ``OnTruncation``."""
+    """Raises ConfigError for a value that is no ``OnTruncation``."""
     if given not in ("cut", "error"):
         raise ConfigError(
             f"on_truncation={given!r:.60}",
@@ -505,9 +505,9 @@ class FileFormat(Protocol):
         """Yield the split in chunks of (good rows, their row numbers, bad rows and the numbers of truncated ones).
 
         Good rows have exactly ``schema``; a format that keeps columns apart may leave out those that are not in
-        ``needed`` (None: all are). Columns in ``optional`` are null where the file lacks them, unless it lacks all.
-        Row numbers count from 0 in the whole file. Memory is bounded by a chunk. Raises DataError, which names the
-        path, if the file as a whole is not what it claims to be; that may happen midway, so what was yielded before is
-        not a whole file.
+        ``needed`` (None: all are). Columns in ``optional`` are null where the file lacks them, unless it lacks all. Row
+        numbers count from 0 in the whole file. Memory is bounded by a chunk. Raises DataError, which names the path, if
+        the file as a whole is not what it claims to be; that may happen midway, so the chunks before it are not a whole
+        file.
         """
         ...

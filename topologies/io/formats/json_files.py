@@ -79,7 +79,7 @@ class JsonlFormat:
         needed: Collection[str] | None = None,
         optional: Collection[str] = (),
     ) -> Iterator[Chunk]:
-        """A chunk per block of lines."""
+        """Yields a chunk per block of lines."""
         declared_once(schema)
         row = 0
         with opened(fs, split.path, "JSON lines", streamed=True) as source:
@@ -148,7 +148,7 @@ class JsonFormat(JsonlFormat):
         needed: Collection[str] | None = None,
         optional: Collection[str] = (),
     ) -> Iterator[Chunk]:
-        """A chunk per block."""
+        """Yields a chunk per block."""
         declared_once(schema)
         with opened(fs, split.path, "JSON", streamed=True) as source:
             array = _Array(source, split.path, self.block_size, self.longest_row)
@@ -159,7 +159,8 @@ class JsonFormat(JsonlFormat):
 
 
 class _Array:
-    """The elements of an array, found by their brackets and commas; what is between these is for the reader of rows."""
+    """The elements of an array, found by their brackets and commas; the text between these is left to the reader of
+    rows."""
 
     def __init__(self, source: pa.NativeFile, path: str, size: int, longest: int) -> None:
         self.source, self.path, self.size, self.longest = source, path, size, longest
@@ -187,7 +188,8 @@ class _Array:
             yield schema.empty_table(), np.empty(0, np.int64), BadRows.of([BadRow(row, broken, rest)])
 
     def _values(self, *, first: bool) -> tuple[list[bytes], str | None]:
-        """The next elements, about a block of them; and why there are no more: "" at the end of the array."""
+        """Returns the next elements, about a block of them; and the reason why there are no more: "" at the end of the
+        array."""
         values: list[bytes] = []
         taken = 0
         while taken < self.size:

@@ -49,7 +49,7 @@ class Number(str):
 
 
 class Object(dict[str, Any]):
-    """An object, and its repeated names."""
+    """An object, with its repeated names."""
 
     twice: frozenset[str] = frozenset()
 
@@ -74,7 +74,7 @@ def parse_json(text: str) -> Any:
 
 
 def _over_lines(text: str, position: int) -> str:
-    """Returns advice for a text that is a part of a value; "" for others."""
+    """Returns advice for a text that is only a part of a value; "" for others."""
     begins = text.lstrip()[:1] in ("{", "[") and position >= len(text.rstrip())
     if not begins and text.strip().rstrip(",") not in ("}", "]"):
         return ""
@@ -132,12 +132,12 @@ def declared_value(made: Object, name: str) -> Any:
 
 
 def jsonable(value: Any) -> Any:
-    """A parsed value for display: what was written, as far as JSON preserves it."""
+    """Returns a parsed value for display: as it was written, as far as JSON preserves it."""
     return "(given twice)" if isinstance(value, _Wrong) else value
 
 
 def cell(text: str) -> Any:
-    """The value of a JSON text, for ``column_of``, which finds it bad where it is no JSON."""
+    """Returns the value of a JSON text, for ``column_of``, which marks it as bad where it is not JSON."""
     try:
         return parse_json(text)
     except ValueError:
@@ -211,8 +211,8 @@ def _lists(values: list[Any], target: pa.DataType) -> Converted:
 
 
 def list_array(values: list[Any], inside: pa.Array, inner: Flags | None, target: pa.DataType) -> Converted:
-    """Lists of what is ``inside``, cut as the ``values`` are; null where these are, bad where they are wrong or an
-    element is bad."""
+    """Returns lists of the elements ``inside``, cut as the ``values`` are; null where these are, bad where they are
+    wrong or an element is bad."""
     offsets = _offsets(values)
     bad = _bad_lists(values, inner, offsets)
     absent = pa.array([value is None for value in values], pa.bool_())
@@ -317,7 +317,7 @@ class JsonRows:
         return table, self.numbers[places], bad
 
     def _decode(self) -> list[int]:
-        """Read what msgspec can; the places of the other rows."""
+        """Decodes the rows that msgspec can decode; returns the places of the other rows."""
         made, places, aside = self._decoded()
         if not made:
             return aside
@@ -407,7 +407,7 @@ class JsonRows:
 
 
 class _Columns:
-    """Decoded values as columns, and how many values were given under each name, at any depth."""
+    """Decoded values as columns, and the number of values under each name, at any depth."""
 
     def __init__(self, forms: dict[str, str]) -> None:
         self.given: dict[str, int] = {}
@@ -448,10 +448,10 @@ class _Columns:
 
 
 def _named_twice(rows: list[bytes], whole: bytes, given: dict[str, int]) -> Mask | None:
-    """Mask of the rows that may give a declared name more than once, of whose values msgspec takes the last.
+    """Returns a mask of the rows that may give a declared name more than once; msgspec takes the last of its values.
 
-    A name stands in the rows as often as it was read, unless it is given twice or stands elsewhere too; if it is
-    written with escapes, that shows.
+    A name occurs in the rows as often as it was read, unless it is given twice or occurs elsewhere too; a name that is
+    written with escapes is recognised as such.
     """
     keys = {f'"{name}"'.encode(): count for name, count in given.items()}
     escaped = b"\\" in whole and bool(_ESCAPE_IN_NAME.search(whole))
@@ -483,8 +483,8 @@ def _is_utf8(data: bytes) -> bool:
 
 @lru_cache(maxsize=128)
 def _decoder(schema: pa.Schema, raw: frozenset[str]) -> Callable[[bytes], Any] | None:
-    """None where msgspec does not know the names, for their quotes or control characters. ``raw``: the columns that
-    stay JSON."""
+    """Returns the decoder; None where msgspec cannot take the names, because of their quotes or control characters.
+    ``raw``: the columns that stay JSON."""
     try:
         return msgspec.json.Decoder(_struct(schema, raw)).decode
     except ValueError:
@@ -492,7 +492,7 @@ def _decoder(schema: pa.Schema, raw: frozenset[str]) -> Callable[[bytes], Any] |
 
 
 def _struct(fields: pa.Schema | pa.StructType, raw: frozenset[str] = frozenset()) -> type[msgspec.Struct]:
-    """A class with an attribute f0, f1 ... for each field, UNSET where it is absent."""
+    """Returns a class with an attribute f0, f1 ... for each field, UNSET where it is absent."""
     names = {f"f{index}": field.name for index, field in enumerate(fields)}
     shapes = [
         (f"f{index}", msgspec.Raw if field.name in raw else _shape(field.type), msgspec.UNSET)

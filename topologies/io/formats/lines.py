@@ -157,7 +157,7 @@ class TextFormat:
         needed: Collection[str] | None = None,
         optional: Collection[str] = (),
     ) -> Iterator[Chunk]:
-        """A chunk per block of lines."""
+        """Yields a chunk per block of lines."""
         declared_once(schema)
         refuse_absent(split.path, [LINE], schema, optional)
         kind, row = schema.field(LINE).type, 0
@@ -174,7 +174,7 @@ class TextFormat:
                     yield with_absent(chunk, schema, [LINE])
 
     def _chunk(self, block: bytes, kind: pa.DataType, row: int, encoding: str) -> tuple[Chunk, int]:
-        """The lines of a block as rows, the first of which has the number ``row``; and how many there are.
+        """Returns the lines of a block as rows, the first of which has the number ``row``; and their number.
         ``encoding``: as for ``shown_bytes``."""
         lines, lengths = _lines(block, keep_ends=self.keep_line_ends)
         numbers = np.arange(row, row + len(lines), dtype=np.int64)
@@ -196,7 +196,7 @@ class TextFormat:
 
 
 def check_encoding(encoding: str, probe: str) -> None:
-    """Raise ConfigError for an encoding that Python does not know, or in which the probe is not what it is."""
+    """Raises ConfigError for an encoding that Python does not know, or that does not encode the probe as ASCII does."""
     try:
         known = probe.encode(encoding).decode(encoding, "surrogateescape") == probe
     except (LookupError, UnicodeError, TypeError):
@@ -226,14 +226,14 @@ def _lines(block: bytes, *, keep_ends: bool) -> tuple[pa.Array, npt.NDArray[np.i
 
 
 class _Decoded:
-    """A file of another encoding in UTF-8; what is not of it becomes what is not UTF-8."""
+    """A file of another encoding as UTF-8; bytes that are not valid in that encoding become invalid UTF-8."""
 
     def __init__(self, source: pa.NativeFile, path: str, encoding: str) -> None:
         self._source, self._path, self._encoding = source, path, encoding
         self._decoder = codecs.getincrementaldecoder(encoding)("surrogateescape")
 
     def read(self, size: int) -> bytes:
-        """About so many bytes; none at the end."""
+        """Returns about ``size`` bytes; none at the end."""
         while True:
             with reading(self._path, f"text in {self._encoding}"):
                 data = self._source.read(size)

@@ -21,7 +21,7 @@ from windowing.timestamps import offsets_of_wall_times
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Flags: TypeAlias = "Mask | npt.NDArray[np.uint8]"
-"""Per value: whether it is bad; or, where times are finer than their type, BAD and CUT as bits."""
+"""Flags per value: whether it is bad; or, where times are finer than their type, BAD and CUT as bits."""
 Converted: TypeAlias = tuple[pa.Array, "Flags | None"]
 """Values with null where they are bad, and their flags, or None where none has any."""
 BAD, CUT = np.uint8(1), np.uint8(2)
@@ -76,7 +76,7 @@ def where(flags: Flags, chosen: Mask) -> Flags:
 
 
 def of_lists(flags: Flags, offsets: npt.NDArray[np.int64]) -> Flags:
-    """The flags of lists: what any element of them has."""
+    """Returns the flags of lists: a list has each flag that one of its elements has."""
     found = None
     for bit, chosen in ((BAD, bad_of(flags)), (CUT, cut_of(flags))):
         if chosen is not None:
@@ -186,7 +186,7 @@ def from_timestamps(values: pa.Array, target: pa.DataType) -> Converted:
 def from_wall_times(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Timestamps without a zone as those of the zone of ``target``, which are UTC if that has none.
 
-    Of a time that is there twice the first is taken; one that is skipped counts from before the clocks were changed.
+    Of a time that occurs twice the first is taken; one that is skipped is read with the offset before the clock change.
     """
     if target.tz in (None, "UTC"):
         return values.view(pa.int64()).view(target)
@@ -340,10 +340,10 @@ def _whole(text: str, bounds: np.iinfo[Any]) -> str:
 
 
 def _numbers(values: pa.Array, target: pa.DataType, plain: str, spell: Callable[[str], str]) -> Converted:
-    """Numbers in a spelling that a cast accepts: as they are where they are ``plain``, else as ``spell`` has them; bad
-    are those for which it raises ArrowInvalid.
+    """Converts numbers in a spelling that a cast accepts: unchanged where they are ``plain``, else as ``spell`` writes
+    them; numbers for which it raises ArrowInvalid are bad.
 
-    Nothing is then left to fail in the cast: to find each of many bad numbers by casts costs a hundred times as much.
+    So the cast never fails: finding each of many bad numbers by casts would cost a hundred times as much.
     """
     texts = _trimmed(values)
     settled = pc.match_substring_regex(texts, plain).fill_null(True)
@@ -372,7 +372,7 @@ def _has_shape(texts: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _without_hex(values: pa.Array) -> pa.Array:
-    """Hexadecimal numbers as decimal ones: Arrow takes ``0xFF`` for -1 of 8 bits."""
+    """Returns hexadecimal numbers as decimal ones, because Arrow takes ``0xFF`` for -1 of 8 bits."""
     found = pc.match_substring_regex(values, _HEX, ignore_case=True).fill_null(False)
     if not pc.any(found).as_py():
         return values
@@ -493,7 +493,7 @@ def _cut_fractions(values: pa.Array, digits: int) -> pa.Array:
 def with_full_stop(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Numbers that are written with a decimal comma, as ``parse_text`` reads them; others as they are.
 
-    Full stops become what no number has: ``1.234`` may be one thousand or one and a bit.
+    Full stops become a character that no number has, because ``1.234`` may be one thousand or one and a bit.
     """
     kinds = pa.types
     if not (kinds.is_floating(target) or kinds.is_decimal(target) or kinds.is_integer(target)):

@@ -59,7 +59,7 @@ _OF_ONE_USE = {
     "times": "reading",
     "escape_formulas": "writing",
 }
-"""The options of formats that do something only where files are read, or only where they are written."""
+"""Options of formats that have an effect only where files are read, or only where they are written."""
 _SUFFIXES = {
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -111,8 +111,8 @@ def file_format(name: str, use: Literal["reading", "writing", "both"] = "both", 
 
 
 def options_of(name: str, use: Literal["reading", "writing", "both"] = "both") -> list[str]:
-    """The options of the format ``name`` that do something where files are read, or written; none where it is not
-    written."""
+    """Returns the options of the format ``name`` that have an effect where files are read, or written; none where it is
+    not written."""
     if use == "writing" and name in _ONLY_READ:
         return []
     options = [field.name for field in fields(_FORMATS[name])]
@@ -210,7 +210,7 @@ def write_table(fs: pafs.FileSystem, path: str, table: pa.Table, format: str | F
 
 
 def json_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """The rows as they stand in JSON lines. Raises SchemaError for columns that JSON cannot hold."""
+    """Returns the rows in the form of JSON lines. Raises SchemaError for columns that JSON cannot hold."""
     texts = [_json_lines(batch).decode() for batch in table.to_batches(max_chunksize=_ROWS)]
     return [json.loads(line) for text in texts for line in text.split("\n")[:-1]]
 
@@ -278,7 +278,8 @@ def _csv_bare(texts: pa.Array, chosen: CsvFormat) -> pa.Array:
 
 
 def _without_formulas(texts: pa.Array) -> pa.Array:
-    """Text with an apostrophe before what a spreadsheet would evaluate: OWASP's rule against CSV injection.
+    """Returns text with an apostrophe before characters that a spreadsheet would evaluate: OWASP's rule against CSV
+    injection.
 
     Quotes and separators cannot leave a cell, since all text is quoted. Numbers are not formulas.
     """

@@ -48,7 +48,7 @@ from windowing.errors import ConfigError
 
 
 _FINER = frozenset({"ns", "ps", "fs", "as"})
-"""Units of numpy's times in which it gives a number rather than a datetime."""
+"""Units of numpy's times for which it gives a number rather than a datetime."""
 
 
 def plain(value: Any) -> Any:
@@ -239,8 +239,8 @@ class _Fits(SchemaWalk[Fit]):
 
 
 class _DefaultFits(_Fits):
-    """The fits of defaults, which are JSON: bytes are texts of one character each, also those of a decimal, and of a
-    union's branches the first one is meant, as they stand in the schema."""
+    """The fits of defaults, which are JSON: bytes, also those of a decimal, are texts of one character each, and a
+    union's value belongs to the first branch in the schema."""
 
     @property
     def primitives(self) -> Mapping[str, Fit]:

@@ -163,7 +163,7 @@ Built = TypeVar("Built", bound=Callable[..., Any])
 
 
 class SchemaWalk(ABC, Generic[Built]):
-    """Goes through a schema; what is built for each type a subclass says."""
+    """Walk through a schema; a subclass says what is built for each type."""
 
     def __init__(self, parsed: Parsed) -> None:
         self._parsed = parsed
@@ -248,7 +248,7 @@ _DAY_MILLIS = 24 * 60 * 60 * 1000
 
 
 def check_of(parsed: Parsed) -> Check:
-    """The check of a schema's values."""
+    """Returns the check of a schema's values."""
     return _Checks(parsed).of(parsed.schema)
 
 
@@ -413,7 +413,7 @@ def _placed(error: Misfit | IndexError, step: str | int) -> Misfit:
 
 
 def _logical(schema: Any) -> Check | None:
-    """The check of a logical type of which fastavro would read wrong values."""
+    """Returns the check of a logical type that fastavro would otherwise read wrongly."""
     match logical_type(schema):
         case "int-time-millis":
             return _time(_int, _DAY_MILLIS)

@@ -74,7 +74,8 @@ _EXPONENTS = (b"0e000", b"0e-000")
 
 
 def keeps_all(event: Any, text: bytes) -> bool:
-    """True if a value has all that is in the text from which it was read: each number, and each name of an object."""
+    """True if a value has all the content of the text from which it was read: each number, and each name of an
+    object."""
     written, text = orjson.dumps(event).translate(None, _SPACE), text.translate(None, _SPACE)
     if written == text:
         return True
@@ -202,8 +203,8 @@ def read_joined(messages: Sequence[bytes | None]) -> tuple[list[Any], bool] | No
     """The values of messages, and whether all are exact as they are. None where they cannot be read together: where one
     is not JSON, is missing, or begins with a byte order mark.
 
-    The messages are joined to one list, with a random mark between them that no message contains. A mark whose first
-    quote would end a text that a message has left open is followed by what is not JSON. So every mark is a value of its
+    The messages are joined to one list, with a random mark between them that no message contains. If the first quote of
+    a mark ends a text that a message has left open, the rest of the mark is not JSON. So every mark is a value of its
     own. If the second, the fourth and so on of the list are the marks, there is exactly one value between two of them:
     that of one message.
     """
@@ -259,7 +260,8 @@ class JsonMessages:
         return self._checked(event, message)
 
     def read_all(self, values: Sequence[bytes | None]) -> list[Any]:
-        """The values in several messages; in place of each that cannot be read, the Unreadable that says why."""
+        """Returns the values in several messages; in place of each that cannot be read, the Unreadable with the
+        reason."""
         together = read_joined(values) if len(values) > 1 else None
         if together is None:
             return [self._read(value) for value in values]
@@ -272,7 +274,8 @@ class JsonMessages:
         return [self._read(value, event) for value, event in zip(values, events, strict=True)]
 
     def _read(self, value: bytes | None, event: Any = _UNREAD) -> Any:
-        """The value in a message, which may have been read as ``event`` but not checked; or why there is none."""
+        """Returns the value in a message, which may have been read as ``event`` but not checked; or the reason why
+        there is none."""
         try:
             return self.read(value) if event is _UNREAD else self._checked(event, value or b"")
         except Unreadable as error:
@@ -323,7 +326,7 @@ def read_many(
     values: Sequence[bytes | None],
     headers: Sequence[Headers] | None = None,
 ) -> list[Any]:
-    """The events in messages; in place of each that cannot be read, the Unreadable that says why.
+    """The events in messages; in place of each that cannot be read, the Unreadable with the reason.
 
     ``headers`` of each message; None where none has any.
     """

@@ -131,8 +131,7 @@ class Misfit(Exception):
 
 @contextmanager
 def unwritable_if_it_fails() -> Iterator[None]:
-    """Whatever keeps an event from being written is raised as Unwritable, with the place of the value that does not
-    fit."""
+    """Raises any exception in the block as Unwritable, with the place of the value that does not fit."""
     try:
         yield
     except Misfit as misfit:
@@ -182,7 +181,8 @@ def simple(value: Any) -> Any:
 
 
 def _unpacked(array: np.ndarray[Any, Any]) -> Any:
-    """The list of an array, or the value of one without axes; numpy would make numbers of its times."""
+    """Returns the list of an array, or the value of an array without axes; numpy itself would convert its times to
+    numbers."""
     if not array.ndim:
         return simple(array[()])
     return list(array) if array.dtype.kind in "mM" else array.tolist()
@@ -251,5 +251,5 @@ def _refused(value: Any) -> str:
 
 
 def _known(text: str, value: Any) -> str:
-    """The text. Raises Misfit for pandas' NaT, which is an instance of datetime."""
+    """Returns the text; raises Misfit for pandas' NaT, which is an instance of datetime."""
     return _refused(value) if text == "NaT" else text

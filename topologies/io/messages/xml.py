@@ -51,8 +51,8 @@ class XmlReading:
         self._texts: list[str] = []
 
     def read(self, document: bytes) -> dict[str, Any]:
-        """The document as an object with the root as its only entry. Raises ExpatError for what is not well-formed, and
-        Unreadable."""
+        """Returns the document as an object with the root as its only entry. Raises ExpatError for a document that is
+        not well-formed, and Unreadable."""
         parser = expat.ParserCreate()
         parser.ordered_attributes = True
         parser.buffer_text = True

@@ -86,7 +86,7 @@ def _controls(last: int) -> str:
 
 
 def _chart(name: str, picture: Picture, drawing: Drawing) -> str:
-    """The three parts in a box that scrolls, in which labels and axis stay in sight."""
+    """Returns the three parts in a box that scrolls, so that labels and axis stay visible."""
     gutter, width, height = drawing.gutter, drawing.width, drawing.height
     labels = _clipped(f"l{name}", gutter, height, drawing.labels)
     plot = _clipped(f"c{name}", width, height, drawing.plot) + element("path", class_="now", d=f"M0 0H{width}")
@@ -113,7 +113,7 @@ def _part(kind: str, width: int, height: int, content: str) -> str:
 
 
 def _clipped(name: str, width: int, height: int, content: str) -> str:
-    """Makes a drawing that is hidden from a row on: the script moves the edge."""
+    """Makes a drawing that is hidden above a row; the script moves the edge."""
     rect = element("rect", class_="upto", width=width, height=height)
     return element("clipPath", rect, id=name) + element("g", content, clip_path=f"url(#{name})")
 
@@ -186,13 +186,13 @@ _VERDICTS = {
     None: ("none", "–", "nothing expected"),
 }
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-"""Browsers are told to fetch nothing."""
+"""Content policy that tells browsers to fetch nothing."""
 _THEMES = {"": "as the system", "light": "light", "dark": "dark"}
 
 
 @dataclass(frozen=True)
 class PageItem:
-    """A scenario on the page; ``trace`` is the traceback of one that has no answer."""
+    """A scenario on the page; ``trace`` is the traceback of a scenario without an answer."""
 
     scenario: Scenario
     answer: Replayed
@@ -201,7 +201,7 @@ class PageItem:
 
 
 def page(items: Sequence[PageItem]) -> str:
-    """The runs as HTML: one is shown at a time, and chosen from a list where there are several."""
+    """Returns the runs as HTML: one is shown at a time; where there are several, it is chosen from a list."""
     title = items[0].answer.name if len(items) == 1 else f"{len(items)} scenarios"
     head = element(
         "head",

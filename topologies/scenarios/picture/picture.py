@@ -1,4 +1,4 @@
-"""A picture of time of one windowed bolt, in data: all that is drawn, and the sentence that belongs to each row."""
+"""A picture of time of one windowed bolt, as data: all parts of the drawing, and the sentence of each row."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Scale:
     """Places times on an axis."""
 
     def __init__(self, times: Iterable[int], unit: int | None, windows: int) -> None:
-        """``unit``: how long a usual window is, in microseconds, so that it can be seen; ``windows``: how many there
-        are, since few of them need no wide axis, however short they are."""
+        """``unit``: length of a usual window in microseconds, which must be wide enough to see; ``windows``: their
+        number, because few windows need no wide axis, however short they are."""
         points = sorted({at for at in times if at != FOREVER}) or [0]
         cuts = cuts_of(points)
         parts = [points[low:high] for low, high in zip([0, *cuts], [*cuts, len(points)], strict=True)]
@@ -88,12 +88,12 @@ class BoxExtent:
     high: int
     first: int
     last: int
-    """A row; the extent ends in its middle."""
+    """Last row of the extent, which ends in the middle of that row."""
 
 
 @dataclass
 class WindowBox:
-    """A window: what it covers while it is open, and the rows at which it fired."""
+    """A window: the time that it covers while it is open, and the rows at which it fired."""
 
     start: int | None
     end: int | None
@@ -102,7 +102,7 @@ class WindowBox:
     """Start and end of the box on the axis."""
     high: int
     opened: int
-    """The row at which its first event came."""
+    """Row of its first event."""
     fired: list[int] = field(default_factory=list)
     windows: list[int] = field(default_factory=list)
     """The numbers of its firings, in order."""
@@ -145,7 +145,7 @@ def _identity(number: int, window: AnswerWindow) -> str:
 
 
 def _box(windows: Sequence[AnswerWindow], events: Sequence[RunMoment], fired: int) -> WindowBox | None:
-    """The box without its firings; None where nothing says where it stands."""
+    """Returns the box without its firings; None where its place is not known."""
     window, places = windows[0], [moment.at for moment in events if moment.at is not None]
     start, end = window["start"], window["end"]
     by_arrival = any(each["end"] is None for each in windows) or any(
@@ -181,7 +181,7 @@ def _extents(
 
 
 def _runs(times: Sequence[int], gap: int) -> Iterator[tuple[int, int]]:
-    """The sessions that these times make, each from its first time to a gap after its last."""
+    """Yields the sessions of these times, each from its first time to a gap after its last."""
     low = high = times[0]
     for at in times[1:]:
         if at > high + gap:
@@ -192,7 +192,7 @@ def _runs(times: Sequence[int], gap: int) -> Iterator[tuple[int, int]]:
 
 
 def _still_open(moments: Sequence[RunMoment], trace: BoltTrace, first_clock: int, last: int) -> Iterator[WindowBox]:
-    """The aligned windows in which events wait at the end of the run."""
+    """Yields the aligned windows in which events still wait at the end of the run."""
     grid = WindowGrid.of(trace.settings, first_clock)
     if grid is None or trace.settings.key or not trace.event_time:
         return
@@ -529,13 +529,14 @@ class Picture:
     stories: Sequence[str]
     """A sentence or more for each moment."""
     by_arrival: bool
-    """True if the axis counts events, since there is no time to place them by."""
+    """True if the axis counts events, because there is no time to place them by."""
     extents: dict[int, str]
     """For each number of a window, its bounds in words."""
 
 
 def pictures(scenario: Scenario, answer: Replayed) -> list[Picture]:
-    """A picture for each windowed bolt of a run, in the order of the topology; none of a topology without one."""
+    """Returns a picture for each windowed bolt of a run, in the order of the topology; none for a topology without
+    windowed bolts."""
     return [_picture(scenario, answer, trace) for trace in answer.traces]
 
 

@@ -63,7 +63,7 @@ def asset(name: str) -> str:
 
 
 def plain_style(palette: Mapping[str, str]) -> str:
-    """The style of pictures without variables, which viewers other than browsers do not know."""
+    """Returns the style of pictures without variables, for viewers other than browsers, which do not know them."""
     values = {**palette, "font": FONT}
     return re.sub(r"var\(--([a-z-]+)\)", lambda found: values[found[1]], asset("picture.css"))
 
@@ -250,7 +250,8 @@ class Plot:
         return element("path", class_=f"way {kind}", d=f"M{x:.1f} {y:.1f}H{end:.1f}M{end:.1f} {y - 4:.1f}v8")
 
     def _beside(self, kind: str, words: str, low: float, high: float, y: float) -> str:
-        """Words to the right of what reaches from ``low`` to ``high``, or to its left; none where there is no room."""
+        """Returns words to the right of the stretch from ``low`` to ``high``, or to its left; none where there is no
+        room."""
         length = 8 + len(words) * LETTER
         if high + length < self.x.width:
             return element("text", words, class_=kind, x=high + 7, y=y + 4)
@@ -410,7 +411,7 @@ _TEXT = 44
 
 
 def svg(scenario: Scenario, answer: Replayed, palette: Mapping[str, str] | None = None) -> str:
-    """The run as SVG. ``palette``: one alone; without it the file follows the colours of who looks at it."""
+    """Returns the run as SVG. ``palette``: a fixed one; without it the file follows the viewer's colour scheme."""
     all_pictures = pictures(scenario, answer)
     drawings = [drawn(picture, told=True) for picture in all_pictures]
     width = max([_NARROWEST, *(drawing.gutter + drawing.width for drawing in drawings)]) + 2 * _PAD
@@ -469,7 +470,7 @@ def _letters(width: float, letter: float = _LETTER) -> int:
 
 
 def _told(picture: Picture, letters: int) -> Iterator[tuple[str, float]]:
-    """The stories of the first events that went otherwise than usual."""
+    """Yields the stories of the first events with an unusual outcome."""
     unusual = [moment for moment in picture.moments if moment.fate is not None and moment.fate.is_unusual]
     for moment in unusual[:_STORIES]:
         lines = wrap(picture.stories[moment.number], letters)
@@ -486,7 +487,7 @@ def _told(picture: Picture, letters: int) -> Iterator[tuple[str, float]]:
 
 
 _ZOOM = 2
-"""Pixels of the image for each of the SVG, as for screens with small ones."""
+"""Pixels of the image for each pixel of the SVG, as for screens of high resolution."""
 
 
 def check_png() -> None:

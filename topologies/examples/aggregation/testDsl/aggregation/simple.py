@@ -4,7 +4,8 @@ from windbolt.step import Aggregation, Event, Out
 
 
 def aggregate(events: list[Event], call: Aggregation) -> Out:
-    """The takings of these orders; if the last of the day is among them, as a message of the schema DayClosed."""
+    """Returns the takings of these orders; as a message of the schema DayClosed if the last order of the day is among
+    them."""
     takings = {
         "shop": call.key,
         "orders": call.count,
