@@ -52,7 +52,7 @@ class Accounts:
         return int(self._counts[account].sum())
 
     def by_stream(self, account: str) -> list[int]:
-        """The counts of an account, in the order of ``streams``."""
+        """Returns the counts of an account, in the order of ``streams``."""
         return [int(count) for count in self._counts[account]]
 
     def check(self, pending: Sequence[int], bolt: str) -> None:
@@ -66,7 +66,8 @@ class Accounts:
             )
 
     def totals(self, pending: int) -> dict[str, int]:
-        """The totals of all accounts over all streams, with ``received``, those of ``SHOWN`` and ``pending``."""
+        """Returns the totals of all accounts over all streams, with ``received``, those of ``SHOWN`` and
+        ``pending``."""
         return {name: self[name] for name in ("received", *ACCOUNTS, *SHOWN)} | {"pending": pending}
 
     def metrics(self) -> dict[str, int]:
@@ -82,5 +83,5 @@ class Accounts:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """The non-zero counts: per account a list by stream."""
+        """Returns the non-zero counts: per account a list by stream."""
         return {name: counts.tolist() for name, counts in self._counts.items() if counts.any()}

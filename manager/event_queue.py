@@ -52,7 +52,7 @@ class SettledEvents:
         return bool(self._chunks) and self._chunks[0].weights is not None
 
     def pieces(self, start: int, stop: int) -> list[Events]:
-        """The events from ``start`` to ``stop`` as slices of the chunks that hold them."""
+        """Returns the events from ``start`` to ``stop`` as slices of the chunks that hold them."""
         pieces = []
         index = bisect_right(self._starts, start) - 1
         while start < stop:
@@ -63,20 +63,20 @@ class SettledEvents:
         return pieces
 
     def table(self, members: Members) -> pa.Table:
-        """The payload of these events."""
+        """Returns the payload of these events."""
         if isinstance(members, range):
             payloads = [piece.payload for piece in self.pieces(members.start, members.stop)]
             return pa.Table.from_batches(payloads, self.schema)
         return self.table(range(len(self.times))).take(pa.array(members, pa.int64()))
 
     def timestamps(self, members: Members) -> NDArray[np.int64]:
-        """The times of these events in microseconds."""
+        """Returns the times of these events in microseconds."""
         if isinstance(members, range):
             return self.times[members.start : members.stop]
         return self.times[members]
 
     def streams(self, members: Members) -> NDArray[np.int8]:
-        """The stream code of each of these events."""
+        """Returns the stream code of each of these events."""
         if not isinstance(members, range):
             return self.streams(range(len(self.times)))[members]
         codes = [
@@ -179,7 +179,7 @@ class EventQueue:
             self._starts.clear()
 
     def settled_view(self) -> SettledEvents:
-        """An immutable view of the settled events."""
+        """Returns an immutable view of the settled events."""
         starts = [start - self.base for start in self._starts]
         return SettledEvents(list(self._chunks), starts, self.timestamps, self._schema, self.stream_names)
 
@@ -198,7 +198,8 @@ class EventQueue:
 
 
 def _in_order(parts: list[Events]) -> int:
-    """Number of leading parts, each sorted, that hold nothing later than any event of the parts after them."""
+    """Returns the number of leading parts, each sorted, that hold nothing later than any event of the parts after
+    them."""
     firsts = np.array([events.timestamps[0] for events in parts])
     earliest_from = np.minimum.accumulate(firsts[::-1])[::-1]  # the earliest time in each part and those after it
     for index, events in enumerate(parts[:-1]):
@@ -208,7 +209,8 @@ def _in_order(parts: list[Events]) -> int:
 
 
 def _merged(parts: list[Events]) -> list[Events]:
-    """The events of parts that overlap in time, each sorted, in order of (time, part): a few chunks, one after another.
+    """Returns the events of parts that overlap in time, each sorted, in order of (time, part): a few chunks, one after
+    another.
 
     Files that follow each other overlap by as much as their events are out of order. Only the events in the overlap are
     copied and sorted, where they are the smaller part.

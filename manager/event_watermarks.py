@@ -37,11 +37,11 @@ class MarkSources:
         """True for each input that carries the watermark of an upstream bolt."""
 
     def index_of(self, source: str) -> int:
-        """The index of a source's input."""
+        """Returns the index of a source's input."""
         return self.streams.index(input_of(source))
 
     def delivering(self) -> set[int]:
-        """The indices of the inputs that have a source."""
+        """Returns the indices of the inputs that have a source."""
         return {self.index_of(source) for source in self.state.marks}
 
     # -- which sources there are
@@ -159,8 +159,8 @@ class MarkSources:
     def watermarks(
         self, total: NDArray[np.int64] | None, speaking: set[str], events: int, floor: NDArray[np.int64] | None = None
     ) -> NDArray[np.int64]:
-        """The watermark after each event, over the sources that delivered (combined in ``total``) and the silent
-        ones."""
+        """Returns the watermark after each event, over the sources that delivered (combined in ``total``) and the
+        silent ones."""
         silent = [source for source in self.state.marks if source not in speaking and source not in self.state.idle]
         over = self.settings.watermark_combine
         if over is WatermarkCombiner.MIN and self._waits({self.index_of(source) for source in (*silent, *speaking)}):
@@ -203,7 +203,8 @@ class MarkSources:
 
 
 def _lifted(mark: int, events: int, floor: NDArray[np.int64] | None) -> NDArray[np.int64]:
-    """The mark of a silent source along a batch: the lower bound that the arrivals give moves it on, never back."""
+    """Returns the mark of a silent source along a batch: the lower bound that the arrivals give moves it on, never
+    back."""
     along = np.full(events, mark, np.int64)
     return along if floor is None else np.maximum.accumulate(np.maximum(along, floor))
 
@@ -275,7 +276,8 @@ class SequencedBatch:
         return after
 
     def _waits_until(self) -> int:
-        """Index up to which there is no watermark because an input delivers for the first time only there."""
+        """Returns the index up to which there is no watermark because an input delivers for the first time only
+        there."""
         sources = self._sources
         if sources.settings.watermark_combine is WatermarkCombiner.MAX:
             return 0
@@ -290,13 +292,13 @@ class SequencedBatch:
         )
 
     def _partitioned_by_now(self) -> list[str]:
-        """The inputs that were awaited as a whole and of which a partition has now delivered."""
+        """Returns the inputs that were awaited as a whole and of which a partition has now delivered."""
         marks = self._sources.state.marks.items()
         awaited = {stream for stream, mark in marks if not mark.counted and stream not in self.speaking}
         return [stream for stream in self._new_partitions if stream in awaited]
 
     def _awaited(self, stream: str) -> NDArray[np.int64]:
-        """The mark of an input that was awaited as a whole, until the first of its partitions is known."""
+        """Returns the mark of an input that was awaited as a whole, until the first of its partitions is known."""
         state, new = self._sources.state, self._new_partitions[stream]
         mark, joins = state.marks[stream], min(join for join, _ in new)
         along = np.full(len(self._arrivals), NONE, np.int64) if self._floor is None else self._floor.copy()

@@ -105,11 +105,11 @@ class UnitRecord:
 
     @staticmethod
     def from_text(text: str) -> UnitRecord:
-        """The record that ``to_text`` gave."""
+        """Returns the record that ``to_text`` gave."""
         return UnitRecord(**json.loads(text))
 
     def to_text(self) -> str:
-        """The record as JSON."""
+        """Returns the record as JSON."""
         return json.dumps(vars(self))
 
     @property
@@ -172,7 +172,7 @@ class ToldEvents:
         return self.places if isinstance(self.places, range) else self.places.tolist()
 
     def columns(self, which: Indices, numbers: NDArray[np.int64]) -> QueuedEvents:
-        """The events at these indices, which have these numbers, as columns."""
+        """Returns the events at these indices, which have these numbers, as columns."""
         index = at(which)
         places = self.places[index] if isinstance(index, slice) else np.asarray(self.places)[index]
         return QueuedEvents(_read_only(numbers), _read_only(self.times[index]), self.arrays, at(places), self.streams)
@@ -243,7 +243,7 @@ class TriggerWalk:
         self.pass_until(moment + 1)
 
     def due_at(self, moment: int) -> int:
-        """The least frontier at which the trigger is told of a moment; both in microseconds."""
+        """Returns the least frontier at which the trigger is told of a moment; both in microseconds."""
         return moment + 1
 
     def _fired(self, reference: int, stop: int, by: FiredBy | None = None) -> None:
@@ -359,7 +359,7 @@ class AskedTrigger(TriggerWalk):
         self._context.time = self.record.time = moment
 
     def _multiple(self, time: int, every: int) -> int:
-        """The first multiple of ``every`` at a time or after it."""
+        """Returns the first multiple of ``every`` at a time or after it."""
         offset = self.policy.offset.micros
         return -((offset - time) // every) * every + offset
 
@@ -505,8 +505,8 @@ class AlignedTrigger(TriggerWalk):
 def trigger_walk(
     policy: TriggerPolicy, record: UnitRecord, key: Any, reach: int | None, forget_after: int | None = None
 ) -> TriggerWalk:
-    """The walk of a trigger; ``reach`` is that of the eviction, and after ``forget_after`` without an event the unit is
-    forgotten; both in microseconds."""
+    """Returns the walk of a trigger; ``reach`` is that of the eviction, and after ``forget_after`` without an event the
+    unit is forgotten; both in microseconds."""
     asked = overrides(policy, "track", "track_all", "on_time", "on_arrival", "on_end")
     match policy:
         case CountTriggerPolicy() if not asked:
@@ -517,7 +517,7 @@ def trigger_walk(
 
 
 def described(answer: object) -> str:
-    """An answer of a hook on arrays, in few words."""
+    """Returns an answer of a hook on arrays, in few words."""
     if isinstance(answer, np.ndarray):
         return f"an array of {answer.dtype} of shape {answer.shape}"
     return f"{answer!r:.60} ({type(answer).__name__})"
@@ -569,7 +569,7 @@ class EvictionWalk:
                 yield HeldWindow(firing.reference, members, firing.by)
 
     def _members(self, firing: Firing, stop: int) -> Indices:
-        """The events of a window, among those before index ``stop``."""
+        """Returns the events of a window, among those before index ``stop``."""
         raise NotImplementedError
 
     def clear(self) -> None:
@@ -789,7 +789,7 @@ def is_asked(policy: EvictionPolicy) -> bool:
 def eviction_walk(
     policy: EvictionPolicy, record: UnitRecord, key: Any, held: ToldEvents, numbers: NDArray[np.int64]
 ) -> EvictionWalk:
-    """The walk of an eviction."""
+    """Returns the walk of an eviction."""
     if is_asked(policy):
         return AskedEviction(policy, record, key, held, numbers)
     kind = CountedEviction if isinstance(policy, CountEvictionPolicy) else TimedEviction

@@ -172,12 +172,12 @@ class PolicyWindows:
         return len(self._units_of(~self._gone & ~self._sorted.seen))
 
     def flags(self) -> NDArray[np.uint8]:
-        """The flags (SEEN, GONE, LAST) of each event, in the order given."""
+        """Returns the flags (SEEN, GONE, LAST) of each event, in the order given."""
         flags = self._sorted.seen * np.uint8(SEEN) | self._gone * np.uint8(GONE) | self._last * np.uint8(LAST)
         return self._sorted.as_given(flags)
 
     def numbers(self) -> NDArray[np.int64]:
-        """The number of each event in the order given; -1 where it is not known yet."""
+        """Returns the number of each event in the order given; -1 where it is not known yet."""
         return self._sorted.as_given(self._numbers)
 
     def windows(self, frontier: int | None) -> Iterator[TupleWindow | Forgotten]:
@@ -243,7 +243,7 @@ class PolicyWindows:
         return start
 
     def _units(self, frontier: int | None) -> dict[int, tuple[int, int, Any]]:
-        """The units that have something to do, by hash: where their events begin and end, and their keys."""
+        """Returns the units that have something to do, by hash: where their events begin and end, and their keys."""
         ready = np.zeros(len(self._times), np.bool_)
         if frontier is not None:
             ready |= self._waiting & (self._times <= frontier)
@@ -349,7 +349,8 @@ class PolicyWindows:
         yield _Ended(end, unit, key)
 
     def _told_before(self, low: int, high: int) -> Indices:
-        """The positions of the events of a unit that have been told in earlier batches, in order of their numbers."""
+        """Returns the positions of the events of a unit that have been told in earlier batches, in order of their
+        numbers."""
         numbers = self._numbers[low:high]
         old = among(range(low, high), (numbers >= 0) & ~self._gone[low:high])
         numbers = self._numbers[at(old)]
@@ -378,7 +379,7 @@ class PolicyWindows:
         self._gone[index] |= eviction.expired
 
     def _begun(self, key: Any, stored: UnitRecord | None) -> UnitRecord:
-        """The record of a unit: a new one, or the stored one with the names of states that are declared now."""
+        """Returns the record of a unit: a new one, or the stored one with the names of states that are declared now."""
         record = UnitRecord() if stored is None else stored
         for policy, state in ((self.trigger, record.trigger), (self.eviction, record.eviction)):
             types = policy.state_types
@@ -406,7 +407,7 @@ class PolicyWindows:
         return _Found(window.reference, unit, key, found, window.by)
 
     def _told(self, positions: Indices) -> ToldEvents:
-        """Events that are told now, as the trigger sees them."""
+        """Returns events that are told now, as the trigger sees them."""
         index, columns = at(positions), self._fresh_columns
         ranks = positions if self._in_order else self._places[index]
         if self._fresh is not None:
@@ -515,7 +516,7 @@ class _Positions:
 
 
 def _without(members: Indices, others: Indices) -> Indices:
-    """Positions without those that are among others."""
+    """Returns positions without those that are among others."""
     if not len(members) or not len(others) or others[-1] < members[0] or members[-1] < others[0]:
         return members
     if not isinstance(members, range):
@@ -528,7 +529,7 @@ def _without(members: Indices, others: Indices) -> Indices:
 
 
 def _one_after_another(parts: Sequence[Indices]) -> Indices:
-    """The positions of all parts, one part after another."""
+    """Returns the positions of all parts, one part after another."""
     parts = [part for part in parts if len(part)]
     runs = [part for part in parts if isinstance(part, range)]
     if len(runs) == len(parts) and all(before.stop == part.start for before, part in pairwise(runs)):

@@ -185,7 +185,8 @@ _QUERY = re.compile(r"\?[A-Za-z_]+=")
 
 
 def place_name(path: str) -> str:
-    """A place as windbolt names it: ``s3://``, ``gs://``, ``abfs://``, ``abfss://``, ``hdfs://``, or a local path."""
+    """Returns a place as windbolt names it: ``s3://``, ``gs://``, ``abfs://``, ``abfss://``, ``hdfs://``, or a local
+    path."""
     if path.startswith("dbfs:/"):
         return _DBFS + path.removeprefix("dbfs:").lstrip("/")
     scheme, sign, rest = path.partition("://")
@@ -202,8 +203,8 @@ def has_query(path: str) -> bool:
 
 
 def root_and_path(place: str, *, options: bool = True) -> tuple[str, str]:
-    """A place with a scheme as the URI of its file system, with its options, and the path below that, as it is written:
-    a name may hold spaces, percent signs and all else that URIs encode.
+    """Returns a place with a scheme as the URI of its file system, with its options, and the path below that, as it is
+    written: a name may hold spaces, percent signs and all else that URIs encode.
 
     ``options``: whether it may have some; what was listed has none, and may be called ``a?b=c``.
     """
@@ -215,7 +216,7 @@ def root_and_path(place: str, *, options: bool = True) -> tuple[str, str]:
 
 
 def hadoop_name(path: str) -> str:
-    """A place as Spark and Hadoop name it, without options and keys: those are ``s3a_settings``."""
+    """Returns a place as Spark and Hadoop name it, without options and keys: those are ``s3a_settings``."""
     named = place_name(path)
     if named.startswith(_DBFS):
         return "dbfs:/" + named.removeprefix(_DBFS)

@@ -70,16 +70,17 @@ class KeyedEvents:
         return low, high
 
     def block_of(self, events: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The block of each of these events."""
+        """Returns the block of each of these events."""
         return np.searchsorted(self.blocks.edges, events, side="right") - 1
 
     def key_values(self, blocks: NDArray[np.int64], key: Sequence[str]) -> list[Any]:
-        """The value of the key of each of these blocks, which have new events; tuples where it has several columns."""
+        """Returns the value of the key of each of these blocks, which have new events; tuples where it has several
+        columns."""
         columns = [column.to_pylist() for column in self._new_rows(self.new_starts[blocks], key).columns]
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
     def new_events(self) -> NDArray[np.int64]:
-        """The indices of the new events, in order."""
+        """Returns the indices of the new events, in order."""
         return np.flatnonzero(self._is_new)
 
     def asked(self, rule: Any) -> Iterator[Any]:
@@ -95,7 +96,7 @@ class KeyedEvents:
         return iter(tuples_of(rows, self.times[events].tolist(), self._sorted.streams_of(events)))
 
     def _new_rows(self, events: NDArray[np.int64], columns: Sequence[str]) -> pa.Table:
-        """Columns of new events, without touching the old ones, of which there may be very many."""
+        """Returns columns of new events, without touching the old ones, of which there may be very many."""
         new = self.payload.select(list(columns)).slice(self._first_new)
         return take_rows(new, self.places[events] - self._first_new)
 
@@ -237,15 +238,15 @@ class Room:
         return low
 
     def filling(self, block: int, start: int) -> Filling:
-        """The fill level of a key's open window, which holds its old events from ``start`` on; ``NEVER_FULL`` far from
-        capacity."""
+        """Returns the fill level of a key's open window, which holds its old events from ``start`` on; ``NEVER_FULL``
+        far from capacity."""
         if self.capacity is None or not self.near[block]:
             return NEVER_FULL
         return Filling(self.capacity, start, int(self._arrivals.new_starts[block]))
 
 
 def _measured(capacity: Capacity, arrivals: KeyedEvents) -> WindowCapacity:
-    """The capacity, with the bytes of each event where all events together have enough for one window."""
+    """Returns the capacity, with the bytes of each event where all events together have enough for one window."""
     sizes = None
     if capacity.bytes is not None:
         columns = arrivals.payload.select(list(capacity.columns or arrivals.payload.column_names))

@@ -212,8 +212,8 @@ def _walk(evaluation: Evaluation, timer: DailyTimer, block: int, asks: _Asks) ->
 
 
 def _to_walk(evaluation: Evaluation) -> list[int]:
-    """The keys to process: those with new events, with full windows, or with due timers; all keys at the end, or where
-    some have no record."""
+    """Returns the keys to process: those with new events, with full windows, or with due timers; all keys at the end,
+    or where some have no record."""
     arrivals, key_states = evaluation.arrivals, evaluation.key_states
     due = key_states.due(evaluation.now)
     if evaluation.closing or len(key_states) < len(arrivals.keys):
@@ -375,7 +375,7 @@ _CONTINUE, _FIRE, _PURGE = FireResult.CONTINUE, FireResult.FIRE, FireResult.PURG
 
 
 def _known(answer: object) -> FireResult | None:
-    """The answer of a rule, which may also be given as text; None for an unknown answer (UH-18)."""
+    """Returns the answer of a rule, which may also be given as text; None for an unknown answer (UH-18)."""
     if answer is _CONTINUE:  # as of most events
         return _CONTINUE
     return _ANSWERS.get(answer) if isinstance(answer, str) else None
@@ -538,7 +538,7 @@ class TriggeredWindows:
         self._settle()
 
     def flags(self) -> NDArray[np.uint8]:
-        """The flags (SEEN, GONE) of each event, in the order given."""
+        """Returns the flags (SEEN, GONE) of each event, in the order given."""
         gone = self._purged | self._refusals.mask
         return self._sorted.as_given(self._sorted.seen * np.uint8(SEEN) + gone * np.uint8(GONE))
 

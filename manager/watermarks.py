@@ -123,7 +123,8 @@ class WaterMarkEventGenerator:
             self.state.observe(stream, moment)
 
     def compute(self) -> int | None:
-        """The watermark in microseconds that the streams allow now; None while one of them has delivered nothing."""
+        """Returns the watermark in microseconds that the streams allow now; None while one of them has delivered
+        nothing."""
         if not self.streams or any(stream not in self.state.latest for stream in self.streams):
             return None
         return min(self.state.latest[stream] for stream in self.streams) - self.lag.micros
@@ -153,12 +154,12 @@ _PARTITION = "\t"
 
 
 def source_of(stream: str, partition: str | None) -> str:
-    """The name of a source of marks: an input, or a partition of one."""
+    """Returns the name of a source of marks: an input, or a partition of one."""
     return stream if partition is None else f"{stream}{_PARTITION}{partition}"
 
 
 def input_of(source: str) -> str:
-    """The input stream of a source of marks, which is an input or a partition of one."""
+    """Returns the input stream of a source of marks, which is an input or a partition of one."""
     return source.split(_PARTITION, 1)[0]
 
 
@@ -186,7 +187,7 @@ class ArrivalTimes:
         return len(self.times)
 
     def by_source(self, streams: Sequence[str], whole: Sequence[bool]) -> Iterator[tuple[str, NDArray[np.int64]]]:
-        """The sources of these events, and the indices of the events of each. ``whole``: per stream, whether its
+        """Yields the sources of these events, and the indices of the events of each. ``whole``: per stream, whether its
         partitions have no marks of their own."""
         for code, stream in enumerate(streams):
             places = np.arange(len(self)) if len(streams) == 1 else np.flatnonzero(self.inputs == code)
@@ -204,7 +205,8 @@ class ArrivalTimes:
                     yield source_of(stream, name), of_source
 
     def joins(self, places: NDArray[np.int64]) -> int:
-        """Index of the first of these events that makes its source known; the number of events if none does."""
+        """Returns the index of the first of these events that makes its source known; the number of events if none
+        does."""
         if self.heard is None:
             return int(places[0])
         heard = places[self.heard[places]]
@@ -240,5 +242,5 @@ class MarksAround:
 
     @classmethod
     def none_yet(cls, events: int) -> MarksAround:
-        """Empty columns for this number of events."""
+        """Returns empty columns for this number of events."""
         return cls(*(np.full(events, NONE, np.int64) for _ in range(4)))

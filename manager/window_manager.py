@@ -98,12 +98,12 @@ class WindowManager:
         return [int(n) for n in waiting + self._unaccounted(self.queue.settled_view(), self.queue.settled_count)]
 
     def pending_events(self) -> list[Events]:
-        """The pending events: the settled ones in order, then the others by arrival."""
+        """Returns the pending events: the settled ones in order, then the others by arrival."""
         settled = self.queue.settled_view()
         return [*settled.pieces(self.state.accounted, len(settled.times)), *self.queue.waiting_events]
 
     def live_events(self) -> list[Events]:
-        """The live events: those that a window may still need."""
+        """Returns the live events: those that a window may still need."""
         state, settled = self.state, self.queue.settled_view()
         start = 0
         if state.previous_frontier is not None:
@@ -111,7 +111,8 @@ class WindowManager:
         return [*settled.pieces(start, len(settled.times)), *self.queue.waiting_events]
 
     def settled_events(self, start: int) -> Events | None:
-        """The settled events that are still needed, in order, without the first ``start``; None where there are none.
+        """Returns the settled events that are still needed, in order, without the first ``start``; None where there are
+        none.
 
         Whoever stores the events stores them in this form, so that they are sorted once and not in each evaluation.
         """
@@ -119,12 +120,12 @@ class WindowManager:
         return Events.concat(pieces) if pieces else None
 
     def snapshot(self) -> QueueState:
-        """The state to store, together with the queue's events, in order to continue later."""
+        """Returns the state to store, together with the queue's events, in order to continue later."""
         self.state.base = self.queue.base
         return self.state
 
     def _view(self, settled: SettledEvents, frontier: int) -> QueueView:
-        """The settled events for policies, at a frontier in microseconds."""
+        """Returns the settled events for policies, at a frontier in microseconds."""
         state = self.state
         return QueueView(
             timestamps=settled.times,
@@ -177,7 +178,7 @@ class WindowManager:
         self.drop(dropped)
 
     def _gone(self, view: QueueView) -> int:
-        """Number of events at the head of the queue that are gone: no later window can hold them."""
+        """Returns the number of events at the head of the queue that are gone: no later window can hold them."""
         reference, stop = self.trigger.next_firing(view)
         needed = self.eviction.starts(view.timestamps, np.array([reference]), np.array([stop]))
         return min(int(needed[0]), len(view.timestamps))
@@ -205,8 +206,8 @@ class WindowManager:
         return total
 
     def _end_of_time(self, view: QueueView) -> int | None:
-        """The frontier after the end of the streams, from which a later run continues, in microseconds; None where
-        there was no event."""
+        """Returns the frontier after the end of the streams, from which a later run continues, in microseconds; None
+        where there was no event."""
         fired = None if self.state.last_reference is None else self.trigger.due_at(self.state.last_reference)
         known = [view.previous_frontier, fired, int(view.timestamps[-1]) if len(view.timestamps) else None]
         return max((moment for moment in known if moment is not None), default=None)

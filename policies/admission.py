@@ -118,7 +118,7 @@ class Admission:
     open."""
 
     def closes_until(self, watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The time up to which windows are closed at each watermark; both in microseconds."""
+        """Returns the time up to which windows are closed at each watermark; both in microseconds."""
         return _less(watermarks, self.allowed + self.closes_after_end)
 
     def less_allowed(self, watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -199,7 +199,7 @@ class Admission:
         bolt: NDArray[np.int64],
         closed_until: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        """The earliest time that a late event can be given: that of its mark, or just after it."""
+        """Returns the earliest time that a late event can be given: that of its mark, or just after it."""
         if self.overtakes:  # behind its own mark no window may be open either
             assert self.last_end is not None
             known = np.where(reference > NONE, reference, bolt)
@@ -211,7 +211,7 @@ class Admission:
         return reference + (late & self.missed(reference, self.last_end(reference, None), closed_until))
 
     def _reference(self, own: NDArray[np.int64], bolt: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The mark or watermark that each event is compared with."""
+        """Returns the mark or watermark that each event is compared with."""
         if self.overtakes:
             return own
         return np.maximum(own, bolt) if self.per_input else bolt
@@ -235,5 +235,5 @@ def _outlasting(
 
 
 def _latest(marks: NDArray[np.int64]) -> int:
-    """The latest of some marks, which may be one value broadcast to all events."""
+    """Returns the latest of some marks, which may be one value broadcast to all events."""
     return int(marks[0] if marks.strides == (0,) else marks.max())

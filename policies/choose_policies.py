@@ -50,7 +50,7 @@ from windowing.settings.rules import Aligned, Bounds, LateBy
 
 
 def choose_policies(settings: WindowSettings, *, event_time: bool) -> tuple[EvictionPolicy, TriggerPolicy]:
-    """The eviction and trigger policies of a bolt (ST-12): the watermark variants in event time.
+    """Returns the eviction and trigger policies of a bolt (ST-12): the watermark variants in event time.
 
     Raises ConfigError where there is no window length, or a policy of the user's does not fit.
     """
@@ -163,7 +163,7 @@ def _check_forgetting(eviction: EvictionPolicy, trigger: TriggerPolicy) -> None:
 
 
 def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[WindowAssigner, ...]:
-    """The assigners of a bolt whose windows are not runs of the queue; empty where they are.
+    """Returns the assigners of a bolt whose windows are not runs of the queue; empty where they are.
 
     Windows are assigned where they are per key, of another kind than Storm's, or anchored; where they fire more than
     once, or hold events with lifetimes; and where a window may miss an admitted event, because only another window of
@@ -207,8 +207,8 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
 
 
 def placeholder_lengths(settings: WindowSettings) -> WindowSettings:
-    """Settings from which unused queue policies can be built, for a bolt whose windows are formed by assigners or a key
-    trigger."""
+    """Returns settings from which unused queue policies can be built, for a bolt whose windows are formed by assigners
+    or a key trigger."""
     return replace(settings, length=settings.length or Count(1), slide=settings.slide, eviction=None, trigger=None)
 
 
@@ -229,7 +229,7 @@ def closes_after_end(settings: WindowSettings, *, event_time: bool) -> bool:
 
 
 def _counted(settings: WindowSettings, event_time: bool) -> CountedWindows | None:
-    """The windows of a count of events of each key; None where a bolt has others."""
+    """Returns the windows of a count of events of each key; None where a bolt has others."""
     length, slide = settings.length, settings.slide
     if not settings.key or settings.kinds or not isinstance(length, Count) or not isinstance(slide, Count):
         return None
@@ -240,7 +240,7 @@ def _counted(settings: WindowSettings, event_time: bool) -> CountedWindows | Non
 
 
 def _miscounted(settings: WindowSettings) -> ConfigError:
-    """The error about a length or slide in events, where the rest needs windows of time."""
+    """Returns the error about a length or slide in events, where the rest needs windows of time."""
     needs = {
         "Panes": settings.panes is not None,
         "lifetimes": settings.lifetime is not None,
@@ -322,7 +322,7 @@ def _trigger(settings: WindowSettings, event_time: bool) -> TriggerPolicy:
 
 
 def _offset(settings: WindowSettings, length: Duration | Count | None, slide: Duration) -> Duration:
-    """The offset of the ends of aligned windows from the multiples of the slide."""
+    """Returns the offset of the ends of aligned windows from the multiples of the slide."""
     if settings.aligned is Aligned.ENDS or not isinstance(length, Duration):
         return Duration(settings.offset.micros % slide.micros)
     return Duration((settings.offset.micros + length.micros) % slide.micros)

@@ -27,7 +27,7 @@ class ColumnarEvictionPolicy(EvictionPolicy):
     def starts(
         self, timestamps: NDArray[np.int64], references: NDArray[np.int64], stops: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """The position of the first event of each window; a window ends before its stop.
+        """Returns the position of the first event of each window; a window ends before its stop.
 
         The result must not decrease while references and stops do not, so that what lies before the start of one window
         is in no later one. All arrays are int64; ``references`` (microseconds) and ``stops`` (positions) have the

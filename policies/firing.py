@@ -36,7 +36,8 @@ class WindowCapacity:
 
     @staticmethod
     def of(capacity: Capacity, sizes: NDArray[np.int64] | None) -> WindowCapacity:
-        """The capacity that a bolt declares; ``sizes`` are the bytes of each event, None where bytes do not matter."""
+        """Returns the capacity that a bolt declares; ``sizes`` are the bytes of each event, None where bytes do not
+        matter."""
         if sizes is None:
             return WindowCapacity(capacity.events, None, np.zeros(1, np.int64))
         return WindowCapacity(capacity.events, capacity.bytes, np.concatenate([[0], np.cumsum(sizes)]))
@@ -184,8 +185,8 @@ class FiredRuns:
     """The clock at which the next open window is due; None where no clock fires one."""
 
     def due(self, which: NDArray[np.bool_], when: NDArray[np.int64]) -> FiredRuns:
-        """The windows in the mask ``which``. ``when`` is the clock at which each window is due; the earliest of the
-        others becomes ``next_due``."""
+        """Returns the windows in the mask ``which``. ``when`` is the clock at which each window is due; the earliest of
+        the others becomes ``next_due``."""
         waiting = when[~which]
         next_due = int(waiting.min()) if len(waiting) else None
         return FiredRuns(self.lows[which], self.highs[which], self.ends[which], self.causes[which], next_due)
@@ -200,7 +201,7 @@ class Timeout:
 
     @staticmethod
     def of(trigger: CountTrigger | RuleTrigger) -> Timeout:
-        """The timeout of a trigger."""
+        """Returns the timeout of a trigger."""
         return Timeout(None if trigger.timeout is None else trigger.timeout.micros, trigger.from_first)
 
     def timed_out(self, first: Any, last: Any, now: Any) -> Any:
@@ -216,13 +217,13 @@ class Timeout:
         return now > last + self.micros
 
     def end(self, first: int, last: int) -> int:
-        """The end of a window that times out; the time of its last event where there is no timeout."""
+        """Returns the end of a window that times out; the time of its last event where there is no timeout."""
         if self.micros is None:
             return last
         return (first if self.from_first else last) + self.micros
 
     def due(self, first: int, last: int) -> int | None:
-        """The clock from which the window is due if no event comes; None where there is no timeout."""
+        """Returns the clock from which the window is due if no event comes; None where there is no timeout."""
         return None if self.micros is None else self.end(first, last) + (not self.from_first)
 
 
@@ -242,7 +243,7 @@ def fire_open(blocks: Blocks, lows: NDArray[np.int64], timeout: Timeout, clock: 
 def fire_counted(
     blocks: Blocks, trigger: CountTrigger, clock: int, capacity: WindowCapacity | None = None
 ) -> FiredRuns:
-    """The windows fired up to a clock by a count or its timeout (UH-14, UH-15).
+    """Returns the windows fired up to a clock by a count or its timeout (UH-14, UH-15).
 
     ``capacity`` is the capacity of windows; None where no window reaches it.
     """
@@ -278,7 +279,7 @@ def fire_counted(
 
 
 def fire_daily(blocks: Blocks, day: DayTime, clock: int, capacity: WindowCapacity | None = None) -> FiredRuns:
-    """The windows fired up to a clock by a time of day (UH-20); ``capacity`` as in ``fire_counted``."""
+    """Returns the windows fired up to a clock by a time of day (UH-20); ``capacity`` as in ``fire_counted``."""
     moments, until = next_of(day, blocks.times), blocks.until  # an event exactly at that time waits for the next
     first = np.ones(len(moments), np.bool_)
     first[1:] = (moments[1:] != moments[:-1]) | (until[1:] != until[:-1])

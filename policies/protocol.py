@@ -261,7 +261,8 @@ class EvictionPolicy(Policy):
         return None
 
     def window_start(self, reference: int) -> int | None:
-        """The start of the window that fires at the reference; both in microseconds. None where it has no start."""
+        """Returns the start of the window that fires at the reference; both in microseconds. None where it has no
+        start."""
         return None if self.reach is None else reference - self.reach.micros
 
 
@@ -350,7 +351,7 @@ def _defines(kind: type, hooks: tuple[str, ...]) -> bool:
 
 
 def _of_users(kind: type) -> Iterator[type]:
-    """The class of a policy, and those above it, up to those that windbolt brings."""
+    """Yields the class of a policy, and those above it, up to those that windbolt brings."""
     for each in kind.__mro__:
         if each.__module__ in (__name__, *_BUILT_IN):
             return

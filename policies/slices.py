@@ -41,7 +41,7 @@ class SliceGrid:
 
     @staticmethod
     def of(eviction: EvictionPolicy, trigger: TriggerPolicy) -> SliceGrid | None:
-        """The slices of aligned time windows; None for other policies, including subclasses."""
+        """Returns the slices of aligned time windows; None for other policies, including subclasses."""
         if type(eviction) not in _EVICTIONS or type(trigger) not in _TRIGGERS:
             return None  # a subclass may form other windows
         assert isinstance(eviction, TimeEvictionPolicy)
@@ -57,7 +57,7 @@ class SliceGrid:
         )
 
     def numbers(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The number of the slice that holds each time; numbers increase with time."""
+        """Returns the number of the slice that holds each time; numbers increase with time."""
         since = times - (self.offset + (1 if self.bounds is Bounds.END else 0))
         slides = since // self.slide
         if self.first == self.slide:
@@ -65,7 +65,7 @@ class SliceGrid:
         return 2 * slides + (since - slides * self.slide >= self.first)
 
     def times(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The last microsecond of each slice: no event of the slice is later, so at this time all of them are
+        """Returns the last microsecond of each slice: no event of the slice is later, so at this time all of them are
         settled."""
         last = self.offset - (0 if self.bounds is Bounds.END else 1)
         if self.first == self.slide:
@@ -78,7 +78,7 @@ class SliceGrid:
 
 
 def last_window_end(eviction: EvictionPolicy | None, trigger: TriggerPolicy | None) -> LastEnd | None:
-    """The end of the last window that can hold an event, of windows of a length in time at every slide.
+    """Returns the end of the last window that can hold an event, of windows of a length in time at every slide.
 
     None where that does not follow from the event alone: there are no such windows.
     """

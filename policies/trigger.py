@@ -66,7 +66,7 @@ class ColumnarTriggerPolicy(TriggerPolicy):
         """Yield the windows due at the queue's frontier, in order, in pieces of any size."""
 
     def due_at(self, reference: int) -> int:
-        """The earliest frontier at which a firing with this reference is due; both in microseconds."""
+        """Returns the earliest frontier at which a firing with this reference is due; both in microseconds."""
         return reference
 
     def idle(self, previous: int | None, frontier: int, seen: int, ready: int) -> bool:
@@ -78,7 +78,7 @@ class ColumnarTriggerPolicy(TriggerPolicy):
         return ready == seen
 
     def next_firing(self, queue: QueueView) -> tuple[int, int]:
-        """The earliest reference, in microseconds, and the smallest stop that a later firing can have."""
+        """Returns the earliest reference, in microseconds, and the smallest stop that a later firing can have."""
         latest = int(queue.timestamps[-1]) if len(queue.timestamps) else -FOREVER
         return (latest if queue.frontier == FOREVER else queue.frontier), len(queue.timestamps)
 
@@ -139,11 +139,11 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
         return reference + (self.bounds is Bounds.END)
 
     def last_due(self, frontier: int) -> int:
-        """The last aligned end that is due at a frontier; both in microseconds."""
+        """Returns the last aligned end that is due at a frontier; both in microseconds."""
         return self.last_end(frontier if frontier == FOREVER else frontier - self.due_at(0))
 
     def last_end(self, moment: int) -> int:
-        """The last aligned end at or before a time; both in microseconds."""
+        """Returns the last aligned end at or before a time; both in microseconds."""
         return (moment - self.offset.micros) // self.slide.micros * self.slide.micros + self.offset.micros
 
     def firings(self, queue: QueueView, reach: Duration | None) -> Iterator[DueWindows]:
@@ -166,8 +166,8 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
         return end, int(self.bounds.up_to(queue.timestamps, np.array([end]))[0])
 
     def _ends_with_news(self, queue: QueueView) -> Iterator[NDArray[np.int64]]:
-        """Ends whose window brings an event that has been in no window: the event's first end, or the next one where
-        that has passed."""
+        """Yields ends whose window brings an event that has been in no window: the event's first end, or the next one
+        where that has passed."""
         ends = self.bounds.first_end(queue.timestamps[queue.accounted :], self.slide.micros, self.offset.micros)
         if queue.previous_frontier is not None:
             ends = np.maximum(ends, self.last_due(queue.previous_frontier) + self.slide.micros)
@@ -175,7 +175,7 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
         yield ends[np.flatnonzero(np.diff(ends, prepend=ends[:1] - 1))]
 
     def _ends_not_empty(self, queue: QueueView, reach: Duration) -> Iterator[NDArray[np.int64]]:
-        """Ends whose window holds an event. Empty windows in between are skipped, however many there are."""
+        """Yields ends whose window holds an event. Empty windows in between are skipped, however many there are."""
         slide, offset = self.slide.micros, self.offset.micros
         oldest, newest = queue.timestamps[:1], queue.timestamps[-1:]
         low = int(self.bounds.first_end(oldest, slide, offset)[0])

@@ -46,7 +46,7 @@ def advance(
     every: Count | Duration | None,
     delay: int,
 ) -> NDArray[np.int64]:
-    """The mark after each event of one source, in microseconds; updates ``state``.
+    """Returns the mark after each event of one source, in microseconds; updates ``state``.
 
     ``advancing``: which events advance the watermark (early ones and end edges do not). ``given``: watermarks from the
     source, NONE where the row is an event (SI-4). ``every``: how often a mark is made; None makes none here, because
@@ -79,7 +79,7 @@ def advance(
 
 
 def _leaps(state: MarkState, times: NDArray[np.int64], span: int) -> NDArray[np.int64]:
-    """The events that come at least ``span`` after the previous one found (SI-5), found one by one."""
+    """Returns the events that come at least ``span`` after the previous one found (SI-5), found one by one."""
     if not len(times):
         return np.zeros(0, np.int64)
     highest = np.maximum.accumulate(times)
@@ -102,7 +102,7 @@ def advance_keys(
     before: NDArray[np.int64],
     delay: int,
 ) -> NDArray[np.int64]:
-    """The mark of each event's key after it, with a mark at every event (AZ-15).
+    """Returns the mark of each event's key after it, with a mark at every event (AZ-15).
 
     ``codes`` are numbers from 0, ascending; events of a key are in order of arrival. ``before`` is the mark of each
     event's key at the start. Times are in microseconds.
@@ -132,7 +132,8 @@ def advance_keys(
 
 
 def idle_end(rule: IdleRule, timeout: int, clock: int, last_arrival: int, ends: Iterable[int]) -> int | None:
-    """The end of the last window that the idle timeout closes; None if it closes none. All times are in microseconds.
+    """Returns the end of the last window that the idle timeout closes; None if it closes none. All times are in
+    microseconds.
 
     ``ends`` are the ends of the open windows that hold events. Other windows are not closed: their events may still
     come.
@@ -148,6 +149,6 @@ def idle_end(rule: IdleRule, timeout: int, clock: int, last_arrival: int, ends: 
 
 
 def estimated(arrived: int, arrived_at: int, clock: int) -> int:
-    """The estimated arrival time while nothing arrives (AZ-6): the last one plus the time that has passed on the clock
-    since."""
+    """Returns the estimated arrival time while nothing arrives (AZ-6): the last one plus the time that has passed on
+    the clock since."""
     return arrived + (clock - arrived_at)

@@ -112,12 +112,12 @@ class RunStatus:
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """A number with its noun: ``1 row``, ``1,200 rows``."""
+    """Returns a number with its noun: ``1 row``, ``1,200 rows``."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def show_moment(moment: datetime) -> str:
-    """A moment for people, to the second: ISO 8601 in UTC."""
+    """Returns a moment for people, to the second: ISO 8601 in UTC."""
     return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
@@ -306,7 +306,7 @@ class Display:
 
 
 def notebook() -> Any:
-    """The shell of the notebook that this process runs for; None elsewhere, as in a terminal."""
+    """Returns the shell of the notebook that this process runs for; None elsewhere, as in a terminal."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return shell if hasattr(shell, "kernel") else None
@@ -429,7 +429,7 @@ class Run:
 
     @checked
     def to_pandas(self) -> pd.DataFrame:
-        """A row for each of its latest 1,000 batches and each windowed bolt, for plots; with the columns of
+        """Returns a row for each of its latest 1,000 batches and each windowed bolt, for plots; with the columns of
         ``BatchReport.to_pandas``."""
         return frame_of(self.reports)
 
@@ -546,7 +546,7 @@ _GOING_ON: RunsGoingOn[Run] = RunsGoingOn()
 
 @checked
 def runs() -> list[Run]:
-    """The runs of this process that were started in the background and have not ended, the oldest first."""
+    """Returns the runs of this process that were started in the background and have not ended, the oldest first."""
     return _GOING_ON.now()
 
 

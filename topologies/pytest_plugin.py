@@ -246,7 +246,7 @@ def _text_of(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException], st
 
 
 def _picture(item: ScenarioItem, outcome: Outcome) -> str:
-    """The timeline in plain text; the differences are its last part."""
+    """Returns the timeline in plain text; the differences are its last part."""
     from topologies.scenarios.timeline import picture
 
     return f"{item.place}: {item.scenario.name} is not as expected\n\n{picture(item.scenario, outcome.answer)}"

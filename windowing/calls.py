@@ -128,7 +128,7 @@ def in_words(annotation: Any, names: Mapping[str, Any]) -> str:
 
 
 def choices(annotation: Any, names: Mapping[str, Any]) -> list[object]:
-    """The values that an annotation lists, of Literals and Enums."""
+    """Returns the values that an annotation lists, of Literals and Enums."""
     kind = resolved(annotation, names)
     if get_origin(kind) in _UNIONS:
         return [choice for each in get_args(kind) for choice in choices(each, names)]
@@ -138,7 +138,7 @@ def choices(annotation: Any, names: Mapping[str, Any]) -> list[object]:
 
 
 def _said(annotation: Any, names: Mapping[str, Any]) -> list[str]:
-    """The words for each of the types that an annotation allows, None at the end."""
+    """Returns the words for each of the types that an annotation allows, None at the end."""
     kind = resolved(annotation, names)
     origin, parts = get_origin(kind), get_args(kind)
     if origin in _UNIONS:
@@ -260,7 +260,7 @@ def _first(check: Callable[[_Signature, Callable[..., Any], Any, Any], Any]) -> 
 
 
 def _wrapped(call: Call, guarded: Callable[..., Any]) -> Call:
-    """The function with its guard; of a class, the class, which is made with it."""
+    """Returns the function with its guard; of a class, the class, which is made with it."""
     if not isinstance(call, type):
         door: Call = guarded(call)
         return door
@@ -323,7 +323,7 @@ class _Signature:
         yield from (self._missing(call, each) for each in missing)
 
     def strange(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ConfigError | None:
-        """The error for arguments whose types are not those of their annotations; None where all are.
+        """Returns the error for arguments whose types are not those of their annotations; None where all are.
 
         The names of the arguments must have been checked.
         """

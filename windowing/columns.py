@@ -28,7 +28,7 @@ def is_sorted(keys: NDArray[np.int64]) -> bool:
 
 
 def stable_order(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The permutation that sorts the keys and keeps equal ones in their present order.
+    """Returns the permutation that sorts the keys and keeps equal ones in their present order.
 
     Keys that lie close together are sorted by their lower and then by their upper 16 bits, which NumPy does in linear
     time: two to six times as fast as what follows. Else, where key and position fit into 63 bits together, they are
@@ -55,12 +55,13 @@ def stable_order(keys: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _radix_order(keys: NDArray[Any]) -> NDArray[np.int64]:
-    """The stable order by the lower 16 bits, for which NumPy has a radix sort."""
+    """Returns the stable order by the lower 16 bits, for which NumPy has a radix sort."""
     return np.argsort(keys.astype(np.uint16), kind="stable")
 
 
 def merged_order(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64] | None:
-    """The permutation that merges parts by their keys, in order of (key, part, place); None where they are in order.
+    """Returns the permutation that merges parts by their keys, in order of (key, part, place); None where they are in
+    order.
 
     Its numbers are places in the parts, one after the other.
     """
@@ -69,7 +70,7 @@ def merged_order(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64] | None
 
 
 def hash_order(hashes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The permutation that sorts hashes and keeps equal ones in their present order.
+    """Returns the permutation that sorts hashes and keeps equal ones in their present order.
 
     Their upper bits are sorted with the position in place of the lower ones, as one integer; only where two hashes
     differ in nothing else is it done the slow way.
@@ -85,7 +86,7 @@ def hash_order(hashes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def order_within(groups: NDArray[np.int64], keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The permutation that sorts by (group, key, position); groups are ascending numbers from 0."""
+    """Returns the permutation that sorts by (group, key, position); groups are ascending numbers from 0."""
     if not len(groups):
         return np.arange(0)
     low = int(keys.min())
@@ -96,7 +97,7 @@ def order_within(groups: NDArray[np.int64], keys: NDArray[np.int64]) -> NDArray[
 
 
 def pair_order(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The permutation that sorts by (first, second, position)."""
+    """Returns the permutation that sorts by (first, second, position)."""
     order = stable_order(second)
     return order[stable_order(first[order])]
 
@@ -118,7 +119,7 @@ together."""
 
 
 def hash_bytes(array: pa.Array) -> NDArray[np.uint64]:
-    """The polynomial of each value of a column of large binaries, for all values at once; null counts as empty.
+    """Returns the polynomial of each value of a column of large binaries, for all values at once; null counts as empty.
 
     The length, plus the sum over the bytes of (byte + 1) * 1099511628211 ** (bytes that follow), modulo 2 ** 64.
     """
@@ -147,7 +148,7 @@ def hash_bytes(array: pa.Array) -> NDArray[np.uint64]:
 
 
 def _few_sizes(lengths: NDArray[np.int64]) -> list[int] | None:
-    """The different lengths of short values, without zero; None where values are long, or of many lengths."""
+    """Returns the different lengths of short values, without zero; None where values are long, or of many lengths."""
     if int(lengths.max()) > _SHORT:
         return None
     sizes: list[int] = np.flatnonzero(np.bincount(lengths)).tolist()
@@ -155,7 +156,8 @@ def _few_sizes(lengths: NDArray[np.int64]) -> list[int] | None:
 
 
 def _of_one_size(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """The sums of values that are rows of bytes, by Horner's rule: a pass over all values for each of their bytes."""
+    """Returns the sums of values that are rows of bytes, by Horner's rule: a pass over all values for each of their
+    bytes."""
     sums = np.zeros(len(data), np.uint64)
     for column in data.T:
         sums *= _PRIME
@@ -165,7 +167,7 @@ def _of_one_size(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
 
 
 def _of_any_size(data: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """The sums of values that lie one after another in ``data``, none of them empty."""
+    """Returns the sums of values that lie one after another in ``data``, none of them empty."""
     low, high = int(starts[0]), int(starts[-1] + sizes[-1])
     numbers = data[low:high].astype(np.uint64) + np.uint64(1)
     following = np.repeat(starts + sizes - low, sizes) - 1 - np.arange(len(numbers))
@@ -218,8 +220,8 @@ _WIDE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 
 
 def take_rows(table: pa.Table, indices: NDArray[np.int64]) -> pa.Table:
-    """The rows of a table at these indices. Columns of more than 2 GiB are returned in several pieces, where Arrow's
-    own ``take`` would fail."""
+    """Returns the rows of a table at these indices. Columns of more than 2 GiB are returned in several pieces, where
+    Arrow's own ``take`` would fail."""
     if table.nbytes < _MOST:
         return table.take(pa.array(indices))
     columns = [_take_column(column, indices) for column in table.columns]
@@ -247,7 +249,7 @@ _kinds = pa.types
 
 
 def byte_sizes(table: pa.Table) -> NDArray[np.int64]:
-    """The bytes of each row; their sum is at most ``table.nbytes`` plus one byte per row."""
+    """Returns the bytes of each row; their sum is at most ``table.nbytes`` plus one byte per row."""
     bits = np.zeros(table.num_rows, np.int64)
     for column in table.columns:
         bits += _bits(column)

@@ -40,7 +40,7 @@ _EXPONENT = 20
 
 
 def to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """A string column as a type of decimals; ArrowInvalid where one is not exactly such a decimal."""
+    """Returns a string column as a type of decimals; ArrowInvalid where one is not exactly such a decimal."""
     doubtful = _doubtful(values, target)
     if len(doubtful):
         texts = values.to_pylist()
@@ -51,7 +51,8 @@ def to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def rescaled(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """A column of decimals as another type of decimals; ArrowInvalid where one is not exactly such a decimal."""
+    """Returns a column of decimals as another type of decimals; ArrowInvalid where one is not exactly such a
+    decimal."""
     source = values.type
     if source.precision + max(target.scale - source.scale, 0) <= _MOST[256]:
         return values.cast(_wide(target)).cast(target)
@@ -99,7 +100,7 @@ def bounded(value: Decimal) -> Decimal:
 
 
 def _doubtful(values: pa.Array, target: pa.DataType) -> npt.NDArray[np.int64]:
-    """The places of the texts that are long, or may have an exponent."""
+    """Returns the places of the texts that are long, or may have an exponent."""
     if not len(values):
         return np.empty(0, np.int64)
     if target.scale < 0:
@@ -312,7 +313,7 @@ def _is_plain(values: Iterable[Any], kind: pa.DataType) -> bool:
 
 
 def _trusted(kind: pa.DataType) -> frozenset[type] | None:
-    """The types whose values Arrow itself keeps or refuses; None where it does neither."""
+    """Returns the types whose values Arrow itself keeps or refuses; None where it does neither."""
     if types.is_timestamp(kind) or types.is_duration(kind) or types.is_time64(kind):
         return _TRUSTED.get(kind.id) if kind.unit == "us" else None
     return _TRUSTED.get(kind.id)

@@ -82,7 +82,8 @@ class TimeText:
         return re.compile("".join(part.regex for part in self.parts), re.ASCII)
 
     def read(self, text: str) -> tuple[int, str | None]:
-        """The microseconds after midnight, and the zone if the text names one; ConfigError if it does not fit."""
+        """Returns the microseconds after midnight, and the zone if the text names one; ConfigError if it does not
+        fit."""
         match = self._regex.fullmatch(text)
         if match is None:
             raise self._refused(text, self._misfit(text))
@@ -126,7 +127,7 @@ class TimeText:
 
 
 def time_text(pattern: str) -> TimeText:
-    """A pattern as it reads texts; ConfigError for letters that are not known, or that tell no time of day."""
+    """Returns a pattern as it reads texts; ConfigError for letters that are not known, or that tell no time of day."""
     tokens = (match.group() for match in _TOKEN.finditer(pattern))
     text = TimeText(pattern, tuple(_parts(pattern, tokens)))
     if missing := _missing(frozenset(text.letters)):
@@ -198,7 +199,7 @@ def _missing(letters: Set[str]) -> str:
 
 
 def _hours(numbers: Mapping[str, int], half: str | None) -> set[int]:
-    """The hour of the day by each of the letters that tell it; more than one if they do not agree."""
+    """Returns the hour of the day by each of the letters that tell it; more than one if they do not agree."""
     hours = {numbers[letter] % _DAY_HOURS for letter in ("H", "k") if letter in numbers}
     if half is not None:
         noon = 12 if half in ("PM", "pm") else 0
@@ -258,7 +259,8 @@ class DayTime:
         return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction} {self.zone}"
 
     def next(self, after: int) -> int:
-        """When it comes next, strictly after a time of the years 1 to 9999; both in microseconds since the epoch."""
+        """Returns when it comes next, strictly after a time of the years 1 to 9999; both in microseconds since the
+        epoch."""
         day = after // _DAY
         offset = _steady(self.zone, day)
         if offset is not None:
@@ -267,7 +269,7 @@ class DayTime:
 
 
 def next_of(time: DayTime, afters: NDArray[np.int64]) -> NDArray[np.int64]:
-    """When a time of day comes next, strictly after each of many times; all in microseconds since the epoch."""
+    """Returns when a time of day comes next, strictly after each of many times; all in microseconds since the epoch."""
     days, places = np.unique(afters // _DAY, return_inverse=True)
     offsets = [_steady(time.zone, day) for day in days.tolist()]
     shifts = np.array([offset or 0 for offset in offsets], dtype=np.int64)[places]
@@ -304,7 +306,8 @@ class DayTimePattern:
         DayTime(0, self.zone)
 
     def read(self, text: str) -> DayTime:
-        """The time of day of a text; raises ConfigError for one that does not fit the pattern, or is not a time."""
+        """Returns the time of day of a text; raises ConfigError for one that does not fit the pattern, or is not a
+        time."""
         if not isinstance(text, str):
             raise ConfigError(
                 f"{text!r:.60} is not a text",
@@ -328,7 +331,8 @@ def _read(pattern: DayTimePattern, text: str) -> DayTime:
 
 @lru_cache(maxsize=1 << 12)
 def _steady(zone: str, day: int) -> int | None:
-    """The offset of a zone on a day (UTC), or None if its clocks are set within a day of it, before or after."""
+    """Returns the offset of a zone on a day (UTC), or None if its clocks are set within a day of it, before or
+    after."""
     clocks = zone_of(zone)
     # A datetime cannot show what is beyond these years; the clocks no longer change there.
     day = min(max(day, EARLIEST // _DAY + 3), LATEST // _DAY - 4)
@@ -339,7 +343,7 @@ def _steady(zone: str, day: int) -> int | None:
 
 @lru_cache(maxsize=1 << 12)
 def _around(time: DayTime, day: int) -> tuple[int, ...]:
-    """When a time of day comes around a day (UTC): one after any moment of that day is among them."""
+    """Returns when a time of day comes around a day (UTC): one after any moment of that day is among them."""
     zone = zone_of(time.zone)
     return tuple(sorted({moment_of(zone, local * _DAY + time.micros) for local in range(day - 1, day + 3)}))
 

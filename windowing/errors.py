@@ -150,7 +150,7 @@ def nearest(name: object, known: Iterable[object], most: int = 1, likeness: floa
 
 
 def did_you_mean(name: object, known: Iterable[object]) -> str:
-    """The end of a message about a name that does not exist: ``; did you mean 'revenue'?``, or nothing."""
+    """Returns the end of a message about a name that does not exist: ``; did you mean 'revenue'?``, or nothing."""
     close = [each for each in nearest(name, known) if each != name]
     return f"; did you mean {close[0]!r}?" if close else ""
 

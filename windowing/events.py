@@ -41,7 +41,7 @@ class Events:
         return len(self.timestamps)
 
     def slice(self, start: int, stop: int) -> Events:
-        """Events from start up to, not including, stop; nothing is copied."""
+        """Returns events from start up to, not including, stop; nothing is copied."""
         if start == 0 and stop == len(self.timestamps):
             return self
         streams = None if self.streams is None else self.streams[start:stop]
@@ -49,13 +49,13 @@ class Events:
         return Events(self.timestamps[start:stop], self.payload.slice(start, stop - start), streams, weights)
 
     def take(self, order: NDArray[np.int64]) -> Events:
-        """The events at these positions, in this order."""
+        """Returns the events at these positions, in this order."""
         streams = None if self.streams is None else self.streams[order]
         weights = None if self.weights is None else self.weights[order]
         return Events(self.timestamps[order], self.payload.take(pa.array(order)), streams, weights)
 
     def sorted(self) -> Events:
-        """The events by time, those of equal time in their present order."""
+        """Returns the events by time, those of equal time in their present order."""
         return self if is_sorted(self.timestamps) else self.take(stable_order(self.timestamps))
 
     def by_stream(self, count: int) -> NDArray[np.int64]:
@@ -116,7 +116,7 @@ class Tuple:
         return iter(self.values.values())
 
     def get(self, field: str, default: Any = None) -> Any:
-        """The value of a field, or the default where the event has no such field."""
+        """Returns the value of a field, or the default where the event has no such field."""
         return self.values.get(field, default)
 
 
@@ -124,7 +124,8 @@ _FLOATS = (pa.float32(), pa.float64())
 
 
 def tuples_of(table: pa.Table, times: Sequence[int], streams: Sequence[str]) -> list[Tuple]:
-    """The rows of a table as objects; texts and bytes, which are most of what rules ask for, by the quick way."""
+    """Returns the rows of a table as objects; texts and bytes, which are most of what rules ask for, by the quick
+    way."""
     names = table.column_names
     columns = [objects_of(column) for column in table.columns]
     rows = zip(*columns, strict=True) if columns else iter([()] * table.num_rows)
@@ -135,7 +136,8 @@ def tuples_of(table: pa.Table, times: Sequence[int], streams: Sequence[str]) -> 
 
 
 def objects_of(column: pa.ChunkedArray) -> list[Any]:
-    """A column as Python objects; columns without values, texts and bytes, and numbers without nulls, the quick way."""
+    """Returns a column as Python objects; columns without values, texts and bytes, and numbers without nulls, the quick
+    way."""
     if column.null_count == len(column):
         return [None] * len(column)
     numbers = pa.types.is_integer(column.type) or column.type in _FLOATS

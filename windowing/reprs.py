@@ -23,7 +23,8 @@ _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """The text with escapes in place of what a terminal would obey or cannot show, except the characters to ``keep``.
+    """Returns the text with escapes in place of what a terminal would obey or cannot show, except the characters to
+    ``keep``.
 
     A terminal obeys such characters wherever they come from: they move the cursor, and may do far more.
     """
@@ -31,7 +32,7 @@ def printable(text: str, *, keep: str = "") -> str:
 
 
 def cut(text: str, most: int = LONGEST_TEXT) -> str:
-    """The text, or its beginning and how long it is."""
+    """Returns the text, or its beginning and how long it is."""
     return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
 
 
@@ -109,7 +110,7 @@ def call(name: str, /, *values: object, **named: object) -> str:
 
 
 def simple_attributes(instance: object) -> dict[str, object]:
-    """The public attributes of an instance that are set on it and simple: no data that may be large."""
+    """Returns the public attributes of an instance that are set on it and simple: no data that may be large."""
     return {name: value for name, value in vars(instance).items() if not name.startswith("_") and _is_simple(value)}
 
 

@@ -50,7 +50,7 @@ _TOKEN = re.compile(r"\s*(?:(`[^`]*`)|([A-Za-z_][A-Za-z0-9_]*)|(\d+)|(.))", re.S
 
 
 def parse_schema(declared: str | pa.Schema) -> pa.Schema:
-    """The Arrow schema of a declaration in Spark's DDL form.
+    """Returns the Arrow schema of a declaration in Spark's DDL form.
 
     Types: string, binary, boolean, tinyint, smallint, int, long (bigint), float, double, date, timestamp
     (microseconds, UTC: what is finer in the input is cut off), decimal(p, s), array<t>, map<k, v>,
@@ -77,12 +77,12 @@ def parse_schema(declared: str | pa.Schema) -> pa.Schema:
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:
-    """The type of a column's values: that of a dictionary's for a column of dictionary type."""
+    """Returns the type of a column's values: that of a dictionary's for a column of dictionary type."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def narrowest(schema: pa.Schema) -> pa.Field:
-    """The column with the shortest values; one without a fixed width only where there is no other."""
+    """Returns the column with the shortest values; one without a fixed width only where there is no other."""
     return min(schema, key=_width)
 
 
@@ -94,7 +94,7 @@ def _width(field: pa.Field) -> int:
 
 
 def format_schema(schema: pa.Schema) -> str:
-    """The declaration of an Arrow schema, as ``parse_schema`` reads it."""
+    """Returns the declaration of an Arrow schema, as ``parse_schema`` reads it."""
     return ", ".join(f"{_quoted(field.name)} {_type_name(field.type)}" for field in schema)
 
 
@@ -276,7 +276,7 @@ def tables(rows: EmittedRows, outputs: Mapping[str, pa.Schema]) -> Iterator[tupl
 
 
 def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with exactly the declared columns, in their order and types.
+    """Returns the table with exactly the declared columns, in their order and types.
 
     Columns are found by name, never by place (decision 61). Other names than those declared are a SchemaError, and so
     are conversions that would change a value (``windowing.conversion``).

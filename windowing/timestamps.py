@@ -45,7 +45,7 @@ def moment_of(zone: tzinfo, local: int) -> int:
 
 @lru_cache(maxsize=1 << 10)
 def zone_of(name: str) -> tzinfo:
-    """The zone of an IANA name (``Europe/Berlin``) or an offset (``+03:00``, ``-0330``, ``UTC+3``, ``Z``).
+    """Returns the zone of an IANA name (``Europe/Berlin``) or an offset (``+03:00``, ``-0330``, ``UTC+3``, ``Z``).
 
     Raises ConfigError for an unknown time zone.
     """
@@ -74,7 +74,7 @@ def zone_of(name: str) -> tzinfo:
 
 
 def offsets_of_wall_times(seconds: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
-    """The offsets from UTC of local times of a zone, all in seconds, by the rule of ``moment_of``.
+    """Returns the offsets from UTC of local times of a zone, all in seconds, by the rule of ``moment_of``.
 
     Arrow's own zones end in 2037. An offset that holds at both ends of a quarter of an hour holds in between.
     """
@@ -114,18 +114,18 @@ known yet."""
 
 
 def to_datetime(timestamp: int) -> datetime:
-    """A time in microseconds as an aware datetime in UTC."""
+    """Returns a time in microseconds as an aware datetime in UTC."""
     return EPOCH + timedelta(microseconds=timestamp)
 
 
 def from_datetime(moment: datetime) -> int:
-    """A datetime in microseconds; one without a zone is taken as UTC."""
+    """Returns a datetime in microseconds; one without a zone is taken as UTC."""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return (aware - EPOCH) // timedelta(microseconds=1)
 
 
 def show(timestamp: int | None) -> str:
-    """A time for people: ISO 8601 in UTC, with as many digits as it has."""
+    """Returns a time for people: ISO 8601 in UTC, with as many digits as it has."""
     if timestamp is None:
         return "none yet"
     if timestamp == FOREVER:
@@ -185,7 +185,8 @@ def to_column(timestamps: NDArray[np.int64]) -> pa.Array:
 
 
 def integers(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-    """A column of times or whole numbers as integers of its own unit, and which are there (None: all; others are 0)."""
+    """Returns a column of times or whole numbers as integers of its own unit, and which are there (None: all; others
+    are 0)."""
     kind = column.type
     if pa.types.is_date32(kind):
         column = column.cast(pa.int32())

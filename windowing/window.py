@@ -243,7 +243,7 @@ class TupleWindow:
 
     @checked_on_failure
     def stream(self, name: str) -> pa.Table:
-        """The events that came on one of the bolt's input streams."""
+        """Returns the events that came on one of the bolt's input streams."""
         return self._of_stream(self.table, name)
 
     @checked_on_failure
@@ -290,12 +290,12 @@ class TupleWindow:
 
     @checked_on_failure
     def get_new(self) -> list[Tuple]:
-        """The new events as objects."""
+        """Returns the new events as objects."""
         return self._tuples(self._new)
 
     @checked_on_failure
     def get_expired(self) -> list[Tuple]:
-        """The expired events as objects."""
+        """Returns the expired events as objects."""
         return self._tuples(self._left(), self._expired_from)
 
     def _events(self) -> pa.Table:
@@ -356,7 +356,7 @@ def place_of(window: TupleWindow) -> tuple[EventSource, Members]:
 
 
 def held_bytes(window: TupleWindow) -> int:
-    """Bytes of the events of a window in memory; 0 where nobody has asked for them."""
+    """Returns the bytes of the events of a window in memory; 0 where nobody has asked for them."""
     return 0 if window._table is None else int(window._table.nbytes)
 
 
@@ -391,7 +391,7 @@ def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
 
 
 def whole(column: pa.ChunkedArray) -> pa.Array:
-    """A column in one piece."""
+    """Returns a column in one piece."""
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 

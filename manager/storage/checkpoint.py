@@ -35,7 +35,8 @@ from windowing.errors import CheckpointError, DamagedCheckpoint
 
 
 def check_batch(files: SealedFolder, segments: FileSegments, key: str) -> Manifest:
-    """The manifest of a batch, once all its segments are verified. Raises DamagedCheckpoint if one is damaged."""
+    """Returns the manifest of a batch, once all its segments are verified. Raises DamagedCheckpoint if one is
+    damaged."""
     manifest = read_manifest(files, key)
     for ref in manifest.refs():
         segments.check(ref)
@@ -49,7 +50,7 @@ def read_committed(files: SealedFolder) -> Committed:
 
 
 def kept_batches(files: SealedFolder) -> list[str]:
-    """The keys of the batches that can be gone back to, in order of time."""
+    """Returns the keys of the batches that can be gone back to, in order of time."""
     first = read_committed(files).first or ""
     return [key for key in files.names("manifests") if key >= first]
 
@@ -60,7 +61,7 @@ def read_note(files: SealedFolder, name: str) -> Any:
 
 
 def read_manifest(files: SealedFolder, key: str) -> Manifest:
-    """The manifest of a batch. Raises DamagedCheckpoint if it is damaged or missing."""
+    """Returns the manifest of a batch. Raises DamagedCheckpoint if it is damaged or missing."""
     last = read_committed(files)
     if last.batch == key and last.manifest is not None:
         return manifest_of(last.manifest, files, key)
@@ -68,7 +69,7 @@ def read_manifest(files: SealedFolder, key: str) -> Manifest:
 
 
 def read_copy(files: SealedFolder, key: str) -> Manifest:
-    """The manifest of a batch before the last one, as ``read_manifest``."""
+    """Returns the manifest of a batch before the last one, as ``read_manifest``."""
     name = f"manifests/{key}"
     return manifest_of(
         required(files.read(name), files.path(name), "what the batch came to was written there"), files, key
@@ -92,7 +93,7 @@ def manifest_of(values: Any, files: SealedFolder, key: str) -> Manifest:
 
 
 def read_plan(files: SealedFolder, key: str) -> dict[str, Any] | None:
-    """The plan of a batch; None where it has none. Raises DamagedCheckpoint if it is damaged."""
+    """Returns the plan of a batch; None where it has none. Raises DamagedCheckpoint if it is damaged."""
     name = f"plans/{key}"
     values = files.read(name)
     if values is None:
@@ -148,7 +149,7 @@ class MemoryCheckpoint:
     _committed: list[str] = field(default_factory=list)
 
     def latest(self) -> Manifest | None:
-        """The manifest committed last."""
+        """Returns the manifest committed last."""
         return Manifest.from_json(self._committed[-1]) if self._committed else None
 
     def plan(self, key: str, plan: dict[str, Any]) -> tuple[dict[str, Any], bool]:
@@ -252,11 +253,11 @@ class FileCheckpoint:
         return self._kept[-1] if self._kept else None
 
     def batches(self) -> list[str]:
-        """The keys of the batches whose manifests are kept, in order of time."""
+        """Returns the keys of the batches whose manifests are kept, in order of time."""
         return self.files.names("manifests")
 
     def manifest(self, key: str) -> Manifest:
-        """The manifest of a batch."""
+        """Returns the manifest of a batch."""
         if self._committed.batch == key and self._committed.manifest is not None:
             return manifest_of(self._committed.manifest, self.files, key)
         return read_manifest(self.files, key)
@@ -297,7 +298,7 @@ class FileCheckpoint:
             sync_folder(f"{self.root}/plans")
 
     def deadly(self, key: str) -> list[dict[str, Any]]:
-        """The input that a batch leaves out because workers die on it, in the order in which it was found."""
+        """Returns the input that a batch leaves out because workers die on it, in the order in which it was found."""
         return self.files.read(f"deadly/{key}") or []
 
     def note_deadly(self, key: str, found: list[dict[str, Any]]) -> None:
@@ -412,7 +413,7 @@ class FileCheckpoint:
             )
 
     def folder(self, manifest: Manifest) -> str:
-        """The folder for segments that belong to the batch of a manifest, in which others may be already."""
+        """Returns the folder for segments that belong to the batch of a manifest, in which others may be already."""
         key = batch_key(manifest.batch, manifest.closing)
         if not is_object_store(self.uri):
             make_folder(self._fs, f"{self.root}/segments/{key}")
@@ -455,7 +456,7 @@ class FileCheckpoint:
                 self._clean(key, key, set())
 
     def read_note(self, name: str) -> dict[str, Any] | None:
-        """A note about the whole checkpoint, such as which topology it belongs to; None if there is none."""
+        """Returns a note about the whole checkpoint, such as which topology it belongs to; None if there is none."""
         return read_note(self.files, name)  # type: ignore[no-any-return]
 
     def write_note(self, name: str, note: dict[str, Any]) -> None:

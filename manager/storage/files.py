@@ -84,8 +84,8 @@ def during(doing: str, after: str) -> Iterator[None]:
 
 
 def why_and_do(error: Exception) -> dict[str, Any]:
-    """The arguments ``why``, ``do`` and ``transient`` of an error: the reason that the file system gives, what to do
-    about it, and whether it may pass by itself."""
+    """Returns the arguments ``why``, ``do`` and ``transient`` of an error: the reason that the file system gives, what
+    to do about it, and whether it may pass by itself."""
     do = f"{remedy(_number(error))}, then rerun"
     return {"why": system_reason(error), "do": do, "transient": is_transient(error)}
 
@@ -96,8 +96,8 @@ def remedy(number: int) -> str:
 
 
 def system_reason(error: Exception) -> str:
-    """The reason that the file system gives, such as ``Permission denied (EACCES)``; the first line of the error's text
-    where it has no ``errno``."""
+    """Returns the reason that the file system gives, such as ``Permission denied (EACCES)``; the first line of the
+    error's text where it has no ``errno``."""
     number = _number(error)
     if number in errno.errorcode:
         return f"{os.strerror(number)} ({errno.errorcode[number]})"
@@ -123,7 +123,8 @@ def keeps_order(path: str) -> bool:
 
 @cache
 def _type_of(device: int) -> str:
-    """The type of a mounted file system; "" where the system does not say, as for volumes of Btrfs and on macOS."""
+    """Returns the type of a mounted file system; "" where the system does not say, as for volumes of Btrfs and on
+    macOS."""
     number = f"{os.major(device)}:{os.minor(device)}"
     try:
         with open(_MOUNTS, encoding="utf-8", errors="replace") as mounts:
@@ -152,7 +153,7 @@ def make_private(path: str) -> None:
 
 
 def private_stream(filesystem: pafs.FileSystem, path: str) -> pa.NativeFile:
-    """A new file to write to, uncompressed whatever its extension."""
+    """Returns a new file to write to, uncompressed whatever its extension."""
     if isinstance(filesystem, pafs.LocalFileSystem):
         make_private(path)  # Arrow keeps the mode of an existing file
     with as_storage_error(path, "written"):
@@ -230,7 +231,7 @@ def list_all_anew(folder: str) -> None:
 
 
 def read_bytes(filesystem: pafs.FileSystem, path: str) -> bytes:
-    """The content of a file."""
+    """Returns the content of a file."""
     with as_storage_error(path, "read"), filesystem.open_input_stream(path, compression=None) as source:
         return source.read()  # type: ignore[no-any-return]
 
@@ -247,7 +248,8 @@ def path_type(filesystem: pafs.FileSystem, path: str) -> pafs.FileType:
 
 
 def entries(filesystem: pafs.FileSystem, folder: str, *, missing: bool = True) -> list[pafs.FileInfo]:
-    """The entries of a folder, hidden files included. With ``missing``, a folder that does not exist is empty."""
+    """Returns the entries of a folder, hidden files included. With ``missing``, a folder that does not exist is
+    empty."""
     with as_storage_error(folder, "listed"):
         return filesystem.get_file_info(pafs.FileSelector(folder, allow_not_found=missing))  # type: ignore[no-any-return]
 

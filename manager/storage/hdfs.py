@@ -44,7 +44,7 @@ _OWN_CLASSES = {
 
 @lru_cache(maxsize=256)
 def client(root: str, process: int) -> Any:
-    """A client of hdfs-native's; its connections and threads belong to one process."""
+    """Returns a client of hdfs-native's; its connections and threads belong to one process."""
     try:
         import hdfs_native
     except ImportError as error:
@@ -106,7 +106,7 @@ def _class_of(error: Exception) -> type[OSError]:
 
 
 def _text(error: Exception) -> str:
-    """The first line of an error; Java's stack trace follows."""
+    """Returns the first line of an error; Java's stack trace follows."""
     match = _IN_RUST.fullmatch(str(error))
     text = str(error) if match is None else match[3].split("\\n", 1)[0].replace('\\"', '"')
     return text.strip().split("\n", 1)[0]
@@ -135,7 +135,7 @@ def is_hdfs_itself(filesystem: pafs.FileSystem) -> bool:
 
 
 def open_hdfs(root: str) -> pafs.FileSystem:
-    """The file system of a URI without a path. Nothing is asked yet.
+    """Returns the file system of a URI without a path. Nothing is asked yet.
 
     Raises EnvironmentMissing without hdfs-native, ConfigError where the URI does not say which NameNode to ask.
     """
@@ -271,7 +271,7 @@ class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]
         raise NotImplementedError("windbolt appends to no file")
 
     def source(self, path: str) -> _Source:
-        """The bytes of a file."""
+        """Returns the bytes of a file."""
         return _Source(self, path)
 
     def opened(self, path: str) -> Any:

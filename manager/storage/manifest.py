@@ -17,29 +17,30 @@ from manager.watermarks import WatermarkState
 
 
 def batch_key(batch: int, closing: bool) -> str:
-    """The key of a batch. Keys sort in order of time; that of a closing before any batch (number -1) is first."""
+    """Returns the key of a batch. Keys sort in order of time; that of a closing before any batch (number -1) is
+    first."""
     return f"{batch:010d}{'-close' if closing else ''}"
 
 
 def batch_name(key: str) -> str:
-    """A batch key as users write it: ``7``, or ``7-close`` for the closing after batch 7."""
+    """Returns a batch key as users write it: ``7``, or ``7-close`` for the closing after batch 7."""
     number, closing, _ = key.partition("-close")
     return f"{int(number)}{closing}"
 
 
 def batch_in_words(key: str) -> str:
-    """A batch in a sentence: ``batch 7``, or ``the closing after batch 7``."""
+    """Returns a batch in a sentence: ``batch 7``, or ``the closing after batch 7``."""
     return f"the closing after batch {batch_of(key)}" if key.endswith("-close") else f"batch {batch_of(key)}"
 
 
 def key_of(name: str) -> str | None:
-    """The key of a batch that is written as ``batch_name`` writes it; None for any other text."""
+    """Returns the key of a batch that is written as ``batch_name`` writes it; None for any other text."""
     found = re.fullmatch(r"(-?\d{1,10})(-close)?", name.strip())
     return None if found is None else batch_key(int(found[1]), found[2] is not None)
 
 
 def batch_of(key: str) -> int:
-    """The batch number in a key; for a closing, that of the batch before it."""
+    """Returns the batch number in a key; for a closing, that of the batch before it."""
     return int(key.removesuffix("-close"))
 
 
@@ -99,11 +100,11 @@ class Manifest:
     """Per file sink, the files of this batch, which get their names once it is committed."""
 
     def segments(self) -> set[str]:
-        """The names of all segments that are still needed."""
+        """Returns the names of all segments that are still needed."""
         return {name for bolt in self.bolts.values() for task in bolt.tasks for name in task.segment_names()}
 
     def refs(self) -> Iterator[Ref]:
-        """The references to all sections that are still needed."""
+        """Yields the references to all sections that are still needed."""
         for bolt in self.bolts.values():
             for task in bolt.tasks:
                 for ref in task.all_refs():
@@ -113,7 +114,7 @@ class Manifest:
                         yield flags
 
     def renamed(self, names: Mapping[str, str]) -> Manifest:
-        """A manifest of the same state, whose segments have other names."""
+        """Returns a manifest of the same state, whose segments have other names."""
         bolts = {
             name: replace(bolt, tasks=[task.with_segments(names) for task in bolt.tasks])
             for name, bolt in self.bolts.items()

@@ -33,7 +33,7 @@ _RETRIES = {"max_retries": RETRIES, "retry_timeout": timedelta(seconds=60)}
 
 
 def open_uri(uri: str, *, options: bool = True) -> tuple[pafs.FileSystem, str]:
-    """The file system of a URI, named as ``place_name`` does, opened once per process; and the path inside it.
+    """Returns the file system of a URI, named as ``place_name`` does, opened once per process; and the path inside it.
     ``options``: whether it may have some (``root_and_path``).
 
     Raises ConfigError for a scheme that is not known, EnvironmentMissing where the package that reaches HDFS is not
@@ -71,7 +71,7 @@ def create_object(uri: str, path: str, data: bytes) -> bool:
 
 
 def read_object(uri: str, path: str) -> bytes | None:
-    """The content of an object; None where there is none."""
+    """Returns the content of an object; None where there is none."""
     store, key = _of(uri, path)
     with _as_os_error():
         try:
@@ -216,7 +216,7 @@ def _s3_options(uri: str, process: _Process) -> dict[str, Any]:
 
 
 def _shared_credentials() -> dict[str, str]:
-    """The keys in ``~/.aws/credentials``, which pyarrow reads and obstore does not."""
+    """Returns the keys in ``~/.aws/credentials``, which pyarrow reads and obstore does not."""
     files = configparser.ConfigParser(interpolation=None)
     files.read(os.path.expanduser(os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")))
     profile = os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE") or "default"

@@ -31,13 +31,13 @@ _HEADER = re.compile(rb'\{"windbolt": (\d{1,9}), "crc32": "[0-9a-f]{8}"\}')
 
 
 def seal(body: str) -> bytes:
-    """The content of a sealed file with this text."""
+    """Returns the content of a sealed file with this text."""
     encoded = body.encode()
     return _header(FORMAT, encoded) + b"\n" + encoded
 
 
 def unseal(data: bytes, path: str) -> str:
-    """The text of a sealed file.
+    """Returns the text of a sealed file.
 
     Raises DamagedCheckpoint where the checksum differs, CheckpointError for an undamaged file of another format.
     """
@@ -101,7 +101,7 @@ class SealedFolder:
         return f"{at.scheme}://{host}{self.root}" if at.scheme else self.root
 
     def path(self, name: str) -> str:
-        """The path of a document."""
+        """Returns the path of a document."""
         return f"{self.root}/{name}.json"
 
     def has(self, name: str) -> bool:
@@ -113,7 +113,7 @@ class SealedFolder:
         return files.is_there(self.filesystem, path)
 
     def read(self, name: str) -> Any:
-        """A document; None where there is none.
+        """Returns a document; None where there is none.
 
         Raises DamagedCheckpoint for a damaged file, CheckpointError for another format, StorageError where the file
         cannot be read.
@@ -152,12 +152,12 @@ class SealedFolder:
         delete_all(self.filesystem, self.uri, [self.path(name) for name in names])
 
     def names(self, folder: str) -> list[str]:
-        """The names of the documents in a subfolder, sorted: batches in order of time."""
+        """Returns the names of the documents in a subfolder, sorted: batches in order of time."""
         found = [base.removesuffix(".json") for base in self.entries(folder) if base.endswith(".json")]
         return sorted(base for base in found if not base.startswith("."))
 
     def entries(self, folder: str) -> list[str]:
-        """The names of all entries of a subfolder, hidden files included."""
+        """Returns the names of all entries of a subfolder, hidden files included."""
         return [entry.base_name for entry in files.entries(self.filesystem, f"{self.root}/{folder}".rstrip("/"))]
 
     def _bytes(self, path: str) -> bytes | None:
@@ -345,7 +345,7 @@ class Turns:
         return True
 
     def _after(self, number: int) -> Turn | None:
-        """The last document, if it is a later one."""
+        """Returns the last document, if it is a later one."""
         while (last := max(_numbers(self._files), default=0)) > number:
             found: Turn | None = self._files.read(_name(last))
             if found is not None:  # else its owner has moved on, and deleted it
@@ -368,7 +368,7 @@ class Turns:
 
 
 def last_turn(files: SealedFolder) -> Turn | None:
-    """The last document; None where there is none. Nothing is claimed: a run may be in progress."""
+    """Returns the last document; None where there is none. Nothing is claimed: a run may be in progress."""
     while True:
         number = max(_numbers(files), default=0)
         found: Turn | None = files.read(_name(number)) if number else None

@@ -148,7 +148,7 @@ def read_section(uri: str, path: str, offset: int, length: int) -> bytes:
 
 
 def _numbers(offset: int, length: int) -> range:
-    """The pieces of an object in which a section lies."""
+    """Returns the pieces of an object in which a section lies."""
     return range(offset // PIECE, (offset + length - 1) // PIECE + 1)
 
 
@@ -172,7 +172,7 @@ def epoch_prefix(epoch: int) -> str:
 
 
 def epoch_of(name: str) -> int:
-    """The epoch in the name of a segment, or of the draft of a sink's file; 0 for none."""
+    """Returns the epoch in the name of a segment, or of the draft of a sink's file; 0 for none."""
     found = _EPOCH.search(name)
     return int(found[1]) if found else 0
 
@@ -193,7 +193,7 @@ class FileSegments:
         return pafs.LocalFileSystem() if self.uri is None else open_uri(self.uri)[0]
 
     def writer(self, folder: str) -> FileWriter:
-        """A writer of a new segment in a folder; its name belongs to this attempt alone."""
+        """Returns a writer of a new segment in a folder; its name belongs to this attempt alone."""
         return FileWriter(self, f"{folder}/{epoch_prefix(self.epoch)}{uuid.uuid4().hex}.arrow")
 
     def expect(self, refs: Iterable[Ref]) -> None:
@@ -206,7 +206,7 @@ class FileSegments:
             expect_sections(self.uri, ((f"{self.root}/{ref.segment}", ref.offset, ref.length) for ref in refs))
 
     def read(self, ref: Ref) -> pa.Table:
-        """The rows of a reference that are still needed; mapped into memory where the file is local.
+        """Returns the rows of a reference that are still needed; mapped into memory where the file is local.
 
         Raises DamagedCheckpoint where the checksum differs, StorageError where the file cannot be read. A section of a
         local file is verified once per process, and again if the file changes: overlapping windows read it many times.
@@ -263,7 +263,8 @@ class FileSegments:
             return self._section(path, ref)
 
     def _section(self, path: str, ref: Ref) -> tuple[pa.Buffer, tuple[object, ...] | None]:
-        """The bytes of a section, too few where the file is cut short; and its key in ``_CHECKED``, None for none."""
+        """Returns the bytes of a section, too few where the file is cut short; and its key in ``_CHECKED``, None for
+        none."""
         if self.uri is not None:
             return pa.py_buffer(read_section(self.uri, path, ref.offset, ref.length)), None
         found = os.stat(path)
@@ -391,14 +392,14 @@ class MemorySegments:
     tables: dict[str, list[pa.Table]] = field(default_factory=dict)
 
     def writer(self, folder: str) -> _MemoryWriter:
-        """A writer of a new segment."""
+        """Returns a writer of a new segment."""
         return _MemoryWriter(self, f"{folder}/{uuid.uuid4().hex}")
 
     def expect(self, refs: Iterable[Ref]) -> None:
         """Does nothing: all files are local."""
 
     def read(self, ref: Ref) -> pa.Table:
-        """The rows of a reference that are still needed."""
+        """Returns the rows of a reference that are still needed."""
         return self.tables[ref.segment][ref.offset].slice(ref.start)
 
 
@@ -487,7 +488,7 @@ def _runs(wanted: GatherItem) -> tuple[list[tuple[int, int, int]], list[int]]:
 
 
 def _read(store: FileSegments, names: Sequence[str], runs: Sequence[tuple[int, int, int]]) -> list[pa.Buffer]:
-    """The bytes of each run."""
+    """Returns the bytes of each run."""
 
     def read(run: tuple[int, int, int]) -> pa.Buffer:
         segment, start, length = run

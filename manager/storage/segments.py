@@ -65,11 +65,12 @@ class Ref:
         return self.earliest_live is not None and self.earliest_live <= time
 
     def needed_up_to(self, time: int) -> int:
-        """Number of rows still needed where one of the live ones may be at this time or before it; else 0."""
+        """Returns the number of rows still needed where one of the live ones may be at this time or before it; else
+        0."""
         return self.needed if self.has_live_up_to(time) else 0
 
     def segment_names(self) -> tuple[str, ...]:
-        """The name of its segment, and that of its flags."""
+        """Returns the name of its segment, and that of its flags."""
         return (self.segment,) if self.flags is None else (self.segment, self.flags.segment)
 
     def has_live_after(self, time: int) -> bool:
@@ -103,7 +104,7 @@ class Ref:
         )
 
     def named(self, names: Mapping[str, str]) -> Ref:
-        """The reference to the same rows in segments of other names."""
+        """Returns the reference to the same rows in segments of other names."""
         flags = self.flags and self.flags._replace(segment=names[self.flags.segment])
         return replace(self, segment=names[self.segment], flags=flags)
 
@@ -115,7 +116,7 @@ class Ref:
         return Ref(segment, offset, length, self.rows, checksum=checksum)
 
     def without(self, rows: int, events: Events, streams: int) -> Ref:
-        """The reference without its first needed rows; ``events`` are the needed rows, or the first of them."""
+        """Returns the reference without its first needed rows; ``events`` are the needed rows, or the first of them."""
         left = events.slice(rows, len(events))
         dropped = events.slice(0, rows).by_stream(streams)
         return replace(
@@ -234,7 +235,8 @@ class Refs(Sequence[Ref]):
         return sum(part.needed for part in self._parts)
 
     def needed_up_to(self, time: int) -> int:
-        """Number of rows still needed of those that may have a live row at this time (microseconds) or before it."""
+        """Returns the number of rows still needed of those that may have a live row at this time (microseconds) or
+        before it."""
         return sum(part.needed_up_to(time) for part in self._parts)
 
     def by_stream(self, streams: int) -> list[int]:
@@ -255,7 +257,7 @@ class Refs(Sequence[Ref]):
         return max((time for time in found if time is not None), default=None)
 
     def segment_names(self) -> set[str]:
-        """The names of the segments in which they are, and their flags."""
+        """Returns the names of the segments in which they are, and their flags."""
         return set(chain.from_iterable(part.segment_names() for part in self._parts))
 
     def run_of_one_level(self, least: int) -> range | None:
@@ -293,7 +295,7 @@ class RefColumns:
 
     @staticmethod
     def of(refs: Sequence[Ref]) -> RefColumns:
-        """The columns of some references, of which each counts its rows by input, and none has flags."""
+        """Returns the columns of some references, of which each counts its rows by input, and none has flags."""
         assert not any(ref.flags for ref in refs)
         places = {name: place for place, name in enumerate(dict.fromkeys(ref.segment for ref in refs))}
         values = [
@@ -368,7 +370,8 @@ class RefColumns:
         return int((self._column("rows") - self._column("start")).sum())
 
     def needed_up_to(self, time: int) -> int:
-        """Number of rows still needed of those references that may have a live row at this time or before it."""
+        """Returns the number of rows still needed of those references that may have a live row at this time or before
+        it."""
         earliest = self._column("earliest_live")
         due = (earliest != NONE) & (earliest <= time)
         return int((self._column("rows") - self._column("start"))[due].sum())
@@ -391,7 +394,7 @@ class RefColumns:
         return int(live.max()) if len(live) else None
 
     def segment_names(self) -> Iterable[str]:
-        """The names of the segments in which these references are, each once."""
+        """Returns the names of the segments in which these references are, each once."""
         return (self.names[place] for place in np.unique(self.segments).tolist())
 
     def _times(self, name: str) -> NDArray[np.int64]:
@@ -435,7 +438,7 @@ def write_events(writer: SegmentWriter, events: Events, streams: int) -> Ref:
 
 
 def read_events(store: SegmentStore, ref: Ref) -> Events:
-    """The events of a section that are still needed, in order of time."""
+    """Returns the events of a section that are still needed, in order of time."""
     table = store.read(ref)
     names = table.column_names
     weighing = [name for name in names if name.startswith(WEIGHT_COLUMN)]

@@ -154,12 +154,12 @@ class WindowAssigner(ABC):
 
     @abstractmethod
     def next_end(self, live: Live, after: Limit) -> int | None:
-        """The earliest end > after, in microseconds, of a window that holds one of the present events; None where there
-        is none. Earlier where the events must be looked at before that: one is passed over, for example."""
+        """Returns the earliest end > after, in microseconds, of a window that holds one of the present events; None
+        where there is none. Earlier where the events must be looked at before that: one is passed over, for example."""
 
     def next_finished(self, live: Live, after: Limit) -> int | None:
-        """A time > after, in microseconds, before which no present event that is not finished at ``after`` will be, as
-        long as no other comes; None where there is none."""
+        """Returns a time > after, in microseconds, before which no present event that is not finished at ``after`` will
+        be, as long as no other comes; None where there is none."""
         return self.next_end(live, after)
 
     def open(self, live: Live, after: Limit) -> Iterator[Assigned]:
@@ -168,7 +168,7 @@ class WindowAssigner(ABC):
         return self.assign(live, after, FOREVER)
 
     def earliest_start(self, upto: int, held: int | None) -> int:
-        """A lower bound, in microseconds, on the start of any window that ends after ``upto`` (SI-24).
+        """Returns a lower bound, in microseconds, on the start of any window that ends after ``upto`` (SI-24).
 
         ``held`` is the start of the earliest live event, None where there is none. Other events may still come, at
         ``upto`` or later.
@@ -183,7 +183,7 @@ class GridWindows(WindowAssigner):
 
     @abstractmethod
     def following(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The first window end after each time."""
+        """Returns the first window end after each time."""
 
     @abstractmethod
     def ends_between(self, after: int, upto: int) -> NDArray[np.int64]:
@@ -191,11 +191,11 @@ class GridWindows(WindowAssigner):
 
     @abstractmethod
     def starts_of(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The starts of the windows with these ends."""
+        """Returns the starts of the windows with these ends."""
 
 
 def limit_at(limit: Limit, positions: NDArray[np.int64]) -> Limit:
-    """The limit of the events at these indices."""
+    """Returns the limit of the events at these indices."""
     return limit[positions] if isinstance(limit, np.ndarray) else limit
 
 
@@ -263,8 +263,9 @@ class AlignedWindows(GridWindows):
         return int(first.min()) if len(first) else None
 
     def ends_of(self, live: Live, after: Limit, upto: Limit) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The ends of the first and of the last window after a limit that hold each event, in microseconds; the last is
-        before the first for an event in none. Endless events last as they do in ``assign`` up to the limit ``upto``."""
+        """Returns the ends of the first and of the last window after a limit that hold each event, in microseconds; the
+        last is before the first for an event in none. Endless events last as they do in ``assign`` up to the limit
+        ``upto``."""
         first, last = self._span(live, last_instants(live, upto))
         return self._later(live, after, first, last), last
 
@@ -317,21 +318,21 @@ class AlignedWindows(GridWindows):
         return self.offset.micros if self.origin is None else self.origin + self.length.micros
 
     def _span(self, live: Live, lasts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The first and the last end of the windows that hold each event; the last is before the first for an event in
-        none."""
+        """Returns the first and the last end of the windows that hold each event; the last is before the first for an
+        event in none."""
         first = self.bounds.first_end(live.starts, self.slide.micros, self._phase)
         last = self.bounds.last_end(lasts, self.length.micros, self.slide.micros, self._phase)
         return first if self.origin is None else np.maximum(first, self._phase), last
 
     def _later(self, live: Live, after: Limit, first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The first end of each event's windows that is after the limit, of a window that was open when the event
-        came."""
+        """Returns the first end of each event's windows that is after the limit, of a window that was open when the
+        event came."""
         low = after if live.closed_until is None else np.maximum(after, live.closed_until)
         slide = self.slide.micros
         return np.maximum(first, self._aligned(np.clip(low, first - slide, last)) + slide)
 
     def _aligned(self, moments: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The last end on the grid at or before each time."""
+        """Returns the last end on the grid at or before each time."""
         slide = self.slide.micros
         return (moments - self._phase) // slide * slide + self._phase
 
@@ -346,7 +347,7 @@ def key_heads(live: Live) -> NDArray[np.bool_]:
 
 
 def last_instants(live: Live, upto: Limit = 0) -> NDArray[np.int64]:
-    """The last instant of each event in microseconds; of an endless one, a far but finite time.
+    """Returns the last instant of each event in microseconds; of an endless one, a far but finite time.
 
     For a lifetime without length it is long before the event. Where the limit is FOREVER, endless events last as long
     as the latest known event of their key, since infinitely many windows could not be listed.

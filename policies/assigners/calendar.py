@@ -159,7 +159,7 @@ class CalendarWindows(GridWindows):
         return last_ends
 
     def _inside(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The microsecond that starts within the same window as each time, for either kind of bounds."""
+        """Returns the microsecond that starts within the same window as each time, for either kind of bounds."""
         return self.bounds.first_end(times, 1, 0) - 1
 
     def _edges(self, begins: NDArray[np.int64], finishes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -186,7 +186,7 @@ class CalendarWindows(GridWindows):
         return 22 if self.unit == "hour" else max(len(self.at), 1)
 
     def _periods(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The number of the period of each time if the zone were UTC; hours are handled a day at a time."""
+        """Returns the number of the period of each time if the zone were UTC; hours are handled a day at a time."""
         if self.unit in _MONTHS:
             months = times.astype("datetime64[us]").astype("datetime64[M]").astype(np.int64)
             return (months - self.shift) // _MONTHS[self.unit]
@@ -195,15 +195,15 @@ class CalendarWindows(GridWindows):
 
 
 def _places(edges: NDArray[np.int64], times: Limit) -> NDArray[np.int64]:
-    """The last boundary at or before each time; -1 where there is none."""
+    """Returns the last boundary at or before each time; -1 where there is none."""
     places: NDArray[np.int64] = np.searchsorted(edges, np.asarray(times), side="right") - 1
     return places
 
 
 @lru_cache(maxsize=1 << 14)
 def _begins(zone: str, unit: Unit, period: int, at: tuple[int, ...], shift: int) -> tuple[int, ...]:
-    """The start of a period in microseconds since the epoch; for a day of hours, the start of each hour, and for one
-    that is divided, of each part."""
+    """Returns the start of a period in microseconds since the epoch; for a day of hours, the start of each hour, and
+    for one that is divided, of each part."""
     match unit:
         case "hour":
             hours = range(period * _DAY, (period + 1) * _DAY, _HOUR)
@@ -221,7 +221,7 @@ def _begins(zone: str, unit: Unit, period: int, at: tuple[int, ...], shift: int)
 
 
 def _showings(zone: str, wall: int) -> list[int]:
-    """When the clocks of a zone show a wall-clock time or skip it: once, or twice when they are set back.
+    """Returns when the clocks of a zone show a wall-clock time or skip it: once, or twice when they are set back.
 
     ``wall`` is the wall-clock time in microseconds since the clocks would have shown the epoch; the results are
     microseconds since the epoch.

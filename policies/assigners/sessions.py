@@ -41,7 +41,7 @@ class Runs:
     """Index of its last event, plus one."""
 
     def due(self, after: Limit, upto: Limit) -> Runs:
-        """The windows with after < end <= upto, by the limits of their own key."""
+        """Returns the windows with after < end <= upto, by the limits of their own key."""
         within = self.ends > limit_at(after, self.lows)
         within &= self.ends <= limit_at(upto, self.lows)
         if within.all():
@@ -49,7 +49,7 @@ class Runs:
         return Runs(self.starts[within], self.ends[within], self.lows[within], self.highs[within])
 
     def next_end(self, after: Limit) -> int | None:
-        """The earliest end after the limit, in microseconds; None where there is none."""
+        """Returns the earliest end after the limit, in microseconds; None where there is none."""
         ends = self.ends[self.ends > limit_at(after, self.lows)]
         return int(ends.min()) if len(ends) else None
 
@@ -130,7 +130,7 @@ class SessionWindows(WindowAssigner):
         return int(moments.min()) if len(moments) else None
 
     def _sessions(self, live: Live) -> tuple[Runs, NDArray[np.bool_]]:
-        """The sessions of the present events, in order of their events, and which of them the clock closed."""
+        """Returns the sessions of the present events, in order of their events, and which of them the clock closed."""
         if live.ends is not None:
             raise ConfigError(
                 "sessions of events with lifetimes",
@@ -162,7 +162,7 @@ class SessionWindows(WindowAssigner):
     def _checked(
         self, times: NDArray[np.int64], heads: NDArray[np.bool_], natural: Runs, longest: int
     ) -> tuple[Runs, NDArray[np.bool_]]:
-        """The sessions after the clock has closed those that last too long, and which ones it closed."""
+        """Returns the sessions after the clock has closed those that last too long, and which ones it closed."""
         kept = np.ones(len(natural.lows), dtype=bool)
         cut: list[Cut] = []
         reached = 0
@@ -208,15 +208,15 @@ class SessionWindows(WindowAssigner):
                     return session
 
     def checked_at(self, start: int, first: int) -> int:
-        """When the clock closes a session, by its start and its first event: at the first multiple of the maximum
-        duration at which it has lasted longer than that, and not before its first event. All times are in
+        """Returns when the clock closes a session, by its start and its first event: at the first multiple of the
+        maximum duration at which it has lasted longer than that, and not before its first event. All times are in
         microseconds."""
         assert self.max_duration is not None
         longest = self.max_duration.micros
         return max(start // longest + 2, -(-first // longest)) * longest
 
     def ends_alone(self, times: NDArray[np.int64], gaps: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The end of the session that each of these events would make alone, in microseconds."""
+        """Returns the end of the session that each of these events would make alone, in microseconds."""
         ends = times + gaps
         return ends if self.max_duration is None else np.minimum(ends, _checks(times, times, self.max_duration.micros))
 
@@ -227,7 +227,7 @@ class SessionWindows(WindowAssigner):
     def _needless(
         self, times: NDArray[np.int64], sessions: Runs, forced: NDArray[np.bool_], longest: int, upto: Limit
     ) -> NDArray[np.bool_]:
-        """The sessions whose events are no longer needed, where the clock has closed some.
+        """Returns the sessions whose events are no longer needed, where the clock has closed some.
 
         The check points of a session depend on its start, and that depends on the preceding session that the clock
         closed. So the last session closed that way is kept; if its first event alone does not lead to the same check
@@ -251,7 +251,7 @@ def _checks(starts: NDArray[np.int64], firsts: NDArray[np.int64], longest: int) 
 
 
 def _furthest(live: Live, reach: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The greatest reach among the events of the same key up to each event."""
+    """Returns the greatest reach among the events of the same key up to each event."""
     order = stable_order(reach) if live.keys is None else pair_order(live.keys, reach)
     ranks = np.empty_like(order)
     ranks[order] = np.arange(len(order))
@@ -384,12 +384,13 @@ class CountedWindows(WindowAssigner):
         return Runs(live.starts[lows], live.starts[lasts], lows, lasts + 1)
 
     def _lasts(self, live: Live, upto: Limit) -> NDArray[np.int64]:
-        """The indices of the events with which windows end, up to a limit."""
+        """Returns the indices of the events with which windows end, up to a limit."""
         ranks, counted = self._ranks(live, upto)
         return np.flatnonzero(counted & (ranks % self.slide.value == 0))
 
     def _ranks(self, live: Live, upto: Limit) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """The number of each event since the last window of its key, from 1; and which events count at the limit."""
+        """Returns the number of each event since the last window of its key, from 1; and which events count at the
+        limit."""
         counted = live.starts <= upto
         if not self._leaves_gaps and live.seen is not None:
             counted &= ~live.seen
@@ -398,7 +399,7 @@ class CountedWindows(WindowAssigner):
         return so_far[1:] - before[self._owners(live)], counted
 
     def _owners(self, live: Live) -> NDArray[np.int64]:
-        """The number of each event's key, from 0."""
+        """Returns the number of each event's key, from 0."""
         return np.cumsum(key_heads(live), dtype=np.int64) - 1
 
     def _refuse_lifetimes(self, live: Live) -> None:
@@ -447,7 +448,7 @@ class CountByStartWindows(WindowAssigner):
         return Runs(live.starts[firsts[whole]], ends, firsts[whole], highs)
 
     def _firsts(self, live: Live) -> NDArray[np.int64]:
-        """The index of the first event of each start time of each key."""
+        """Returns the index of the first event of each start time of each key."""
         fresh = key_heads(live)
         fresh[1:] |= live.starts[1:] != live.starts[:-1]
         return np.flatnonzero(fresh)

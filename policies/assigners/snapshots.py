@@ -47,7 +47,7 @@ class Intervals:
 
     @staticmethod
     def between(live: Live, events: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Intervals:
-        """The intervals of these events (indices), each of which is in those from its beginning to its end
+        """Returns the intervals of these events (indices), each of which is in those from its beginning to its end
         (microseconds); it begins before it ends."""
         count = len(events)
         times = np.concatenate([begins, ends])
@@ -83,14 +83,14 @@ class Intervals:
             yield Assigned(self.times[chosen], ends[begin:stop], offsets, self._members(chosen))
 
     def next_end(self, after: Limit) -> int | None:
-        """The earliest end > after of an interval that holds an event; None where there is none."""
+        """Returns the earliest end > after of an interval that holds an event; None where there is none."""
         held = np.flatnonzero(self.crowds)
         ends = self.stops[held]
         ends = ends[ends > limit_at(after, self.holders[held])]
         return int(ends.min()) if len(ends) else None
 
     def _members(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The events of the chosen intervals, interval by interval."""
+        """Returns the events of the chosen intervals, interval by interval."""
         # Among the chosen intervals, those of one event are adjacent when the intervals are in their own order.
         marked = np.zeros(len(self.times) + 1, dtype=np.int64)
         marked[chosen + 1] = 1
@@ -171,7 +171,7 @@ class SnapshotWindows(WindowAssigner):
         return self.bounds.first_end(live.starts, 1, 0)
 
     def _moments(self, live: Live) -> Runs:
-        """The windows of points: one per distinct time of a key."""
+        """Returns the windows of points: one per distinct time of a key."""
         fresh = key_heads(live)
         fresh[1:] |= live.starts[1:] != live.starts[:-1]
         lows = np.flatnonzero(fresh)
@@ -238,7 +238,7 @@ class OnsetWindows(WindowAssigner):
 
 
 def onset_slices(live: Live, ends: NDArray[np.int64]) -> Intervals:
-    """The instants at which lifetimes begin."""
+    """Returns the instants at which lifetimes begin."""
     events = np.flatnonzero(ends > live.starts)
     starts = live.starts[events]
     owners = np.cumsum(key_heads(live), dtype=np.int64)[events]
@@ -350,7 +350,8 @@ class SlidingLogWindows(WindowAssigner):
         return Runs(ends - self.length.micros, ends, left[held], entered[held])
 
     def _of_late_events(self, live: Live, closed_until: NDArray[np.int64]) -> Intervals:
-        """The windows where events have missed some: an event may then leave before one that entered before it."""
+        """Returns the windows where events have missed some: an event may then leave before one that entered before
+        it."""
         length = self.length.micros
         missed = np.minimum(closed_until, FOREVER - 1)
         events = np.flatnonzero(missed < live.starts + (length - 1))
@@ -416,7 +417,7 @@ class MeetingWindows(WindowAssigner):
         return int(later.min()) if len(later) else None
 
     def _first_meetings(self, live: Live, ends: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """The moments at which it is known that events have met a partner."""
+        """Returns the moments at which it is known that events have met a partner."""
         return (met[met < FOREVER] + 1 for met in (_met(live, ends, mine) for mine in self._outer(live)))
 
     @property
@@ -481,14 +482,15 @@ def _keys(live: Live) -> NDArray[np.int64]:
 
 
 def _after_all(live: Live, ends: NDArray[np.int64], after: Limit) -> NDArray[np.int64]:
-    """The moment at which endless events end at the end of the streams: after every other moment."""
+    """Returns the moment at which endless events end at the end of the streams: after every other moment."""
     known = ends[ends < FOREVER]
     latest = max(int(live.starts.max()), int(known.max()) if len(known) else _NEVER)
     return np.maximum(after, min(latest + 1, LATEST))
 
 
 def _met(live: Live, ends: NDArray[np.int64], mine: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """When each event in ``mine`` met its first partner: the later of their starts; FOREVER for none and for others."""
+    """Returns when each event in ``mine`` met its first partner: the later of their starts; FOREVER for none and for
+    others."""
     met, keys, lasting = np.full(len(live), FOREVER), _keys(live), ends > live.starts
     ours, theirs = np.flatnonzero(mine & lasting), np.flatnonzero(~mine & lasting)
     if not len(ours) or not len(theirs):

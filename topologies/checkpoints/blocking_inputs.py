@@ -44,7 +44,7 @@ class Question:
 
 
 def events_in_words(count: int) -> str:
-    """A number of events: ``1 event``, ``2,000 events``."""
+    """Returns a number of events: ``1 event``, ``2,000 events``."""
     return "1 event" if count == 1 else f"{count:,} events"
 
 
@@ -161,8 +161,8 @@ def _shown(time: int | None) -> str | None:
 
 
 def marks_of(timing: BoltTiming, state: BoltState) -> dict[str, int | None]:
-    """The watermark that each input or partition would allow alone, in microseconds; None where it has delivered
-    nothing. Without those that are idle."""
+    """Returns the watermark that each input or partition would allow alone, in microseconds; None where it has
+    delivered nothing. Without those that are idle."""
     if timing.follows_events:
         marks: dict[str, int | None] = {
             source: None if mark.mark <= NONE else mark.mark
@@ -411,12 +411,12 @@ class RegularEvents:
     """Number of events that each row stands for."""
 
     def within(self, end: int) -> int:
-        """Number of events in the window that ends at a time."""
+        """Returns the number of events in the window that ends at a time."""
         return int(self.counts[(self.first <= end) & (self.last >= end)].sum())
 
     def ends(self, over: int | None, most: int) -> list[tuple[int, int]]:
-        """The ends after ``over`` of the windows that hold events, with how many they hold; ``most`` windows are looked
-        at, empty ones among them."""
+        """Returns the ends after ``over`` of the windows that hold events, with how many they hold; ``most`` windows
+        are looked at, empty ones among them."""
         first = self._after(over)
         inside = first <= self.known_last
         if not inside.any():
@@ -428,7 +428,7 @@ class RegularEvents:
         return [(int(end), int(count)) for end, count in zip(found, held, strict=True) if count]
 
     def next_end(self, over: int | None) -> int | None:
-        """The end of the first window that holds an event and ends after ``over``; None where none does."""
+        """Returns the end of the first window that holds an event and ends after ``over``; None where none does."""
         first = self._after(over)
         first = first[first <= self.known_last]
         return int(first.min()) if len(first) else None
@@ -450,8 +450,8 @@ def _counted_before(
 def regular_events(
     state: BoltState, store: SegmentStore, timing: BoltTiming, windows: AlignedWindows, wanted: str | None
 ) -> RegularEvents:
-    """The events of a bolt, all or those of one key: ``wanted`` is the text of its only column, or of several with
-    commas between them."""
+    """Returns the events of a bolt, all or those of one key: ``wanted`` is the text of its only column, or of several
+    with commas between them."""
     nothing = np.zeros(0, np.int64)
     parts = [(nothing, nothing, nothing, nothing)]
     for reader in readers_of(state, store, timing):

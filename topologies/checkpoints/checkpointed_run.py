@@ -150,8 +150,8 @@ _STEP_NS = 1_000_000  # Spark orders files by the millisecond of their last chan
 
 
 def as_files(topology: Topology, checkpoint: str) -> Topology:
-    """The topology with its in-memory spouts, and those that users have written, replaced by spouts of files that hold
-    the same batches."""
+    """Returns the topology with its in-memory spouts, and those that users have written, replaced by spouts of files
+    that hold the same batches."""
     spouts = dict(topology.spouts)
     for name, node in topology.spouts.items():
         if isinstance(node.spout, PulledSpout):

@@ -62,13 +62,13 @@ def compare_given(stored: pa.Array, given: pa.Array, *, null_is_nan: bool) -> Gi
 
 
 def without_dictionary(column: pa.Array) -> pa.Array:
-    """The values themselves, where they are stored as places in a dictionary."""
+    """Returns the values themselves, where they are stored as places in a dictionary."""
     kind = value_type(column.type)
     return column if kind == column.type else column.cast(kind)
 
 
 def as_stored(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Values as they are stored."""
+    """Returns values as they are stored."""
     if not pa.types.is_dictionary(kind):
         return values
     found = values.dictionary_encode()
@@ -273,7 +273,7 @@ class TaskRows:
         self._own = {name for rows in task.rows for name in own_columns(rows)}
 
     def corrected(self, given: GivenEvents | None, without: GivenEvents | None) -> TaskCorrection:
-        """The rows with the values given, without those that are taken out. DataError for changes that are not
+        """Returns the rows with the values given, without those that are taken out. DataError for changes that are not
         possible."""
         count = self.table.num_rows
         columns, touched, kept = dict[str, pa.Array](), np.zeros(count, np.bool_), np.ones(count, np.bool_)
@@ -356,7 +356,7 @@ class TaskRows:
         return bare if bare in self._own else name
 
     def _with(self, name: str, rows: NDArray[np.int64], values: GivenValues) -> pa.Array:
-        """A whole column with the values given in these rows."""
+        """Returns a whole column with the values given in these rows."""
         column = _one_array(self.table.column(name))
         places = np.arange(len(column))
         places[rows] = len(column) + np.arange(len(rows))

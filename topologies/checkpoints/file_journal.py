@@ -75,7 +75,8 @@ class FileLog:
         last change in milliseconds."""
 
     def last_after(self, number: int) -> int | None:
-        """The last entry, if it has files and comes after this one: they belong to a batch that was not planned."""
+        """Returns the last entry, if it has files and comes after this one: they belong to a batch that was not
+        planned."""
         return self.latest if self._files and self._files[-1]["batchId"] > number else None
 
     def note(self, files: Sequence[FoundFile]) -> int:
@@ -268,7 +269,7 @@ def log_offset(number: int) -> str:
 
 
 def path_of(entry: Mapping[str, Any]) -> str:
-    """The absolute path of a file from its entry in the log of its source."""
+    """Returns the absolute path of a file from its entry in the log of its source."""
     return shown_path(unquote(entry["path"]))
 
 

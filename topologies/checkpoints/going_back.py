@@ -458,7 +458,7 @@ def _look(
     topology: Topology,
     check: Callable[..., Manifest | None],
 ) -> Manifest | None:
-    """The last manifest; ConfigError or CheckpointError where the bolts cannot start over."""
+    """Returns the last manifest; ConfigError or CheckpointError where the bolts cannot start over."""
     with during("looking at what is to start over", "nothing was changed"):
         manifest = check(halves, resetting=True)
         known = read_note(halves.files, TOPOLOGY)

@@ -218,7 +218,7 @@ def _in_no_file(columns: list[str], files: list[FoundFile]) -> list[str]:
 
 
 def _not_in(path: str, columns: list[str]) -> list[str]:
-    """The columns that no object of a file has. Only lines that may name one are parsed."""
+    """Returns the columns that no object of a file has. Only lines that may name one are parsed."""
     missing = {column: json.dumps(column, ensure_ascii=False).encode() for column in columns}
     with reached(path):
         filesystem, inside = locate_file(path)
@@ -251,7 +251,7 @@ def _objects(path: str) -> Iterator[dict[str, object]]:
 
 
 def _parsed(line: bytes) -> dict[str, object] | None:
-    """The object of a line; None where it holds none."""
+    """Returns the object of a line; None where it holds none."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -309,7 +309,8 @@ def _ways(topology: Topology, spout: Stream, stream: Stream) -> Iterator[str]:
 
 
 def extracted_times(node: WindowedNode, spout: str, rows: pa.Table) -> Findings:
-    """The times that a bolt's extractor gives to the first rows of a spout, and the first of those on which it fails.
+    """Returns the times that a bolt's extractor gives to the first rows of a spout, and the first of those on which it
+    fails.
 
     A row without a time is a warning, because a run counts it as invalid; it is a problem if no row has a time, or if
     the extractor fails on a whole table. What the extractor prints goes to standard error.

@@ -124,7 +124,7 @@ def _state_keys(bolt: StatefulTaskBolt, fields: Sequence[str]) -> dict[str, list
 
 
 def _columns(key: str | Sequence[str] | Mapping[str, str], fields: Sequence[str]) -> list[str] | None:
-    """The columns of a state that hold these fields; None where it does not have them."""
+    """Returns the columns of a state that hold these fields; None where it does not have them."""
     if isinstance(key, Mapping):
         return [key[name] for name in fields] if set(fields) <= set(key) else None
     given = [key] if isinstance(key, str) else list(key)

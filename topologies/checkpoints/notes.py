@@ -136,12 +136,12 @@ def noted_run(files: SealedFolder, began: RunNote, summary: Summary, attempts: A
 
 
 def _noted_before(files: SealedFolder, attempts: Attempts) -> RunNote | None:
-    """The note of an earlier attempt of the same run; None for the first one."""
+    """Returns the note of an earlier attempt of the same run; None for the first one."""
     return next((note for note in read_runs(files) if note.run == attempts.first_run), None)
 
 
 def read_runs(files: SealedFolder) -> list[RunNote]:
-    """The latest runs, the last one last; none where the note is damaged or of another form."""
+    """Returns the latest runs, the last one last; none where the note is damaged or of another form."""
     found: dict[str, list[dict[str, Any]]] | None = None
     with suppress(*UNREADABLE):
         found = files.read(RUNS)
@@ -170,7 +170,7 @@ def graph_values(topology: Topology) -> dict[str, Any]:
 
 
 def graph_from(values: dict[str, Any]) -> tuple[list[Box], list[Arrow]]:
-    """The boxes and arrows that ``graph_values`` gave."""
+    """Returns the boxes and arrows that ``graph_values`` gave."""
     boxes = [Box(each["name"], each["kind"], tuple(each["facts"])) for each in values["boxes"]]
     return boxes, [Arrow(**each) for each in values["arrows"]]
 
@@ -183,13 +183,13 @@ _ENUMS: dict[str, type[Enum]] = {"Bounds": Bounds}
 
 
 def assigner_values(assigner: WindowAssigner) -> dict[str, Any]:
-    """An assigner as plain JSON: the name of its class, and its fields."""
+    """Returns an assigner as plain JSON: the name of its class, and its fields."""
     given = {column.name: _plain(getattr(assigner, column.name)) for column in fields(assigner)}  # type: ignore[arg-type]
     return {"class": type(assigner).__name__, "fields": given}
 
 
 def assigner_from(values: Mapping[str, Any]) -> WindowAssigner:
-    """The assigner that ``assigner_values`` was given. KeyError or TypeError for any other values."""
+    """Returns the assigner that ``assigner_values`` was given. KeyError or TypeError for any other values."""
     found: WindowAssigner = _ASSIGNERS[values["class"]](
         **{name: _value(given) for name, given in values["fields"].items()}
     )
@@ -406,7 +406,7 @@ def note_timing(files: SealedFolder, topology: Topology) -> None:
 
 
 def read_timing(files: SealedFolder) -> dict[str, BoltTiming] | None:
-    """The rules of the last run, by bolt; None where none has noted them in this form."""
+    """Returns the rules of the last run, by bolt; None where none has noted them in this form."""
     found: dict[str, dict[str, dict[str, Any]]] | None = files.read(TIMING)
     names = {each.name for each in fields(BoltTiming)}
     needed = {each.name for each in fields(BoltTiming) if each.default is MISSING}
@@ -445,7 +445,7 @@ def _windows(node: WindowedNode) -> str:
 
 
 def _key(node: WindowedNode) -> list[str]:
-    """The columns of its key, or else those by which its first input is grouped."""
+    """Returns the columns of its key, or else those by which its first input is grouped."""
     if node.keys[0]:
         return list(node.keys[0])
     grouping = node.inputs[0].grouping
@@ -475,7 +475,7 @@ def _past_end(node: WindowedNode) -> int:
 
 
 def checkpoint_at(folder: str) -> PairedCheckpoint:
-    """The checkpoint in a folder, to look at. CheckpointError where there is none."""
+    """Returns the checkpoint in a folder, to look at. CheckpointError where there is none."""
     halves = PairedCheckpoint(folder)
     if not halves.found:
         raise CheckpointError(
@@ -487,7 +487,7 @@ def checkpoint_at(folder: str) -> PairedCheckpoint:
 
 
 def known_timing(halves: PairedCheckpoint) -> dict[str, BoltTiming]:
-    """The rules of the last run on a checkpoint. CheckpointError where it does not have them."""
+    """Returns the rules of the last run on a checkpoint. CheckpointError where it does not have them."""
     known = read_timing(halves.files)
     if known is None:
         raise CheckpointError(
@@ -510,7 +510,7 @@ def the_only_bolt(halves: PairedCheckpoint, known: Mapping[str, BoltTiming]) -> 
 
 
 def timing_of(known: Mapping[str, BoltTiming], bolt: str, key: str | None) -> BoltTiming:
-    """The rules of a bolt. ConfigError where there is no such bolt, or it has no key and one is asked for."""
+    """Returns the rules of a bolt. ConfigError where there is no such bolt, or it has no key and one is asked for."""
     if bolt not in known:
         raise ConfigError(
             f"there is no windowed bolt {bolt!r}{did_you_mean(bolt, known)}",

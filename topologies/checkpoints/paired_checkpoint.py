@@ -188,7 +188,7 @@ class PairedCheckpoint:
         return self.has_our_half or is_there(self.filesystem, f"{self.spark_half.root}/offsets")
 
     def check_found(self) -> None:
-        """CheckpointError where there is none."""
+        """Raises CheckpointError where there is none."""
         if not self.found:
             raise CheckpointError(
                 f"{self.path!r} is not a checkpoint",
@@ -202,7 +202,7 @@ class PairedCheckpoint:
 
 
 def check_reset_complete(halves: PairedCheckpoint) -> None:
-    """CheckpointError where a reset of bolts was begun and did not complete."""
+    """Raises CheckpointError where a reset of bolts was begun and did not complete."""
     note = halves.files.read(RESETTING)
     if note is not None:
         bolts = " ".join(map(shlex.quote, note["bolts"]))
@@ -214,7 +214,7 @@ def check_reset_complete(halves: PairedCheckpoint) -> None:
 
 
 def check_gone_back(halves: PairedCheckpoint) -> None:
-    """CheckpointError where going back to an earlier batch was begun and did not complete."""
+    """Raises CheckpointError where going back to an earlier batch was begun and did not complete."""
     note = halves.files.read(GOING_BACK)
     if note is not None:
         raise CheckpointError(
@@ -225,7 +225,7 @@ def check_gone_back(halves: PairedCheckpoint) -> None:
 
 
 def check_savepoint_complete(halves: PairedCheckpoint) -> None:
-    """CheckpointError where this is a savepoint that was begun and did not complete."""
+    """Raises CheckpointError where this is a savepoint that was begun and did not complete."""
     note = halves.files.read(SAVEPOINT)
     if note is not None and not note["complete"]:
         again = f"take it once more, which starts over: windbolt savepoint CHECKPOINT {shlex.quote(halves.path)}"
@@ -250,7 +250,7 @@ def check_beginning_complete(halves: PairedCheckpoint) -> None:
 
 
 def back_to_command(halves: PairedCheckpoint, key: str) -> str:
-    """The command that goes back to a batch."""
+    """Returns the command that goes back to a batch."""
     return f"windbolt checkpoint {shlex.quote(halves.path)} --back-to {batch_name(key)}"
 
 
@@ -277,7 +277,7 @@ def advice(halves: PairedCheckpoint) -> str:
 
 
 def whole_batches(halves: PairedCheckpoint) -> Iterator[str]:
-    """The batches that can be gone back to, the last one first."""
+    """Yields the batches that can be gone back to, the last one first."""
     kept: list[str] = []
     with suppress(*UNREADABLE):
         kept = kept_batches(halves.files)
@@ -308,7 +308,7 @@ class SparkBatches:
 
 
 def check_halves(halves: PairedCheckpoint, *, resetting: bool = False) -> Manifest | None:
-    """The last manifest; CheckpointError where the halves do not belong together, or a part of them is missing.
+    """Returns the last manifest; CheckpointError where the halves do not belong together, or a part of them is missing.
 
     ``resetting``: an incomplete reset is no error, because the caller completes it.
     """

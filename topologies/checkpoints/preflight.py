@@ -73,7 +73,7 @@ def _local_folder(node: SinkNode) -> str | None:
 
 
 def _nearest(folder: str) -> str:
-    """The deepest folder above one that is not there; StorageError where what is above it is not a folder."""
+    """Returns the deepest folder above one that is not there; StorageError where what is above it is not a folder."""
     above = os.path.dirname(folder)
     while not os.path.lexists(above):
         above = os.path.dirname(above)
@@ -210,8 +210,8 @@ def _naming(whose: str) -> Iterator[None]:
 
 
 def find_lacking(topology: Topology) -> dict[str, Findings]:
-    """A warning for each input of an AggregateBolt that has none of the columns that its aggregates name, by the names
-    of the bolts.
+    """Returns a warning for each input of an AggregateBolt that has none of the columns that its aggregates name, by
+    the names of the bolts.
 
     An input with only some of them is no mistake: two streams may be added up side by side, each in columns of its own.
     """
@@ -239,8 +239,8 @@ def _lacking(topology: Topology, node: WindowedNode) -> Iterator[ConfigError]:
 
 
 def shifted_chains(topology: Topology) -> Iterator[str]:
-    """A sentence for each bolt with windows ``[start, end)`` that reads rows with the ends of such windows as times:
-    each end is the start of the next window there."""
+    """Yields a sentence for each bolt with windows ``[start, end)`` that reads rows with the ends of such windows as
+    times: each end is the start of the next window there."""
     for node in topology.windowed.values():
         if not (node.event_time and _has_regular_starts(node)):
             continue
@@ -312,8 +312,8 @@ def _is_taken(topology: Topology, name: str, stream: str) -> bool:
 
 
 def find_waiting(topology: Topology) -> dict[str, Findings]:
-    """A warning for each bolt with several inputs whose windows stay open until a stream of the topology brings its
-    first event; by the names of the bolts."""
+    """Returns a warning for each bolt with several inputs whose windows stay open until a stream of the topology brings
+    its first event; by the names of the bolts."""
     found = {name: tuple(_waits(topology, node)) for name, node in topology.windowed.items()}
     return {name: Findings(warnings=warnings) for name, warnings in found.items() if warnings}
 

@@ -41,7 +41,7 @@ _FIRST_MS = 1_000_000_000_000
 
 
 def pulled_rows(name: str, spout: PulledSpout, checkpoint: str) -> PulledRows:
-    """The spout of files that stands for a user's spout in a run on a checkpoint."""
+    """Returns the spout of files that stands for a user's spout in a run on a checkpoint."""
     if has_query(checkpoint):
         raise ConfigError(
             f"spout {name!r} keeps its rows in the checkpoint {checkpoint.partition('?')[0]!r}, which is named with "

@@ -213,7 +213,7 @@ class _Taking:
             write_spark_file(target.filesystem, path, text, summed=target.uri is None)
 
     def _spark_names(self, folder: str) -> Iterator[str]:
-        """The files of Spark's half, by their paths in it; drafts and checksums left out."""
+        """Yields the files of Spark's half, by their paths in it; drafts and checksums left out."""
         half = self.source.spark_half
         for entry in entries(half.filesystem, f"{half.root}/{folder}".rstrip("/")):
             name = f"{folder}/{entry.base_name}".lstrip("/")

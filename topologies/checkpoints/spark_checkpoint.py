@@ -30,7 +30,7 @@ _SUMMED = 512
 
 
 def read_spark_file(filesystem: pafs.FileSystem, path: str) -> str:
-    """The text of a file that Spark wrote.
+    """Returns the text of a file that Spark wrote.
 
     Raises DamagedCheckpoint where it is gone or does not fit its ``.crc``, StorageError where it cannot be read. Where
     there is no ``.crc``, as on object stores and on HDFS, which protect their files themselves, it is not compared.
@@ -131,7 +131,7 @@ class SparkHalf:
     root: str
 
     def query(self) -> str | None:
-        """The id of the query it belongs to; None before its first start."""
+        """Returns the id of the query it belongs to; None before its first start."""
         if not is_there(self.filesystem, f"{self.root}/metadata"):
             return None
         try:
@@ -140,7 +140,7 @@ class SparkHalf:
             raise self._unreadable("metadata", error) from error
 
     def offsets(self) -> list[int]:
-        """The batches that Spark has planned."""
+        """Returns the batches that Spark has planned."""
         return self._numbers("offsets")
 
     def commits(self) -> list[int]:
@@ -155,7 +155,7 @@ class SparkHalf:
         return len(self.read(f"offsets/{planned[-1]}").rstrip("\n").split("\n")) - 2 > spouts
 
     def read(self, name: str) -> str:
-        """The text of a file; DamagedCheckpoint where it is not what was written."""
+        """Returns the text of a file; DamagedCheckpoint where it is not what was written."""
         return read_spark_file(self.filesystem, f"{self.root}/{name}")
 
     def check(self, batch: int) -> None:
@@ -214,20 +214,22 @@ class SparkHalf:
             self.read(name)
 
     def entries(self, source: int) -> dict[int, str]:
-        """The files of the log of a source, by number; every tenth holds those of all before it as well."""
+        """Returns the files of the log of a source, by number; every tenth holds those of all before it as well."""
         names = self.names(f"sources/{source}")
         plain = {int(name): name for name in names if name.isdigit()}
         whole = {int(name.removesuffix(COMPACT)): name for name in names if name.removesuffix(COMPACT).isdigit()}
         return plain | whole
 
     def chain(self, source: int, last: int) -> list[str]:
-        """The files that Spark reads if this is the last entry of a source's log, as far as they are there."""
+        """Returns the files that Spark reads if this is the last entry of a source's log, as far as they are there."""
         return _chain(source, self.entries(source), last)
 
     def files(self, source: int, entries: dict[int, str] | None = None) -> list[dict[str, Any]]:
-        """The entries of the log of a source of files, one for each file; that it is whole is checked elsewhere.
+        """Returns the entries of the log of a source of files, one for each file; that it is whole is checked
+        elsewhere.
 
-        ``entries``: those of its files that count; None: those that are there now."""
+        ``entries``: those of its files that count; None: those that are there now.
+        """
         counted = self.entries(source) if entries is None else entries
         names = _chain(source, counted, max(counted, default=-1))
         lines = [line for name in names for line in self.read(name).split("\n")[1:]]
@@ -239,7 +241,7 @@ class SparkHalf:
         return [number for number in _span(entries, last) if number not in entries]
 
     def restored(self, source: int, number: int) -> str:
-        """The text of an entry that Spark has deleted, from a file that holds it too, or DamagedCheckpoint."""
+        """Returns the text of an entry that Spark has deleted, from a file that holds it too, or DamagedCheckpoint."""
         entries = self.entries(source)
         for later in sorted(entries):
             if later > number and entries[later].endswith(COMPACT):
@@ -314,7 +316,7 @@ class SparkHalf:
 
 
 def _number(name: str) -> int | None:
-    """The number of a log's file; None for any other file."""
+    """Returns the number of a log's file; None for any other file."""
     base = name.rsplit("/", 1)[-1].removesuffix(COMPACT)
     return int(base) if base.isdigit() else None
 
@@ -362,7 +364,7 @@ class SourceLog:
     """The Kafka spouts, which are the sources after the others."""
 
     def files(self, batch: int) -> list[tuple[str, str]]:
-        """The (spout, path) of the files that are new in a batch, in order of arrival.
+        """Returns the (spout, path) of the files that are new in a batch, in order of arrival.
 
         The files of one spout are in order of their last change, and in the order of Spark's log where that is equal;
         one source comes after the other. CheckpointError where the log cannot be read.
@@ -440,7 +442,7 @@ class SourceLog:
         return skipped
 
     def _batches(self) -> list[int]:
-        """The batches that Spark has planned."""
+        """Returns the batches that Spark has planned."""
         return sorted(
             int(entry.base_name)
             for entry in entries(self.filesystem, f"{self.root}/offsets")
@@ -481,7 +483,7 @@ class SourceLog:
         return {at: place["logOffset"] for at, place in self._sources(batch).items() if at < len(self.spouts)}
 
     def _entries(self, source: int, number: int) -> list[dict[str, Any]]:
-        """The files of one entry; every tenth file of the log holds those of all before it as well."""
+        """Returns the files of one entry; every tenth file of the log holds those of all before it as well."""
         path = f"sources/{source}/{number}"
         if path_type(self.filesystem, f"{self.root}/{path}") != pafs.FileType.File:
             path += ".compact"

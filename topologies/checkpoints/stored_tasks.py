@@ -47,7 +47,8 @@ TIME = pa.timestamp("us", tz="UTC")
 
 
 def time_column(times: NDArray[np.int64] | Iterable[int | None]) -> pa.Array:
-    """Times in microseconds as a column; null for none, for the end of the streams, and for times out of range."""
+    """Returns times in microseconds as a column; null for none, for the end of the streams, and for times out of
+    range."""
     if not isinstance(times, np.ndarray):
         times = np.array([NONE if time is None else time for time in times], np.int64)
     outside = (times < EARLIEST) | (times > LATEST)
@@ -344,7 +345,7 @@ def _of_queue(queue: StoredQueue) -> EventRows:
 
 
 def _inputs(events: Events) -> NDArray[np.int8] | None:
-    """The input of each row of a queue; -1 for sums of several."""
+    """Returns the input of each row of a queue; -1 for sums of several."""
     if events.weights is None or events.weights.shape[1] == 1:
         return events.streams
     several = (events.weights > 0).sum(axis=1) > 1
@@ -352,7 +353,7 @@ def _inputs(events: Events) -> NDArray[np.int8] | None:
 
 
 def key_columns(timing: BoltTiming) -> Sequence[str]:
-    """The columns under which keys are shown: those of the first input."""
+    """Returns the columns under which keys are shown: those of the first input."""
     return timing.keys[0] if any(timing.keys) else timing.key
 
 
@@ -376,7 +377,7 @@ class StoredState:
     back what they emitted."""
 
     def __getitem__(self, name: str) -> pa.Table:
-        """A table by its name. ConfigError where there is none."""
+        """Returns a table by its name. ConfigError where there is none."""
         if name not in self.tables:
             raise ConfigError(
                 f"there is no table {name!r}{did_you_mean(str(name), self.tables)}",
@@ -396,7 +397,7 @@ class StoredState:
 
     @checked
     def to_pandas(self, table: str = "events") -> pd.DataFrame:
-        """A table as a DataFrame. ConfigError where there is none of this name."""
+        """Returns a table as a DataFrame. ConfigError where there is none of this name."""
         frame: pd.DataFrame = self[table].to_pandas()
         return frame
 

@@ -64,7 +64,8 @@ _WORDS = (
 
 
 def fingerprint(topology: Topology) -> dict[str, Any]:
-    """The parts of a topology that must not change under a checkpoint; code, lag, late streams and sinks may."""
+    """Returns the parts of a topology that must not change under a checkpoint; code, lag, late streams and sinks
+    may."""
     return {
         "name": topology.name,
         "spouts": {name: _spout(node) for name, node in topology.spouts.items()},
@@ -100,7 +101,7 @@ def without_bolts(note: Mapping[str, Any], names: Collection[str]) -> dict[str, 
 
 
 def bolts_that_differ(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """The bolts that are new, gone or changed; empty where something else differs too."""
+    """Returns the bolts that are new, gone or changed; empty where something else differs too."""
     names = [
         name
         for name in sorted({*before["bolts"], *now["bolts"]})
@@ -115,7 +116,7 @@ def parallelism_in(note: dict[str, Any]) -> dict[str, int]:
 
 
 def with_parallelism(note: dict[str, Any], tasks: Mapping[str, int]) -> dict[str, Any]:
-    """The note with other numbers of tasks for some of its bolts."""
+    """Returns the note with other numbers of tasks for some of its bolts."""
     bolts = {
         name: {**bolt, "parallelism": tasks.get(name, bolt["parallelism"])} for name, bolt in note["bolts"].items()
     }
@@ -296,7 +297,7 @@ def check_fit(
 def check_topology(
     halves: PairedCheckpoint, topology: Topology, note: dict[str, Any], *, allow_rescale: bool = False
 ) -> None:
-    """CheckpointError, with all that differs, where a topology is not the one that was noted."""
+    """Raises CheckpointError, with all that differs, where a topology is not the one that was noted."""
     now = fingerprint(topology)
     note = NewColumns.of(note, now, topology).note
     known = with_parallelism(note, parallelism_in(now) if allow_rescale else noted_tasks(halves))
@@ -314,8 +315,8 @@ def check_topology(
 
 
 def check_start(halves: PairedCheckpoint, began: int | None, wanted: int | None) -> None:
-    """CheckpointError where a first output is wanted, and the checkpoint began at another one, or without one; both in
-    microseconds."""
+    """Raises CheckpointError where a first output is wanted, and the checkpoint began at another one, or without one;
+    both in microseconds."""
     if wanted is None or wanted == began:
         return
     was = "without one" if began is None else f"with the one at {show(began)}"
@@ -476,7 +477,7 @@ def _widened(
 
 
 def _column(table: pa.Table, field: pa.Field, defaults: OfInputs) -> pa.Array:
-    """The new column of stored events: each has the default of the input that it came by."""
+    """Returns the new column of stored events: each has the default of the input that it came by."""
     if not any(default is not None for default in defaults):
         return pa.nulls(len(table), field.type)
     choices = pa.concat_arrays([pa.nulls(1, field.type) if default is None else default for default in defaults])

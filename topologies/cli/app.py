@@ -22,7 +22,7 @@ _ADDRESS = re.compile(r"(\S*:)?\d+")
 
 
 def with_page_port(args: Sequence[str]) -> list[str]:
-    """The words of a command with a port behind each ``--ui`` that has none: it may stand alone."""
+    """Returns the words of a command with a port behind each ``--ui`` that has none: it may stand alone."""
     following = [*args, ""][1:]
     return [
         word

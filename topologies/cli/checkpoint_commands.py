@@ -187,7 +187,7 @@ def rescale(
 
 
 def tasks_of(given: Sequence[str]) -> dict[str, int]:
-    """Numbers of tasks as the command line gives them."""
+    """Returns numbers of tasks as the command line gives them."""
     wanted: dict[str, int] = {}
     for each in given:
         name, sign, number = each.rpartition("=")

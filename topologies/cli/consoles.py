@@ -81,12 +81,12 @@ WIDTH = 120
 
 
 def out() -> Console:
-    """The console for results, on standard output."""
+    """Returns the console for results, on standard output."""
     return _console(sys.stdout)
 
 
 def err() -> Console:
-    """The console for errors, warnings and remarks, on standard error."""
+    """Returns the console for errors, warnings and remarks, on standard error."""
     return _console(sys.stderr)
 
 
@@ -274,7 +274,7 @@ def readable_errors(*, debug: bool, restart: bool | None = None) -> Iterator[Non
 
 
 def exit_status(error: WindboltError) -> int:
-    """The exit status of a command that ends with this error."""
+    """Returns the exit status of a command that ends with this error."""
     if isinstance(error, TakenOver):
         return TAKEN_OVER
     if error.transient:
@@ -327,7 +327,7 @@ def _shown(filename: str) -> str:
 
 
 def in_words(error: WindboltError, title: str = "error", style: str = "bold red") -> Text:
-    """An error as text of several lines: what, why, do."""
+    """Returns an error as text of several lines: what, why, do."""
     text = Text(f"{title}: ", style)
     if isinstance(error, TopologyError):
         problems = "1 problem" if len(error.problems) == 1 else f"{len(error.problems)} problems"

@@ -48,7 +48,7 @@ FRESH = 86_400_000_000
 
 
 def time_table(bolts: Mapping[str, BoltReport]) -> Table | None:
-    """A row for each bolt with a watermark, and one for each of its input streams if it has several.
+    """Returns a row for each bolt with a watermark, and one for each of its input streams if it has several.
 
     None where there is nothing to show. A counter that is zero everywhere has no column.
     """
@@ -70,7 +70,7 @@ def time_table(bolts: Mapping[str, BoltReport]) -> Table | None:
 
 
 def time_words(bolt: BoltReport) -> dict[str, str]:
-    """The counts of one bolt, without zeros: title and value."""
+    """Returns the counts of one bolt, without zeros: title and value."""
     words = {"watermark delay": delay} if (delay := _delay(bolt)) else {}
     counted = _found(bolt)
     counts = {**{title: counted.get(name, 0) for name, title in FOUND.items()}, "skipped": bolt.skipped}
@@ -87,7 +87,7 @@ def counter_words(bolts: Mapping[str, BoltReport]) -> list[str]:
 
 
 def counters_of(bolt: BoltReport) -> dict[str, str]:
-    """The counters of one bolt: title and value."""
+    """Returns the counters of one bolt: title and value."""
     return {what.replace("_", " "): number(count) for what, count in bolt.counters.items()}
 
 
@@ -157,7 +157,7 @@ class Complaints:
 
 
 def _without_file(complaint: str) -> tuple[str, str]:
-    """The component, and the reason without the file."""
+    """Returns the component, and the reason without the file."""
     component, _, rest = complaint.partition(": ")
     source, _, reason = rest.partition(": ")
     return component, reason.replace(repr(source), "").strip() if reason else rest
@@ -238,7 +238,7 @@ def _still_pending(topology: Topology, bolts: dict[str, BoltReport]) -> Iterator
 
 
 def accounts_table(bolts: dict[str, BoltReport], of_all: str = "") -> Group:
-    """The accounts as a table that can be checked: received = windowed + late + ... + pending.
+    """Returns the accounts as a table that can be checked: received = windowed + late + ... + pending.
 
     ``of_all``: the end of its title, if the table is about several runs.
     """
@@ -259,12 +259,12 @@ def accounts_table(bolts: dict[str, BoltReport], of_all: str = "") -> Group:
 
 
 def rows_in_words(rows: int) -> str:
-    """A number of rows, in words."""
+    """Returns a number of rows, in words."""
     return "1 row" if rows == 1 else f"{number(rows)} rows"
 
 
 def rate(rows: int, seconds: float) -> str:
-    """Rows per second."""
+    """Returns rows per second."""
     return number(rows / seconds) if seconds > 0 else "0"
 
 
@@ -287,7 +287,7 @@ def _add_output(table: Table, output: list[tuple[int, dict[str, int]]]) -> None:
 
 
 def _table(bolts: Iterable[str]) -> Table:
-    """A table with a column for each bolt."""
+    """Returns a table with a column for each bolt."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("", min_width=_FIRST_COLUMN)
     for name in bolts:
@@ -296,7 +296,7 @@ def _table(bolts: Iterable[str]) -> Table:
 
 
 def _titled(title: str, table: Table) -> Group:
-    """A table under a title that may be longer than it is wide."""
+    """Returns a table under a title that may be longer than it is wide."""
     return Group(Text(title, "italic"), table)
 
 
@@ -323,7 +323,7 @@ def _spouts_table(spouts: dict[str, dict[str, int]], of_all: str) -> Group:
 
 
 def _groups(bolts: dict[str, _T], width: int) -> Iterator[dict[str, _T]]:
-    """The bolts in groups whose columns fit into the width, at least one in each."""
+    """Yields the bolts in groups whose columns fit into the width, at least one in each."""
     group: dict[str, _T] = {}
     room = width - _FIRST_COLUMN
     for name, bolt in bolts.items():
@@ -607,7 +607,7 @@ def _batch(report: BatchReport) -> str:
 
 
 def _cells(topology: Topology, name: str, bolt: BoltReport) -> dict[str, str]:
-    """The displayed values of a bolt, by title."""
+    """Returns the displayed values of a bolt, by title."""
     node = topology.windowed.get(name)
     watermark, behind = "by the clock", ""
     if node is None or node.event_time:

@@ -135,7 +135,7 @@ def replay_at_every_save(command: Sequence[str], folders: Iterable[Path]) -> int
 
 
 def folders_of(files: Iterable[Path], items: Iterable[Loaded | Problem], topology: str | None) -> set[Path]:
-    """The folders that hold scenarios, and those of the topologies' files that they name."""
+    """Returns the folders that hold scenarios, and those of the topologies' files that they name."""
     found = {file if file.is_dir() else file.parent for file in files}
     named = [located(item.scenario, item.place.path).topology for item in items if isinstance(item, Loaded)]
     for reference in {*named, topology} - {None}:
@@ -145,7 +145,7 @@ def folders_of(files: Iterable[Path], items: Iterable[Loaded | Problem], topolog
 
 
 def state_of(folders: Iterable[Path]) -> FileTimes:
-    """The files in folders and below them that a replay may depend on."""
+    """Returns the files in folders and below them that a replay may depend on."""
     state: FileTimes = {}
     for folder in folders:
         for top, inner, names in os.walk(folder):
@@ -273,7 +273,7 @@ def _alone(option: str, others: Sequence[str]) -> None:
 
 
 def _all(files: Sequence[Path]) -> Iterator[Loaded | Problem]:
-    """The scenarios of files, and of those in folders."""
+    """Yields the scenarios of files, and of those in folders."""
     for file in files:
         if not file.is_dir():
             yield from load(file)

@@ -123,11 +123,11 @@ class StepOptions:
 
     @classmethod
     def of(cls, overlays: list[Path] | None, assignments: list[str] | None, no_file_rules: bool) -> StepOptions:
-        """The options from the values of the command line."""
+        """Returns the options from the values of the command line."""
         return cls(tuple(overlays or ()), tuple(assignments or ()), not no_file_rules)
 
     def load(self, reference: str, further: Further | None = None) -> StepConfig:
-        """The step of a file, with these options laid over it; ``further`` as in ``load_step``."""
+        """Returns the step of a file, with these options laid over it; ``further`` as in ``load_step``."""
         if not is_step(reference):
             raise ConfigError(
                 f"{reference!r} is not a step",
@@ -180,7 +180,7 @@ def _pairs(given: Sequence[str]) -> dict[str, str]:
 
 
 def loaded(reference: str, options: StepOptions = NO_OPTIONS) -> Topology:
-    """A user's topology. Output of its file while loading is not a result, and goes to standard error."""
+    """Returns a user's topology. Output of its file while loading is not a result, and goes to standard error."""
     with redirect_stdout(sys.stderr):
         if is_step(reference):
             from topologies.step.compile_step import step_problems, step_topology
@@ -486,7 +486,7 @@ def _new_columns_in_words(columns: Sequence[str], defaults: Mapping[str, str]) -
 
 
 def _restart(wanted: bool, attempts: int | None, max_backoff: str | None) -> Restart | None:
-    """The restarts that the command line asks for; None for none."""
+    """Returns the restarts that the command line asks for; None for none."""
     given = {"--restart-attempts": attempts, "--restart-max-backoff": max_backoff}
     if not wanted:
         names = [name for name, value in given.items() if value is not None]
@@ -520,7 +520,7 @@ def _tell_doubts(topology: Topology, *, strict: bool, told: Collection[str] = ()
 
 
 def settings_of(conf: Sequence[str]) -> dict[str, str]:
-    """Settings of Spark as the command line gives them."""
+    """Returns settings of Spark as the command line gives them."""
     settings = {}
     for given in conf:
         key, sign, value = given.partition("=")

@@ -49,7 +49,7 @@ class Marks:
 
     @staticmethod
     def of_tick(watermark: int | None, events: int) -> Marks:
-        """The watermark of the last tick, for every event; None before the first."""
+        """Returns the watermark of the last tick, for every event; None before the first."""
         mark = np.broadcast_to(np.int64(NONE if watermark is None else watermark), events)
         return Marks(mark, mark)
 
@@ -92,7 +92,8 @@ class KeyCoder(Protocol):
     """Tells the keys of arriving events apart from each other, and from those of the events of earlier batches."""
 
     def __call__(self, arriving: Held) -> NDArray[np.int64]:
-        """The codes of the keys of arriving events, in order of arrival. Reads the events of earlier batches."""
+        """Returns the codes of the keys of arriving events, in order of arrival. Reads the events of earlier
+        batches."""
         ...
 
 
@@ -183,7 +184,7 @@ def _by_rules(node: WindowedNode, events: Incoming, admission_context: Admission
 def _by_watermark(
     node: WindowedNode, events: Incoming
 ) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int64]]:
-    """The times, decisions and closed limits of events; those of each input by the late action of its source
+    """Returns the times, decisions and closed limits of events; those of each input by the late action of its source
     (SI-17)."""
     by_input = [node.bolt.settings.of_input(label).late_action for label in node.streams]
     marks = events.marks
@@ -232,15 +233,15 @@ def _late_for_windows(
 
 
 def _reference(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
-    """The watermark at each event, less the allowed lateness (AT-7), or up to where the clock has closed sessions if
-    that is later; NONE where the session alone decides."""
+    """Returns the watermark at each event, less the allowed lateness (AT-7), or up to where the clock has closed
+    sessions if that is later; NONE where the session alone decides."""
     if node.bolt.settings.late_by_session:
         return np.full(len(events.times), NONE)
     return np.maximum(node.admission.less_allowed(events.marks.bolt), events.closed_until)
 
 
 def gaps_of_sessions(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
-    """The session gap of each event of a bolt with sessions."""
+    """Returns the session gap of each event of a bolt with sessions."""
     assert node.session is not None
     return gaps_of_events(events.gaps, node.session.gap.micros, len(events.times))
 
@@ -274,7 +275,7 @@ def _by_timeout(
 def _without_repeats(
     node: WindowedNode, events: Incoming, admission_context: AdmissionContext, repeats: Repeats, decisions: Decisions
 ) -> Decisions:
-    """The decisions with repeated messages marked as duplicates.
+    """Returns the decisions with repeated messages marked as duplicates.
 
     Whether an open window takes a late event depends on the events admitted before it, so the decision is repeated
     until it no longer changes. Each round fixes at least one more of the first events.
@@ -322,9 +323,9 @@ def late_rows(
     watermarks: NDArray[np.int64],
     opened: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
 ) -> pa.Table:
-    """Events that were turned away, with the columns of the late stream; ``watermarks`` are NONE where there is none.
-    Times are in microseconds. Columns of these names from an earlier late stream are replaced; that happens only in a
-    test that records streams, because ``build()`` refuses it.
+    """Returns events that were turned away, with the columns of the late stream; ``watermarks`` are NONE where there is
+    none. Times are in microseconds. Columns of these names from an earlier late stream are replaced; that happens only
+    in a test that records streams, because ``build()`` refuses it.
 
     ``opened``: the starts and ends of the windows that they would open, where these decide that events are late.
     """
@@ -347,7 +348,8 @@ def late_rows(
 
 
 def _last_windows(node: WindowedNode, times: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The start and the end of the last window that could have held each event; NONE where that is not known."""
+    """Returns the start and the end of the last window that could have held each event; NONE where that is not
+    known."""
     end = node.last_end
     if end is None:
         unknown = np.full(len(times), NONE, np.int64)
@@ -359,14 +361,14 @@ def _last_windows(node: WindowedNode, times: NDArray[np.int64]) -> tuple[NDArray
 
 
 def _known(times: NDArray[np.int64]) -> pa.Array:
-    """Times as a timestamp column; null where they are out of range."""
+    """Returns times as a timestamp column; null where they are out of range."""
     unknown = (times < EARLIEST) | (times > LATEST)
     column = to_column(np.where(unknown, 0, times))
     return pa.compute.if_else(pa.array(~unknown), column, pa.scalar(None, column.type))
 
 
 def conform_input(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with the columns of the bolt's windows; columns that its stream lacks are null."""
+    """Returns the table with the columns of the bolt's windows; columns that its stream lacks are null."""
     if table.schema.equals(schema):
         return table
     columns = [
@@ -614,7 +616,7 @@ def _reasons(
 
 
 def _late_error(node: WindowedNode, events: Incoming, decisions: Decisions, row: int) -> DataError:
-    """The error for the first late event that stops the run."""
+    """Returns the error for the first late event that stops the run."""
     rule, time, mark = node.bolt.settings.arrival, int(events.times[row]), int(decisions.marks[row])
     stream = node.streams[events.inputs if isinstance(events.inputs, int) else int(events.inputs[row])]
     if decisions.codes[row] == Decision.LATE:

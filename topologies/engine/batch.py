@@ -76,7 +76,7 @@ class BatchPlan:
         return 2 * self.batch + self.closing
 
     def advance_of(self, bolt: str) -> TimeAdvance:
-        """The time advance of one bolt."""
+        """Returns the time advance of one bolt."""
         return self.advances.get(bolt, self.advance)
 
 
@@ -191,7 +191,7 @@ class BatchProgress:
             bolt.accounts.check(bolt.pending, name)
 
     def deferred_of(self, bolt: str) -> DeferredEvents:
-        """The events of the batch that the tasks of a bolt have yet to admit."""
+        """Returns the events of the batch that the tasks of a bolt have yet to admit."""
         return self.deferred.get(bolt, DeferredEvents())
 
     def seen(self, bolt: str) -> InputProgress:

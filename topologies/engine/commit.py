@@ -124,7 +124,7 @@ def prepare_folders(
 
 
 def ready(topology: Topology, written: Mapping[str, Sequence[str]]) -> dict[str, SinkFiles]:
-    """The files that tasks have written for sinks, as the manifest notes them; their bytes survive a power cut.
+    """Returns the files that tasks have written for sinks, as the manifest notes them; their bytes survive a power cut.
 
     ``written`` has the paths of hidden files by sink. Called before the commit.
     """
@@ -187,19 +187,19 @@ def refuse_later(
 
 
 def later_files(filesystem: pafs.FileSystem, folder: str, last: str) -> list[str]:
-    """Names of the files that sinks published in a folder in batches after this one, sorted."""
+    """Returns the names of the files that sinks published in a folder in batches after this one, sorted."""
     bases = [entry.base_name for entry in entries(filesystem, folder) if entry.type == pafs.FileType.File]
     return sorted(base for base in bases if (key := batch_of_file(base)) is not None and key > last)
 
 
 def batch_of_file(name: str) -> str | None:
-    """The key of the batch that wrote a sink's file (decision 8); None for any other file name."""
+    """Returns the key of the batch that wrote a sink's file (decision 8); None for any other file name."""
     match = re.fullmatch(r"batch-(-?\d{9,}(?:-close)?)-\d{4,}\.\w+", name)
     return None if match is None else match[1]
 
 
 def next_batches(last: str) -> tuple[str, ...]:
-    """The keys of the batches that may follow one."""
+    """Returns the keys of the batches that may follow one."""
     following = batch_key(batch_of(last) + 1, False)
     return (following,) if last.endswith("-close") else (batch_key(batch_of(last), True), following)
 
@@ -261,7 +261,7 @@ class Frames(Protocol):
     """Spark's work for sinks, with rows that lie in segments."""
 
     def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> object:
-        """The rows as a Spark DataFrame, for a function."""
+        """Returns the rows as a Spark DataFrame, for a function."""
         ...
 
     def send(self, node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore) -> None:
@@ -311,7 +311,8 @@ _FIRST, _NEXT, _GAP = "   ", "     ", "  "
 
 
 def row_lines(row: Mapping[str, object], width: int) -> list[str]:
-    """The columns of a row with their values, ``width`` characters to a line; a longer value has a line of its own."""
+    """Returns the columns of a row with their values, ``width`` characters to a line; a longer value has a line of its
+    own."""
     lines = [_FIRST]
     for column, value in row.items():
         cell = f"{printable(column)}={printable(_text(value))}"

@@ -40,7 +40,7 @@ Reasons: TypeAlias = "NDArray[Any] | None"
 
 
 def reasons_of(invalid: NDArray[np.bool_], texts: str | Sequence[str]) -> Reasons:
-    """Reasons for the rows that are invalid: one text for all, or one for each of them."""
+    """Returns reasons for the rows that are invalid: one text for all, or one for each of them."""
     if not invalid.any():
         return None
     reasons = np.full(len(invalid), "", dtype=object)
@@ -49,7 +49,7 @@ def reasons_of(invalid: NDArray[np.bool_], texts: str | Sequence[str]) -> Reason
 
 
 def first_reasons(*given: Reasons) -> Reasons:
-    """The first of several reasons for each row."""
+    """Returns the first of several reasons for each row."""
     first: Reasons = None
     for reasons in given:
         if reasons is not None:
@@ -121,7 +121,8 @@ def _digits_of(time: int) -> str | None:
 
 
 def anchored(node: WindowedNode, anchor: int | None) -> WindowedNode:
-    """The bolt with its aligned windows starting at the anchor, in microseconds, where its settings ask for that."""
+    """Returns the bolt with its aligned windows starting at the anchor, in microseconds, where its settings ask for
+    that."""
     if node.bolt.settings.anchor != START or anchor is None:
         return node
     offset = node.bolt.settings.offset.micros
@@ -183,7 +184,7 @@ class Read(NamedTuple):
 
 
 def read_times(node: WindowedNode, table: pa.Table) -> Read:
-    """The time of each row, by the bolt's field or extractor."""
+    """Returns the time of each row, by the bolt's field or extractor."""
     read = _times_of_field(node, table)
     if read.cut is not None and node.bolt.settings.extractor_on_truncation == "error":
         reasons = first_reasons(read.reasons, reasons_of(read.cut, _TOO_FINE))
@@ -298,8 +299,8 @@ def _each_time(node: WindowedNode, extractor: Any, table: pa.Table) -> Read:
 
 
 def _of_numpy(moment: np.datetime64) -> tuple[int | None, bool]:
-    """A time of NumPy in microseconds, None for NaT, and whether it was finer. Converted to a whole number it would be
-    in its own unit."""
+    """Returns a time of NumPy in microseconds, None for NaT, and whether it was finer. Converted to a whole number it
+    would be in its own unit."""
     if np.isnat(moment):
         return None, False
     micros = moment.astype("datetime64[us]")
@@ -319,7 +320,7 @@ _SHAPES = ("point", "interval", "start_edge", "end_edge")
 def lifetimes(
     lifetime: Lifetime | None, table: pa.Table, times: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64] | None, NDArray[np.bool_] | None, list[Reasons]]:
-    """The end of each event in microseconds, and which events are end edges (SI-3); None where the bolt has no
+    """Returns the end of each event in microseconds, and which events are end edges (SI-3); None where the bolt has no
     lifetimes. ``times`` are their starts."""
     if lifetime is None:
         return None, None, []
@@ -361,8 +362,8 @@ def lifetimes(
 def session_gaps(
     kinds: Sequence[WindowKind], table: pa.Table, times: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64] | None, list[Reasons]]:
-    """The session gap of each event in microseconds; None where all events share one gap. ``kinds`` are the windows of
-    the bolt."""
+    """Returns the session gap of each event in microseconds; None where all events share one gap. ``kinds`` are the
+    windows of the bolt."""
     own_gaps = next((kind for kind in kinds if isinstance(kind, Session) and kind.gap_field is not None), None)
     if own_gaps is None or own_gaps.gap_field is None:
         return None, []
@@ -489,7 +490,7 @@ def _truncated(node: WindowedNode, table: pa.Table, cut: NDArray[np.bool_] | Non
 def _times(
     node: WindowedNode, input_index: int, table: pa.Table, brought: NDArray[np.int64] | None, clock: int
 ) -> Read:
-    """The time of each row: the one that it brings along, that of its field, or the clock."""
+    """Returns the time of each row: the one that it brings along, that of its field, or the clock."""
     if not node.event_time:
         kept = brought if node.clocked and node.clocked[input_index] else None
         return Read(np.full(table.num_rows, clock, np.int64) if kept is None else kept, None)
@@ -499,7 +500,7 @@ def _times(
 
 
 def _arrivals(field: str | None, table: pa.Table, clock: int) -> tuple[NDArray[np.int64] | int, Reasons]:
-    """The arrival time of each row, by its field or else the clock."""
+    """Returns the arrival time of each row, by its field or else the clock."""
     if field is None or field not in table.column_names:
         return clock, None
     arrivals, wrong = from_column(table.column(field))
@@ -510,8 +511,8 @@ def _arrivals(field: str | None, table: pa.Table, clock: int) -> tuple[NDArray[n
 
 
 def _given(name: str | None, table: pa.Table) -> tuple[NDArray[np.int64] | None, Reasons]:
-    """The watermarks that the source inserted, NONE for events; None where this input has no column for them or no
-    watermark."""
+    """Returns the watermarks that the source inserted, NONE for events; None where this input has no column for them or
+    no watermark."""
     if name is None or name not in table.column_names:
         return None, None
     column = table.column(name)
@@ -530,7 +531,7 @@ def _given(name: str | None, table: pa.Table) -> tuple[NDArray[np.int64] | None,
 
 
 def as_moment(given: datetime | str) -> int:
-    """A time given by a user, in microseconds since the epoch. Raises ConfigError, with the accepted forms, for
+    """Returns a time given by a user, in microseconds since the epoch. Raises ConfigError, with the accepted forms, for
     anything else."""
     try:
         if isinstance(given, (datetime, str)):
@@ -568,7 +569,7 @@ class FirstOutput:
 
     @staticmethod
     def of(topology: Topology, time: int | None) -> FirstOutput | None:
-        """The first output at ``time`` for this topology; None where ``time`` is None."""
+        """Returns the first output at ``time`` for this topology; None where ``time`` is None."""
         return None if time is None else FirstOutput(time, read_from(topology, time), _first_inputs(topology))
 
     @cached_property

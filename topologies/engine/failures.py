@@ -78,7 +78,8 @@ class WorkerPosition:
         _NOTE.pack_into(self._shared, 0, False, 0, 0, 0, 0)
 
     def words(self) -> str:
-        """The window as text: `` on the window from ... to ... of 3 events``; empty if no bolt is being called."""
+        """Returns the window as text: `` on the window from ... to ... of 3 events``; empty if no bolt is being
+        called."""
         begins, start, end, count, windows = _NOTE.unpack_from(self._shared)
         if not count:
             return ""
@@ -340,8 +341,8 @@ def failed(
     columns: Sequence[str] = (),
     of_window: bool = False,
 ) -> BoltError:
-    """The BoltError for an exception of a user's bolt, which reads these columns. ``of_window``: it was called with a
-    window."""
+    """Returns the BoltError for an exception of a user's bolt, which reads these columns. ``of_window``: it was called
+    with a window."""
     do = SMALLER if of_window and isinstance(error, MemoryError) else FIX
     return BoltError(
         f"bolt {bolt!r} failed {where}, in batch {batch}",
@@ -354,7 +355,7 @@ def failed(
 
 
 def cause(error: BaseException, columns: Sequence[str]) -> str:
-    """The exception with the line of the user's code that raised it."""
+    """Returns the exception with the line of the user's code that raised it."""
     return f"{error_text(error)}{_meant(error, columns)}{line_of(error)}"
 
 
@@ -466,7 +467,7 @@ def _name(error_class: type) -> str:
 
 
 def _all_classes() -> Iterator[type[WindboltError]]:
-    """The classes of windbolt's errors that this process has imported."""
+    """Yields the classes of windbolt's errors that this process has imported."""
     waiting = [WindboltError]
     while waiting:
         error_class = waiting.pop()

@@ -108,7 +108,8 @@ class WindowedInputs:
             self._admit(node, input_index, rows, timed_rows, emit)
 
     def _needed(self, node: WindowedNode, input_index: int, rows: Rows) -> Rows:
-        """The rows without the events older than the first output of the run needs; those are counted as skipped."""
+        """Returns the rows without the events older than the first output of the run needs; those are counted as
+        skipped."""
         first = self._context.first
         if first is None:
             return rows
@@ -182,7 +183,7 @@ class WindowedInputs:
             self._staging.queue(node, input_index, table, times, np.full(len(times), task, np.int64))
 
     def _tasks(self, node: WindowedNode, input_index: int, rows: Rows) -> NDArray[np.int64] | None:
-        """The task that each row goes to; None where every row goes to every task."""
+        """Returns the task that each row goes to; None where every row goes to every task."""
         grouping = node.inputs[input_index].grouping
         if isinstance(grouping, AllGrouping):
             return None
@@ -286,7 +287,7 @@ class Arriving:
         )
 
     def _order(self) -> pa.Table:
-        """The order of arrival of all events; the partition is null where an event has none."""
+        """Returns the order of arrival of all events; the partition is null where an event has none."""
         names = dict.fromkeys(name for batch in self._arrivals for name in batch)
         columns = {
             name: np.concatenate(
@@ -303,7 +304,7 @@ class Arriving:
         return pa.table(columns)
 
     def _codes(self, by: str | Partition | None, table: pa.Table, own: str | RowPartitions) -> NDArray[np.int32] | None:
-        """The partition code of each row; None where the rows have no partition."""
+        """Returns the partition code of each row; None where the rows have no partition."""
         rows = table.num_rows
         if isinstance(by, Partition) and isinstance(own, RowPartitions):
             present = np.unique(own.codes).tolist()
@@ -328,14 +329,14 @@ class Arriving:
         return row_codes
 
     def _code(self, name: str) -> int:
-        """The code of a partition; a new one gets the next."""
+        """Returns the code of a partition; a new one gets the next."""
         return self._partitions.setdefault(name, len(self._partitions))
 
 
 def _arrival_columns(
     node: WindowedNode, timed_rows: Timed, inputs: NDArray[np.int8], partitions: NDArray[np.int32] | None
 ) -> dict[str, Any]:
-    """The columns from which the watermark is computed, for rows in order of arrival."""
+    """Returns the columns from which the watermark is computed, for rows in order of arrival."""
     settings, seen = node.bolt.settings, timely(timed_rows.codes)
     advancing = seen if timed_rows.end_edges is None else seen & ~timed_rows.end_edges
     columns: dict[str, Any] = {"time": timed_rows.times, "input": inputs, "advancing": advancing}
@@ -461,7 +462,7 @@ class Staging:
             queued.tasks.append(tasks)
 
     def arriving(self, node: WindowedNode) -> Arriving:
-        """The collector of events that the tasks of a bolt are to admit."""
+        """Returns the collector of events that the tasks of a bolt are to admit."""
         return self._arriving.setdefault(node.name, Arriving(node))
 
     def serve(self, sink: str, table: pa.Table) -> None:

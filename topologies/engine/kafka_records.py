@@ -53,7 +53,7 @@ class RecordFile:
         return f"topic {self.topic}, partition {self.partition}"
 
     def read(self, topology: Topology) -> Iterator[SourceBatch]:
-        """The events, as from Spark; none where the range has no record."""
+        """Yields the events, as from Spark; none where the range has no record."""
         spout = topology.spouts[self.component].spout
         assert isinstance(spout, KafkaSpout)
         tables = list(self.tables(spout.record))
@@ -157,7 +157,7 @@ class Records:
         return f"topic {topic}, partition {partition}"
 
     def read(self, topology: Topology) -> Iterator[SourceBatch]:
-        """The events; a record that is not an event is a bad row with its offset."""
+        """Yields the events; a record that is not an event is a bad row with its offset."""
         node = topology.spouts[self.component]
         spout, schema = node.spout, node.outputs[DEFAULT_STREAM]
         assert isinstance(spout, KafkaSpout)
@@ -184,7 +184,7 @@ class Records:
         )
 
     def _at(self, offsets: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The values of the records at these offsets; ``values`` are those of all records."""
+        """Returns the values of the records at these offsets; ``values`` are those of all records."""
         known = np.concatenate([part.column("offset").to_numpy() for part in self.parts])
         return values if len(offsets) == len(values) else values[np.searchsorted(known, offsets)]
 
@@ -222,8 +222,8 @@ class _Timed(NamedTuple):
         return cls(timed, strange, _untimed(table.filter(pa.array(strange)), values[strange]))
 
     def merge_keys(self) -> NDArray[np.int64]:
-        """The timestamps, by which partitions are merged. A timestamp outside the years 1 to 9999 would hold back all
-        later records of its partition, so such a record just stays in its place."""
+        """Returns the timestamps, by which partitions are merged. A timestamp outside the years 1 to 9999 would hold
+        back all later records of its partition, so such a record just stays in its place."""
         keys = keys_of(self.table.column("timestamp"))
         return np.where((keys < EARLIEST) | (keys > LATEST), NONE, keys)
 
@@ -239,7 +239,7 @@ def _untimed(table: pa.Table, milliseconds: NDArray[np.int64]) -> pa.Table:
 
 
 def _chunk(spout: KafkaSpout, schema: pa.Schema, timed: _Timed) -> Chunk:
-    """The good rows, their offsets, and the bad rows."""
+    """Returns the good rows, their offsets, and the bad rows."""
     if timed.strange is None:
         return _parsed(spout, schema, timed.table)
     rows, offsets, bad = _parsed(spout, schema, timed.table.filter(pa.array(~timed.strange)))
@@ -269,7 +269,7 @@ def ingest_records(
 
 
 def outgoing(table: pa.Table, topic: str | None, name: str, first: int) -> pa.Table:
-    """Rows as records. The id of each is ``name`` and its number, counted from ``first``.
+    """Returns rows as records. The id of each is ``name`` and its number, counted from ``first``.
 
     ``topic`` is for rows without a topic of their own. Raises DataError for a row that has neither.
     """

@@ -63,7 +63,7 @@ def carries_contexts(schema: pa.Schema) -> bool:
 
 
 def merged(one: Mapping[int, Sequence[str]], other: Mapping[int, Sequence[str]]) -> dict[int, tuple[str, ...]]:
-    """The samples of several tasks."""
+    """Returns the samples of several tasks."""
     return {
         end: tuple(dict.fromkeys([*one.get(end, ()), *other.get(end, ())]))[:MOST_CONTEXTS] for end in {**one, **other}
     }
@@ -124,7 +124,7 @@ TRACES = {
 
 
 def event_ids(table: pa.Table) -> list[str | None]:
-    """The id of each event; None for one without, and for all events of a stream that has no column of ids."""
+    """Returns the id of each event; None for one without, and for all events of a stream that has no column of ids."""
     if ID not in table.column_names:
         return [None] * table.num_rows
     return [_id(name) for name in table.column(ID).to_pylist()]
@@ -135,8 +135,8 @@ def _id(name: object) -> str | None:
 
 
 def due_at(node: WindowedNode, window: TupleWindow) -> int:
-    """The watermark, in processing time the clock, from which a fired window was due, in microseconds; FOREVER if only
-    the end of its batch made it fire, as before its end or with the end of the streams."""
+    """Returns the watermark, in processing time the clock, from which a fired window was due, in microseconds; FOREVER
+    if only the end of its batch made it fire, as before its end or with the end of the streams."""
     settings, pane = node.bolt.settings, window.pane
     if window.fired_by in (FiredBy.CLOSE, FiredBy.ARRIVAL) or (pane is not None and pane.timing is Timing.EARLY):
         return FOREVER
@@ -152,7 +152,7 @@ def due_at(node: WindowedNode, window: TupleWindow) -> int:
 
 
 def window_row(node: WindowedNode, batch: int, window: TupleWindow) -> dict[str, Any]:
-    """The trace row of a window that has fired in a batch."""
+    """Returns the trace row of a window that has fired in a batch."""
     pane = window.pane
     return {
         "bolt": node.name,
@@ -175,7 +175,7 @@ def window_row(node: WindowedNode, batch: int, window: TupleWindow) -> dict[str,
 def joined_rows(
     node: WindowedNode, batch: int, windows: Sequence[TupleWindow], joined: Joined
 ) -> Iterator[dict[str, Any]]:
-    """The trace rows of windows that are joined from partial sums; ``new`` and ``expired`` are unknown for them.
+    """Yields the trace rows of windows that are joined from partial sums; ``new`` and ``expired`` are unknown for them.
 
     Events of equal time and different keys are in order of the key; without ids they are unknown, with their number.
     """
@@ -193,7 +193,7 @@ def joined_rows(
 
 
 def summed_ids(slicing: Slicing, rows: Events) -> pa.Table:
-    """The ids of the events that folded rows stand for, as a table like that of events."""
+    """Returns the ids of the events that folded rows stand for, as a table like that of events."""
     ids = [name for row_events in _traced_events(slicing.traced_states(rows)) for _, name in row_events]
     return pa.table({ID: pa.array(ids, pa.string())})
 
@@ -323,5 +323,5 @@ class Ledger:
         )
 
     def _counter(self, node: WindowedNode, account: str) -> NDArray[np.int64]:
-        """The counts of an account, one per input."""
+        """Returns the counts of an account, one per input."""
         return self._counts.setdefault(node.name, {}).setdefault(account, np.zeros(len(node.inputs), np.int64))

@@ -105,7 +105,7 @@ class MergedRange:
         )
 
     def _bad(self) -> pa.Table | None:
-        """The unreadable rows in merged order, each with its source; None where there are none."""
+        """Returns the unreadable rows in merged order, each with its source; None where there are none."""
         slices = [piece for piece in self.slices if piece.bad]
         if not slices:
             return None
@@ -134,7 +134,7 @@ def write_parts(split: SourceSplit, context: Context) -> list[MergeInput]:
 def replace_merged(
     splits: Sequence[SourceSplit | MergedSplits], executor: Executor, context: Context, slots: int
 ) -> Sequence[SourceSplit]:
-    """The splits, with the runs of a merged order in place of each ``MergedSplits``.
+    """Returns the splits, with the runs of a merged order in place of each ``MergedSplits``.
 
     ``slots`` is the number of runs to aim for.
     """
@@ -194,7 +194,7 @@ def runs(parts: Sequence[MergeInput], store: SegmentStore, slots: int) -> list[M
 
 
 def keys_of(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """The merge keys in a column of times or whole numbers; NONE for null: such a row stays in its position."""
+    """Returns the merge keys in a column of times or whole numbers; NONE for null: such a row stays in its position."""
     values, valid = integers(column)
     return values if valid is None else np.where(valid, values, NONE)
 
@@ -278,7 +278,7 @@ def _part(source_batches: list[SourceBatch], writer: SegmentWriter) -> MergeInpu
 
 
 def _in_order(source_batch: SourceBatch, reached: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The keys of all rows, good and bad, in the order of the source, and which rows are bad.
+    """Returns the keys of all rows, good and bad, in the order of the source, and which rows are bad.
 
     A key is the greatest so far: a row whose own key is less, or that has none, stays with the row before it.
     """
@@ -296,7 +296,7 @@ def _in_order(source_batch: SourceBatch, reached: int) -> tuple[NDArray[np.int64
 
 
 def _good_rows(store: SegmentStore, piece: InputRange) -> Iterator[pa.Table]:
-    """The good rows of a slice, taken from the sections that hold them."""
+    """Yields the good rows of a slice, taken from the sections that hold them."""
     first, any_rows = 0, False
     for ref in piece.part.rows:
         low, high = max(piece.rows.start, first), min(piece.rows.stop, first + ref.rows)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 def error_rows(
     component: str, label: str, rows: pa.Table, positions: NDArray[np.int64] | None, reasons: list[str]
 ) -> pa.Table:
-    """Rows as rows of the error stream.
+    """Returns rows as rows of the error stream.
 
     ``label`` names the input stream. ``positions`` are the positions of the rows in their source; None where they are
     no longer known. ``reasons`` has one entry per row.
@@ -167,7 +167,7 @@ def _count_missing(topology: Topology, name: str, input_index: int, rows: int, l
 
 
 def _reached(topology: Topology, component: str) -> set[tuple[str, int]]:
-    """The (bolt, input index) that readable rows of a spout or plain bolt reach before any window."""
+    """Returns the (bolt, input index) that readable rows of a spout or plain bolt reach before any window."""
     reached: set[tuple[str, int]] = set()
     waiting = [component]
     while waiting:

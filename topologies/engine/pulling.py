@@ -45,8 +45,8 @@ class Puller:
         self._is_open = False
 
     def pull(self, limit: int | None = None) -> Pulled | None:
-        """The next rows; None where there are none now. SpoutError for what the user's code raises, and where it
-        returns something else."""
+        """Returns the next rows; None where there are none now. SpoutError for what the user's code raises, and where
+        it returns something else."""
         limit = limit or self._spout.rows_per_batch
         parts: list[pa.Table] = []
         number, started = 0, time.monotonic()

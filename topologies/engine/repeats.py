@@ -44,7 +44,7 @@ class AdmittedSoFar:
         self.duplicates = np.zeros(len(accepted), np.bool_)
 
     def __len__(self) -> int:
-        """Number of events that arrive."""
+        """Returns the number of events that arrive."""
         return len(self._accepted)
 
     def turn_away(self, row: int) -> None:
@@ -301,7 +301,7 @@ class Repeats:
 
 
 def _as_held(parts: Sequence[Events], node: WindowedNode) -> Held | None:
-    """The ids and times of the events of a queue, part by part; None where there are none."""
+    """Returns the ids and times of the events of a queue, part by part; None where there are none."""
     if not parts:
         return None
     field = node.bolt.settings.message_id_field
@@ -310,7 +310,8 @@ def _as_held(parts: Sequence[Events], node: WindowedNode) -> Held | None:
 
 
 def key_columns(node: WindowedNode) -> list[str]:
-    """The columns of the payload that the assigners of a bolt ask for: those of the key, where nulls are apart."""
+    """Returns the columns of the payload that the assigners of a bolt ask for: those of the key, where nulls are
+    apart."""
     if not any(each.by_side for each in node.assigners):
         return []
     return list(dict.fromkeys(name for names in node.keys for name in names))
@@ -325,7 +326,7 @@ def _both(old: NDArray[np.int64] | None, new: NDArray[np.int64] | None) -> NDArr
 
 
 def _codes(ids: pa.ChunkedArray, incoming: IncomingIds, old: Held | None, *, per_key: bool) -> NDArray[np.int64]:
-    """A code for each id, -1 where there is none. With ``per_key``, equal ids of different keys have different
+    """Returns a code for each id, -1 where there is none. With ``per_key``, equal ids of different keys have different
     codes."""
     if pa.types.is_dictionary(ids.type):
         ids = ids.cast(ids.type.value_type)  # the parts have different dictionaries

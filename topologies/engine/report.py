@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 
 def watermark_delay(node: WindowedNode, bolt_state: BoltState, clock: int) -> int | None:
-    """The clock minus the greatest watermark, in microseconds; None before the first watermark and in processing time.
+    """Returns the clock minus the greatest watermark, in microseconds; None before the first watermark and in
+    processing time.
 
     Negative where events are ahead of the clock.
     """
@@ -44,7 +45,7 @@ def watermark_delay(node: WindowedNode, bolt_state: BoltState, clock: int) -> in
 
 
 def open_windows(node: WindowedNode, state: BoltState) -> int | None:
-    """Upper bound on the number of windows that hold events and would fire if the streams ended now.
+    """Returns an upper bound on the number of windows that hold events and would fire if the streams ended now.
 
     It is exact for the windows of key triggers. Otherwise each stored event may be in as many windows as the kind of
     window allows, and without a key there is at most one window for each end in time. None where the events would have
@@ -145,11 +146,11 @@ class BatchReport:
         return ("the closing after " if self.closing else "") + f"batch {self.batch}"
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row for each windowed bolt (one row where there is none), with the columns of ``frame_of``."""
+        """Returns a row for each windowed bolt (one row where there is none), with the columns of ``frame_of``."""
         return frame_of([self])
 
     def to_json(self) -> dict[str, Any]:
-        """The report as plain JSON; times in ISO 8601."""
+        """Returns the report as plain JSON; times in ISO 8601."""
         return {
             "batch": self.batch,
             "closing": self.closing,
@@ -182,7 +183,7 @@ class BatchReport:
 
 
 def frame_of(reports: Sequence[BatchReport]) -> pd.DataFrame:
-    """A row for each batch and windowed bolt, and one for a batch of a topology without windowed bolts.
+    """Returns a row for each batch and windowed bolt, and one for a batch of a topology without windowed bolts.
 
     ``batch``, ``closing``, ``clock``, ``rows`` and ``seconds`` are those of the batch; ``bolt``, ``watermark``,
     ``behind_seconds``, ``windows``, ``fired``, ``open`` and the accounts (``received``, ``late`` and others, so far)
@@ -245,7 +246,7 @@ def bolts_html(bolts: Mapping[str, BoltReport]) -> str:
 
 
 def report(topology: Topology, progress: BatchProgress, plan: BatchPlan, seconds: Mapping[str, float]) -> BatchReport:
-    """The report of a batch that has been committed; ``seconds`` is its wall time by phase."""
+    """Returns the report of a batch that has been committed; ``seconds`` is its wall time by phase."""
     first = progress.context.first
     return BatchReport(
         batch=plan.batch,
@@ -274,8 +275,8 @@ def report(topology: Topology, progress: BatchProgress, plan: BatchPlan, seconds
 def bolt_report(
     node: WindowedNode, bolt_state: BoltState, clock: int, *, new_watermark: int | None = None, windows: int = 0
 ) -> BoltReport:
-    """The report of a bolt, from its state after a batch, the clock of the batch in microseconds, and the watermark and
-    the number of windows that are new in it."""
+    """Returns the report of a bolt, from its state after a batch, the clock of the batch in microseconds, and the
+    watermark and the number of windows that are new in it."""
     watermark = bolt_state.watermark.current if node.event_time else None
     done = bolt_state.done
     return BoltReport(
@@ -299,7 +300,8 @@ def bolt_report(
 
 
 def _by_input(node: WindowedNode, bolt_state: BoltState) -> dict[str, int]:
-    """The watermark that each input alone would allow, in microseconds; of each partition where events make marks."""
+    """Returns the watermark that each input alone would allow, in microseconds; of each partition where events make
+    marks."""
     if node.sequenced:
         return {name: mark.mark for name, mark in bolt_state.watermark.sources.marks.items() if mark.mark > NONE}
     lag = node.lag.micros

@@ -64,7 +64,7 @@ def refuse_unnameable(topology: Topology) -> None:
 
 
 def unnameable(spout: AnySpout) -> Iterator[str]:
-    """The local files of a spout whose names are not UTF-8, in displayable form."""
+    """Yields the local files of a spout whose names are not UTF-8, in displayable form."""
     if not isinstance(spout, FileSpout) or not spout.is_here:
         return
     for path in sorted(entry.path for entry in find(spout.paths)):
@@ -128,7 +128,7 @@ def has_lines(format: FileFormat) -> bool:
 
 
 def header_lines(format: FileFormat) -> int:
-    """Number of lines before the rows in files of a format."""
+    """Returns the number of lines before the rows in files of a format."""
     return _HEADERS.get(format.name, 0) + int(getattr(format, "skip_rows", 0))
 
 
@@ -165,13 +165,13 @@ def without_lines(
 
 
 def count_lines(filesystem: pafs.FileSystem, path: str) -> int:
-    """Number of lines of a text file."""
+    """Returns the number of lines of a text file."""
     return sum(1 for _ in _lines(filesystem, path))
 
 
 def without_marked_lines(chunks: list[Chunk], doomed: Sequence[Death], raw: dict[int, str]) -> list[Chunk] | None:
-    """The chunks of a file with its marked lines as bad rows, with the reasons; None where a mark was read as something
-    else.
+    """Returns the chunks of a file with its marked lines as bad rows, with the reasons; None where a mark was read as
+    something else.
 
     ``raw`` has the text of the deadly lines by number.
     """
@@ -188,7 +188,7 @@ def without_marked_lines(chunks: list[Chunk], doomed: Sequence[Death], raw: dict
 
 
 def raw_lines(filesystem: pafs.FileSystem, path: str, doomed: Sequence[Death]) -> dict[int, str]:
-    """The text of the deadly lines, by number."""
+    """Returns the text of the deadly lines, by number."""
     wanted = {death.at for death in doomed}
     return {
         number: line.decode("utf-8", "backslashreplace").rstrip("\r\n")
@@ -198,7 +198,7 @@ def raw_lines(filesystem: pafs.FileSystem, path: str, doomed: Sequence[Death]) -
 
 
 def without_rows(chunks: list[Chunk], doomed: Sequence[Death]) -> list[Chunk]:
-    """The chunks with deadly rows turned into bad rows."""
+    """Returns the chunks with deadly rows turned into bad rows."""
     reasons = {death.at: death.reason for death in doomed}
     if not reasons:
         return chunks
@@ -221,7 +221,7 @@ def without_rows(chunks: list[Chunk], doomed: Sequence[Death]) -> list[Chunk]:
 
 
 def some_rows(chunks: list[Chunk], rows: tuple[int, int]) -> list[Chunk]:
-    """The good rows from one index up to, not including, another; without bad rows."""
+    """Returns the good rows from one index up to, not including, another; without bad rows."""
     result, before = list[Chunk](), 0
     for table, numbers, bad in chunks:
         start, stop = (min(max(edge - before, 0), len(numbers)) for edge in rows)
@@ -231,7 +231,7 @@ def some_rows(chunks: list[Chunk], rows: tuple[int, int]) -> list[Chunk]:
 
 
 def _lines(filesystem: pafs.FileSystem, path: str) -> Iterator[bytes]:
-    """The lines of a text file, decompressed, each with its line end."""
+    """Yields the lines of a text file, decompressed, each with its line end."""
     with opened(filesystem, path, "text", streamed=True) as source:
         rest = b""
         while chunk := source.read(_CHUNK):
@@ -265,7 +265,7 @@ class FileSource:
     """Range (start, stop) of good rows to read alone, for the same purpose; None for all."""
 
     def read(self, topology: Topology) -> Iterator[SourceBatch]:
-        """The rows of the file; an unusable file gives one bad row without a number.
+        """Yields the rows of the file; an unusable file gives one bad row without a number.
 
         Raises UnreachableError, after several attempts, where the file cannot be read for reasons that do not lie in
         its content.
@@ -360,7 +360,7 @@ class FileGroup:
     files: tuple[FileSource, ...]
 
     def read(self, topology: Topology) -> Iterator[SourceBatch]:
-        """The rows of the files."""
+        """Yields the rows of the files."""
         for file in self.files:
             yield from file.read(topology)
 
@@ -375,18 +375,18 @@ class TableSource:
     """The number of the first row in its source."""
 
     def read(self, topology: Topology) -> Iterator[SourceBatch]:
-        """The rows."""
+        """Yields the rows."""
         positions = np.arange(self.first, self.first + self.table.num_rows)
         yield SourceBatch(self.component, DEFAULT_STREAM, self.table, positions)
 
 
 def row_numbers(source: FileSource, context: Context) -> list[int]:
-    """A task: read a file and return the numbers of its good rows."""
+    """Returns a task: read a file and return the numbers of its good rows."""
     return [number for source_batch in source.read(context.topology) for number in source_batch.positions.tolist()]
 
 
 def line_count(source: FileSource, context: Context) -> int:
-    """A task: count the lines of a text file."""
+    """Returns a task: count the lines of a text file."""
     filesystem, path = locate_file(source.split.path)
     return count_lines(filesystem, path)
 
@@ -398,8 +398,8 @@ def file_splits(
     deaths: Sequence[Death] = (),
     first: FirstOutput | None = None,
 ) -> list[SourceSplit | MergedSplits]:
-    """The splits of files, given as (spout, path) in order of arrival: about ``wanted`` splits, where files can be
-    divided.
+    """Returns the splits of files, given as (spout, path) in order of arrival: about ``wanted`` splits, where files can
+    be divided.
 
     ``deaths`` are the deadly parts of the files. Very many files share splits, since each split becomes a segment. The
     files of a spout that merges stay together. Those whose folders say that they are older than the ``first`` output of

@@ -122,7 +122,8 @@ def gather(item: GatherItem, context: Context) -> GatherOutcome:
 
 
 def pending_events(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
-    """The events of a task that are in no window yet and may still be in one. For inspection after a traced run."""
+    """Returns the events of a task that are in no window yet and may still be in one. For inspection after a traced
+    run."""
     return family_of(node).pending(store, node, task, state)
 
 
@@ -141,7 +142,7 @@ def _of_files(context: Context, spout: str) -> bool:
 
 
 def _errors(source_batch: SourceBatch) -> pa.Table:
-    """The unreadable rows of a source batch, as rows of the error stream."""
+    """Returns the unreadable rows of a source batch, as rows of the error stream."""
     bad = source_batch.bad
     assert bad is not None
     component = pa.array([source_batch.component] * len(bad), pa.string())

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def latest_seen(node: WindowedNode, bolt_state: BoltState, arrived: Iterable[DeferredSections], clock: int) -> int:
-    """The latest event time so far in microseconds, whatever task has the event; the clock in processing time.
+    """Returns the latest event time so far in microseconds, whatever task has the event; the clock in processing time.
 
     NONE where there is no event. Of the events of other windowed bolts only live ones count, and those that ``arrived``
     in this batch: the others are behind the watermark. On other inputs no event is later than ``latest``.
@@ -60,7 +60,7 @@ def latest_seen(node: WindowedNode, bolt_state: BoltState, arrived: Iterable[Def
 
 
 def read_arrivals(store: SegmentStore, order: Sequence[Ref]) -> ArrivalTimes:
-    """The events of a batch, in order of arrival, as the tasks that read them have written it."""
+    """Returns the events of a batch, in order of arrival, as the tasks that read them have written it."""
     store.expect(order)
     table = pa.concat_tables([store.read(ref) for ref in order], promote_options="default")
     names = table.column_names
@@ -80,7 +80,7 @@ def read_arrivals(store: SegmentStore, order: Sequence[Ref]) -> ArrivalTimes:
 
 
 def _partitions(column: pa.ChunkedArray | None) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
-    """The partition code of each event, -1 where it has none, and the partition name of each code."""
+    """Returns the partition code of each event, -1 where it has none, and the partition name of each code."""
     if column is None:
         return None, ()
     whole = column.unify_dictionaries().combine_chunks()
@@ -112,14 +112,14 @@ def inherit_watermarks(topology: Topology, state: Manifest, node: WindowedNode) 
 
 
 def _promised(topology: Topology, state: Manifest, origin: Origin) -> int | None:
-    """The watermark that a stream inherits from one upstream bolt, shifted on the way (SI-25); None before the
+    """Returns the watermark that a stream inherits from one upstream bolt, shifted on the way (SI-25); None before the
     first."""
     promised = promise_of(topology.windowed[origin.bolt], state.bolts[origin.bolt])
     return None if promised is None else shifted(promised, origin.shift)
 
 
 def promise_of(node: WindowedNode, bolt_state: BoltState) -> int | None:
-    """A time, in microseconds, before which the bolt will emit nothing; None where it is not known yet."""
+    """Returns a time, in microseconds, before which the bolt will emit nothing; None where it is not known yet."""
     if node.bolt.settings.watermark_per_key:
         floor = max((task.key_floor for task in bolt_state.tasks), default=NONE)
         frontier = max(floor, NONE if bolt_state.watermark.forced is None else bolt_state.watermark.forced)
@@ -181,7 +181,7 @@ def move_watermark(
 
 
 def first_clock(seen: InputProgress, advance: TimeAdvance) -> int:
-    """The clock in microseconds at the first event of a batch, or at its end where it has none."""
+    """Returns the clock in microseconds at the first event of a batch, or at its end where it has none."""
     return advance.clock if seen.first_clock is None else min(advance.clock, seen.first_clock)
 
 
@@ -307,8 +307,8 @@ def _by_watermark(node: WindowedNode, bolt_state: BoltState) -> int | None:
 
 
 def floor_of(node: WindowedNode, bolt_state: BoltState, clock: int) -> int:
-    """Lower bound on the event times still admitted, for every key: from the arrivals so far (AZ-16), or, behind
-    windowed bolts alone, the time before which these emit nothing; NONE where there is none."""
+    """Returns a lower bound on the event times still admitted, for every key: from the arrivals so far (AZ-16), or,
+    behind windowed bolts alone, the time before which these emit nothing; NONE where there is none."""
     arrival, sources = node.bolt.settings.arrival, bolt_state.watermark.sources
     if not node.bolt.settings.watermark_per_key:
         return NONE
@@ -377,8 +377,8 @@ def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, stor
 
 
 def _at_the_end(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance) -> int | None:
-    """The frontier in event time that the watermark reaches when the streams end. Windows behind it are due for the
-    bolts that read this one, whose own windows the end may not fire."""
+    """Returns the frontier in event time that the watermark reaches when the streams end. Windows behind it are due for
+    the bolts that read this one, whose own windows the end may not fire."""
     if not node.event_time:
         return None
     bolt_state = progress.state.bolts[node.name]

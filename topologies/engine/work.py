@@ -38,7 +38,7 @@ class RowPartitions:
     """Per row, the index of its partition in ``names``."""
 
     def take(self, indices: NDArray[np.int64]) -> RowPartitions:
-        """The partitions of the rows at these indices."""
+        """Returns the partitions of the rows at these indices."""
         return replace(self, codes=self.codes[indices])
 
     def of_spout(self, spout: str) -> RowPartitions:
@@ -47,7 +47,8 @@ class RowPartitions:
 
 
 def partition_name(spout: str, partition: str) -> str:
-    """The name of a source's partition as bolts see it: prefixed with its spout; "" for a source that has none."""
+    """Returns the name of a source's partition as bolts see it: prefixed with its spout; "" for a source that has
+    none."""
     return f"{spout}\t{partition}" if partition else ""
 
 
@@ -107,11 +108,11 @@ class Rows:
 
     @staticmethod
     def made(table: pa.Table, clock: int, times: NDArray[np.int64] | None = None) -> Rows:
-        """Rows that windbolt made, which have no position in a source."""
+        """Returns rows that windbolt made, which have no position in a source."""
         return Rows(table, times, np.arange(table.num_rows), clock)
 
     def take(self, indices: NDArray[np.int64]) -> Rows:
-        """The rows at these indices."""
+        """Returns the rows at these indices."""
         times = None if self.times is None else self.times[indices]
         return self.become(take_rows(self.table, indices), times, indices)
 
@@ -125,7 +126,7 @@ class Rows:
         )
 
     def shifted(self, micros: int) -> Rows:
-        """The rows with their times shifted by some microseconds; FOREVER stays (SI-25)."""
+        """Returns the rows with their times shifted by some microseconds; FOREVER stays (SI-25)."""
         if self.times is None:
             return self
         times = np.where(self.times == FOREVER, FOREVER, self.times + micros)
@@ -566,7 +567,7 @@ class FireItem:
     share: Share = Share()
 
     def needed_refs(self) -> Iterator[Ref]:
-        """The sections that the task will read: of its state, and of the events that it has yet to admit."""
+        """Yields the sections that the task will read: of its state, and of the events that it has yet to admit."""
         for ref in self.state.all_refs():
             if ref.needed:
                 flags = ref.to_flags()

@@ -118,7 +118,7 @@ def _own_key(bolt: TaskBolt, stream: str) -> tuple[str, ...]:
 
 
 def idle_chains(bolts: Mapping[str, WindowedNode]) -> Iterator[ConfigError]:
-    """The mistakes in idle timeouts of bolts that read a union or one that passes some of its events on (AT-22).
+    """Yields the mistakes in idle timeouts of bolts that read a union or one that passes some of its events on (AT-22).
 
     Such a bolt releases an event once time is past it, so its last event only by its own timeout. The bolt behind it
     then has that event, but no watermark past it: its windows close only by a timeout of its own.
@@ -281,7 +281,7 @@ def shared_folders(sinks: Sequence[SinkDeclarer]) -> Iterator[ConfigError]:
 
 
 def build_topology(declared: DeclaredTopology) -> Topology:
-    """The topology of these parts; TopologyError with all mistakes where there are any."""
+    """Returns the topology of these parts; TopologyError with all mistakes where there are any."""
     return _Compilation(declared).topology()
 
 
@@ -382,7 +382,7 @@ class _Compilation:
             )
 
     def _in_order(self) -> list[BoltDeclarer]:
-        """The bolts, each after those it reads from; a circle is a mistake, and its bolts are left out."""
+        """Returns the bolts, each after those it reads from; a circle is a mistake, and its bolts are left out."""
         declarers = {declarer.name: declarer for declarer in self.declared.bolts}
         graph = {
             name: {each.stream[0] for each in declarer.inputs if each.stream[0] in declarers}
@@ -402,7 +402,7 @@ class _Compilation:
                 graph = {name: sources - set(circle) for name, sources in graph.items() if name not in circle}
 
     def _bolt(self, declarer: BoltDeclarer) -> PlainNode | WindowedNode | None:
-        """A bolt as a node of the topology; None after a mistake, which is reported."""
+        """Returns a bolt as a node of the topology; None after a mistake, which is reported."""
         before, name, known = len(self.mistakes), declarer.name, self.known
         declarer = grouped_by_own_key(self._for_inputs(declarer))
         outputs = self._outputs(declarer)
@@ -449,7 +449,7 @@ class _Compilation:
             event_times(declarer.name, settings, streams, brings, self.mistakes)
 
     def _outputs(self, declarer: BoltDeclarer) -> dict[str, pa.Schema] | None:
-        """The streams that a bolt declares, and its errors; None after a mistake, which is reported."""
+        """Returns the streams that a bolt declares, and its errors; None after a mistake, which is reported."""
         name, bolt = declarer.name, declarer.bolt
         if not isinstance(bolt, (Bolt, BatchBolt, TaskBolt)):
             self.mistakes.tell(
@@ -553,7 +553,7 @@ def _takers(sinks: Iterable[SinkNode]) -> dict[Stream, tuple[str, ...]]:
 
 
 def declared_html(declared: DeclaredTopology) -> str:
-    """The graph of what has been set, as HTML; arrows from parts that have not been set are not drawn."""
+    """Returns the graph of what has been set, as HTML; arrows from parts that have not been set are not drawn."""
     boxes = [Box(str(name), "spout", (type(spout).__name__,)) for name, spout in declared.spouts]
     boxes += [Box(str(bolt.name), "bolt", (type(bolt.bolt).__name__,)) for bolt in declared.bolts]
     boxes += [Box(str(sink.name), "sink", (type(sink.sink).__name__,)) for sink in declared.sinks]
@@ -649,5 +649,5 @@ class TopologyBuilder:
 
     @checked
     def build(self) -> Topology:
-        """The topology; TopologyError with all its mistakes where there are any."""
+        """Returns the topology; TopologyError with all its mistakes where there are any."""
         return build_topology(self._declared)

@@ -110,7 +110,8 @@ _PER_INPUT = ("watermark_every", "lag", "ahead", "late_action", "watermark_field
 
 
 def checked_source_time(name: str, time: object) -> Preset | None:
-    """The rules that a spout declares. Raises ConfigError for anything else, and for rules that name other inputs."""
+    """Returns the rules that a spout declares. Raises ConfigError for anything else, and for rules that name other
+    inputs."""
     if time is None:
         return None
     if not isinstance(time, Preset):
@@ -133,7 +134,7 @@ def with_source_time(
     carried: Sequence[bool],
     times: Mapping[str, tuple[Preset | None, ...]],
 ) -> WindowSettings:
-    """The settings of bolt ``name``, with the rules of its sources where it names none itself (SI-18).
+    """Returns the settings of bolt ``name``, with the rules of its sources where it names none itself (SI-18).
 
     ``carried``: which inputs bring the times and the watermark of a windowed bolt along. ``times``: by component, the
     rules of the spouts that it reads without a window between, None for a spout without any. Raises ConfigError where
@@ -198,7 +199,8 @@ def _asked_at_sources(
     carried: Sequence[bool],
     times: Mapping[str, tuple[Preset | None, ...]],
 ) -> tuple[tuple[str, str], ...]:
-    """The rules of a bolt that were asked for by name at its sources: (setting, argument), as in ``WindowSettings``."""
+    """Returns the rules of a bolt that were asked for by name at its sources: (setting, argument), as in
+    ``WindowSettings``."""
     read = [each.stream[0] for each, brings in zip(inputs, carried, strict=True) if not brings]
     presets = [preset for component in read for preset in times.get(component, ()) if preset is not None]
     asked = [each for preset in presets for each in preset.asked if each[0] not in settings.given]
@@ -245,7 +247,7 @@ def _joined(
 
 
 def _taken(settings: WindowSettings, preset: Preset) -> WindowSettings:
-    """The settings with the rules of a preset, except for those that were given by name."""
+    """Returns the settings with the rules of a preset, except for those that were given by name."""
     rules = {rule: value for rule, value in preset.changes().items() if rule not in settings.given}
     return replace(settings, **rules)
 
@@ -281,7 +283,8 @@ def with_record_time(spout: object, declared: Preset | None, readers: Sequence[o
 
 
 def without_arrival(settings: WindowSettings) -> WindowSettings:
-    """The settings of a bolt that reads only windowed bolts, without the rules by arrival that a preset brings along.
+    """Returns the settings of a bolt that reads only windowed bolts, without the rules by arrival that a preset brings
+    along.
 
     Only events from outside have an arrival. Rules that the user asks for by name stay, and are refused.
     """
@@ -324,7 +327,7 @@ def _record_time(
     carried: Sequence[bool],
     spouts: Mapping[str, object],
 ) -> str:
-    """The column with the time at which the broker took a record (AT-10)."""
+    """Returns the column with the time at which the broker took a record (AT-10)."""
     found: dict[str, str | None] = {}
     for (each, schema), brings in zip(inputs, carried, strict=True):
         if not brings:
@@ -422,7 +425,7 @@ def windowed_node(
     source_rules: SourceRules,
     mistakes: Mistakes,
 ) -> WindowedNode | None:
-    """The bolt as a node; None after a mistake.
+    """Returns the bolt as a node; None after a mistake.
 
     Three arguments are changed: ``known`` gets its streams, ``source_rules`` its use of the rules of its sources, and
     ``mistakes`` its mistakes.
@@ -483,7 +486,7 @@ def _with_its_time(bolt: TaskBolt, reading: _Reading, known: KnownStreams) -> Ta
 
 
 def _schema(bolt: TaskBolt, reading: _Reading, mistakes: Mistakes) -> pa.Schema | None:
-    """The columns of the bolt's windows; None after a mistake, which is reported."""
+    """Returns the columns of the bolt's windows; None after a mistake, which is reported."""
     name = reading.bolt
     try:
         schema = pa.unify_schemas(reading.schemas)

@@ -177,7 +177,8 @@ class KnownStreams:
         self._origins.update({(component, stream): carried for stream in streams if stream != ERRORS})
 
     def origins(self, stream: Stream) -> tuple[Origin, ...]:
-        """The windowed bolts whose watermark a stream carries, with event times; none for late and error streams."""
+        """Returns the windowed bolts whose watermark a stream carries, with event times; none for late and error
+        streams."""
         return self._origins.get(stream, ())
 
     def pass_on(self, component: str, outputs: Iterable[str], inputs: Sequence[Input], shift: int = 0) -> None:
@@ -198,7 +199,7 @@ class KnownStreams:
         return there and not any(self.origins(each.stream) for each in inputs)
 
     def source_times_of(self, inputs: Iterable[Input]) -> list[Preset | None]:
-        """The rules of time that the spouts before these inputs declare, with no window between."""
+        """Returns the rules of time that the spouts before these inputs declare, with no window between."""
         return [time for each in inputs for time in self.source_times.get(each.stream[0], (None,))]
 
     def set_level(self, component: str, level: int) -> None:
@@ -263,7 +264,7 @@ ColumnNames = frozenset[str] | None
 
 
 def with_needed_columns(topology: Topology) -> Topology:
-    """The topology as a run has it, without the columns that nothing asks for.
+    """Returns the topology as a run has it, without the columns that nothing asks for.
 
     The columns of stored events are left as they are: only bolts whose events are added up as they come get fewer
     columns.
@@ -274,7 +275,7 @@ def with_needed_columns(topology: Topology) -> Topology:
 
 
 def declared_columns(name: str, bolt: TaskBolt, schema: pa.Schema, inputs: Iterable[Input]) -> pa.Schema:
-    """The columns of a bolt's windows: those that it declares (``reads``), and those that its rules name.
+    """Returns the columns of a bolt's windows: those that it declares (``reads``), and those that its rules name.
 
     ConfigError where there are no such columns.
     """
@@ -374,7 +375,7 @@ def _spout(topology: Topology, node: SpoutNode) -> SpoutNode:
 
 
 def _of_stream(topology: Topology, stream: Stream) -> ColumnNames:
-    """The columns that the readers of a stream ask for."""
+    """Returns the columns that the readers of a stream ask for."""
     if topology.takers.get(stream):
         return None
     return _union(_of_reader(topology, name) for name, _ in topology.readers.get(stream, ()))
@@ -387,7 +388,7 @@ def _of_reader(topology: Topology, name: str) -> ColumnNames:
 
 
 def _grouped(inputs: Iterable[Input]) -> frozenset[str]:
-    """The columns that events are grouped by."""
+    """Returns the columns that events are grouped by."""
     groupings = [each.grouping for each in inputs]
     return frozenset(field for each in groupings if isinstance(each, FieldsGrouping) for field in each.fields)
 
@@ -397,6 +398,7 @@ def _is_read(topology: Topology, stream: Stream) -> bool:
 
 
 def _narrowed(schema: pa.Schema, needed: frozenset[str]) -> pa.Schema:
-    """The columns that are needed, one at least: a table without columns would not know how many rows it has."""
+    """Returns the columns that are needed, one at least: a table without columns would not know how many rows it
+    has."""
     kept = [field for field in schema if field.name in needed]
     return pa.schema(kept or [narrowest(schema)])

@@ -49,7 +49,7 @@ _BESIDE_RULES = {
 
 
 def changed(settings: WindowSettings) -> dict[str, Any]:
-    """The rules that are not Storm's, by their names, as plain JSON."""
+    """Returns the rules that are not Storm's, by their names, as plain JSON."""
     return {
         each.name: _plain(getattr(settings, each.name))
         for each in fields(settings)
@@ -232,7 +232,7 @@ class Described:
 
 
 def described(topology: Graph) -> list[Described]:
-    """The spouts, the bolts, each after those it reads from, and the sinks."""
+    """Returns the spouts, the bolts, each after those it reads from, and the sinks."""
     return [
         *(Described(node.name, f"spout {node.name}", tuple(_spout_facts(node))) for node in topology.spouts.values()),
         *(Described(node.name, _bolt_title(node), tuple(_bolt_facts(topology, node))) for node in bolts_of(topology)),
@@ -241,7 +241,7 @@ def described(topology: Graph) -> list[Described]:
 
 
 def window_in_words(node: WindowedNode) -> str:
-    """The windows of a bolt: ``20s long, one every 10s, (start, end]``."""
+    """Returns the windows of a bolt: ``20s long, one every 10s, (start, end]``."""
     settings = node.bolt.settings
     if node.without_windows or isinstance(node.bolt, Union):
         order = "as it comes" if node.without_windows else "in order of time, once the watermark has passed it"
@@ -366,7 +366,7 @@ def sink_in_words(sink: Sink) -> str:  # noqa: PLR0911 - one for each kind
 
 
 def bolts_of(topology: Graph) -> list[BoltNode]:
-    """The bolts, each after those it reads from."""
+    """Returns the bolts, each after those it reads from."""
     waiting: dict[str, BoltNode] = {**topology.plain, **topology.windowed}
     placed: list[BoltNode] = []
     while waiting:
@@ -512,7 +512,7 @@ def _near(path: str) -> str:
 
 
 def to_json(topology: Graph) -> dict[str, Any]:
-    """The topology as plain JSON."""
+    """Returns the topology as plain JSON."""
     return {
         "name": topology.name,
         "on_invalid": "stop" if topology.stop_on_invalid else "divert",
@@ -589,7 +589,7 @@ _ENTITIES = {sign: f"#{ord(sign)};" for sign in '#"&<>|`\\'}
 
 
 def as_mermaid(topology: Graph) -> str:
-    """The topology as a flowchart in Mermaid's language."""
+    """Returns the topology as a flowchart in Mermaid's language."""
     lines = ["flowchart LR"]
     nodes: dict[str, str] = {}
     for spout in topology.spouts.values():
@@ -626,7 +626,7 @@ def label(*lines: str) -> str:
 
 
 def topology_html(topology: Graph) -> str:
-    """The graph of a topology, and its description, folded, as HTML."""
+    """Returns the graph of a topology, and its description, folded, as HTML."""
     parts = [(fact.title, word, what) for fact in described(topology) for word, what in fact.facts]
     details = "<details><summary>details</summary>"
     details += table(["part", "", ""], _without_repeats(parts)) + "</details>"
@@ -634,7 +634,7 @@ def topology_html(topology: Graph) -> str:
 
 
 def topology_svg(topology: Graph) -> str:
-    """The graph alone, as SVG."""
+    """Returns the graph alone, as SVG."""
     return as_svg(f"topology {topology.name}", *boxes_and_arrows(topology))
 
 

@@ -89,7 +89,7 @@ def idle_settings(name: str, situation: Situation) -> Iterator[ConfigError]:
 
 
 def all_idle(situation: Situation) -> frozenset[str]:
-    """The settings that change nothing on a bolt, whoever asked for them."""
+    """Returns the settings that change nothing on a bolt, whoever asked for them."""
     return frozenset(name for name, declared in DECLARED.items() if _missing(declared, situation) is not None)
 
 

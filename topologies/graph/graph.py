@@ -97,7 +97,7 @@ class Origin:
 
 
 def shifted(time: int, shift: int) -> int:
-    """A time moved later by a number of microseconds; the end of time stays where it is."""
+    """Returns a time moved later by a number of microseconds; the end of time stays where it is."""
     return time if time == FOREVER else time + shift
 
 
@@ -181,7 +181,7 @@ class PlainNode:
     """True if some of its events come with a clock time: that at which windows fired before it."""
 
     def copies(self, input_index: int) -> int:
-        """The number of tasks that each event of an input goes to."""
+        """Returns the number of tasks that each event of an input goes to."""
         return self.inputs[input_index].copies(self.parallelism)
 
 
@@ -297,7 +297,7 @@ class WindowedNode:
     """For a bolt without windows: true if the rows that it emits for an event have the time of that event."""
 
     def copies(self, input_index: int) -> int:
-        """The number of tasks that each event of an input goes to."""
+        """Returns the number of tasks that each event of an input goes to."""
         return self.inputs[input_index].copies(self.parallelism)
 
     @property
@@ -323,7 +323,7 @@ class WindowedNode:
         return decided_by_policies(settings, self.eviction, self.trigger)
 
     def due_at(self, reference: int) -> int:
-        """The earliest frontier at which a window with this end can be due; both in microseconds."""
+        """Returns the earliest frontier at which a window with this end can be due; both in microseconds."""
         if self.by_policies or not isinstance(self.trigger, ColumnarTriggerPolicy):
             return shifted(reference, 1)
         return self.trigger.due_at(reference)
@@ -483,7 +483,7 @@ class WindowedNode:
         return trigger.slide.micros >= eviction.length.micros
 
     def output_time(self, window: TupleWindow) -> int:
-        """The time of the rows that a window emits, in microseconds (SI-31)."""
+        """Returns the time of the rows that a window emits, in microseconds (SI-31)."""
         match self.bolt.settings.output_time:
             case OutputTime.START if window.start_timestamp is not None:
                 return window.start_timestamp
@@ -538,7 +538,7 @@ class WindowedNode:
 
 
 def _latest(ends: Sequence[LastEnd | None]) -> LastEnd | None:
-    """The last of several ends; None where one is not known."""
+    """Returns the last of several ends; None where one is not known."""
     known = [each for each in ends if each is not None]
     if len(known) < len(ends):
         return None
@@ -565,7 +565,7 @@ class Graph:
     """For each stream, the sinks that take it."""
 
     def columns_of(self, stream: Stream) -> list[str]:
-        """The names of the columns of a stream."""
+        """Returns the names of the columns of a stream."""
         component, name = stream
         for parts in (self.spouts, self.plain, self.windowed):
             if component in parts:

@@ -46,7 +46,7 @@ _NULL = np.uint64(0x9E3779B97F4A7C15)
 
 
 def hash_rows(table: pa.Table, fields: Sequence[str]) -> NDArray[np.uint64]:
-    """The hash of the named fields, one uint64 per row."""
+    """Returns the hash of the named fields, one uint64 per row."""
     with np.errstate(over="ignore"):
         hashes = _hash_column(table.column(fields[0]))
         for field in fields[1:]:
@@ -189,7 +189,7 @@ class FieldsGrouping:
     fields: tuple[str, ...]
 
     def tasks(self, table: pa.Table, positions: NDArray[np.int64] | None, parallelism: int) -> NDArray[np.int64]:
-        """The task of each row."""
+        """Returns the task of each row."""
         return (hash_rows(table, self.fields) % np.uint64(parallelism)).astype(np.int64)
 
     def __str__(self) -> str:
@@ -206,7 +206,7 @@ class ShuffleGrouping:
     """
 
     def tasks(self, table: pa.Table, positions: NDArray[np.int64] | None, parallelism: int) -> NDArray[np.int64]:
-        """The task of each row."""
+        """Returns the task of each row."""
         if positions is None:
             return (hash_rows(table, table.column_names) % np.uint64(parallelism)).astype(np.int64)
         return positions % parallelism
@@ -220,7 +220,7 @@ class GlobalGrouping:
     """Grouping in which all events go to task 0."""
 
     def tasks(self, table: pa.Table, positions: NDArray[np.int64] | None, parallelism: int) -> NDArray[np.int64]:
-        """The task of each row."""
+        """Returns the task of each row."""
         return np.zeros(len(table), np.int64)
 
     def __str__(self) -> str:
@@ -276,7 +276,7 @@ class KeyCodes:
             self._types = [column.type for column in columns]
 
     def __len__(self) -> int:
-        """Number of keys whose codes are stored."""
+        """Returns the number of keys whose codes are stored."""
         return len(self._shared)
 
     def apply(self, held: Held, known: Sequence[pa.Table] = ()) -> Held:
@@ -292,11 +292,11 @@ class KeyCodes:
         return held if codes is held.keys else replace(held, keys=codes)
 
     def of_rows(self, rows: pa.Table, hashes: NDArray[np.int64], known: Sequence[pa.Table] = ()) -> NDArray[np.int64]:
-        """The codes of keys that are given as rows with the columns of the key of the first input."""
+        """Returns the codes of keys that are given as rows with the columns of the key of the first input."""
         return self._told_apart(hashes, [rows.column(name) for name in self._keys[0]], known)
 
     def table(self) -> pa.Table | None:
-        """The codes that must be stored; None where there are none."""
+        """Returns the codes that must be stored; None where there are none."""
         if not self._shared:
             return None
         columns = zip(*self._shared, strict=True)

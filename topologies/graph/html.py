@@ -52,7 +52,7 @@ FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'Liberation Sans','DejaVu Sans
 
 
 def variables(palette: Mapping[str, str]) -> str:
-    """A palette as the declarations of CSS variables."""
+    """Returns a palette as the declarations of CSS variables."""
     return "".join(f"--{name}:{colour};" for name, colour in palette.items())
 
 
@@ -130,22 +130,22 @@ def framed(*parts: str) -> str:
 
 
 def heading(title: object, note: str = "") -> str:
-    """A title, and HTML behind it."""
+    """Returns a title, and HTML behind it."""
     return f"<h4>{text(title)}{note}</h4>"
 
 
 def paragraph(words: object, kind: str = "") -> str:
-    """A paragraph; ``kind`` is a class of the style: ``dim``, ``good``, ``bad``."""
+    """Returns a paragraph; ``kind`` is a class of the style: ``dim``, ``good``, ``bad``."""
     return f"<p class='{kind}'>{text(words)}</p>"
 
 
 def monospaced(picture: str) -> str:
-    """Text whose characters stand below each other, uncut."""
+    """Returns text whose characters stand below each other, uncut."""
     return f"<pre>{html.escape(printable(picture, keep=chr(10)))}</pre>"
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
-    """A table; numbers stand to the right, with commas between thousands."""
+    """Returns a table; numbers stand to the right, with commas between thousands."""
     rows = list(rows)
     numeric = [bool(rows) and all(isinstance(row[place], int | float) for row in rows) for place in range(len(titles))]
     kinds = [" class='n'" if right else "" for right in numeric]
@@ -257,7 +257,7 @@ Neighbours = Mapping[str, Sequence[str]]
 
 
 def _ordered(rows: list[list[str]], up: Neighbours, down: Neighbours) -> list[list[str]]:
-    """The layers in the order with the fewest crossings that some sweeps find."""
+    """Returns the layers in the order with the fewest crossings that some sweeps find."""
     best, fewest = rows, _crossings(rows, down)
     for sweep in range(_SWEEPS):
         rows = [list(row) for row in rows]
@@ -287,7 +287,7 @@ def _crossings(rows: Sequence[Sequence[str]], down: Neighbours) -> int:
 def _placed(
     rows: Sequence[Sequence[str]], widths: Mapping[str, float], up: Neighbours, down: Neighbours, gap: float
 ) -> dict[str, float]:
-    """The middle of each box: as near to the middle of its neighbours as the order of its layer allows."""
+    """Returns the middle of each box: as near to the middle of its neighbours as the order of its layer allows."""
     centres: dict[str, float] = {}
     for row in rows:
         _settle(row, dict.fromkeys(row, 0.0), widths, gap, centres)
@@ -371,7 +371,7 @@ class Arrow:
 
 
 def as_svg(title: str, boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
-    """The graph as SVG, from top to bottom; arrows from or to a box that is not there are left out.
+    """Returns the graph as SVG, from top to bottom; arrows from or to a box that is not there are left out.
 
     It has a title and a description for people who do not see it.
     """
@@ -479,7 +479,7 @@ class _Label:
         return len(_short(self.whole)) * _LETTER
 
     def svg(self) -> str:
-        """The words; empty where there are none."""
+        """Returns the words; empty where there are none."""
         anchor = "start" if self.side > 0 else "end"
         return self.whole and (
             f"<text x='{self.x:.1f}' y='{self.y:.1f}' fill='currentColor' opacity='.8' font-size='11' "
@@ -488,7 +488,7 @@ class _Label:
 
 
 def _arrow(ends: tuple[str, str], points: Sequence[_Point], label: _Label) -> str:
-    """A line with its point, bent to leave and reach boxes from above."""
+    """Returns a line with its point, bent to leave and reach boxes from above."""
     way = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
     for (x, y), (to_x, to_y) in pairwise(points):
         middle = (y + to_y) / 2

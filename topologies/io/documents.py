@@ -25,7 +25,7 @@ from windowing.errors import did_you_mean
 
 
 def brief(value: object) -> str:
-    """A value as shown in errors, truncated where it is long."""
+    """Returns a value as shown in errors, truncated where it is long."""
     if isinstance(value, dict | list) and not value:
         return "an empty mapping" if isinstance(value, dict) else "an empty list"
     if isinstance(value, dict):
@@ -37,7 +37,7 @@ def brief(value: object) -> str:
 
 
 def kind_shown(value: object) -> str:
-    """The kind of a value, for errors about values that may be secret."""
+    """Returns the kind of a value, for errors about values that may be secret."""
     if isinstance(value, str):
         return "a text"
     return "a number" if isinstance(value, int | float) and not isinstance(value, bool) else brief(value)
@@ -52,7 +52,7 @@ _LONGEST_SHOWN = 40
 
 
 def unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The dict of these pairs. Raises ValueError for a repeated key."""
+    """Returns the dict of these pairs. Raises ValueError for a repeated key."""
     mapping = dict(pairs)
     if len(mapping) != len(pairs):
         seen: set[str] = set()
@@ -67,7 +67,8 @@ def no_constant(name: str) -> None:
 
 
 def exact_float(text: str) -> float:
-    """The double that a number with a fraction or exponent denotes. Raises ValueError where digits would be lost.
+    """Returns the double that a number with a fraction or exponent denotes. Raises ValueError where digits would be
+    lost.
 
     Up to 17 digits may be those of the rounded double (0.1, 0.10000000000000001); more must be exact.
     """
@@ -162,7 +163,7 @@ class Explained:
 
 
 def explain(error: ValidationError, model: type[BaseModel]) -> list[Explained]:
-    """The problems of a document that does not follow a model, in the order of the document.
+    """Returns the problems of a document that does not follow a model, in the order of the document.
 
     Names, allowed keys and purposes (the descriptions of fields) are those of the model. Values of a field that the
     ``repr`` leaves out are secret: only their kind is named.
@@ -171,7 +172,7 @@ def explain(error: ValidationError, model: type[BaseModel]) -> list[Explained]:
 
 
 def dotted(path: Sequence[str | int]) -> str:
-    """A path as text, such as ``format.output.schema[1].path``."""
+    """Returns a path as text, such as ``format.output.schema[1].path``."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
@@ -179,7 +180,7 @@ def dotted(path: Sequence[str | int]) -> str:
 
 
 def _explained(details: ErrorDetails, model: type[BaseModel]) -> Iterator[Explained]:
-    """The problems in one of pydantic's errors, one for each of its lines."""
+    """Yields the problems in one of pydantic's errors, one for each of its lines."""
     spot = _spot(details["loc"], model)
     context = details.get("ctx", {})
     found = kind_shown(details["input"]) if spot.is_secret else brief(details["input"])
@@ -263,12 +264,12 @@ def _spot(location: tuple[int | str, ...], model: type[BaseModel]) -> _Spot:
 
 
 def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """The fields of a model by the keys of the document."""
+    """Returns the fields of a model by the keys of the document."""
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def _within(kind: Any) -> tuple[list[_Tagged], Any]:
-    """The models that a type allows, or the element type of its lists and mappings."""
+    """Returns the models that a type allows, or the element type of its lists and mappings."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
         models, items = _within(inner[0])
@@ -428,7 +429,7 @@ def _json_document(text: str, line: int | None = None) -> Document:
 
 
 def _twice(text: str, line: int | None) -> str:
-    """The place of a repeated key, which JSON's reader does not report and YAML's does; empty where it has no
+    """Returns the place of a repeated key, which JSON's reader does not report and YAML's does; empty where it has no
     answer."""
     try:
         yaml.load(text, Yaml)

@@ -34,7 +34,7 @@ _kinds = pa.types
 
 
 def checked_zone(name: str | None) -> str | None:
-    """The zone by its name, or as +05:30; None for UTC. Raises ConfigError for one that does not exist."""
+    """Returns the zone by its name, or as +05:30; None for UTC. Raises ConfigError for one that does not exist."""
     if name is None:
         return None
     zone = zone_of(name)
@@ -50,7 +50,7 @@ def checked_zone(name: str | None) -> str | None:
 
 
 def in_zone(schema: pa.Schema, zone: str | None) -> pa.Schema:
-    """The schema with times of that zone."""
+    """Returns the schema with times of that zone."""
     return schema if zone is None else pa.schema([field.with_type(_zoned(field.type, zone)) for field in schema])
 
 
@@ -151,7 +151,8 @@ class FileSpout:
         return checked_partition_columns(self.partition_columns)
 
     def outputs(self) -> dict[str, pa.Schema]:
-        """The declared columns, or else those of the first file; the partition columns; the metadata columns."""
+        """Returns the declared columns, or else those of the first file; the partition columns; the metadata
+        columns."""
         declared = self._inferred() if self.declared is None else parse_schema(self.declared)
         schema = with_file_metadata(with_partition_columns(declared, self.partitions), self.metadata)
         if self.merge_by is not None:
@@ -159,7 +160,7 @@ class FileSpout:
         return {DEFAULT_STREAM: schema}
 
     def row_schema(self, output: pa.Schema) -> pa.Schema:
-        """The output columns that are read from a file and its folders."""
+        """Returns the output columns that are read from a file and its folders."""
         return pa.schema([field for field in output if field.name not in self.metadata])
 
     def _check_merging(self, schema: pa.Schema) -> None:
@@ -187,11 +188,12 @@ class FileSpout:
         return Partition.of(path, zoned, optional, self.on_truncation, times).cast(self.partitions)
 
     def files(self) -> list[str]:
-        """The present files in the order in which they are read: by time of change, then by name."""
+        """Returns the present files in the order in which they are read: by time of change, then by name."""
         return [file.path for file in self.listed()]
 
     def listed(self, passed: Container[str] = frozenset()) -> list[FoundFile]:
-        """The present files in the order in which they are read, without those in ``passed``; both engines list here.
+        """Returns the present files in the order in which they are read, without those in ``passed``; both engines list
+        here.
 
         Files whose names are not UTF-8 are not input (topologies/engine/source_splits.py reports them).
         """
@@ -212,7 +214,7 @@ class FileSpout:
             yield batch
 
     def batches(self) -> Iterator[list[str]]:
-        """The present files, cut into micro-batches as Spark does."""
+        """Yields the present files, cut into micro-batches as Spark does."""
         for batch in self.cut(self.listed()):
             yield [file.path for file in batch]
 
@@ -244,7 +246,7 @@ def chunks_of(
     optional: Collection[str] = (),
     known_as: str | None = None,
 ) -> Iterator[Chunk]:
-    """A split of a file of a spout in chunks, as its format reads it (``FileFormat.read``).
+    """Yields a split of a file of a spout in chunks, as its format reads it (``FileFormat.read``).
 
     ``known_as``: the path of the file, where the split is one of a copy.
     """
@@ -265,7 +267,7 @@ def entries_of(paths: Iterable[str], here: str | None = None) -> list[Entry]:
 
 
 def in_order(path: str, entries: Iterable[Entry]) -> list[FoundFile]:
-    """The files among the entries of what is called ``path``, in the order in which they are read."""
+    """Returns the files among the entries of what is called ``path``, in the order in which they are read."""
     with reached(path):
         files = [_listing_entry(each) for each in entries]
     return sorted((file for file in files if file is not None), key=lambda file: (file.changed, file.path))
@@ -280,7 +282,7 @@ def _is_text(name: str) -> bool:
 
 
 def changed_at(entry: Entry) -> int | None:
-    """When a file was last changed, in milliseconds; None where that cannot be told."""
+    """Returns when a file was last changed, in milliseconds; None where that cannot be told."""
     if entry.info is not None:
         return None if entry.info.mtime_ns is None else int(entry.info.mtime_ns) // 1_000_000
     try:
@@ -290,7 +292,7 @@ def changed_at(entry: Entry) -> int | None:
 
 
 def _listing_entry(entry: Entry) -> FoundFile | None:
-    """The listing entry of a file; None where it is not a file, or was deleted since it was listed."""
+    """Returns the listing entry of a file; None where it is not a file, or was deleted since it was listed."""
     if entry.info is not None:
         is_file, changed = entry.info.type == pafs.FileType.File, entry.info.mtime_ns or 0
         return FoundFile(entry.path, changed // 1_000_000, entry.info.size) if is_file else None
@@ -327,7 +329,7 @@ class WatchedFiles:
         self._told = 0
 
     def new(self, read: dict[str, int]) -> Iterable[FoundFile]:
-        """The files that are not in ``read``, in the order in which they are read.
+        """Returns the files that are not in ``read``, in the order in which they are read.
 
         ``read``: for the path of each file that belongs to a batch, the time of its last change in milliseconds, in the
         order of the batches. DataError for one that was changed since, where the spout has ``on_change="error"``.
@@ -348,7 +350,7 @@ class WatchedFiles:
         self._compare(Entry(path, False, None) for path in self._newest() if "://" not in path)
 
     def take(self) -> list[str]:
-        """The files that were changed, each once."""
+        """Returns the files that were changed, each once."""
         new = list(self._changed)[self._told :]
         self._told += len(new)
         return new

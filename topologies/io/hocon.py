@@ -130,7 +130,7 @@ class _Circular(Exception):
 
 
 def resolve(root: Mapping | Sequenced) -> Any:
-    """The root as plain dicts, lists and scalars. Raises HoconError for a reference without a value."""
+    """Returns the root as plain dicts, lists and scalars. Raises HoconError for a reference without a value."""
     resolver = _Resolver(root if isinstance(root, Mapping) else Mapping())
     value = resolver.whole(root)
     resolver.check()
@@ -164,7 +164,7 @@ class _Resolver:
                 raise entry.place.error("its references are circular, and could have several values")
 
     def whole(self, value: Value) -> Value:
-        """The value with everything in it resolved."""
+        """Returns the value with everything in it resolved."""
         if isinstance(value, Scalar) or value.is_resolved:
             return value
         if isinstance(value, Mapping):
@@ -174,12 +174,13 @@ class _Resolver:
         return Sequenced([_known(self.whole(inner), place) for inner, place in items if inner is not None], True)
 
     def _of_key(self, entries: Sequence[Entry], *, looks_back: bool = False) -> Value | None:
-        """The value of a key, by its entries; None where it has none."""
+        """Returns the value of a key, by its entries; None where it has none."""
         layers = self._layers(entries, looks_back=looks_back)
         return self.whole(_merged(layers)) if layers else None
 
     def _layers(self, entries: Sequence[Entry], *, looks_back: bool = False) -> list[Value]:
-        """The values of a key, the last first: mappings that lie over one another, or one value of another kind.
+        """Returns the values of a key, the last first: mappings that lie over one another, or one value of another
+        kind.
 
         With ``looks_back``, an entry that cannot be computed now is left out, with all that came after it.
         """
@@ -231,7 +232,7 @@ class _Resolver:
         return value
 
     def _joined(self, entry: Entry, before: Sequence[Entry]) -> Value | None:
-        """The parts of an entry as one value."""
+        """Returns the parts of an entry as one value."""
         found: list[Value | Blank] = []
         for part in entry.parts:
             if isinstance(part, Reference | Before):
@@ -256,7 +257,7 @@ class _Resolver:
         raise entry.place.error(MIXED)
 
     def _referred(self, reference: Reference, entry: Entry) -> Value | None:
-        """The value that a reference of an entry leads to; None for an optional one that leads nowhere."""
+        """Returns the value that a reference of an entry leads to; None for an optional one that leads nowhere."""
         itself = False
         for path in reference.paths:
             try:
@@ -276,7 +277,7 @@ class _Resolver:
         raise reference.place.error(f"{reference} has no value{' other than itself' if itself else ''}")
 
     def _at(self, layers: Sequence[Value], path: Sequence[str]) -> Value | None:
-        """The value at a path within mappings that lie over one another, the last first."""
+        """Returns the value at a path within mappings that lie over one another, the last first."""
         key, *rest = path
         within = [layer.entries.get(key, ()) for layer in reversed(layers) if isinstance(layer, Mapping)]
         entries = [entry for some in within for entry in some]
@@ -292,7 +293,7 @@ def _known(value: Value | None, place: Place) -> Entry:
 
 
 def _merged(layers: Sequence[Value]) -> Value:
-    """Mappings that lie over one another, the last first, as one; any other value as it is."""
+    """Returns mappings that lie over one another, the last first, as one; any other value as it is."""
     if len(layers) == 1:
         return layers[0]
     merged = Mapping()
@@ -345,7 +346,7 @@ class _Reader:
         self._at = 0
 
     def document(self) -> Mapping | Sequenced:
-        """The mapping or list that the text is."""
+        """Returns the mapping or list that the text is."""
         self._gap()
         root: Mapping | Sequenced
         if self._take("["):
@@ -389,7 +390,7 @@ class _Reader:
         mapping.entries.setdefault(key, []).append(entry)
 
     def _list(self) -> Sequenced:
-        """The items of a list, with the bracket that closes it."""
+        """Returns the items of a list, with the bracket that closes it."""
         items: list[Entry] = []
         self._gap()
         while not self._take("]"):
@@ -407,7 +408,7 @@ class _Reader:
             self._fail("expected end of text" if ends else f"expected a comma or a new line{_IN_QUOTES}")
 
     def _value(self, path: tuple[str, ...] | None) -> Entry:
-        """A value, up to the end of its line, a comma or a closing sign."""
+        """Returns a value, up to the end of its line, a comma or a closing sign."""
         place, parts = self._place(), list[Part]()
         while True:
             start = self._at
@@ -473,7 +474,7 @@ class _Reader:
         return str(text)
 
     def _path(self, what: str) -> tuple[str, ...]:
-        """A path such as ``a."b.c".d``."""
+        """Returns a path such as ``a."b.c".d``."""
         names, name, has_name = list[str](), "", False
         self._at = self._match(_BLANK).end()
         while True:
@@ -534,7 +535,7 @@ class _Reader:
         return included
 
     def _files(self, name: str, place: Place) -> list[Path]:
-        """The file of a name, or those that match a pattern."""
+        """Returns the file of a name, or those that match a pattern."""
         if "\0" in name:
             raise place.error("it includes a file whose name has a null character")
         file = Path(os.path.abspath(self._folder / name))
@@ -546,7 +547,7 @@ class _Reader:
         return [Path(os.path.abspath(self._folder / match)) for match in found]
 
     def _file(self, file: Path, path: tuple[str, ...] | None, place: Place) -> Mapping:
-        """The fields of an included file."""
+        """Returns the fields of an included file."""
         if file in self._open_files:
             raise place.error(f"{file} includes itself")
         if file.suffix.lower() in _OTHER_LANGUAGES:
@@ -572,7 +573,7 @@ class _Reader:
         return "\n" in gap[0]
 
     def _match(self, pattern: re.Pattern[str]) -> re.Match[str]:
-        """The match of a pattern that matches everywhere, at least emptily."""
+        """Returns the match of a pattern that matches everywhere, at least emptily."""
         found = pattern.match(self._text, self._at)
         assert found is not None
         return found

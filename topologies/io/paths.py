@@ -21,7 +21,8 @@ from topologies.io.formats.event_files import reached
 
 
 def locate(path: str) -> tuple[pafs.FileSystem, str, str | None]:
-    """The file system of a path or URI, the path inside it, and the URI of its root (None for the local one)."""
+    """Returns the file system of a path or URI, the path inside it, and the URI of its root (None for the local
+    one)."""
     path = shown_path(path)
     if "://" not in path:
         return pafs.LocalFileSystem(), path, None
@@ -30,15 +31,15 @@ def locate(path: str) -> tuple[pafs.FileSystem, str, str | None]:
 
 
 def locate_file(path: str) -> tuple[pafs.FileSystem, str]:
-    """The file system of a file that was listed, and the path inside it. Its name may be anything: a question mark in
-    it begins no options."""
+    """Returns the file system of a file that was listed, and the path inside it. Its name may be anything: a question
+    mark in it begins no options."""
     path = shown_path(path)
     return open_uri(path, options=False) if "://" in path else (pafs.LocalFileSystem(), path)
 
 
 def shown_path(path: str) -> str:
-    """A path as windbolt names it (``place_name``): absolute, and without the scheme that Spark puts before local
-    paths."""
+    """Returns a path as windbolt names it (``place_name``): absolute, and without the scheme that Spark puts before
+    local paths."""
     path = place_name(path)
     if path.startswith("file:"):
         path = "/" + path.removeprefix("file:").lstrip("/")
@@ -95,8 +96,8 @@ def is_partition(name: str) -> bool:
 
 
 def find(paths: Iterable[str], here: str | None = None) -> Iterator[Entry]:
-    """The entries that paths stand for, each once, in no order; also those that are passed over for their own names,
-    and what is no regular file. ``here``: the folder in which relative paths begin; None for the current one.
+    """Yields the entries that paths stand for, each once, in no order; also those that are passed over for their own
+    names, and what is no regular file. ``here``: the folder in which relative paths begin; None for the current one.
 
     Raises UnreachableError for a folder that cannot be listed.
     """
@@ -151,7 +152,7 @@ def folders_before(path: str, file: str) -> list[tuple[str, str]]:
 
 
 def literal(name: str) -> str:
-    """The pattern that matches this name alone."""
+    """Returns the pattern that matches this name alone."""
     return re.sub(r"[*?\[{\\]", lambda found: "\\\\" if found[0] == "\\" else f"[{found[0]}]", name)
 
 
@@ -199,7 +200,7 @@ def _normal(before: list[str], way: str) -> tuple[int, tuple[str, ...]]:
 
 
 def _expanded(path: str) -> list[str]:
-    """A path once for each choice among its alternatives that hold a slash."""
+    """Returns a path once for each choice among its alternatives that hold a slash."""
     at = 0
     while at < len(path):
         end = _end(path, at)
@@ -243,7 +244,8 @@ def _end(text: str, at: int) -> int:
 
 
 def _regex(part: str, hiding: str = "") -> str:
-    """The regular expression of the names that a part matches; ``hiding`` stands before a star that begins it."""
+    """Returns the regular expression of the names that a part matches; ``hiding`` stands before a star that begins
+    it."""
     found, at = list[str](), 0
     while at < len(part):
         end = _end(part, at)
@@ -266,7 +268,7 @@ def _regex(part: str, hiding: str = "") -> str:
 
 
 def _class(inside: str) -> str:
-    """The regular expression of what stands in brackets."""
+    """Returns the regular expression of what stands in brackets."""
     negated = inside[0] in "!^" and len(inside) > 1
     chars = re.findall(r"\\?.", inside[negated:], re.DOTALL)
     found, at = list[str](), 0
@@ -379,7 +381,7 @@ class _There:
 
 
 def _matches(folders: _Folders, base: str, parts: tuple[str, ...]) -> list[Entry]:
-    """The files and folders that match all parts."""
+    """Returns the files and folders that match all parts."""
     entries = [Entry(base or "/", True, None)]
     for number, part in enumerate(parts):
         last = number == len(parts) - 1
@@ -478,7 +480,8 @@ def _leading(folders: _Folders, base: str, parts: tuple[str, ...]) -> tuple[str,
 
 
 def _content(folders: _Folders, paths: list[str], *, below: bool) -> Iterator[Entry]:
-    """The files in folders, and with ``below`` those in their partition folders, which ``**`` has found itself."""
+    """Yields the files in folders, and with ``below`` those in their partition folders, which ``**`` has found
+    itself."""
     while paths:
         partitions: list[str] = []
         for entry in chain.from_iterable(folders.asked(folders.inside, paths)):

@@ -37,8 +37,8 @@ _PREFIX = "file_"
 
 
 def checked_file_metadata(asked: bool | str | Iterable[str]) -> tuple[str, ...]:
-    """The names of the requested metadata columns, given with or without their prefix. Raises ConfigError for unknown
-    ones."""
+    """Returns the names of the requested metadata columns, given with or without their prefix. Raises ConfigError for
+    unknown ones."""
     if isinstance(asked, bool):
         return tuple(FILE_METADATA.names) if asked else ()
     names = (asked,) if isinstance(asked, str) else tuple(asked)
@@ -54,7 +54,7 @@ def checked_file_metadata(asked: bool | str | Iterable[str]) -> tuple[str, ...]:
 
 
 def with_file_metadata(declared: pa.Schema, names: Sequence[str]) -> pa.Schema:
-    """The columns of rows and of file metadata. Raises ConfigError for a name that occurs twice."""
+    """Returns the columns of rows and of file metadata. Raises ConfigError for a name that occurs twice."""
     taken = sorted(set(names) & set(declared.names))
     if taken:
         raise ConfigError(
@@ -78,7 +78,7 @@ class FileMetadata:
                 self._values[name] = pa.scalar(value, FILE_METADATA.field(name).type)
 
     def beside(self, table: pa.Table, numbers: npt.NDArray[np.int64]) -> pa.Table:
-        """Rows of the file, which have these numbers there, with the requested metadata columns."""
+        """Returns rows of the file, which have these numbers there, with the requested metadata columns."""
         for name in self._names:
             value = self._values.get(name)
             column = pa.array(numbers) if value is None else pa.repeat(value, table.num_rows)
@@ -87,7 +87,7 @@ class FileMetadata:
 
 
 def _modified(filesystem: pafs.FileSystem, path: str) -> pa.Scalar | None:
-    """The time of the file's last change in microseconds; None where its file system does not provide it."""
+    """Returns the time of the file's last change in microseconds; None where its file system does not provide it."""
     changed = filesystem.get_file_info(path).mtime_ns
     return None if changed is None else pa.scalar(changed // 1_000, pa.timestamp("us", "UTC"))
 
@@ -152,7 +152,7 @@ class Defaults:
         return table
 
     def completed(self, rows: EmittedRows) -> EmittedRows:
-        """Rows that are given in Python, with null where they lack a column that has a default.
+        """Returns rows that are given in Python, with null where they lack a column that has a default.
 
         Tuples go by place, and are left as they are.
         """
@@ -175,7 +175,7 @@ class Defaults:
 
 
 def in_words(default: pa.Array) -> str:
-    """A default as it is written in Python, and times as people write them."""
+    """Returns a default as it is written in Python, and times as people write them."""
     value = default[0].as_py()
     if isinstance(value, datetime):
         return show(from_datetime(value))
@@ -290,7 +290,8 @@ _BASIC_DATE = re.compile(r"(\d{4})(\d\d)(\d\d)")
 
 
 def checked_partition_columns(given: object) -> pa.Schema:
-    """The columns by their declaration; none for None. Raises ConfigError for types that no folder's name can have."""
+    """Returns the columns by their declaration; none for None. Raises ConfigError for types that no folder's name can
+    have."""
     if given is None:
         return pa.schema([])
     if isinstance(given, tuple | list | set | frozenset):
@@ -312,7 +313,7 @@ def checked_partition_columns(given: object) -> pa.Schema:
 
 
 def _declared(given: object) -> str:
-    """The declaration of a column of which a user gave the name, or the name and the type."""
+    """Returns the declaration of a column of which a user gave the name, or the name and the type."""
     match given:
         case (str() as name, str() as kind):
             return f"{name} {kind}"
@@ -322,7 +323,7 @@ def _declared(given: object) -> str:
 
 
 def with_partition_columns(declared: pa.Schema, columns: pa.Schema) -> pa.Schema:
-    """The columns of files and of their folders. Raises ConfigError for one that is declared as both."""
+    """Returns the columns of files and of their folders. Raises ConfigError for one that is declared as both."""
     twice = [name for name in columns.names if name in declared.names]
     if twice:
         raise ConfigError(
@@ -451,7 +452,8 @@ class Partition:
 
 
 def undeclared(path: str, columns: pa.Schema) -> str | None:
-    """The declaration that reads the folders of a file which are not read as columns, as strings; None without any."""
+    """Returns the declaration that reads the folders of a file which are not read as columns, as strings; None without
+    any."""
     others = [name for name in folder_texts(path) if name not in columns.names]
     return format_schema(pa.schema([*columns, *((name, pa.string()) for name in others)])) if others else None
 
@@ -492,7 +494,7 @@ def _value(path: str, column: pa.Field, given: str, form: str | None) -> tuple[p
 
 
 def _decoded(given: str) -> str | None:
-    """The value of a folder, in which characters may be written as %3A; None where these are no UTF-8."""
+    """Returns the value of a folder, in which characters may be written as %3A; None where these are no UTF-8."""
     try:
         return unquote(given, errors="strict")
     except UnicodeDecodeError:

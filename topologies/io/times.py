@@ -17,7 +17,7 @@ _TODAY = 3 * 365 * 86_400_000_000
 
 
 def parse_time(value: object) -> int:
-    """A time from a scenario, in microseconds since the epoch.
+    """Returns a time from a scenario, in microseconds since the epoch.
 
     Numbers are milliseconds since the epoch, with fractions down to 1 us; strings are ISO 8601, UTC where they name no
     zone, also down to 1 us. Raises ScenarioError for anything else.
@@ -42,7 +42,7 @@ def parse_end(value: object) -> int:
 
 
 def written(micros: int) -> int | float | str:
-    """A time as answers show it: milliseconds, whole where they are; ``"+inf"`` at the end of the streams."""
+    """Returns a time as answers show it: milliseconds, whole where they are; ``"+inf"`` at the end of the streams."""
     if micros == FOREVER:
         return "+inf"
     whole, rest = divmod(micros, 1000)
@@ -50,7 +50,8 @@ def written(micros: int) -> int | float | str:
 
 
 def readable_time(micros: int) -> int | float | str:
-    """A time for people: ISO 8601 if it is of today's world, else as answers show it; tests often begin at 0."""
+    """Returns a time for people: ISO 8601 if it is of today's world, else as answers show it; tests often begin at
+    0."""
     return show(micros) if _TODAY <= micros <= LATEST else written(micros)
 
 

@@ -326,7 +326,7 @@ class LiveRun(RunObserver):
 
 
 def _earlier_runs(micro_batch: MicroBatch) -> list[dict[str, Any]]:
-    """The runs that were on the checkpoint before, the last one first; none without a checkpoint in files."""
+    """Returns the runs that were on the checkpoint before, the last one first; none without a checkpoint in files."""
     checkpoint = micro_batch.checkpoint
     found = read_runs(checkpoint.files) if isinstance(checkpoint, FileCheckpoint) else []
     return [run_view(run) for run in found[::-1] if run.run != micro_batch.run_id]
@@ -419,7 +419,7 @@ class StoredRun:
         return bolts
 
     def _journal(self) -> list[dict[str, Any]]:
-        """The latest batches that the journal has, the last one first."""
+        """Returns the latest batches that the journal has, the last one first."""
         half = self._halves.spark_half
         found, done = [], set(half.commits())
         for number in sorted(half.offsets())[: -JOURNAL - 1 : -1]:

@@ -90,7 +90,7 @@ class Points:
 
 
 def point_of(manifest: Manifest, timing: Mapping[str, BoltTiming], at: int | None) -> Point:
-    """The point of a batch that has been committed at this time: totals so far, times in microseconds."""
+    """Returns the point of a batch that has been committed at this time: totals so far, times in microseconds."""
     return {
         "batch": manifest.batch,
         "closing": manifest.closing,
@@ -130,7 +130,7 @@ Severity = Literal["bad", "warn", "note"]
 
 
 def page_remark(severity: Severity, text: str, bolt: str | None = None) -> dict[str, Any]:
-    """A remark as plain JSON; ``bolt``: which one it is about."""
+    """Returns a remark as plain JSON; ``bolt``: which one it is about."""
     return {"severity": severity, "text": text, "bolt": bolt}
 
 
@@ -280,7 +280,7 @@ _GAP, _BETWEEN = 28, 46
 
 
 def laid_out(boxes: Sequence[Box], arrows: Sequence[Arrow], windowed: Collection[str]) -> dict[str, Any]:
-    """The graph as plain JSON: cards with their corners, arrows with their points, in pixels."""
+    """Returns the graph as plain JSON: cards with their corners, arrows with their points, in pixels."""
     names = {box.name for box in boxes}
     labels: dict[tuple[str, str], list[str]] = {}
     for each in arrows:
@@ -331,8 +331,8 @@ SHOWN_UNITS = 6
 
 
 def bolt_view(name: str, timing: BoltTiming, kept: Sequence[Manifest], since: Mapping[str, int]) -> dict[str, Any]:
-    """A bolt as plain JSON; times in microseconds. ``kept``: the manifests, the last one last; ``since``: by input or
-    partition, the clock since which it has not moved, where that is known."""
+    """Returns a bolt as plain JSON; times in microseconds. ``kept``: the manifests, the last one last; ``since``: by
+    input or partition, the clock since which it has not moved, where that is known."""
     state, clock = kept[-1].bolts[name], kept[-1].clock
     current = state.watermark.current if timing.event_time else None
     watermark = known(current)
@@ -364,8 +364,8 @@ def known(time: int | None) -> int | None:
 
 
 def _marks(name: str, timing: BoltTiming, kept: Sequence[Manifest], since: Mapping[str, int]) -> list[dict[str, Any]]:
-    """The inputs and partitions: those that have delivered nothing, then those that are furthest behind; those that
-    are idle last."""
+    """Returns the inputs and partitions: those that have delivered nothing, then those that are furthest behind; those
+    that are idle last."""
     state = kept[-1].bolts[name]
     sources = state.watermark.sources
     holding = {(each.input, each.partition): each for each in holders_of(name, timing, kept)}
@@ -394,10 +394,10 @@ def _marks(name: str, timing: BoltTiming, kept: Sequence[Manifest], since: Mappi
 def open_view(
     name: str, timing: BoltTiming, kept: Sequence[Manifest], store: SegmentStore, first_output: int | None
 ) -> dict[str, Any]:
-    """The open windows of a bolt as plain JSON: ``windows`` are (end, events) of those that begin at regular times,
-    None where they are not counted; ``waiting`` the windows of keys that a trigger fires; ``next`` when the next one is
-    due, or the least end of those whose end depends on their events; ``policies`` what policies of a user's own have
-    been told, and keep."""
+    """Returns the open windows of a bolt as plain JSON: ``windows`` are (end, events) of those that begin at regular
+    times, None where they are not counted; ``waiting`` the windows of keys that a trigger fires; ``next`` when the next
+    one is due, or the least end of those whose end depends on their events; ``policies`` what policies of a user's own
+    have been told, and keep."""
     state = kept[-1].bolts[name]
     rows = sum(task.refs.needed for task in state.tasks)
     regular = timing.slide is not None and timing.length is not None and not timing.trigger

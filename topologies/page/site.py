@@ -105,7 +105,7 @@ def show_page(address: Address, run: RunPage) -> None:
 
 
 def _name_of(host: str) -> str:
-    """The name in a Host header, without its port."""
+    """Returns the name in a Host header, without its port."""
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.rpartition(":")[0] or host

@@ -240,7 +240,7 @@ class _Whole:
         self._before: Mapping[str, BoltTotals] | None = None
 
     def ended(self, last: Summary) -> Summary:
-        """The summary, once the last attempt has ended."""
+        """Returns the summary, once the last attempt has ended."""
         whole = self._sum
         whole.restarts, whole.stopped, whole.rescaled = self._attempts.restarts, last.stopped, last.rescaled
         whole.new_columns, whole.new_column_defaults = last.new_columns, last.new_column_defaults

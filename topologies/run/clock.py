@@ -10,5 +10,5 @@ Clock = Callable[[], int]
 
 
 def system_clock() -> int:
-    """The wall clock, in microseconds since the epoch."""
+    """Returns the wall clock, in microseconds since the epoch."""
     return time.time_ns() // 1_000

@@ -247,7 +247,7 @@ class Sample(NamedTuple):
 
 
 def of_bolt(topology: str, node: WindowedNode, report: BoltReport) -> Iterator[Sample]:
-    """The values of a bolt."""
+    """Yields the values of a bolt."""
     bolt = (topology, node.name)
     for stream, counts in report.streams.items():
         yield from (Sample(EVENTS, (*bolt, stream, account), counts[account]) for account in ACCOUNTS)
@@ -276,8 +276,8 @@ def _times(bolt: tuple[str, str], node: WindowedNode, report: BoltReport) -> Ite
 
 
 def _marks(node: WindowedNode, report: BoltReport) -> dict[tuple[str, str], int]:
-    """The watermark of each input and partition. Partitions that are found in the events may be as many as keys: only
-    the one that is furthest behind is returned."""
+    """Returns the watermark of each input and partition. Partitions that are found in the events may be as many as
+    keys: only the one that is furthest behind is returned."""
     named = has_named_partitions(node)
     marks: dict[tuple[str, str], int] = {}
     for source, mark in report.inputs.items():

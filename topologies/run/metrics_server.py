@@ -42,7 +42,7 @@ def check_prometheus() -> None:
 
 
 def encoded(runs: Sequence[RunMetrics], accept: str) -> tuple[bytes, str]:
-    """The metrics of runs in the format that a request accepts, and its content type."""
+    """Returns the metrics of runs in the format that a request accepts, and its content type."""
     from prometheus_client import CollectorRegistry, ProcessCollector
     from prometheus_client.exposition import choose_encoder
 
@@ -85,7 +85,7 @@ def _family(instrument: Instrument) -> Any:
 
 
 def _cumulated(instrument: Instrument, distribution: Distribution) -> list[tuple[str, float]]:
-    """The buckets as Prometheus has them: each counts all values up to its bound."""
+    """Returns the buckets as Prometheus has them: each counts all values up to its bound."""
     bounds = [*map(str, instrument.buckets), "+Inf"]
     return list(zip(bounds, map(float, accumulate(distribution.counts)), strict=True))
 
@@ -260,7 +260,7 @@ def _of_metrics(runs: Sequence[RunMetrics], path: str, accept: str) -> HttpAnswe
 
 
 def health_of(runs: Sequence[RunMetrics]) -> tuple[dict[str, Any], bool]:
-    """The health of runs as JSON values, and whether all are well."""
+    """Returns the health of runs as JSON values, and whether all are well."""
     healths = {run.topology.name: run.health() for run in runs}
     well = all(health.well for health in healths.values())
     values = {

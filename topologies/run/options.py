@@ -66,7 +66,7 @@ class Address(NamedTuple):
 
 
 def address_of(given: int | str, what: str = "the metrics") -> Address:
-    """The address that ``9464``, ``"9464"``, ``"0.0.0.0:9464"`` or ``"[::1]:9464"`` stands for.
+    """Returns the address that ``9464``, ``"9464"``, ``"0.0.0.0:9464"`` or ``"[::1]:9464"`` stands for.
 
     A port alone is one of the loopback interface, which other machines cannot reach. ``what`` is served there.
     Raises ConfigError for an invalid port.
@@ -120,7 +120,7 @@ class Engine(StrEnum):
 
 
 def engine_of(name: str) -> Engine:
-    """The engine of this name. Raises ConfigError where there is none."""
+    """Returns the engine of this name. Raises ConfigError where there is none."""
     try:
         return Engine(name)
     except ValueError:
@@ -218,7 +218,7 @@ class Restart:
             )
 
     def seconds_before(self, restart: int) -> float:
-        """The pause before a restart, in seconds; the first restart since the last progress is 1."""
+        """Returns the pause before a restart, in seconds; the first restart since the last progress is 1."""
         # Past the 60th doubling any pause is the longest one.
         return min(self._first * 2.0 ** min(restart - 1, 60), self._longest)
 

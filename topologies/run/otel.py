@@ -58,7 +58,7 @@ class Providers:
 
 
 def providers() -> Providers:
-    """The providers for a run.
+    """Returns the providers for a run.
 
     Where the program has set up one of the two, the global ones are used, as they are. Otherwise the SDK is set up for
     windbolt alone, once in a process, as the variables ``OTEL_*`` say: by default with OTLP over HTTP.
@@ -84,7 +84,7 @@ class _OfVariables:
         self._made: Providers | None = None
 
     def get(self) -> Providers:
-        """The providers of this process."""
+        """Returns the providers of this process."""
         with self._lock:
             if self._made is None or self._process != os.getpid():  # a child that was forked has none of the threads
                 self._made, self._process = _made(), os.getpid()
@@ -122,7 +122,7 @@ def _resource() -> Resource:
 
 
 def _exporters(signal: str) -> list[Any]:
-    """The classes of the exporters that ``OTEL_TRACES_EXPORTER`` or ``OTEL_METRICS_EXPORTER`` names."""
+    """Returns the classes of the exporters that ``OTEL_TRACES_EXPORTER`` or ``OTEL_METRICS_EXPORTER`` names."""
     variable = f"OTEL_{signal.upper()}_EXPORTER"
     given = os.environ.get(variable) or "otlp"
     names = [name.strip() for name in given.split(",") if name.strip() not in ("", "none")]
@@ -218,7 +218,7 @@ class Meters:
         return observe
 
     def _samples(self, instrument: Instrument) -> list[Sample]:
-        """The values of an instrument; those of all are read together."""
+        """Returns the values of an instrument; those of all are read together."""
         with self._lock:
             runs = tuple((run, run.version) for run in self._runs.values())
             if runs != self._collected_of or time.monotonic() - self._collected_at > _ONE_COLLECTION:

@@ -325,7 +325,7 @@ class RunMetrics(RunObserver):
             self.version += 1
 
     def samples(self) -> list[Sample]:
-        """The present values of counters and gauges."""
+        """Returns the present values of counters and gauges."""
         lags = self.lags()
         with self._lock:
             bolts, spouts = self._bolts, self._spouts
@@ -348,7 +348,7 @@ class RunMetrics(RunObserver):
         return found
 
     def distributions(self) -> list[tuple[Instrument, tuple[str, ...], Distribution]]:
-        """The present values of histograms."""
+        """Returns the present values of histograms."""
         with self._lock:
             return [
                 (histogram.instrument, labels, distribution)

@@ -42,12 +42,12 @@ def spoken(micros: int) -> str:
 
 
 def number(value: float) -> str:
-    """A whole number with commas between thousands."""
+    """Returns a whole number with commas between thousands."""
     return f"{value:,.0f}"
 
 
 def byte_size(value: int) -> str:
-    """A number of bytes in the largest unit: ``1.2 GiB``, ``300 KiB``."""
+    """Returns a number of bytes in the largest unit: ``1.2 GiB``, ``300 KiB``."""
     for power, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
         if value >= 1 << power:
             return f"{value / (1 << power):.3g} {unit}"
@@ -220,7 +220,7 @@ def _memory(node: WindowedNode, work: BoltWork) -> Iterator[Advice]:
 
 
 def _declared(columns: list[str]) -> str:
-    """Names of columns as ``reads`` takes them."""
+    """Returns the names of columns as ``reads`` takes them."""
     if any("," in name or name == "*" for name in columns) or not columns:
         return repr(tuple(columns))
     return '"' + ", ".join(columns).replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -326,7 +326,7 @@ class Summary:
 
     @checked
     def to_json(self) -> dict[str, Any]:
-        """The summary as plain JSON."""
+        """Returns the summary as plain JSON."""
         return {
             "summary": True,
             "batches": self.batches,

@@ -114,7 +114,7 @@ class TableColumn:
 
 
 def columns_shown(scenario: Scenario, lines: Sequence[TableLine]) -> Iterator[TableColumn]:
-    """The columns that a run's table may have, in order."""
+    """Yields the columns that a run's table may have, in order."""
     rules = scenario.rules
     by_arrival = rules.arrival is not None
     stepped = any(isinstance(step, ClockStep) for step in scenario.steps)
@@ -147,7 +147,7 @@ def columns_shown(scenario: Scenario, lines: Sequence[TableLine]) -> Iterator[Ta
 
 
 def arrival_table(scenario: Scenario, answer: Replayed) -> Table | None:
-    """The table of a run whose watermark comes with its events; None where it does not.
+    """Returns the table of a run whose watermark comes with its events; None where it does not.
 
     With rules about arrival it has the columns of Azure's illustrated example, else those of Atlas's tables: there
     the steps of the clock have rows as well.

@@ -245,7 +245,7 @@ class RunMoments:
         return moment
 
     def _arrival_time(self, step: EventStep) -> int | None:
-        """The clock at which an event says that it arrived."""
+        """Returns the clock at which an event says that it arrived."""
         arrival = self.scenario.rules.arrival
         value = None if arrival is None or arrival.field is None else step.event.get(arrival.field)
         try:
@@ -285,7 +285,7 @@ class RunMoments:
 
 
 def known_ids(ids: Sequence[str | None] | None) -> list[str]:
-    """The ids of events that have one."""
+    """Returns the ids of events that have one."""
     return [name for name in ids or () if name is not None]
 
 
@@ -320,7 +320,7 @@ class _Decided:
         self._taken: set[int] = set()
 
     def of(self, step: EventStep, number: int, batch: int) -> Decided | None:
-        """The decision about an event of the scenario; None where it did not come to the bolt."""
+        """Returns the decision about an event of the scenario; None where it did not come to the bolt."""
         found = self._by_row.pop(number, None)
         if found is None and self._by_id[step.id]:
             found = self._by_id[step.id].popleft()
@@ -331,7 +331,7 @@ class _Decided:
         return found
 
     def rest(self, batch: int) -> Iterator[Decided]:
-        """The decisions of a batch that belong to no event of the scenario so far."""
+        """Returns the decisions of a batch that belong to no event of the scenario so far."""
         return (each for each in self._of_batch[batch] if id(each) not in self._taken)
 
     def _nameless(self, decided: Decided, step: EventStep) -> bool:

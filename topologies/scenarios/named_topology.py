@@ -19,7 +19,7 @@ from windowing.errors import ConfigError, WindboltError
 
 
 def load_topology(reference: str) -> Topology:
-    """The topology that a reference names: a Topology, a TopologyBuilder, or a function that returns either.
+    """Returns the topology that a reference names: a Topology, a TopologyBuilder, or a function that returns either.
 
     The file of a step (``.conf``, ``.hocon``, ``.yaml``, ``.yml``, ``.json``) is a topology by itself.
     """
@@ -54,7 +54,8 @@ def load_topology(reference: str) -> Topology:
 
 
 def load_module(path: str) -> ModuleType:
-    """The module of a user's file, loaded anew; its folder is searched first from then on. Raises ConfigError."""
+    """Returns the module of a user's file, loaded anew; its folder is searched first from then on. Raises
+    ConfigError."""
     full = os.path.abspath(path)
     if not os.path.isfile(full):
         raise ConfigError(f"there is no file {path!r}", do="correct the path")

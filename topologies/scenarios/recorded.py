@@ -72,7 +72,7 @@ def recorded(reference: str, topology: Topology, inputs: Sequence[str]) -> Recor
 
 
 def _by_spout(topology: Topology, inputs: Sequence[str]) -> dict[str, str]:
-    """The input of each spout that is given one."""
+    """Returns the input of each spout that is given one."""
     found: dict[str, str] = {}
     for given in inputs:
         name, sign, path = given.partition("=")
@@ -95,7 +95,7 @@ Pieces = Iterator[tuple[pa.Table, int]]
 
 
 def _batches(node: SpoutNode, path: str | None) -> Iterator[Pieces]:
-    """The rows of a spout, batch by batch."""
+    """Yields the rows of a spout, batch by batch."""
     if path is None and isinstance(node.spout, MemorySpout):
         yield from (iter([(table, 0)]) for table in node.spout.tables())
         return
@@ -160,7 +160,7 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _value(value: Any) -> Any:
-    """A value as a scenario has it, with times in ISO 8601."""
+    """Returns a value as a scenario has it, with times in ISO 8601."""
     match value:
         case datetime():
             return readable_time(from_datetime(value))

@@ -192,14 +192,15 @@ class Recording:
 
 
 def _rows_of_bolts(seen: Mapping[str, list[dict[str, Any]]], bolts: Container[str]) -> list[dict[str, Any]]:
-    """The rows of these bolts, batch by batch."""
+    """Returns the rows of these bolts, batch by batch."""
     return [row for key in sorted(seen) for row in seen[key] if row["bolt"] in bolts]
 
 
 def _outputs(
     scenario: Scenario, topology: Topology, prefix: str
 ) -> tuple[dict[str, list[dict[str, Any]]], dict[str, str]]:
-    """The rows of each sink, and of an aggregation step its messages, and the names of the steps by their bolts."""
+    """Returns the rows of each sink, and of an aggregation step its messages, and the names of the steps by their
+    bolts."""
     outputs = {
         name.removeprefix(prefix): node.sink.rows
         for name, node in topology.sinks.items()
@@ -220,7 +221,7 @@ def _added_up(numbers: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _pending(node: WindowedNode, bolt: BoltState, store: SegmentStore) -> Iterator[str | None]:
-    """The ids of the events that a window of the bolt may still need; None for each without an id."""
+    """Yields the ids of the events that a window of the bolt may still need; None for each without an id."""
     if ID not in node.schema.names:
         yield from [None] * sum(bolt.pending)
         return
@@ -269,7 +270,7 @@ _UNNAMED = " (of a sink that expect.outputs does not name, nothing is expected: 
 
 
 def judge(scenario: Scenario, answer: Replayed) -> Replayed:
-    """The answer with its verdict: ``ok`` is None where the scenario expects nothing."""
+    """Returns the answer with its verdict: ``ok`` is None where the scenario expects nothing."""
     if scenario.expect is None or scenario.expect.is_empty:
         return replace(answer, ok=None, differences=[])
     differences = compare(scenario, answer)
@@ -277,7 +278,7 @@ def judge(scenario: Scenario, answer: Replayed) -> Replayed:
 
 
 def judge_midway(answer: Replayed, midway: Mapping[str, Replayed]) -> Replayed:
-    """The answer with the verdicts on what was expected in between, by the place of each in the file."""
+    """Returns the answer with the verdicts on what was expected in between, by the place of each in the file."""
     judged = [answer, *midway.values()]
     if all(each.ok is None for each in judged):
         return answer
@@ -333,7 +334,7 @@ def _differences(expect: Expect, answer: Replayed, *, whole: bool) -> Iterator[s
 
 
 def _lost_ids(answer: Replayed) -> str:
-    """Why some ids are null; empty where the ids of all events are known."""
+    """Returns why some ids are null; empty where the ids of all events are known."""
     if not answer.without_ids:
         return ""
     return (

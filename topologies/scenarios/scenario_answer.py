@@ -208,7 +208,7 @@ class Answer:
 
     @checked
     def to_json(self) -> dict[str, Any]:
-        """The answer as ``replay --json`` prints it: all of it plain JSON."""
+        """Returns the answer as ``replay --json`` prints it: all of it plain JSON."""
         hidden = ("differences", "draw")
         shown = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in hidden}
         return shown | {"outputs": {sink: [plain(row) for row in rows] for sink, rows in self.outputs.items()}}
@@ -271,13 +271,13 @@ def times_json(times: Iterable[int | None]) -> list[int | float | str | None]:
 
 
 def event_json(event: AnswerEvent) -> dict[str, Any]:
-    """An event of an answer with its times in milliseconds."""
+    """Returns an event of an answer with its times in milliseconds."""
     time, watermark, mark = times_json((event["time"], event["watermark"], event["mark"]))
     return {"id": event["id"], "time": time, "action": event["action"], "watermark": watermark, "mark": mark}
 
 
 def window_json(window: AnswerWindow) -> dict[str, Any]:
-    """A window of an answer with its times in milliseconds."""
+    """Returns a window of an answer with its times in milliseconds."""
     start, end = window["start"], window["end"]
     shown: dict[str, Any] = {
         "start": None if start is None else written(start),
@@ -304,7 +304,7 @@ def window_json(window: AnswerWindow) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:  # noqa: PLR0911
-    """A value as JSON has it: times in milliseconds, other rich types as their text."""
+    """Returns a value as JSON has it: times in milliseconds, other rich types as their text."""
     match value:
         case None | bool() | int() | str():
             return value
@@ -331,7 +331,7 @@ def plain(value: Any) -> Any:  # noqa: PLR0911
 def answer_window(
     topology: Topology, row: dict[str, Any], steps: Mapping[str, str], bolts: Sequence[str], prefix: str
 ) -> AnswerWindow:
-    """A window of an answer.
+    """Returns a window of an answer.
 
     ``steps``: the names of aggregation steps by those of their bolts. ``bolts``: the bolts with windows, by the names
     with prefix that they have here.

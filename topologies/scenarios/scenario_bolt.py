@@ -162,7 +162,7 @@ def cell(kind: Column, value: object) -> Any:
 
 
 def moment_of(value: object) -> int | None:
-    """A time in microseconds; None outside the years 1 to 9999. ScenarioError where it is not a time at all."""
+    """Returns a time in microseconds; None outside the years 1 to 9999. ScenarioError where it is not a time at all."""
     micros = parse_time(value)
     return micros if EARLIEST <= micros <= LATEST else None
 
@@ -236,14 +236,14 @@ FORMER_KEYS: Final = {
 
 
 def typed(declared: Declaration) -> Any:
-    """The type of a key's value, as pydantic checks it."""
+    """Returns the type of a key's value, as pydantic checks it."""
     if declared.reads.choices is not None:
         return _choice(declared.reads.choices)
     return _TYPES[declared.reads]
 
 
 def as_given(value: Any) -> Any:
-    """A value of a key as the method of a bolt takes it."""
+    """Returns a value of a key as the method of a bolt takes it."""
     return value.rule if isinstance(value, ArrivalSetting) else value
 
 
@@ -565,7 +565,7 @@ def bare_bolt(
     *,
     bolt: WindowedBolt | None = None,
 ) -> WindowedBolt:
-    """The bolt that a scenario describes: the preset first, then its windows, then the single rules.
+    """Returns the bolt that a scenario describes: the preset first, then its windows, then the single rules.
 
     ``bolt`` gets these settings instead of a bare one.
 
@@ -608,7 +608,7 @@ def _with_listed_keys(bolt: WindowedBolt, listed: ListedKeys) -> WindowedBolt:
 
 
 def _given(bolt: WindowedBolt, setting: Declaration, value: Any) -> WindowedBolt:
-    """A setting by the method that sets it."""
+    """Returns a setting by the method that sets it."""
     method: Callable[..., WindowedBolt] = getattr(bolt, setting.method)
     return method(**{setting.argument: value}) if setting.argument else method(value)
 

@@ -79,7 +79,8 @@ def problems(event: Mapping[str, Any]) -> Iterator[str]:
 
 
 def message(event: Mapping[str, Any], name: str, number: int) -> dict[str, Any]:
-    """An event as a line of JSON with the columns of a message; ``value`` is a text, or any other value as JSON."""
+    """Returns an event as a line of JSON with the columns of a message; ``value`` is a text, or any other value as
+    JSON."""
     value, key, stamp = event.get("value"), event.get("key"), event.get("timestamp")
     body = event.get("value_base64")
     if value is not None:
@@ -133,7 +134,8 @@ _LIKE = "write it like my_policies.py:Near(0.1), with a path from the folder of 
 
 
 def load_policy(part: Part, text: str, folder: Path) -> Any:
-    """The policy that a text names. Raises ScenarioError where there is none, and where its file cannot be loaded.
+    """Returns the policy that a text names. Raises ScenarioError where there is none, and where its file cannot be
+    loaded.
 
     After the file comes one of its variables, or a call of one of its classes or functions; the arguments are Python
     literals, and durations such as ``minutes(30)``.
@@ -166,7 +168,7 @@ class _Reader:
         self._part, self._text, self._module = part, text, module
 
     def policy(self, tree: ast.expr) -> Policy:
-        """The policy."""
+        """Returns the policy."""
         found = self._value(tree)
         kind = _KINDS[self._part]
         if isinstance(found, type) and issubclass(found, Policy):
@@ -310,7 +312,7 @@ class Scenario(Strict):
         return self
 
     def with_stream(self, stream: str) -> Scenario:
-        """The scenario with this as the stream of each event that names none."""
+        """Returns the scenario with this as the stream of each event that names none."""
         steps = [
             step.model_copy(update={"stream": step.stream or stream}) if isinstance(step, EventStep) else step
             for step in self.steps
@@ -536,7 +538,7 @@ class Problem:
 
 
 def scenario_files(folder: Path) -> list[Path]:
-    """The scenario files in a folder and below it, sorted.
+    """Returns the scenario files in a folder and below it, sorted.
 
     Those whose names end in ``.scenario.yaml`` (.yml, .json, .jsonl), and files of these kinds whose content is that of
     a scenario. Hidden folders, virtual environments and node_modules are passed over.
@@ -565,7 +567,7 @@ def speaks_of_scenarios(path: Path) -> bool:
 
 
 def load(path: str | Path) -> Iterator[Loaded | Problem]:
-    """The scenarios of a file in order; each that cannot be read is a problem, and the others still come.
+    """Yields the scenarios of a file in order; each that cannot be read is a problem, and the others still come.
 
     ``.yaml`` and ``.yml`` hold one scenario, several documents, or a list; ``.json`` one or a list; ``.jsonl`` one a
     line. No exception is raised for the content of a file, nor for a missing file.
@@ -580,7 +582,8 @@ def load(path: str | Path) -> Iterator[Loaded | Problem]:
 
 
 def located(scenario: Scenario, file: Path, *roots: Path) -> Scenario:
-    """The scenario with its ``topology`` found: beside its file, under one of the roots, or in the current folder."""
+    """Returns the scenario with its ``topology`` found: beside its file, under one of the roots, or in the current
+    folder."""
     if scenario.topology is None:
         return scenario
     place, sign, name = scenario.topology.rpartition(":")
@@ -593,7 +596,7 @@ def located(scenario: Scenario, file: Path, *roots: Path) -> Scenario:
 
 
 def read_scenario(given: object) -> Scenario:
-    """The scenario that a mapping describes; raises ScenarioError with everything that is wrong with it."""
+    """Returns the scenario that a mapping describes; raises ScenarioError with everything that is wrong with it."""
     if not isinstance(given, dict):
         raise ScenarioError(f"expected a scenario (a mapping with name, bolt, steps), found {brief(given)}")
     try:

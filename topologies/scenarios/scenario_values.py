@@ -147,7 +147,7 @@ def one_of(value: object, choices: type[E]) -> E:
 
 
 def as_given(value: Duration | Count) -> str | int:
-    """A number of events or a duration as a file writes it."""
+    """Returns a number of events or a duration as a file writes it."""
     return value.value if isinstance(value, Count) else str(value)
 
 

@@ -60,7 +60,7 @@ def joined(topologies: Iterable[Topology]) -> Topology:
 
 
 def prefixed(topology: Topology, prefix: str) -> Topology:
-    """The topology with a prefix before the name of each of its parts."""
+    """Returns the topology with a prefix before the name of each of its parts."""
 
     def stream(given: Stream) -> Stream:
         return f"{prefix}{given[0]}", given[1]
@@ -111,12 +111,12 @@ class MessageSpout:
     """The messages of a scenario, as they come from Kafka, with an id."""
 
     def outputs(self) -> dict[str, pa.Schema]:
-        """The columns of messages, and ``id``."""
+        """Returns the columns of messages, and ``id``."""
         return {DEFAULT_STREAM: pa.schema([("id", pa.string()), *RECORD])}
 
 
 def step_of(scenario: Scenario) -> Topology:
-    """The topology of a scenario's step; StepConfigError where its file is wrong."""
+    """Returns the topology of a scenario's step; StepConfigError where its file is wrong."""
     step: Any = scenario.step
     config = load_step(scenario.folder / step) if isinstance(step, str) else step_from(step, scenario.folder)
     feed: Any = MessageSpout()
@@ -137,7 +137,7 @@ def messages_of(
 
 
 def names_of(topology: Topology, prefix: str = "") -> dict[str, str]:
-    """The names of the steps, the first one first, by those of the bolts that have their windows."""
+    """Returns the names of the steps, the first one first, by those of the bolts that have their windows."""
     found: dict[str, Any] = {name: node.bolt for name, node in topology.windowed.items() if name.startswith(prefix)}
     first = f"{prefix}{AGGREGATE}"
     return {name: found[name].step for name in (first, *sorted(set(found) - {first}))}
@@ -151,7 +151,7 @@ _BARE = "bolt"
 
 
 def watched_topology(scenario: Scenario, topology: Topology | None = None, prefix: str = "") -> Topology:
-    """The topology of a scenario: a bolt of its own, or the user's, with sinks that keep the rows."""
+    """Returns the topology of a scenario: a bolt of its own, or the user's, with sinks that keep the rows."""
     if scenario.bolt is not None:
         builder = TopologyBuilder("scenario")
         add_bare_bolt(builder, scenario, prefix)
@@ -309,7 +309,7 @@ class ScriptBatch:
 
 
 def script(scenario: Scenario, prefix: str = "") -> list[ScriptBatch]:
-    """The micro-batches of a scenario: one ends at each tick, clock step, crash and close, and at the end.
+    """Returns the micro-batches of a scenario: one ends at each tick, clock step, crash and close, and at the end.
 
     If it matters to the bolt when its clock moved, a batch also ends whenever it does; windows that are due when an
     event moves the clock fire in a batch without events. An event with an ``arrival`` is an exception: it is in the
@@ -394,7 +394,7 @@ def _arrive(batch: ScriptBatch, scenario: Scenario, prefix: str, step: EventStep
 
 
 def _row(scenario: Scenario, step: EventStep, number: int) -> dict[str, Any]:
-    """The event as JSON; for a bare bolt its id, and the columns that the settings name."""
+    """Returns the event as JSON; for a bare bolt its id, and the columns that the settings name."""
     if scenario.step is not None:
         return message(step.event, step.id, number)
     if scenario.bolt is None:
@@ -411,7 +411,7 @@ class ScriptSplit:
     path: str | None = None
 
     def read(self, topology: Topology) -> Iterator[SourceBatch]:
-        """The events in order of arrival."""
+        """Yields the events in order of arrival."""
         for line in self._lines():
             component, stream, clock, first, rows = json.loads(line)
             schema = topology.spouts[component].outputs[stream]

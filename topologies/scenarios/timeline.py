@@ -63,7 +63,8 @@ def at_moments(answer: Replayed) -> set[int]:
 
 
 def taken_back(answer: Replayed) -> dict[int, list[int]]:
-    """The windows whose rows a window takes back, by its place: of bolts that retract (``mode="retracting"``)."""
+    """Returns the windows whose rows a window takes back, by its place: of bolts that retract
+    (``mode="retracting"``)."""
     found: dict[int, list[int]] = {}
     for trace in answer.traces:
         panes = trace.settings.panes
@@ -137,7 +138,8 @@ class Chart:
         self.rows = _elided(list(self._rows()))
 
     def lines(self, console: Console, width: int) -> Iterator[Text]:
-        """The axis, and each row with its label and its note; those that are too long for their columns go on below."""
+        """Yields the axis, and each row with its label and its note; those that are too long for their columns go on
+        below."""
         left = min(max(len(row.label) for row in self.rows), max(12, width // 3)) + 1
         right = min(max((row.note.cell_len for row in self.rows), default=0), max(10, width * 3 // 10)) + 1
         axis = Axis([at for row in self.rows for at in row.times()], max(min(20, width // 3), width - left - right - 1))
@@ -348,7 +350,7 @@ def _members(window: AnswerWindow) -> Text:
 
 
 def _known(ids: Sequence[str | None] | None) -> list[str]:
-    """The ids that are known."""
+    """Returns the ids that are known."""
     return [name for name in ids or () if name is not None]
 
 
@@ -479,7 +481,7 @@ def _setting(value: object) -> object:
 
 
 def _legend(width: int) -> Iterator[Text]:
-    """The symbols, on one line where they fit."""
+    """Yields the symbols, on one line where they fit."""
     events = f"{WINDOWED} event  {LATE} late  {PENDING} pending  ▌ watermark"
     windows = f"in a window: {NEW} new  {AGAIN} again  {EXPIRED} expired  2-9 several"
     line = f"{events}  |  {windows}"
@@ -522,7 +524,7 @@ _WIDTH = 110
 
 
 def picture(scenario: Scenario, answer: Replayed) -> str:
-    """The timeline without colours; the differences from what was expected are its last part."""
+    """Returns the timeline without colours; the differences from what was expected are its last part."""
     file = StringIO()
     console = Console(
         file=file,

@@ -80,7 +80,7 @@ class AxisTimes:
         return time_text(at, as_clock=self.as_clock, dated=self.dated)
 
     def step(self, least: int) -> int:
-        """The smallest round distance of labels that is not below this."""
+        """Returns the smallest round distance of labels that is not below this."""
         if self.as_clock and SECOND <= least <= _STEPS_OF_TIME[-1]:
             return next(step for step in _STEPS_OF_TIME if step >= least)
         unit = 1 if self.by_arrival else DAY if self.as_clock and least > DAY else 1000
@@ -132,7 +132,7 @@ class ChartRow:
     kind: str = "step"
 
     def times(self) -> list[int]:
-        """The times that the axis must reach."""
+        """Returns the times that the axis must reach."""
         ends = [] if self.bar is None else [self.bar[0], self.bar[1]]
         return [*(at for at, _, _ in self.symbols), *ends, *([] if self.upto is None else [self.upto])]
 
@@ -144,7 +144,7 @@ _INDENT = "    "
 
 
 def label_lines(label: str, width: int) -> list[str]:
-    """The label in lines of at most ``width`` characters; the further ones are indented."""
+    """Returns the label in lines of at most ``width`` characters; the further ones are indented."""
     if len(label) <= width:
         return [label]
     parted = textwrap.wrap(
@@ -163,7 +163,7 @@ DrawnRow = TypeVar("DrawnRow")
 
 
 def elided(rows: Sequence[DrawnRow]) -> tuple[Sequence[DrawnRow], Sequence[DrawnRow], Sequence[DrawnRow]]:
-    """The rows of the beginning, those that are left out, and those of the end, in order."""
+    """Returns the rows of the beginning, those that are left out, and those of the end, in order."""
     tail = max(len(rows) - TAIL, HEAD)
     return rows[:HEAD], rows[HEAD:tail], rows[tail:]
 
@@ -172,7 +172,8 @@ def elided(rows: Sequence[DrawnRow]) -> tuple[Sequence[DrawnRow], Sequence[Drawn
 
 
 def event_places(scenario: Scenario, answer: Replayed) -> dict[str, int] | None:
-    """The time of each event, by its id, in microseconds; None where only the order of arrival can place events."""
+    """Returns the time of each event, by its id, in microseconds; None where only the order of arrival can place
+    events."""
     if scenario.is_event_time:
         return {step.id: at for step in scenario.event_steps if (at := scenario.event_time(step)) is not None}
     if any(window["end"] is None for window in answer.windows):
@@ -185,7 +186,8 @@ def event_places(scenario: Scenario, answer: Replayed) -> dict[str, int] | None:
 
 
 def _times_at_bolts(scenario: Scenario, answer: Replayed) -> dict[str, int] | None:
-    """The times that the bolts of a topology give its events; None unless each event has one id and one time."""
+    """Returns the times that the bolts of a topology give its events; None unless each event has one id and one
+    time."""
     names = [step.id for step in scenario.event_steps]
     if len(set(names)) < len(names) or not all(trace.event_time for trace in answer.traces):
         return None
@@ -200,7 +202,7 @@ def _times_at_bolts(scenario: Scenario, answer: Replayed) -> dict[str, int] | No
 
 
 def _times_of_clock(scenario: Scenario) -> dict[str, int]:
-    """The clock at which each event came."""
+    """Returns the clock at which each event came."""
     found: dict[str, int] = {}
     clock: int | None = None
     for step in scenario.steps:
@@ -247,7 +249,7 @@ class WindowGrid:
 
     @staticmethod
     def of(rules: WindowSettings, first_clock: int) -> WindowGrid | None:
-        """The aligned windows of a bolt; None where its windows are others. ``first_clock``: of the run, in
+        """Returns the aligned windows of a bolt; None where its windows are others. ``first_clock``: of the run, in
         microseconds."""
         if rules.kinds or not isinstance(rules.length, Duration) or not isinstance(rules.slide, Duration):
             return None
@@ -269,7 +271,7 @@ class WindowGrid:
         return self._between(first, last)
 
     def open(self, over: int, watermark: int) -> list[tuple[int, int]]:
-        """The windows that have begun by the watermark, except for those that end by ``over``."""
+        """Returns the windows that have begun by the watermark, except for those that end by ``over``."""
         first = (over - self.offset) // self.slide * self.slide + self.slide + self.offset
         last = (watermark + self.length - self.offset) // self.slide * self.slide + self.offset
         return self._between(first, last)
@@ -307,7 +309,7 @@ class Axis:
         self.breaks = [last + 1 for _, last in self.columns[:-1]]
 
     def column(self, at: int) -> int:
-        """The column of a time."""
+        """Returns the column of a time."""
         part = max(0, bisect_right([low for low, _ in self.spans], at) - 1)
         (low, high), (first, last) = self.spans[part], self.columns[part]
         if high == low:
@@ -315,7 +317,7 @@ class Axis:
         return first + round((min(max(at, low), high) - low) * (last - first) / (high - low))
 
     def header(self, show: AxisTimes) -> Iterator[Text]:
-        """The labels of the axis, and its ruler."""
+        """Yields the labels of the axis, and its ruler."""
         labels, ruler = [" "] * self.width, ["─"] * self.width
         free = 0
         for (low, high), (first, last) in zip(self.spans, self.columns, strict=True):

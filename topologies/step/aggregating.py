@@ -120,7 +120,8 @@ def event_of(row: MessageRow, messages: MessageFormat) -> Event:
 
 
 def trigger_of(step: Step, messages: MessageFormat, rule: Rule | None = None) -> KeyTrigger:
-    """The trigger of a step's windows (UH-14 to UH-23). ``rule``: that of the trigger or the time, where it has one."""
+    """Returns the trigger of a step's windows (UH-14 to UH-23). ``rule``: that of the trigger or the time, where it has
+    one."""
     match step.trigger:
         case CountTriggerSection() as section:
             return CountTrigger(Count(section.count), section.timeout, section.should_fire_at_processing_time)
@@ -204,8 +205,8 @@ _PLAIN_ANSWERS = frozenset({FireResult, str, NoneType})
 
 
 def _settled(answer: Any, call: TriggerCall) -> str | None:
-    """The answer of a trigger's rule as plain text, and its cache as JSON restores it: nothing of the rule's own runs
-    later. None for an answer that is no text."""
+    """Returns the answer of a trigger's rule as plain text, and its cache as JSON restores it: nothing of the rule's
+    own runs later. None for an answer that is no text."""
     call.cache = kept_json(call.cache)[1]
     return str.__str__(answer) if isinstance(answer, str) else None
 
@@ -218,7 +219,7 @@ def _read_alone(event: Tuple, messages: MessageFormat) -> Read:
 
 
 def _told(error: WindboltError, details: Details) -> RuleError:
-    """The error with only the text that may be stored: the caller uses all of it."""
+    """Returns the error with only the text that may be stored: the caller uses all of it."""
     return RuleError(reason_of(error, details))
 
 
@@ -253,15 +254,15 @@ class Sender:
     """The branches, by name."""
 
     def message(self, out: Out) -> tuple[str, MessageRow]:
-        """The stream and the message of an event. Raises Unwritable or Unsendable where there is none."""
+        """Returns the stream and the message of an event. Raises Unwritable or Unsendable where there is none."""
         way, topic = self._way(out)
         headers = header_pairs(out.headers)
         key, value = _encoded(out.key), self._value(out, headers)
         return way.stream, _small({"topic": topic, "key": key, "value": value, "headers": headers}, way.limit)
 
     def unchanged(self, out: Out, row: MessageRow, event: Event, *, same_format: bool) -> tuple[str, MessageRow]:
-        """The incoming message with the changes of the rules (UH-27); its bytes stay if the format is the same, and the
-        schema that the headers name.
+        """Returns the incoming message with the changes of the rules (UH-27); its bytes stay if the format is the same,
+        and the schema that the headers name.
 
         Unchanged keys and headers keep their bytes, and repeated headers stay repeated.
         """
@@ -279,7 +280,7 @@ class Sender:
         return way.stream, _small({"topic": topic, "key": key, "value": value, "headers": headers}, way.limit)
 
     def _value(self, out: Out, headers: Pairs) -> bytes | None:
-        """The bytes of an event; None for a tombstone, which deletes its key."""
+        """Returns the bytes of an event; None for a tombstone, which deletes its key."""
         if out.value is not None:
             return self.messages.write(out.value, header_bytes(headers))
         if out.key is None:
@@ -303,8 +304,8 @@ class Sender:
 
 
 def _small(row: MessageRow, limit: int | None) -> MessageRow:
-    """The message, if Kafka accepts its size. Raises Unsendable otherwise: a message that is too large would stop every
-    run."""
+    """Returns the message, if Kafka accepts its size. Raises Unsendable otherwise: a message that is too large would
+    stop every run."""
     if limit is not None and (size := size_of(row)) > limit:
         raise Unsendable(f"a message of {size} bytes, and Kafka takes {limit} (max.request.size)")
     return row
@@ -362,7 +363,7 @@ class AggregateMessages(StatefulWindowedBolt):
         return True
 
     def output_schemas(self) -> dict[str, pa.Schema]:
-        """The streams: messages of the destination, of each branch, and failed ones."""
+        """Returns the streams: messages of the destination, of each branch, and failed ones."""
         failed = self.columns.append(pa.field(REASON, pa.string()))
         streams = (DEFAULT_STREAM, *(way.stream for way in self.sender.branches.values()))
         return {**dict.fromkeys(streams, sent(self.columns)), FAILING: failed}
@@ -403,13 +404,13 @@ class AggregateMessages(StatefulWindowedBolt):
             yield Emit({**message, ID: names[index]} if names else message, stream=stream)
 
     def _made(self, window: TupleWindow, call: Aggregation) -> _Made:
-        """The messages that the rules make of those of a window."""
+        """Returns the messages that the rules make of those of a window."""
         events = self.events.of(window)
         call.count = len(events)
         return self.rule.converted(self._answered, self.rule(list(events), call), window, call, events)
 
     def _answered(self, returned: Any, window: TupleWindow, call: Aggregation, events: list[Event]) -> _Made:
-        """The messages of an answer."""
+        """Returns the messages of an answer."""
         made = as_outputs(returned, call, events)
         return list(self._messages(window, made)), _kept(call.cache), made.counted, made.unchanged
 
@@ -433,7 +434,7 @@ def _names(ids: list[str], count: int, *, unchanged: bool) -> list[str]:
 
 
 def _kept(cache: object) -> dict[str, Any]:
-    """The cache in the form that its checkpoint restores. Raises Unsendable where it cannot be stored."""
+    """Returns the cache in the form that its checkpoint restores. Raises Unsendable where it cannot be stored."""
     if type(cache) is dict and not cache:
         return cache
     if not isinstance(cache, dict):

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 def find(place: Place) -> Path:
-    """The file of a place. On the class path a leading / is its top.
+    """Returns the file of a place. On the class path a leading / is its top.
 
     ``source: file`` may be any file, even where rules may not (``--no-file-rules``), because only schemas and variables
     are found here, no code. Paths and links that lead out of the class path are refused, as for rules. Raises
@@ -83,7 +83,7 @@ def find(place: Place) -> Path:
 
 
 def read_text(place: Place) -> str:
-    """The text of the file of a place. Raises ConfigError where it cannot be read."""
+    """Returns the text of the file of a place. Raises ConfigError where it cannot be read."""
     file = find(place)
     try:
         return file.read_text(encoding="utf-8-sig")
@@ -92,7 +92,7 @@ def read_text(place: Place) -> str:
 
 
 def read_variables(place: Place) -> dict[str, Any]:
-    """The variables in a JSON file. Raises ConfigError where it holds something else."""
+    """Returns the variables in a JSON file. Raises ConfigError where it holds something else."""
     text = read_text(place)
     try:
         variables = json.loads(
@@ -112,7 +112,7 @@ FormatSection = JsonSection | XmlSection | CsvSection | AvroSection
 
 
 def messages_of(given: FormatSection) -> MessageFormat:
-    """The message format for a format section. Raises ConfigError where a schema cannot be used."""
+    """Returns the message format for a format section. Raises ConfigError where a schema cannot be used."""
     from topologies.io.messages import AvroMessages, JsonMessages, XmlMessages
 
     match given:
@@ -127,7 +127,7 @@ def messages_of(given: FormatSection) -> MessageFormat:
 
 
 def schema_of(place: AvroSchemaPlace) -> AvroSchema:
-    """The schema in a file. Raises ConfigError where it is missing or invalid."""
+    """Returns the schema in a file. Raises ConfigError where it is missing or invalid."""
     from topologies.io.messages import AvroSchema
 
     text = read_text(place)
@@ -141,7 +141,7 @@ def schema_of(place: AvroSchemaPlace) -> AvroSchema:
 
 
 def missing(config: StepConfig) -> list[str]:
-    """The sections that a run still needs: ``source``, ``connections.output``."""
+    """Returns the sections that a run still needs: ``source``, ``connections.output``."""
     return [
         *(["source"] if config.source is None else []),
         *(f"connections.{name}" for name in _unknown_places(config)),
@@ -160,7 +160,7 @@ def check_complete(config: StepConfig) -> None:
 
 
 def snippet(config: StepConfig) -> str:
-    """An example, as HOCON, of what to add to the step so that it can be run."""
+    """Returns an example, as HOCON, of what to add to the step so that it can be run."""
     lines: list[str] = []
     unknown = list(_unknown_places(config))
     for connection in unknown:
@@ -230,7 +230,7 @@ def _problems(config: StepConfig, load: bool) -> Iterator[tuple[str, str]]:
 
 
 def _of_step(step: Step, load: bool, *, files: bool) -> Iterator[tuple[str, str]]:
-    """The problems with the files that one of the steps names, with their places in its section."""
+    """Yields the problems with the files that one of the steps names, with their places in its section."""
     if step.environment_variables:
         yield from _tried("environmentVariables", read_variables, step.environment_variables)
     for name, given in (("input", step.format.input), ("output", step.format.output)):
@@ -272,14 +272,14 @@ class Parts:
 
     @classmethod
     def of(cls, step: Step) -> Parts:
-        """The names for a further step: ``totals-read``, ``totals-aggregate``."""
+        """Returns the names for a further step: ``totals-read``, ``totals-aggregate``."""
         name = named_by(step.name)
         return cls(*(f"{name}-{part}" for part in (READ, AGGREGATE, FAILURES, NONE)))
 
 
 def named_by(name: str) -> str:
-    """The name of a step or branch in a form that is valid within names of components and streams; a changed name gets
-    a digest.
+    """Returns the name of a step or branch in a form that is valid within names of components and streams; a changed
+    name gets a digest.
 
     Different names stay different: a checkpoint identifies a step by this.
     """
@@ -288,12 +288,13 @@ def named_by(name: str) -> str:
 
 
 def failed_at(component: str) -> str:
-    """The aggregating component of a step, given the component of its failures; any other component unchanged."""
+    """Returns the aggregating component of a step, given the component of its failures; any other component
+    unchanged."""
     return component.removesuffix(FAILURES) + AGGREGATE if component.endswith(FAILURES) else component
 
 
 def step_topology(config: StepConfig, *, feed: AnySpout | None = None, load: bool = True) -> Topology:
-    """The topology of a step, and of those that follow it.
+    """Returns the topology of a step, and of those that follow it.
 
     ``feed`` replaces the source, and the connections are replaced with in-memory sinks, one for each destination: for
     trying out a step. ``load``: whether rules are loaded now, so that problems with them are found before the run;
@@ -424,7 +425,7 @@ def largest(config: StepConfig, destination: Destination) -> int | None:
 
 
 def looping(config: StepConfig, destination: Destination) -> frozenset[str]:
-    """The topics that the first step reads, if the destination is on the same Kafka."""
+    """Returns the topics that the first step reads, if the destination is on the same Kafka."""
     source = config.source
     if not isinstance(source, KafkaSource):
         return frozenset()
@@ -433,7 +434,7 @@ def looping(config: StepConfig, destination: Destination) -> frozenset[str]:
 
 
 def source_of(config: StepConfig) -> AnySpout:
-    """The spout of a step's source."""
+    """Returns the spout of a step's source."""
     source = config.source
     assert source is not None
     if isinstance(source, FilesSource):
@@ -458,7 +459,8 @@ def source_of(config: StepConfig) -> AnySpout:
 
 
 def branch_streams(step: Step) -> dict[str, str]:
-    """The streams of the branches, by branch name: ``branch-alerts``. Different names have different streams."""
+    """Returns the streams of the branches, by branch name: ``branch-alerts``. Different names have different
+    streams."""
     return {branch.name: f"branch-{named_by(branch.name)}" for branch in step.branches}
 
 
@@ -530,5 +532,5 @@ class _Sinks:
 
 
 def _slug(name: str) -> str:
-    """The name in a form that is valid for a component and within file names."""
+    """Returns the name in a form that is valid for a component and within file names."""
     return re.sub(r"[^A-Za-z0-9_-]", "-", name).lstrip("-_") or "x"

@@ -51,7 +51,7 @@ class Given(str):
 
     @classmethod
     def of(cls, text: str, folder: Path) -> Given:
-        """The text with its folder."""
+        """Returns the text with its folder."""
         given = cls(text)
         given.folder = folder
         return given
@@ -113,7 +113,7 @@ _NAMED_UNIT = re.compile(rf"\s*([0-9]+)\s*({'|'.join(_UNITS)})\s*")
 
 
 def _whole(value: object) -> int:
-    """A whole number of 1 or more."""
+    """Returns a whole number of 1 or more."""
     number = value
     if (isinstance(value, float) and value.is_integer()) or (isinstance(value, str) and _NUMBER.fullmatch(value)):
         number = int(value)
@@ -143,7 +143,7 @@ def _flag(value: object) -> bool:
 
 
 def _time(value: object) -> Duration:
-    """A time above zero."""
+    """Returns a time above zero."""
     wanted = 'expected a time above zero, as milliseconds (100) or with a unit ("5s")'
     try:
         duration = _duration(value)

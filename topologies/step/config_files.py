@@ -93,7 +93,7 @@ class Merged:
         self._lay(self.tree, tree, origin, ())
 
     def origin(self, path: tuple[str | int, ...]) -> str:
-        """The file that gives the value at a path, or the mapping around it; the first file where none does."""
+        """Returns the file that gives the value at a path, or the mapping around it; the first file where none does."""
         names = tuple(str(part) for part in path)
         for length in range(len(names), 0, -1):
             if names[:length] in self._origins:
@@ -124,7 +124,7 @@ def _other_type(key: str, under: Tree, value: Mapping[str, Any]) -> bool:
 
 
 def assigned(key: str, value: str) -> Tree:
-    """An assignment such as ``trigger.timeout`` and ``5s`` as a mapping.
+    """Returns an assignment such as ``trigger.timeout`` and ``5s`` as a mapping.
 
     The value is read as HOCON, which includes JSON. One without quotes, brackets, braces and references is itself, so
     that ``localhost:9092`` needs no quotes within those of the shell.
@@ -151,8 +151,8 @@ ENDINGS = (".conf", ".hocon", ".yaml", ".yml", ".json")
 
 
 def read_tree(path: Path) -> Tree:
-    """The content of a file, by its suffix. Every text under a key ``path`` remembers the folder of its file, to which
-    it is relative.
+    """Returns the content of a file, by its suffix. Every text under a key ``path`` remembers the folder of its file,
+    to which it is relative.
 
     Raises StepConfigError, with line and column, where it cannot be read.
     """
@@ -176,7 +176,7 @@ def read_tree(path: Path) -> Tree:
 
 
 def with_folders(value: Any, folder: Path) -> Any:
-    """The value, in which each text under a key ``path`` remembers its folder."""
+    """Returns the value, in which each text under a key ``path`` remembers its folder."""
     if isinstance(value, Mapping):
         return {
             str(key): Given.of(item, folder) if key == "path" and isinstance(item, str) else with_folders(item, folder)
@@ -318,7 +318,7 @@ class StepConfig(Step):
         return step, step.destination
 
     def without_file_rules(self) -> StepConfig:
-        """The step with rules from files forbidden."""
+        """Returns the step with rules from files forbidden."""
         return self.model_copy(update={"allow_file_rules": False})
 
 
@@ -376,15 +376,16 @@ def load_step(
 
 
 def step_from(tree: Mapping[str, Any], folder: Path) -> StepConfig:
-    """The step that a mapping describes, with paths relative to a folder. Raises StepConfigError as ``load_step``
-    does."""
+    """Returns the step that a mapping describes, with paths relative to a folder. Raises StepConfigError as
+    ``load_step`` does."""
     merged = Merged("step")
     merged.lay(with_folders(tree, folder.absolute()), "step")
     return _checked(folder / "step", merged)
 
 
 def _checked(path: Path, merged: Merged, further: Further | None = None) -> StepConfig:
-    """The step. Raises StepConfigError with all problems: in its sections, between them, and with what they name."""
+    """Returns the step. Raises StepConfigError with all problems: in its sections, between them, and with what they
+    name."""
     problems: list[StepProblem] = []
     broken: list[str] = []
     if (deep := _depth(merged.tree)) > _DEEPEST:
@@ -413,7 +414,7 @@ _DEEPEST = 50
 
 
 def _depth(tree: object) -> int:
-    """The maximum nesting depth of steps."""
+    """Returns the maximum nesting depth of steps."""
     deepest, waiting = 0, [(tree, 1)]
     while waiting:
         step, depth = waiting.pop()
@@ -457,7 +458,7 @@ def _is_step(value: object) -> bool:
 
 
 def _without(tree: Mapping[str, Any], broken: Collection[Location]) -> dict[str, Any]:
-    """The tree with placeholders for its invalid sections."""
+    """Returns the tree with placeholders for its invalid sections."""
     whole = deepcopy(dict(tree))
     for index, location in enumerate(sorted(set(broken), key=len)):
         *before, name = location

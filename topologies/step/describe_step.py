@@ -29,8 +29,8 @@ from windowing.durations import Duration
 
 
 def step_text(config: StepConfig) -> str:
-    """The step as text: where events come from, key, window, rules, and where results and failures go; then the same
-    for each following step."""
+    """Returns the step as text: where events come from, key, window, rules, and where results and failures go; then the
+    same for each following step."""
     blocks = [[f"step {config.name} ({config.file})"]]
     for name, described in _all_blocks(config).items():
         if name != config.name:
@@ -65,7 +65,7 @@ def _brief(config: StepConfig, step: Step) -> Iterator[str]:
 
 
 def as_mermaid(config: StepConfig) -> str:
-    """The step, and those that follow it, as a flowchart in Mermaid's language."""
+    """Returns the step, and those that follow it, as a flowchart in Mermaid's language."""
     lines = ["flowchart LR", f"    source([{label('source', source_in_words(config))}])"]
     signs = {step.name: f"{index}" if index else "" for index, (_, step) in enumerate(config.steps)}
     for _, step in config.steps:
@@ -74,7 +74,7 @@ def as_mermaid(config: StepConfig) -> str:
 
 
 def _step_mermaid(config: StepConfig, step: Step, signs: Mapping[str, str]) -> Iterator[str]:
-    """The nodes of a step and their outgoing edges; those of later steps have the step's number."""
+    """Yields the nodes of a step and their outgoing edges; those of later steps have the step's number."""
     sign = signs[step.name]
     key, window, rules = (f"{component}{sign}" for component in ("key", "window", "rules"))
     yield f"    {key}[{label(f'{step.name}: key' if sign else 'key', key_in_words(step))}]"
@@ -127,7 +127,7 @@ def source_in_words(config: StepConfig) -> str:
 
 
 def key_in_words(step: Step) -> str:
-    """The key by which events are collected, as text."""
+    """Returns the key by which events are collected, as text."""
     match step.key:
         case MessageKey():
             return "the key of the message"
@@ -178,7 +178,7 @@ def _named(config: StepConfig, to: Destination | Step) -> str:
 
 
 def format_in_words(given: FormatSection) -> str:
-    """A format of messages."""
+    """Returns a format of messages."""
     match given:
         case CsvSection():
             return f"csv ({given.column_separator.join(given.field_names)})"
@@ -188,7 +188,7 @@ def format_in_words(given: FormatSection) -> str:
 
 
 def _all_blocks(config: StepConfig) -> dict[str, dict[str, list[str]]]:
-    """The description of each step, by its name."""
+    """Returns the description of each step, by its name."""
     came: dict[str, str] = {}
     described = {}
     for location, step in config.steps:
@@ -204,8 +204,8 @@ def _all_blocks(config: StepConfig) -> dict[str, dict[str, list[str]]]:
 def _blocks(
     config: StepConfig, step: Step, came: str | None, *, has_place: bool
 ) -> Iterator[tuple[str, Iterator[str]]]:
-    """The description of one step. ``came``: the step that its messages come from; None for the source. ``has_place``:
-    whether its messages were on a topic, or failed after they were."""
+    """Yields the description of one step. ``came``: the step that its messages come from; None for the source.
+    ``has_place``: whether its messages were on a topic, or failed after they were."""
     yield "source", _source(config, step, came)
     yield "key", iter([key_in_words(step)])
     yield "window", _window(step)

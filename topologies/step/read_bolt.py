@@ -78,7 +78,7 @@ ASKED = ("topic", "key", "value", "headers")
 
 
 def sent(columns: pa.Schema) -> pa.Schema:
-    """The columns of outgoing messages, by those of the incoming ones."""
+    """Returns the columns of outgoing messages, by those of the incoming ones."""
     schema = parse_schema(OUTPUT)
     return schema.append(columns.field(ID)) if ID in columns.names else schema
 
@@ -93,32 +93,33 @@ ReadingBolt = TypeVar("ReadingBolt", bound=ReadsMessages)
 
 
 def with_columns_of(bolt: ReadingBolt, inputs: Mapping[str, pa.Schema]) -> ReadingBolt:
-    """The bolt with the columns of its inputs, which are the same: either all have an id column, or none has."""
+    """Returns the bolt with the columns of its inputs, which are the same: either all have an id column, or none
+    has."""
     bound = copy(bolt)
     bound.columns = next(iter(inputs.values()))
     return bound
 
 
 def message_rows(table: pa.Table) -> list[MessageRow]:
-    """The messages of a table as rows of these columns; faster than using all its columns."""
+    """Returns the messages of a table as rows of these columns; faster than using all its columns."""
     columns = [_values(table.column(name)) for name in ASKED]
     return [dict(zip(ASKED, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """The values as objects; a message without headers, the usual case, has None."""
+    """Returns the values as objects; a message without headers, the usual case, has None."""
     if pa.types.is_list(column.type) and not pc.max(pc.list_value_length(column)).as_py():
         return [None] * len(column)
     return objects_of(column)
 
 
 def header_bytes(pairs: Iterable[Mapping[str, Any]] | None) -> dict[str, bytes]:
-    """The headers by name; of repeated ones the last. Headers without a value are empty."""
+    """Returns the headers by name; of repeated ones the last. Headers without a value are empty."""
     return {pair["key"]: pair["value"] or b"" for pair in pairs or ()}
 
 
 def header_texts(pairs: Iterable[Mapping[str, Any]] | None) -> dict[str, str]:
-    """The headers as rules see them; of repeated ones the last. See ``header_text``."""
+    """Returns the headers as rules see them; of repeated ones the last. See ``header_text``."""
     return {pair["key"]: header_text(pair["value"]) for pair in pairs or ()}
 
 
@@ -152,7 +153,7 @@ class LinesFormat:
     name: ClassVar[str] = "lines"
 
     def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
-        """A single split."""
+        """Returns a single split."""
         return [FileSplit(path)]
 
     def read(
@@ -163,7 +164,7 @@ class LinesFormat:
         needed: Collection[str] | None = None,
         optional: Collection[str] = (),
     ) -> Iterator[Chunk]:
-        """A chunk per block of lines."""
+        """Yields a chunk per block of lines."""
         row = 0
         with opened(fs, split.path, "lines", streamed=True) as source:
             for block in blocks_of_lines(source, split.path, "lines", _BLOCK, _LONGEST):
@@ -222,7 +223,7 @@ class OpenEnvelopes(BatchBolt):
                 yield Emit({**failed, REASON: reason}, stream=UNREADABLE)
 
     def opened(self, line: bytes) -> MessageRow:
-        """The message in a line. Raises ValueError where it is not an envelope."""
+        """Returns the message in a line. Raises ValueError where it is not an envelope."""
         try:
             given = json.loads(
                 line, object_pairs_hook=unique_pairs, parse_constant=no_constant, parse_float=exact_float
@@ -345,7 +346,7 @@ stay in the processor's cache."""
 
 
 def read_messages(table: pa.Table, messages: MessageFormat) -> Iterator[Read]:
-    """The messages of a table, which has at least the columns ``ASKED``; read as they are asked for."""
+    """Returns the messages of a table, which has at least the columns ``ASKED``; read as they are asked for."""
     return chain.from_iterable(_pieces(table.select(list(ASKED)), messages))
 
 
@@ -356,7 +357,7 @@ def _pieces(table: pa.Table, messages: MessageFormat) -> Iterator[list[Read]]:
 
 
 def readable(read: Iterable[Read]) -> list[Event]:
-    """The events. Raises Unreadable for the first message that is not one."""
+    """Returns the events. Raises Unreadable for the first message that is not one."""
     events = list(read)
     for event in events:
         if type(event) is Unreadable:
@@ -378,7 +379,7 @@ class WindowEvents:
         """The messages of the source from ``_low`` on; those before ``_next`` have been handed out."""
 
     def of(self, window: TupleWindow) -> list[Event]:
-        """The messages of a window. Raises Unreadable for the first that cannot be read."""
+        """Returns the messages of a window. Raises Unreadable for the first that cannot be read."""
         if not isinstance(window, TupleWindow) or not isinstance(window.members, range):
             return readable(read_messages(window.table, self._messages))  # there is nothing behind it to read
         members = window.members
@@ -444,7 +445,7 @@ class NoKey(ValueError):
 
 
 def key_of(section: KeySection, row: MessageRow, by_rules: Callable[[], str]) -> str:
-    """The key of a message. ``by_rules`` is called where rules compute it. Raises NoKey where there is none."""
+    """Returns the key of a message. ``by_rules`` is called where rules compute it. Raises NoKey where there is none."""
     match section:
         case MessageKey():
             return _message_key(row)
@@ -461,7 +462,7 @@ def key_of(section: KeySection, row: MessageRow, by_rules: Callable[[], str]) ->
 
 
 def keys_at_once(section: KeySection, table: pa.Table) -> list[str] | None:
-    """The keys of all messages of a table, where each is that of the message and is text; None otherwise."""
+    """Returns the keys of all messages of a table, where each is that of the message and is text; None otherwise."""
     if not isinstance(section, MessageKey) or table.column("key").null_count:
         return None
     try:
@@ -500,7 +501,7 @@ class ReadMessages(BatchBolt):
         return with_columns_of(self, inputs)
 
     def output_schemas(self) -> dict[str, pa.Schema]:
-        """The incoming columns with the key; for failed messages, with the reason as well."""
+        """Returns the incoming columns with the key; for failed messages, with the reason as well."""
         keyed = self.columns.append(pa.field(KEY, pa.string()))
         return {DEFAULT_STREAM: keyed, UNREADABLE: keyed.append(pa.field(REASON, pa.string()))}
 
@@ -525,7 +526,8 @@ class ReadMessages(BatchBolt):
         return [Emit(keyed.take(pa.array(good))), Emit(refused, stream=UNREADABLE)]
 
     def _keys(self, batch: pa.Table) -> Iterator[str | Callable[[Event], str]]:
-        """The key of each message, or a function that returns it for the event, and may raise NoKey or RuleError."""
+        """Returns the key of each message, or a function that returns it for the event, and may raise NoKey or
+        RuleError."""
         if isinstance(self.key, DslKey):
             return repeat(self._by_rule, batch.num_rows)
         keys = keys_at_once(self.key, batch)

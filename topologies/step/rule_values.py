@@ -74,7 +74,7 @@ class _Bare:
 def events_of(
     values: Iterable[Any], topics: Iterable[str], keys: Iterable[str | None], headers: Iterable[Mapping[str, str]]
 ) -> list[Event]:
-    """Many events, by their fields."""
+    """Returns many events, by their fields."""
     events: list[Any] = list(map(_Bare, values, topics, keys, headers))
     for event in events:
         event.__class__ = Event
@@ -98,14 +98,14 @@ class HeaderText(str):
 
     @classmethod
     def of(cls, raw: bytes | None) -> HeaderText:
-        """The HeaderText of these bytes, or of no value (None)."""
+        """Returns the HeaderText of these bytes, or of no value (None)."""
         text = cls("" if raw is None else raw.decode("utf-8", "backslashreplace"))
         text.raw = raw
         return text
 
 
 def header_text(raw: bytes | None) -> str:
-    """A header as rules see it: a text, and a HeaderText where plain text would lose the original."""
+    """Returns a header as rules see it: a text, and a HeaderText where plain text would lose the original."""
     try:
         return HeaderText.of(None) if raw is None else raw.decode()
     except UnicodeDecodeError:
@@ -113,14 +113,14 @@ def header_text(raw: bytes | None) -> str:
 
 
 def header_raw(value: HeaderValue) -> bytes | None:
-    """The bytes of a header in a message: those of its text, the original ones, or None for no value."""
+    """Returns the bytes of a header in a message: those of its text, the original ones, or None for no value."""
     if isinstance(value, HeaderText):
         return value.raw
     return value.encode() if isinstance(value, str) else value
 
 
 def header_pairs(headers: Mapping[str, HeaderValue] | None) -> list[dict[str, str | bytes | None]]:
-    """The headers of a message as pairs, in order."""
+    """Returns the headers of a message as pairs, in order."""
     return [{"key": name, "value": header_raw(value)} for name, value in (headers or {}).items()]
 
 
@@ -171,7 +171,7 @@ class Target:
 
 
 def targets(headers: Any, count: int, *, one_for_all: bool = False) -> list[Target]:
-    """The HEADERS of each of ``count`` events: a dict for one event, or a list in their order.
+    """Returns the HEADERS of each of ``count`` events: a dict for one event, or a list in their order.
 
     ``one_for_all``: a dict applies to each of several events. Raises RuleError for lengths that differ, unknown names,
     and values that are not text.
@@ -198,7 +198,7 @@ def targets(headers: Any, count: int, *, one_for_all: bool = False) -> list[Targ
 
 
 def checked_key(name: str, value: Any) -> str | None:
-    """A key: a text, or a whole number as text; None is none."""
+    """Returns a key: a text, or a whole number as text; None is none."""
     return None if value is None else checked_text(name, value)
 
 
@@ -210,7 +210,8 @@ def checked_name(name: str, value: Any) -> str | None:
 
 
 def checked_text(name: str, value: Any) -> str:
-    """A text, or a whole number as text. Raises RuleError for anything else, and for text that cannot be encoded."""
+    """Returns a text, or a whole number as text. Raises RuleError for anything else, and for text that cannot be
+    encoded."""
     if isinstance(value, Integral) and not isinstance(value, bool):
         try:
             return int.__repr__(int(value))
@@ -228,7 +229,7 @@ def checked_text(name: str, value: Any) -> str:
 
 
 def flat_headers(name: str, headers: Any) -> Mapping[str, HeaderValue]:
-    """The headers of a Kafka message by name: texts, bytes, or None for no value."""
+    """Returns the headers of a Kafka message by name: texts, bytes, or None for no value."""
     if headers is None:
         return {}
     if not isinstance(headers, Mapping):
@@ -319,7 +320,7 @@ class Outputs:
 
 
 def as_outputs(returned: Any, call: Aggregation, events: Sequence[Event]) -> Outputs:
-    """The results of what an aggregation rule returned, or filled in its call (UH-24 to UH-28).
+    """Returns the results of what an aggregation rule returned, or filled in its call (UH-24 to UH-28).
 
     DECLINE: nothing. PASSTHROUGH: the events themselves. None or any other text: the content of ``call.out``, nothing
     if it is not filled. A list, tuple or generator: an event of each element. Anything else: one event.
@@ -353,8 +354,8 @@ def as_outputs(returned: Any, call: Aggregation, events: Sequence[Event]) -> Out
 
 
 def collected(returned: Iterator[Any]) -> Any:
-    """The items of a generator as a list; a status that it returns at its end takes precedence. A generator that yields
-    nothing is what it returns: None."""
+    """Returns the items of a generator as a list; a status that it returns at its end takes precedence. A generator
+    that yields nothing is what it returns: None."""
     values: list[Any] = []
     if not isinstance(returned, Generator):
         for value in returned:  # no list(returned), which nothing could interrupt
@@ -387,7 +388,7 @@ def _out(value: Any) -> Out:
 
 
 def _sent(out: Out, place: Target) -> Out:
-    """An event with its open fields filled from HEADERS."""
+    """Returns an event with its open fields filled from HEADERS."""
     if place == _OPEN:
         return out
     return Out(
@@ -400,7 +401,7 @@ def _sent(out: Out, place: Target) -> Out:
 
 
 def _changed(out: Out, change: Target) -> Out:
-    """An event passed on with the changes of HEADERS; its other headers stay."""
+    """Returns an event passed on with the changes of HEADERS; its other headers stay."""
     if change == _OPEN:
         return out
     key = out.key if change.key is None else change.key
@@ -415,7 +416,7 @@ _OPEN = Target()
 
 
 def as_key(returned: Any) -> str:
-    """The key that a rule returned (UH-8): a text, possibly empty, or a whole number as text (42 is "42").
+    """Returns the key that a rule returned (UH-8): a text, possibly empty, or a whole number as text (42 is "42").
 
     Raises RuleError for anything else: without a key an event is in no window.
     """
@@ -427,8 +428,8 @@ def as_key(returned: Any) -> str:
 
 
 def as_time(returned: Any, pattern: DayTimePattern) -> DayTime:
-    """The time of day that a rule returned (UH-23), as a text in the step's ``timePattern``. Raises RuleError for
-    anything else."""
+    """Returns the time of day that a rule returned (UH-23), as a text in the step's ``timePattern``. Raises RuleError
+    for anything else."""
     try:
         return pattern.read(returned)
     except ConfigError as error:

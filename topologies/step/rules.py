@@ -59,8 +59,8 @@ __all__ = [
 
 
 def file_below(roots: Iterable[str | os.PathLike[str]], path: str, what: str) -> tuple[str | None, list[str]]:
-    """The file of a path below one of ``roots`` or of ``sys.path``, None where there is none, and the files that were
-    tried.
+    """Returns the file of a path below one of ``roots`` or of ``sys.path``, None where there is none, and the files
+    that were tried.
 
     A leading / is the top of the class path. Raises ConfigError for a path, or a link, that leads out of it; ``what``
     names the path in errors.
@@ -100,7 +100,7 @@ class _Form(NamedTuple):
         return self.named(self.name)
 
     def named(self, name: str) -> str:
-        """The first line of such a function with this name."""
+        """Returns the first line of such a function with this name."""
         return f"def {name}({', '.join(self.parameters)})"
 
 
@@ -113,7 +113,7 @@ FORMS: dict[str, _Form] = {
 
 
 def unclear_error(kind: Kind, place: str, name: str, own: Sequence[str]) -> ConfigError:
-    """The error for a file without the named function, or without one that could be meant."""
+    """Returns the error for a file without the named function, or without one that could be meant."""
     return ConfigError(
         f"{place} has no function {name!r}",
         why=f"its functions are {', '.join(own)}" if own else "it has no public functions",
@@ -135,7 +135,7 @@ _LOADING = threading.RLock()
 
 
 def module_of(file: str, source: str) -> ModuleType:
-    """The module of a file of rules, run once per process; the file itself need not exist.
+    """Returns the module of a file of rules, run once per process; the file itself need not exist.
 
     Tracebacks show its lines nevertheless. Its folder, if it exists, is appended to ``sys.path``: a file of rules may
     import its neighbours, but none of them hides an installed module. Raises ConfigError for a file that cannot be
@@ -151,7 +151,7 @@ def module_of(file: str, source: str) -> ModuleType:
 
 
 def line_in(error: BaseException, file: str) -> int | None:
-    """The line of a file at which an exception was raised: the innermost in its traceback."""
+    """Returns the line of a file at which an exception was raised: the innermost in its traceback."""
     line, step = None, error.__traceback__
     while step is not None:
         if step.tb_frame.f_code.co_filename == file:
@@ -161,7 +161,7 @@ def line_in(error: BaseException, file: str) -> int | None:
 
 
 def error_on_one_line(error: BaseException) -> str:
-    """An exception on one line."""
+    """Returns an exception on one line."""
     try:
         text = " ".join(str(error).split())
     except Exception:
@@ -193,7 +193,7 @@ def _run(file: str, source: str) -> ModuleType:
 
 
 def broken(file: str, error: BaseException) -> ConfigError:
-    """The error for a file of rules that cannot be compiled or run."""
+    """Returns the error for a file of rules that cannot be compiled or run."""
     if isinstance(error, SyntaxError) and error.filename == file:
         return ConfigError(
             f"{file}, line {error.lineno}: this is not valid Python",
@@ -281,7 +281,7 @@ class Rule:
         return self.place if self.source is not None else str(getattr(self._module(), "__file__", self.place))
 
     def blame(self, error: BaseException) -> RuleError:
-        """The error for an invalid result of the rule, with its file and the line in which it begins."""
+        """Returns the error for an invalid result of the rule, with its file and the line in which it begins."""
         place = self._place(None)
         reason = str(error) if isinstance(error, WindboltError) else self._reason(error)
         return RuleError(f"{place}: {reason}", brief=f"{place}: {type(error).__name__}")
@@ -335,7 +335,7 @@ class Rule:
 
 
 def _collecting(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of an aggregation, with generators collected under its limit."""
+    """Returns the function of an aggregation, with generators collected under its limit."""
 
     def collecting(events: Any, call: Any) -> Any:
         returned = function(events, call)
@@ -379,7 +379,7 @@ class NamedRule:
 
 
 def find_rule(named: NamedRule) -> tuple[str, str | None, bool]:
-    """The file or module of a rule, the named function, and whether it is a file. Nothing of it is run."""
+    """Returns the file or module of a rule, the named function, and whether it is a file. Nothing of it is run."""
     kind, source, path, roots = named.kind, named.source, named.path, named.roots
     if kind not in get_args(Kind):
         raise ConfigError(f"{kind!r} is not a kind of rule", do=f"use one of {get_args(Kind)}")
@@ -416,7 +416,7 @@ def _file(kind: Kind, place: str, roots: Sequence[Path]) -> str:
 
 
 def _below(kind: Kind, place: str, roots: Sequence[Path]) -> str:
-    """The file of a path on the classpath: below one of its folders."""
+    """Returns the file of a path on the classpath: below one of its folders."""
     file, tried = file_below(roots, _python(place), f"the {kind} rule {place!r}")
     if file is None:
         raise _missing(kind, place, tried)
@@ -450,7 +450,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def look_at_rule(named: NamedRule) -> Rule:
-    """The rule that ``load_rule`` would load, without running its file or module.
+    """Returns the rule that ``load_rule`` would load, without running its file or module.
 
     It checks the file, its syntax, the function and its parameters. Whether imports exist, and what is bound to names
     at run time, only loading can tell. Raises ConfigError where loading would fail for what it checks.
@@ -491,7 +491,7 @@ class _Names:
 
 
 def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
-    """The statements within an if, try, with or loop at the top level."""
+    """Yields the statements within an if, try, with or loop at the top level."""
     for part in (statement, *getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
         for name in ("body", "orelse", "finalbody"):
             block = getattr(part, name, None)
@@ -512,7 +512,8 @@ def _names(file: str) -> _Names:
 
 
 def _checked(kind: Kind, place: str, name: str | None, names: _Names) -> str:
-    """The name of the function of a rule. Raises ConfigError where the text shows that it is missing or unfit_error."""
+    """Returns the name of the function of a rule. Raises ConfigError where the text shows that it is missing or
+    unfit_error."""
     own = [candidate for candidate in names.functions if not candidate.startswith("_")]
     bound = {*names.functions, *names.classes, *names.others}
     if name is None:
@@ -544,7 +545,7 @@ def _misfit(kind: Kind, function: _Function) -> str | None:
 
 
 def _own_nodes(function: _Function) -> Iterator[ast.AST]:
-    """The nodes of a function without those of nested functions."""
+    """Yields the nodes of a function without those of nested functions."""
     waiting: list[ast.AST] = list(function.body)
     while waiting:
         node = waiting.pop()
@@ -554,7 +555,7 @@ def _own_nodes(function: _Function) -> Iterator[ast.AST]:
 
 
 def _file_of(kind: Kind, module: str) -> str | None:
-    """The Python file of a module; None where it has none. Enclosing packages are found, but not imported."""
+    """Returns the Python file of a module; None where it has none. Enclosing packages are found, but not imported."""
     folders: Sequence[str] | None = None
     spec: ModuleSpec | None = None
     parts = module.split(".")
@@ -583,7 +584,7 @@ def _spec(name: str, folders: Sequence[str] | None) -> ModuleSpec | None:
 
 
 def load_rule(named: NamedRule) -> Rule:
-    """The rule that a configuration names.
+    """Returns the rule that a configuration names.
 
     The file or module is run here, without a time limit. Raises ConfigError for a rule that cannot be found, loaded or
     called.
@@ -599,7 +600,7 @@ def _of_file(kind: Kind, file: str, name: str | None, limit: float) -> Rule:
 
 
 def text_of(file: str) -> str:
-    """The text of a file of rules. Raises ConfigError where it cannot be read."""
+    """Returns the text of a file of rules. Raises ConfigError where it cannot be read."""
     try:
         with open(file, "rb") as opened:
             return importlib.util.decode_source(opened.read())
@@ -624,7 +625,7 @@ def _of_module(kind: Kind, place: str, name: str | None, limit: float) -> Rule:
 
 
 def _function(kind: Kind, place: str, module: ModuleType, name: str | None) -> str:
-    """The name of the function to call."""
+    """Returns the name of the function to call."""
     own = dict(_own_functions(module))
     if name is None:
         name = FORMS[kind].name
@@ -640,7 +641,7 @@ def _function(kind: Kind, place: str, module: ModuleType, name: str | None) -> s
 
 
 def _own_functions(module: ModuleType) -> Iterator[tuple[str, Any]]:
-    """The public functions that a module defines itself."""
+    """Yields the public functions that a module defines itself."""
     for name, value in vars(module).items():
         if inspect.isfunction(value) and not name.startswith("_") and value.__module__ == module.__name__:
             yield name, value

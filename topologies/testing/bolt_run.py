@@ -58,11 +58,11 @@ class Handmade:
         return self._events.take(pa.array(members, pa.int64()))
 
     def timestamps(self, members: Members) -> NDArray[np.int64]:
-        """The times of these events in microseconds."""
+        """Returns the times of these events in microseconds."""
         return self._times[np.asarray(members, np.int64)]
 
     def streams(self, members: Members) -> NDArray[np.int8]:
-        """The stream of each of these events, by its place among the names."""
+        """Returns the stream of each of these events, by its place among the names."""
         return self._codes[np.asarray(members, np.int64)]
 
 
@@ -83,7 +83,7 @@ def make_window(
     task: int = 0,
     stream: str = "input",
 ) -> TupleWindow:
-    """A window with these events, to call ``bolt.execute(window)`` with.
+    """Returns a window with these events, to call ``bolt.execute(window)`` with.
 
     ``rows`` are those of one input, called ``stream``; or a mapping with those of several,
     ``{"orders": [...], "prices": [...]}``, each with its own ``schema`` where that is given. Without a schema the
@@ -142,7 +142,7 @@ def make_window(
 def prepared(
     bolt: AnyBolt, schema: SchemaLike | Mapping[str, SchemaLike] | None = None, *, name: str = "bolt"
 ) -> AnyBolt:
-    """A copy of a bolt, ready to be called: it knows its inputs' columns, has its first state, and is prepared.
+    """Returns a copy of a bolt, ready to be called: it knows its inputs' columns, has its first state, and is prepared.
 
     ``schema``: the columns of its input, called ``"input"``, or of each of its inputs, for bolts that need to know, as
     an AggregateBolt and an AlterLifetime do: ConfigError without it. ``name``: the bolt's name, passed to
@@ -185,7 +185,7 @@ def inputs_of(rows: Any, stream: str, schema: object) -> Mapping[str, GivenRows]
 
 
 def together(tables: Mapping[str, pa.Table]) -> pa.Table:
-    """The rows of all inputs, with the columns of all."""
+    """Returns the rows of all inputs, with the columns of all."""
     try:
         return pa.concat_tables(tables.values(), promote_options="default")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -212,7 +212,7 @@ def _named(rows: Any, stream: str) -> Mapping[str, GivenRows]:
 
 
 def _times(field: str, events: pa.Table, count: int) -> NDArray[np.int64]:
-    """The times of all events; the first ``count`` must have one."""
+    """Returns the times of all events; the first ``count`` must have one."""
     if field not in events.column_names:
         raise ConfigError(
             f"timestamp_field={field!r} is not a column",
@@ -429,7 +429,7 @@ def _result(driver: TopologyDriver, bolt: Bolt | BatchBolt | StatefulBolt | Wind
 
 
 def _time_fields(bolt: Bolt | BatchBolt | StatefulBolt | WindowedBolt) -> set[str]:
-    """The columns in which the bolt looks for times."""
+    """Returns the columns in which the bolt looks for times."""
     if not isinstance(bolt, TaskBolt):
         return set()
     settings = bolt.settings
@@ -447,5 +447,5 @@ def _is_table(rows: Any) -> bool:
 
 
 def _as_list(rows: Any) -> Any:
-    """Rows that can be looked at twice: first for their columns, then for their values."""
+    """Returns rows that can be looked at twice: first for their columns, then for their values."""
     return list(rows) if hasattr(rows, "__next__") else rows

@@ -212,7 +212,7 @@ class NotedAggregates(BoundAggregates):
         return noted
 
     def result(self, keys: Any, states: list[State], cells: Cells) -> pa.Table:  # type: ignore[override]
-        """The rows of the result, which come window by window."""
+        """Returns the rows of the result, which come window by window."""
         found = super().result(keys, states, cells)
         spans = np.stack([cells.starts, cells.ends], axis=1)
         edges = np.flatnonzero((spans[1:] != spans[:-1]).any(axis=1)) + 1
@@ -239,7 +239,7 @@ WATCHER = "stream "
 
 
 def watched(topology: Topology, notes: Notes, streams: dict[str, MemorySink]) -> Topology:
-    """The topology with a memory for each of its sinks and streams, noting its windows."""
+    """Returns the topology with a memory for each of its sinks and streams, noting its windows."""
     windowed = {name: watched_node(_with_late(node), notes) for name, node in topology.windowed.items()}
     parts: dict[str, SpoutNode | PlainNode | WindowedNode] = {**topology.spouts, **topology.plain, **windowed}
     sinks, takers = {}, {stream: list(names) for stream, names in topology.takers.items()}
@@ -262,7 +262,7 @@ def watched(topology: Topology, notes: Notes, streams: dict[str, MemorySink]) ->
 
 
 def _with_late(node: WindowedNode) -> WindowedNode:
-    """The bolt with a stream of late events, where it has none to which they would go."""
+    """Returns the bolt with a stream of late events, where it has none to which they would go."""
     settings = node.bolt.settings
     if not node.event_time or settings.late_stream is not None or settings.late_action is not LateAction.DIVERT:
         return node
@@ -444,7 +444,7 @@ class TopologyDriver:
 
     @checked_value
     def late(self, bolt: str) -> list[dict[str, Any]]:
-        """The late events of a bolt since they were last read, with ``_reason``, ``_watermark`` and so on."""
+        """Returns the late events of a bolt since they were last read, with ``_reason``, ``_watermark`` and so on."""
         node = self._node(bolt)
         stream = node.bolt.settings.late_stream
         return [] if stream is None else self.read(f"{bolt}.{stream}")
@@ -474,7 +474,7 @@ class TopologyDriver:
 
     @checked_value
     def pending(self, bolt: str) -> list[dict[str, Any]]:
-        """The events of a bolt that are in no window yet, and may still be in one.
+        """Returns the events of a bolt that are in no window yet, and may still be in one.
 
         ConfigError of an AggregateBolt that keeps partial results, and no events.
         """
@@ -493,7 +493,7 @@ class TopologyDriver:
 
     @checked_value
     def watermark(self, bolt: str) -> datetime | None:
-        """The watermark of a bolt in UTC; None before the first, and in processing time."""
+        """Returns the watermark of a bolt in UTC; None before the first, and in processing time."""
         node = self._node(bolt)
         at = self._run.micro_batch.manifest.bolts[bolt].watermark.current if node.event_time else None
         return None if at is None else to_datetime(at)

@@ -98,7 +98,7 @@ def columns_of(
 
 
 def _listed(what: str, rows: Any) -> list[Mapping[str, Any] | tuple[Any, ...]]:
-    """The rows in a list: one row is a list of it."""
+    """Returns the rows in a list: one row is a list of it."""
     listed = [rows] if _is_one(rows) else rows
     if isinstance(listed, str | bytes) or not isinstance(listed, Iterable):
         raise ConfigError(f"{what}: {rows!r:.60} are not rows", do=f"give {_FORMS}")
@@ -145,7 +145,7 @@ def _check_names(what: str, names: Iterable[object], schema: pa.Schema, row: int
 
 
 def _by_name(what: str, rows: Sequence[Mapping[str, Any] | tuple[Any, ...]], schema: pa.Schema) -> dict[str, list[Any]]:
-    """The values of each column."""
+    """Returns the values of each column."""
     values: dict[str, list[Any]] = {name: [] for name in schema.names}
     for at, row in enumerate(rows):
         if isinstance(row, tuple):

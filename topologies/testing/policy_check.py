@@ -308,7 +308,7 @@ def _clocks(
 
 
 def _times(table: pa.Table, what: str, field_name: str | None, clock: Sequence[Moment] | None) -> list[int | None]:
-    """The time of each event of an input in microseconds; None where it has none."""
+    """Returns the time of each event of an input in microseconds; None where it has none."""
     if field_name is not None and field_name not in table.column_names:
         raise ConfigError(
             f"timestamp_field={field_name!r} is not a column" + ("" if what == "events" else f" of the {what}"),
@@ -336,8 +336,8 @@ def _times(table: pa.Table, what: str, field_name: str | None, clock: Sequence[M
 
 
 def _merged(tables: Mapping[str, pa.Table], times: Mapping[str, list[int | None]], *, clocked: bool) -> Given:
-    """The events of all inputs in order of arrival: by the latest time so far in their input, so that those of an input
-    stay in their order."""
+    """Returns the events of all inputs in order of arrival: by the latest time so far in their input, so that those of
+    an input stay in their order."""
     arrivals: list[tuple[int, str, int | None]] = []
     for name, of_input in times.items():
         latest = min((each for each in of_input if each is not None), default=0)
@@ -495,7 +495,7 @@ class _Checking:
                 self._compare(_Way(Cut(), again, *_BEYOND_THE_CALL))
 
     def _fewest_mistaken(self) -> Given:
-        """The fewest first events with which a policy under guard makes a mistake."""
+        """Returns the fewest first events with which a policy under guard makes a mistake."""
         low, high = 1, len(self.given)
         while low < high:
             middle, watch = (low + high) // 2, Watch()

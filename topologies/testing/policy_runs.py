@@ -102,7 +102,7 @@ class Given:
         return [{name: row[name] for name in self.columns[each]} for row, each in rows]
 
     def by_input(self) -> list[dict[str, Any]] | dict[str, list[dict[str, Any]]]:
-        """The events as ``check_policy`` takes them: a list, or lists by the names of inputs."""
+        """Returns the events as ``check_policy`` takes them: a list, or lists by the names of inputs."""
         events = self.events()
         if list(self.columns) == [INPUT]:
             return events
@@ -353,7 +353,7 @@ class _Rows:
     turned: bool
 
     def read(self, topology: Topology) -> Iterator[SourceBatch]:
-        """The events in order of arrival, those of one input that follow each other together."""
+        """Yields the events in order of arrival, those of one input that follow each other together."""
         given, places = self.given, list(range(self.low, self.high))
         if self.turned:
             order = list(given.columns)
@@ -367,7 +367,7 @@ class _Rows:
 
 
 def users_classes(*policies: Policy) -> list[type]:
-    """The classes of policies that are not windbolt's own."""
+    """Returns the classes of policies that are not windbolt's own."""
     found = dict.fromkeys(each for policy in policies for each in type(policy).__mro__)
     return [each for each in found if each.__module__ != "builtins" and not each.__module__.startswith("policies.")]
 
@@ -494,7 +494,7 @@ _HELD, _NOT, _CUT = "●", "·", "─"
 
 
 def picture(given: Given, first: Seen, second: Seen, cut: Cut, sides: tuple[str, str]) -> str:
-    """Events as lines, windows as columns (a, b, ...), those of both runs side by side.
+    """Returns events as lines, windows as columns (a, b, ...), those of both runs side by side.
 
     ``cut`` is that of the second run: a line is drawn where a batch ends. ``sides``: title of each run.
     """
@@ -553,7 +553,7 @@ def _most_telling(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def _places(given: Given, pairs: Sequence[Pair]) -> list[int]:
-    """The events that are shown: all, or those around the first that differ."""
+    """Returns the events that are shown: all, or those around the first that differ."""
     if len(given) <= _MOST_EVENTS:
         return list(range(len(given)))
     held = [[set(() if each is None else each.events) for each in pair] for pair in pairs]

@@ -34,7 +34,7 @@ def replay(
     *,
     engine: EngineName = "local",
 ) -> Answer:
-    """The answer to one scenario: a ``Scenario``, a dict, or the path of a file that holds one.
+    """Returns the answer to one scenario: a ``Scenario``, a dict, or the path of a file that holds one.
 
     ``topology`` takes the place of the one that the scenario names. ``engine``: ``"local"``, or ``"spark"``, which
     runs a real query. ScenarioError where the file does not hold exactly one scenario, or it is malformed.
@@ -64,7 +64,8 @@ def _drawn(scenario: Scenario, replayed: Replayed) -> str:
 
 
 def load_one(source: str | os.PathLike[str], *roots: Path) -> Scenario:
-    """The scenario of a file; its topology is looked for beside it, under the roots, and in the current folder."""
+    """Returns the scenario of a file; its topology is looked for beside it, under the roots, and in the current
+    folder."""
     loaded: Sequence[Any] = list(load(os.fspath(source)))
     problems = [item for item in loaded if isinstance(item, Problem)]
     if problems:
@@ -99,7 +100,7 @@ class Outcome:
 
 
 def answer_locally(scenario: Scenario, topology: Topology | None = None) -> Outcome:
-    """The outcome of a scenario, in this process. Never raises."""
+    """Returns the outcome of a scenario, in this process. Never raises."""
     printed = StringIO()
     try:
         with redirect_stdout(printed):
@@ -109,7 +110,7 @@ def answer_locally(scenario: Scenario, topology: Topology | None = None) -> Outc
 
 
 def answer_on_spark(scenarios: Sequence[Scenario], topology: Topology | None = None) -> list[Outcome]:
-    """The outcome of each scenario, in as few queries as possible. Raises EnvironmentMissing where Spark cannot
+    """Yields the outcome of each scenario, in as few queries as possible. Raises EnvironmentMissing where Spark cannot
     start."""
     from topologies.spark.spark_replay import replay_on_spark
 

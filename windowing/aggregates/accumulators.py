@@ -40,14 +40,15 @@ class Folded:
         self._plain: dict[str, pa.Array] = {}
 
     def plain(self, field: str) -> pa.Array:
-        """A column without a dictionary."""
+        """Returns a column without a dictionary."""
         if field not in self._plain:
             column = self.columns[field]
             self._plain[field] = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
         return self._plain[field]
 
     def numbers(self, field: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        """A column of numbers, times or booleans as a NumPy array, and which rows are not null; None: all of them."""
+        """Returns a column of numbers, times or booleans as a NumPy array, and which rows are not null; None: all of
+        them."""
         if field not in self._numbers:
             self._numbers[field] = as_numbers(self.plain(field))
         return self._numbers[field]
@@ -63,14 +64,15 @@ class Accumulator(ABC):
 
     @abstractmethod
     def fold(self, events: Folded, groups: Groups) -> State:
-        """The state of each group of events."""
+        """Returns the state of each group of events."""
 
     @abstractmethod
     def merge(self, state: State, groups: Groups) -> State:
-        """The state of each group of partial results; those of one group are in order of time, then of arrival."""
+        """Returns the state of each group of partial results; those of one group are in order of time, then of
+        arrival."""
 
     def stored(self, state: State) -> list[pa.Array]:
-        """The state as Arrow columns."""
+        """Returns the state as Arrow columns."""
         kinds = self.columns.values()
         return [
             each if isinstance(each, pa.Array) else pa.array(each, kind)
@@ -78,11 +80,11 @@ class Accumulator(ABC):
         ]
 
     def loaded(self, columns: list[pa.Array]) -> State:
-        """The state from Arrow columns."""
+        """Returns the state from Arrow columns."""
         return list(columns)
 
     def taken(self, state: State, at: NDArray[np.int64]) -> State:
-        """The entries at some places."""
+        """Returns the entries at some places."""
         return [each.take(pa.array(at)) if isinstance(each, pa.Array) else each[at] for each in state]
 
 
@@ -201,7 +203,8 @@ class Extreme(DenseAccumulator):
 
 
 def as_number(kind: pa.DataType) -> np.dtype[Any] | None:
-    """The NumPy type in which values of a column are compared: numbers, booleans, times, dates; None for others."""
+    """Returns the NumPy type in which values of a column are compared: numbers, booleans, times, dates; None for
+    others."""
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
         found: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
         return found
@@ -227,7 +230,7 @@ def as_numbers(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_] | None
 
 
 def listed(values: pa.Array, counts: NDArray[np.int64]) -> pa.Array:
-    """Values as lists; ``counts`` is the length of each list."""
+    """Returns values as lists; ``counts`` is the length of each list."""
     offsets = np.concatenate([[0], np.cumsum(counts)])
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
 
@@ -410,7 +413,7 @@ def as_doubles(state: State) -> NDArray[np.float64]:
 
 
 def as_whole(state: State, field: str) -> NDArray[np.int64]:
-    """Wide sums as whole numbers; DataError where one does not fit into 64 bits."""
+    """Returns wide sums as whole numbers; DataError where one does not fit into 64 bits."""
     high, low = state
     beyond = np.flatnonzero((high < -(1 << 31)) | (high >= 1 << 31))
     if len(beyond):
@@ -424,7 +427,7 @@ def as_whole(state: State, field: str) -> NDArray[np.int64]:
 
 
 def as_decimals(state: State, kind: pa.DataType) -> pa.Array:
-    """Wide sums of decimals as a column of decimals of this type, which has their scale."""
+    """Returns wide sums of decimals as a column of decimals of this type, which has their scale."""
     high, low = state
     words = np.empty((len(high), 2), np.int64)
     words[:, 0] = (high << 32) | low
@@ -468,7 +471,7 @@ class PresentAccumulator(DenseAccumulator):
         return [np.zeros(count, np.int64), *(np.zeros(count) for _ in list(self.columns)[1:])]
 
     def _all(self, count: int, present: Groups, found: list[NDArray[Any]]) -> State:
-        """The states of all groups, from those of the groups that have values."""
+        """Returns the states of all groups, from those of the groups that have values."""
         state = self.empty(count)
         for column, values in zip(state, found, strict=True):
             column[present.cells] = values
@@ -476,15 +479,15 @@ class PresentAccumulator(DenseAccumulator):
 
     @abstractmethod
     def _values(self, events: Folded, field: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        """A column, and which rows are not null; None: all of them."""
+        """Returns a column, and which rows are not null; None: all of them."""
 
     @abstractmethod
     def _folded(self, values: tuple[NDArray[Any], ...], groups: Groups) -> list[NDArray[Any]]:
-        """The state of groups of values."""
+        """Returns the state of groups of values."""
 
     @abstractmethod
     def _merged(self, state: list[NDArray[Any]], groups: Groups) -> list[NDArray[Any]]:
-        """The state of groups of states, of which none is empty."""
+        """Returns the state of groups of states, of which none is empty."""
 
 
 @dataclass(frozen=True)

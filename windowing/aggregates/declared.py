@@ -316,7 +316,7 @@ class WindowEnd(Aggregate):
 
 
 def type_in(schema: pa.Schema, field: str, whose: str) -> pa.DataType:
-    """The type of a column's values; ConfigError where there is no such column."""
+    """Returns the type of a column's values; ConfigError where there is no such column."""
     if field not in schema.names:
         raise ConfigError(
             f"{whose}: there is no column {field!r}{did_you_mean_column(field, schema.names)}",
@@ -328,7 +328,7 @@ def type_in(schema: pa.Schema, field: str, whose: str) -> pa.DataType:
 
 
 def check_ddof(ddof: int) -> None:
-    """ConfigError where it is not a whole number from 0."""
+    """Raises ConfigError where it is not a whole number from 0."""
     if type(ddof) is not int or ddof < 0:
         raise ConfigError(
             f"ddof={ddof!r}",
@@ -338,7 +338,7 @@ def check_ddof(ddof: int) -> None:
 
 
 def nulled(values: NDArray[Any], missing: NDArray[np.bool_], kind: pa.DataType | None = None) -> pa.Array:
-    """Values as a column, null where they are missing."""
+    """Returns values as a column, null where they are missing."""
     return pa.array(values, kind, mask=missing if missing.any() else None)
 
 
@@ -446,7 +446,7 @@ class Combine(Aggregate):
 
 
 def type_of(declared: str | pa.DataType, name: str) -> pa.DataType:
-    """A declared type; ConfigError where it is none."""
+    """Returns a declared type; ConfigError where it is none."""
     if isinstance(declared, pa.DataType):
         return declared
     if not isinstance(declared, str):

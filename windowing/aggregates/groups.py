@@ -87,7 +87,7 @@ class Groups:
         return rows, np.concatenate([[0], np.cumsum(counts)])
 
     def sums(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The sum of each group: doubles as double, whole numbers and booleans as int64.
+        """Returns the sum of each group: doubles as double, whole numbers and booleans as int64.
 
         DataError where a sum does not fit into 64 bits.
         """
@@ -106,7 +106,8 @@ class Groups:
         return found
 
     def reduced(self, function: np.ufunc, values: NDArray[Any], start: Any) -> NDArray[Any]:
-        """The values of each group joined by a ufunc such as ``np.minimum``; ``start`` is less than all of them."""
+        """Returns the values of each group joined by a ufunc such as ``np.minimum``; ``start`` is less than all of
+        them."""
         with np.errstate(invalid="ignore"):  # NaN
             if self._dense:
                 found = np.full(self.size, start, values.dtype)
@@ -125,7 +126,7 @@ class Groups:
         return found
 
     def _present(self, all_groups: NDArray[Any]) -> NDArray[Any]:
-        """The entries of groups that have rows."""
+        """Returns the entries of groups that have rows."""
         found: NDArray[Any] = all_groups if len(self.cells) == self.size else all_groups[self.cells]
         return found
 
@@ -164,12 +165,12 @@ class Keys:
     size: int
 
     def columns(self, codes: NDArray[np.int64]) -> list[pa.Array]:
-        """The key columns of these codes."""
+        """Returns the key columns of these codes."""
         raise NotImplementedError
 
     @staticmethod
     def of(columns: Sequence[pa.Array], rows: int, *, ordered: bool = False) -> Keys:
-        """The keys formed by some columns of a number of rows; without columns all rows have the same key."""
+        """Returns the keys formed by some columns of a number of rows; without columns all rows have the same key."""
         found: Keys = _None(rows)
         for column in columns:
             one = _column(column, ordered)

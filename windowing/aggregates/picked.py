@@ -65,7 +65,7 @@ class Picking(Aggregate):
             raise ConfigError(f"{self}", why="a field of a struct is known by its name", do="name each column once")
 
     def bound(self, name: str, schema: pa.Schema) -> Self:
-        """The aggregate over these columns; ConfigError where one is missing, or ``by`` has no order."""
+        """Returns the aggregate over these columns; ConfigError where one is missing, or ``by`` has no order."""
         whose = f"{name}={self}"
         names = self.columns or (schema.names if self.field is None else [self.field])
         types = tuple((column, type_in(schema, column, whose)) for column in names)
@@ -325,7 +325,7 @@ class Leading(Accumulator):
         return [listed(pa.array(times[rows]), sizes), *(listed(column.take(taken), sizes) for column in columns)]
 
     def _sorted(self, times: NDArray[np.int64], columns: list[pa.Array]) -> NDArray[np.int64]:
-        """The rows in order of the column, then of time, then as they are."""
+        """Returns the rows in order of the column, then of time, then as they are."""
         rows = np.arange(len(times)) if is_sorted(times) else stable_order(times)
         if self.by is None:
             return rows

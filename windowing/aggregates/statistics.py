@@ -69,7 +69,7 @@ class Buckets:
         return ceil(1023 * self.per_octave) + 1
 
     def of(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The bucket of each value."""
+        """Returns the bucket of each value."""
         sizes = np.abs(values)
         finite = np.isfinite(sizes)
         mantissas, exponents = np.frexp(np.where(finite, sizes, 1.0))
@@ -82,7 +82,7 @@ class Buckets:
         return numbers
 
     def values(self, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The middle of each bucket, which is off by the same share of its least and of its greatest value."""
+        """Returns the middle of each bucket, which is off by the same share of its least and of its greatest value."""
         sizes = np.abs(numbers)
         low, high = self._edge(sizes - self._shift), self._edge(sizes - self._shift + 1)
         least, most = low[0], np.ldexp(high[0], high[1] - low[1])
@@ -95,7 +95,7 @@ class Buckets:
         return found
 
     def _edge(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-        """The least value of each bucket, as a factor and the exponent of a power of two."""
+        """Returns the least value of each bucket, as a factor and the exponent of a power of two."""
         places = np.clip(numbers / self.per_octave, -1023, 1025)
         exponents = np.floor(places)
         return 1 + places - exponents, exponents.astype(np.int32)
@@ -352,7 +352,7 @@ class Histogram(Summable):
         return (Between(self._field, self._scaled()),)
 
     def _scaled(self) -> tuple[int, ...] | tuple[float, ...]:
-        """The edges as the values are compared with them."""
+        """Returns the edges as the values are compared with them."""
         if self._floating:
             return tuple(map(float, self.edges))
         unit = 10 ** (self.kind.scale if self._decimal and self.kind is not None else 0)
@@ -436,7 +436,7 @@ class Paired(Summable):
             raise ConfigError(f"{self}", why="it takes the names of two columns", do="give both names")
 
     def bound(self, name: str, schema: pa.Schema) -> Self:
-        """The aggregate over these columns; ConfigError where one is missing, or has no numbers."""
+        """Returns the aggregate over these columns; ConfigError where one is missing, or has no numbers."""
         found = super().bound(name, schema)
         kind = type_in(schema, self.other, f"{name}={self}")
         why = replace(found, kind=kind).refusal()

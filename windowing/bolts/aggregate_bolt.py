@@ -52,7 +52,7 @@ class BoundAggregates:
         return tuple(dict.fromkeys(each for _, aggregate in self.aggregates for each in aggregate.accumulators))
 
     def result(self, keys: Sequence[pa.Array], states: Sequence[State], cells: Cells) -> pa.Table:
-        """The rows of the result: their keys, and the states of all accumulators."""
+        """Returns the rows of the result: their keys, and the states of all accumulators."""
         place = {each: at for at, each in enumerate(self.accumulators)}
         columns = [
             aggregate.finish([states[place[each]] for each in aggregate.accumulators], cells)
@@ -73,7 +73,7 @@ class BoundAggregates:
         return pa.array([aggregate.of_nothing] * len(cells.events), aggregate.result)
 
     def _table(self, columns: Sequence[pa.Array]) -> pa.Table:
-        """The columns of the result, as their types are declared."""
+        """Returns the columns of the result, as their types are declared."""
         return pa.Table.from_arrays(
             [column if column.type == declared.type else column.cast(declared.type)
              for column, declared in zip(columns, self.schema, strict=True)],
@@ -85,7 +85,8 @@ class BoundAggregates:
 
 
 def rows_of_nothing(bound: BoundAggregates, key: tuple[str, ...], windows: WindowBatch) -> NumberedRows | None:
-    """A row for each window without events, of its key; None where there is none. ``key``: the columns of the key."""
+    """Returns a row for each window without events, of its key; None where there is none. ``key``: the columns of the
+    key."""
     index = np.flatnonzero(np.diff(windows.offsets) == 0)
     if not len(index):
         return None
@@ -97,7 +98,7 @@ def rows_of_nothing(bound: BoundAggregates, key: tuple[str, ...], windows: Windo
 
 
 def in_order(rows: NumberedRows | None, others: NumberedRows | None) -> NumberedRows | None:
-    """The rows of some windows and of others, in order of the windows."""
+    """Returns the rows of some windows and of others, in order of the windows."""
     if rows is None or others is None:
         return others if rows is None else rows
     index = np.concatenate([rows[1], others[1]])
@@ -182,7 +183,7 @@ class AggregateBolt(BatchWindowedBolt):
             )
 
     def _check_names(self) -> None:
-        """ConfigError where two columns have one name."""
+        """Raises ConfigError where two columns have one name."""
         twice = [name for at, name in enumerate(self.by) if name in self.by[:at] or name in self.aggregates]
         if twice:
             raise ConfigError(
@@ -242,7 +243,7 @@ class AggregateBolt(BatchWindowedBolt):
                 yield error
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """The bolt with its columns; ConfigError where they cannot be."""
+        """Returns the bolt with its columns; ConfigError where they cannot be."""
         self._check_names()
         schema = unified(inputs)
         if schema is None:
@@ -281,11 +282,11 @@ class AggregateBolt(BatchWindowedBolt):
         return cls.execute is AggregateBolt.execute and cls.execute_all is AggregateBolt.execute_all
 
     def output_schemas(self) -> dict[str, pa.Schema]:
-        """The columns of the key, and those of the aggregates."""
+        """Returns the columns of the key, and those of the aggregates."""
         return {} if self.bound_aggregates is None else {DEFAULT_STREAM: self.bound_aggregates.schema}
 
     def execute_all(self, windows: WindowBatch) -> NumberedRows | None:
-        """The rows of all windows, from all of their events, in one pass."""
+        """Returns the rows of all windows, from all of their events, in one pass."""
         rows = self._rows_of_events(windows)
         if self.settings.empty_windows_until is None:
             return rows

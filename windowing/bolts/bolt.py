@@ -81,7 +81,7 @@ class Component:
         return self
 
     def output_schemas(self) -> dict[str, pa.Schema]:
-        """The declared columns of each output stream."""
+        """Returns the declared columns of each output stream."""
         if isinstance(self.outputs, Mapping):
             return {stream: parse_schema(schema) for stream, schema in self.outputs.items()}
         return {DEFAULT_STREAM: parse_schema(self.outputs)}
@@ -187,7 +187,7 @@ def check_types(types: Mapping[str, StateType]) -> None:
 
 
 def new_state(types: Mapping[str, StateType]) -> dict[str, Any]:
-    """The state before anything has happened: zeros, and empty texts, lists, dicts and tables."""
+    """Returns the state before anything has happened: zeros, and empty texts, lists, dicts and tables."""
     return {
         name: json.loads(json.dumps(_JSON[kind])) if isinstance(kind, type) else parse_schema(kind).empty_table()
         for name, kind in types.items()
@@ -195,7 +195,7 @@ def new_state(types: Mapping[str, StateType]) -> dict[str, Any]:
 
 
 def pack_state(state: Mapping[str, Any], types: Mapping[str, StateType]) -> tuple[str, dict[str, pa.Table]]:
-    """The JSON part as text, and the tables, of a state; SchemaError where it is not what was declared."""
+    """Returns the JSON part as text, and the tables, of a state; SchemaError where it is not what was declared."""
     undeclared, missing = sorted(set(state) - set(types)), sorted(set(types) - set(state))
     if undeclared or missing:
         raise SchemaError(
@@ -383,7 +383,7 @@ class ConfiguredBolt(Component):
 
 
 def named_arguments(**arguments: Any) -> dict[str, Any]:
-    """The arguments that a call names."""
+    """Returns the arguments that a call names."""
     return {name: value for name, value in arguments.items() if value is not UNSET}
 
 
@@ -511,7 +511,7 @@ class StatefulTaskBolt(TaskBolt):
     state: dict[str, Any]
 
     def initial_state(self) -> dict[str, Any]:
-        """Values for the declared names; zeros and empties if not.
+        """Returns values for the declared names; zeros and empties if not.
 
         Called once per task, before its first window. Of a StatefulBolt with a key it is called for each key, before
         its first event, and may ask for ``self.key``; and after a batch again, to tell whether there is something to

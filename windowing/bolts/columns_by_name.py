@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def key_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """The type in which values of two types are compared; None where they are of different kinds.
+    """Returns the type in which values of two types are compared; None where they are of different kinds.
 
     Whole numbers of any width are compared, and floating point of any width; they are grouped in the same way.
     """
@@ -87,7 +87,7 @@ def _whole(kind: pa.DataType) -> bool:
 
 
 def read_name(bolt: str, argument: str, name: object) -> str:
-    """The name of a column; ConfigError for anything else."""
+    """Returns the name of a column; ConfigError for anything else."""
     if not isinstance(name, str) or not name:
         raise ConfigError(
             f"{bolt}({argument}={name!r:.60})", why="that is not the name of a column", do=f"write {argument}='name'"
@@ -109,7 +109,8 @@ def read_columns(bolt: str, argument: str, names: object) -> tuple[str, ...]:
 
 
 def unified(inputs: Mapping[str, pa.Schema]) -> pa.Schema | None:
-    """The columns of all inputs; None where types differ, which is a mistake of any bolt and reported as such."""
+    """Returns the columns of all inputs; None where types differ, which is a mistake of any bolt and reported as
+    such."""
     try:
         return pa.unify_schemas(list(inputs.values()))
     except (pa.ArrowInvalid, pa.ArrowTypeError):
@@ -130,7 +131,7 @@ def wrong_groups(
     schema: pa.Schema,
     fits: Callable[[pa.DataType], bool] = can_be_compared,
 ) -> Iterator[ConfigError]:
-    """An error for each column that the input does not have, or whose values cannot be used."""
+    """Yields an error for each column that the input does not have, or whose values cannot be used."""
     for name in names:
         if name not in schema.names:
             yield ConfigError(
@@ -147,7 +148,7 @@ def wrong_groups(
 
 
 def taken_names(bolt: str, names: Sequence[str], schema: pa.Schema) -> Iterator[ConfigError]:
-    """An error for each column that the bolt adds and that is there already, or is added twice."""
+    """Yields an error for each column that the bolt adds and that is there already, or is added twice."""
     twice = [name for at, name in enumerate(names) if name in schema.names or name in names[:at]]
     for name in dict.fromkeys(twice):
         yield ConfigError(

@@ -68,7 +68,8 @@ On = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 
 
 def read_keys(on: On, left: str, right: str) -> JoinKeys:
-    """The keys of ``on``: a column, several, or columns for each stream by its name; ConfigError for anything else."""
+    """Returns the keys of ``on``: a column, several, or columns for each stream by its name; ConfigError for anything
+    else."""
     if not all(isinstance(name, str) and name for name in (left, right)):
         raise ConfigError(
             f"a join of {left!r:.60} and {right!r:.60}", why="streams have names", do="give the names of two streams"
@@ -99,7 +100,7 @@ def read_keys(on: On, left: str, right: str) -> JoinKeys:
 
 
 def check_rename(rename: str) -> None:
-    """ConfigError for a pattern that would give columns of two streams one name."""
+    """Raises ConfigError for a pattern that would give columns of two streams one name."""
     try:
         renamed = {rename.format(stream=stream, column="c") for stream in ("a", "b")}
     except (KeyError, IndexError, ValueError, AttributeError):
@@ -122,7 +123,7 @@ def check_moments(**names: object) -> None:
 
 
 def check_chosen(asked: Mapping[str, str | None], wanted: pa.Schema) -> None:
-    """ConfigError for columns of the start or the end that are asked for, and left out by ``outputs``."""
+    """Raises ConfigError for columns of the start or the end that are asked for, and left out by ``outputs``."""
     for moment, name in asked.items():
         if name is not None and name not in wanted.names:
             raise ConfigError(
@@ -133,7 +134,7 @@ def check_chosen(asked: Mapping[str, str | None], wanted: pa.Schema) -> None:
 
 
 def check_inputs(inputs: Mapping[str, pa.Schema], left: str, right: str, keys: JoinKeys) -> None:
-    """ConfigError unless the two streams are what a bolt reads, and have the key columns."""
+    """Raises ConfigError unless the two streams are what a bolt reads, and have the key columns."""
     if set(inputs) != {left, right}:
         raise ConfigError(
             f"the join is of {left!r} and {right!r}, but the bolt reads {', '.join(map(repr, inputs))}",
@@ -153,7 +154,7 @@ def check_inputs(inputs: Mapping[str, pa.Schema], left: str, right: str, keys: J
 
 
 def check_key_types(left: pa.Schema, right: pa.Schema, names: tuple[str, str], keys: JoinKeys) -> None:
-    """ConfigError for all key columns whose values are never equal, because of their types."""
+    """Raises ConfigError for all key columns whose values are never equal, because of their types."""
     problems = [*_unequal(left, right, names, keys)]
     if problems:
         raise together("the join", problems)
@@ -217,7 +218,7 @@ def named_columns(
 
 
 def chosen(columns: dict[str, JoinColumn], wanted: pa.Schema) -> dict[str, JoinColumn]:
-    """The columns that ``outputs`` declares; ConfigError for others, and for types that they cannot have."""
+    """Returns the columns that ``outputs`` declares; ConfigError for others, and for types that they cannot have."""
     problems = [*_not_to_be_had(columns, wanted)]
     if problems:
         raise together("the join", problems)
@@ -301,7 +302,7 @@ class Join(WindowedBolt):
         return {self.left: self.keys.left, self.right: self.keys.right}
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """The join with its columns; ConfigError where they cannot be."""
+        """Returns the join with its columns; ConfigError where they cannot be."""
         check_inputs(inputs, self.left, self.right, self.keys)
         check_key_types(inputs[self.left], inputs[self.right], (self.left, self.right), self.keys)
         columns = named_columns(
@@ -395,7 +396,7 @@ class TemporalJoin(Join, Operator):
         self.settings = replace(self.settings, key=self.keys.left, kinds=_kinds(how, 0), lifetime=lifetime)
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """The join with its columns; ConfigError where they cannot be."""
+        """Returns the join with its columns; ConfigError where they cannot be."""
         bound = super().for_inputs(inputs)
         if self.settings.lifetime is None:
             raise ConfigError(
@@ -438,7 +439,7 @@ class TemporalJoin(Join, Operator):
         return self._rows(window.table, {BOTH: rows, LEFT: rows}, starts, window.lifetime_ends)
 
     def _alone(self, window: TupleWindow) -> pa.Table:
-        """Events that met no partner, with nulls for the other side; left ones first."""
+        """Returns events that met no partner, with nulls for the other side; left ones first."""
         left, right = window.places(self.left), window.places(self.right)
         rows = np.concatenate([left, right])
         is_left = np.arange(len(rows)) < len(left)
@@ -448,7 +449,7 @@ class TemporalJoin(Join, Operator):
     def _rows(
         self, table: pa.Table, taken: Mapping[str, pa.Array], starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> pa.Table:
-        """Rows of these events by side, each with a start and an end."""
+        """Returns rows of these events by side, each with a start and an end."""
         overlap = {START: to_column(starts), END: to_column(ends)}
         arrays = [
             overlap[column.side] if column.side in overlap else table.column(column.source).take(taken[column.side])
@@ -552,7 +553,8 @@ class WindowJoin(Join):
             yield self._rows(window, _places(left, lefts[piece]), _places(right, rights[piece]))
 
     def _rows(self, window: TupleWindow, left: pa.Array, right: pa.Array) -> pa.Table:
-        """Rows of these left and right events, by their places in the window; null where there is no partner."""
+        """Returns rows of these left and right events, by their places in the window; null where there is no
+        partner."""
         table, taken = window.table, {LEFT: left, RIGHT: right}
         moments = {START: window.start, END: window.end}
         arrays = [self._array(column, table, taken, moments, len(left)) for column in self._columns.values()]
@@ -582,7 +584,7 @@ def _keys(table: pa.Table, names: tuple[str, ...], places: NDArray[np.int64]) ->
 def _kept(
     how: How, lefts: NDArray[np.int64], rights: NDArray[np.int64], left: int, right: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rows of a join from its pairs; -1 where an event has no partner."""
+    """Returns the rows of a join from its pairs; -1 where an event has no partner."""
     if how in ("semi", "anti"):
         matched = np.bincount(lefts, minlength=left) > 0
         found = np.flatnonzero(matched if how == "semi" else ~matched)

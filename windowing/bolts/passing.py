@@ -130,7 +130,7 @@ class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
         return columns
 
     def compared(self, schema: pa.Schema) -> tuple[str, ...]:
-        """The columns that are remembered of an event that has passed: ``by``, and others."""
+        """Returns the columns that are remembered of an event that has passed: ``by``, and others."""
         raise NotImplementedError
 
     def passes(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -143,7 +143,7 @@ class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
         raise NotImplementedError
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """The bolt with its columns; ConfigError where they cannot be."""
+        """Returns the bolt with its columns; ConfigError where they cannot be."""
         bound = super().for_inputs(inputs)
         assert bound._schema is not None
         columns = self.compared(bound._schema)
@@ -223,8 +223,8 @@ def limited(groups: NDArray[np.int64], times: NDArray[np.int64], most: int, with
 
 
 def _chain(numbers: NDArray[np.int64], times: NDArray[np.int64], most: int, within: int) -> list[int]:
-    """The rows that pass, of rows in order of (group, time). Whether one does depends on those that passed before it,
-    so these are followed one by one; those that do not pass are skipped."""
+    """Returns the rows that pass, of rows in order of (group, time). Whether one does depends on those that passed
+    before it, so these are followed one by one; those that do not pass are skipped."""
     count = len(numbers)
     follows = np.lexsort((np.repeat([1, 0], count), np.concatenate([times, times + within]), np.tile(numbers, 2)))
     events = follows < count
@@ -313,7 +313,7 @@ class Changes(Passing):
         return limited(runs, times, 1, None if self.within is None else self.within.micros)
 
     def remembered(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """The last row of each key."""
+        """Returns the last row of each key."""
         last = np.zeros(len(times), np.bool_)
         groups = self._groups(keys, len(times))
         last[len(times) - 1 - np.unique(groups[::-1], return_index=True)[1]] = True
@@ -474,7 +474,7 @@ class Silence(BatchWindowedBolt, Operator):
         return self.by
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """The bolt with its columns; ConfigError where they cannot be."""
+        """Returns the bolt with its columns; ConfigError where they cannot be."""
         schema = unified(inputs)
         if schema is None:
             return self

@@ -97,7 +97,7 @@ class Rank(BatchWindowedBolt):
         return self.by
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """The bolt with its columns; ConfigError where they cannot be."""
+        """Returns the bolt with its columns; ConfigError where they cannot be."""
         name, schema = type(self).__name__, unified(inputs)
         if schema is None:
             return self
@@ -133,7 +133,8 @@ class Rank(BatchWindowedBolt):
         return table, index
 
     def _in_order(self, windows: WindowBatch) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """The rows from the best of the first group to the worst of the last; the group and the value of each row."""
+        """Returns the rows from the best of the first group to the worst of the last; the group and the value of each
+        row."""
         table = windows.table
         keys = [pa.array(windows.index), *(whole(table.column(name)) for name in self.by)]
         groups = Keys.of(keys, table.num_rows, ordered=True).codes
@@ -149,7 +150,7 @@ class Rank(BatchWindowedBolt):
         return order, groups, places
 
     def _chosen(self, order: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows that are emitted, in order."""
+        """Returns the rows that are emitted, in order."""
         return np.arange(len(order))
 
 
@@ -187,7 +188,7 @@ class TopN(Rank):
 
 
 def _numbered(method: Method, groups: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The ranks of rows that are in order of (group, value)."""
+    """Returns the ranks of rows that are in order of (group, value)."""
     rows = np.arange(len(groups))
     head = np.ones(len(groups), np.bool_)
     head[1:] = groups[1:] != groups[:-1]

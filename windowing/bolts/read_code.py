@@ -103,7 +103,7 @@ def _is_open(found: Any) -> bool:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """The texts among the constants of code."""
+    """Yields the texts among the constants of code."""
     match value:
         case str():
             yield value
@@ -113,7 +113,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _methods(kind: type) -> Iterator[Any]:
-    """The methods of a class, and those of its bases that it does not replace, or calls by ``super()``."""
+    """Yields the methods of a class, and those of its bases that it does not replace, or calls by ``super()``."""
     replaced: set[str] = set()
     for each in kind.__mro__:
         if not _is_users(each):

@@ -151,7 +151,7 @@ class AlterLifetime(BatchBolt):
 
 
 def _one_schema(inputs: Mapping[str, pa.Schema]) -> pa.Schema:
-    """The columns of all inputs; ConfigError where they are not the same."""
+    """Returns the columns of all inputs; ConfigError where they are not the same."""
     schemas = list(inputs.values())
     if any(not schema.equals(schemas[0]) for schema in schemas):
         raise ConfigError(
@@ -201,7 +201,8 @@ def _known(ends: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _moved(column: pa.ChunkedArray, by: int, where: pa.ChunkedArray | None = None) -> pa.ChunkedArray:
-    """A column of times, moved later by a number of microseconds; ``where`` says which of them, None for all."""
+    """Returns a column of times, moved later by a number of microseconds; ``where`` says which of them, None for
+    all."""
     kind = column.type
     units = by * 1_000 if pa.types.is_timestamp(kind) and kind.unit == "ns" else by // _unit(kind)
     numbers = column.cast(pa.int64())
@@ -210,7 +211,7 @@ def _moved(column: pa.ChunkedArray, by: int, where: pa.ChunkedArray | None = Non
 
 
 def _of_kind(micros: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Times in microseconds as a column of another type; an error where that is not as fine."""
+    """Returns times in microseconds as a column of another type; an error where that is not as fine."""
     times = micros.cast(pa.timestamp("us"))
     if pa.types.is_timestamp(kind):
         return times.cast(pa.timestamp(kind.unit)).cast(kind)

@@ -556,7 +556,7 @@ class BatchWindowedBolt(WindowedBolt):
         raise NotImplementedError
 
     def execute(self, window: TupleWindow) -> EmittedRows:
-        """The rows of one window."""
+        """Returns the rows of one window."""
         emitted = numbered_rows(self.execute_all(WindowBatch([window], window.reads)), 1, self.output_schemas())
         if [stream for stream, _, _ in emitted] == [DEFAULT_STREAM]:
             return emitted[0][1]
@@ -584,7 +584,7 @@ def numbered_rows(
 def _numbered(
     given: object, stream: str, windows: int, outputs: Mapping[str, pa.Schema]
 ) -> tuple[pa.Table, NDArray[np.int64]]:
-    """The rows of one stream, and the number of the window of each."""
+    """Returns the rows of one stream, and the number of the window of each."""
     if not isinstance(given, tuple) or len(given) != 2:
         raise SchemaError(
             f"execute_all returned {type(given).__name__}",

@@ -81,7 +81,7 @@ def _partition(value: object) -> object:
 
 
 def read_partitions(value: object) -> tuple[str, ...] | dict[str, tuple[str, ...]]:
-    """The names of partitions that exist, as texts, on every input or per input.
+    """Returns the names of partitions that exist, as texts, on every input or per input.
 
     They are given as texts or whole numbers, each once. Raises ConfigError for what names none.
     """
@@ -291,7 +291,7 @@ def setting(
     scenario: str | None = "",
     resumes: bool | str = True,
 ) -> Any:
-    """A field of WindowSettings with its declaration; ``call`` is ``method`` or ``method.argument``.
+    """Returns a field of WindowSettings with its declaration; ``call`` is ``method`` or ``method.argument``.
 
     ``scenario`` is the name in scenario files, the field's own unless given; see ``Declaration`` for the others.
     """
@@ -304,7 +304,7 @@ def setting(
 
 
 def declarations(settings: type[Any]) -> Mapping[str, Declaration]:
-    """The declaration of each declared setting by its name, in the order in which they stand.
+    """Returns the declaration of each declared setting by its name, in the order in which they stand.
 
     Raises ValueError if two settings are given by the same call: one would silently take the other's place.
     """

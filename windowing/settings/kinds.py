@@ -104,7 +104,7 @@ class WindowKind(ABC):
 
 
 def window_length(name: str, value: Time) -> Duration:
-    """The length that an argument gives. ConfigError for a duration of zero."""
+    """Returns the length that an argument gives. ConfigError for a duration of zero."""
     duration = as_duration(value)
     if duration.micros == 0:
         raise ConfigError(f"{name}={value!r}", why="a window has a length", do="give a duration above zero")
@@ -182,8 +182,9 @@ class Calendar(WindowKind):
         first_month: int = 1,
         last: int = 1,
     ) -> None:
-        """ConfigError for other units, for times of other units than days, for texts that are no time of day, for a
-        first day or month that there is not, or that the unit does not have, and for windows of less than a unit."""
+        """Raises ConfigError for other units, for times of other units than days, for texts that are no time of day,
+        for a first day or month that there is not, or that the unit does not have, and for windows of less than a
+        unit."""
         if unit not in get_args(CalendarUnit):
             raise ConfigError(f"Calendar({unit!r})", do=f"use one of {', '.join(get_args(CalendarUnit))}")
         if at and unit != "day":
@@ -270,7 +271,7 @@ class Calendar(WindowKind):
 
 
 def _times_of_day(texts: Sequence[str]) -> tuple[str, ...]:
-    """The times in order. Raises ConfigError for an invalid time, and for one given twice."""
+    """Returns the times in order. Raises ConfigError for an invalid time, and for one given twice."""
     if isinstance(texts, str):
         raise ConfigError(f"at={texts!r}", why="it is a list of times", do=f"write at=[{texts!r}]")
     for text in texts:
@@ -303,7 +304,7 @@ class CountByStart(WindowKind):
 
     @checked_value
     def __init__(self, count: int | Count) -> None:
-        """ConfigError for a count below one."""
+        """Raises ConfigError for a count below one."""
         object.__setattr__(self, "count", count if isinstance(count, Count) else Count(count))
 
     def in_words(self) -> str:
@@ -334,7 +335,7 @@ class Hopping(WindowKind):
 
     @checked_value
     def __init__(self, length: Time, slide: Time) -> None:
-        """ConfigError for a duration of zero."""
+        """Raises ConfigError for a duration of zero."""
         object.__setattr__(self, "length", window_length("length", length))
         object.__setattr__(self, "slide", window_length("slide", slide))
 
@@ -456,7 +457,7 @@ class Session(WindowKind):
     def __init__(
         self, gap: Time, *, touching: bool = False, max_duration: Time | None = None, gap_field: str | None = None
     ) -> None:
-        """ConfigError for a longest duration of zero, for a gap of zero that holds nothing together, and where
+        """Raises ConfigError for a longest duration of zero, for a gap of zero that holds nothing together, and where
         ``touching`` is neither True nor False."""
         longest = None if max_duration is None else window_length("max_duration", max_duration)
         span, touch = as_duration(gap), flag("touching", touching)
@@ -494,7 +495,7 @@ class Session(WindowKind):
 
 
 def _check_instants(touching: bool, max_duration: Time | None, gap_field: str | None) -> None:
-    """ConfigError where sessions with a gap of zero are not those of one instant."""
+    """Raises ConfigError where sessions with a gap of zero are not those of one instant."""
     if not touching:
         raise ConfigError(
             "a session gap of zero",
@@ -523,7 +524,7 @@ class SlidingLog(WindowKind):
 
     @checked_value
     def __init__(self, length: Time) -> None:
-        """ConfigError for a duration of zero."""
+        """Raises ConfigError for a duration of zero."""
         object.__setattr__(self, "length", window_length("length", length))
 
     def in_words(self) -> str:

@@ -40,14 +40,15 @@ class Bounds(Enum):
         return (timestamps >= start) & (timestamps < end)
 
     def first_end(self, timestamps: NDArray[np.int64], slide: int, offset: int) -> NDArray[np.int64]:
-        """The earliest aligned end whose window may hold each event: the first multiple of the slide not before it."""
+        """Returns the earliest aligned end whose window may hold each event: the first multiple of the slide not before
+        it."""
         shifted = timestamps - offset
         if self is Bounds.END:
             return -((-shifted) // slide) * slide + offset
         return (shifted // slide + 1) * slide + offset
 
     def last_end(self, timestamps: NDArray[np.int64], length: int, slide: int, offset: int) -> NDArray[np.int64]:
-        """The latest aligned end whose window of this length still holds each event.
+        """Returns the latest aligned end whose window of this length still holds each event.
 
         It lies before ``first_end`` when the slide is longer than the length and the event falls in the gap.
         """

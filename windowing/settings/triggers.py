@@ -103,7 +103,7 @@ TimeRule: TypeAlias = "Callable[[Tuple], DayTime]"
 
 
 def asking(rule: Any) -> Callable[..., Any]:
-    """The function that is called for each event."""
+    """Returns the function that is called for each event."""
     function: Callable[..., Any] = rule.ask if isinstance(rule, ColumnRule) else rule
     return function
 

@@ -97,7 +97,7 @@ class ArrowFormat:
                 row += raw.num_rows
 
     def schema(self, fs: pafs.FileSystem, path: str) -> pa.Schema:
-        """The columns as the file has them."""
+        """Returns the columns as the file has them."""
         with self._opened(fs, path) as reader, reading(path, "Arrow IPC"):
             str(reader.schema)  # names may not be valid text
             return reader.schema.remove_metadata()
@@ -218,7 +218,7 @@ class OrcFormat:
                 )
 
     def schema(self, fs: pafs.FileSystem, path: str) -> pa.Schema:
-        """The columns as the file has them."""
+        """Returns the columns as the file has them."""
         with self._opened(fs, path) as file, reading(path, "ORC"):
             str(file.schema)  # names may be no text
             return file.schema.remove_metadata()
@@ -334,7 +334,7 @@ class ParquetFormat:
                 row += raw.num_rows
 
     def schema(self, fs: pafs.FileSystem, path: str) -> pa.Schema:
-        """The columns as the file has them."""
+        """Returns the columns as the file has them."""
         with self._opened(fs, path) as (file, _), reading(path, "Parquet"):
             str(file.schema_arrow)  # names may be no text
             return file.schema_arrow.remove_metadata()
@@ -376,8 +376,8 @@ class _Int96:
     millis: pq.ParquetFile
 
     def column(self, path: str, group: int, name: str, micros: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Flags | None]:
-        """The times of a row group: in nanoseconds where these hold them all, else in microseconds, and which of them
-        were cut in that."""
+        """Returns the times of a row group: in nanoseconds where these hold them all, else in microseconds, and which
+        of them were cut in that."""
         fine, coarse = (each.read_row_group(group, columns=[name])[name] for each in (self.nanos, self.millis))
         if not _wrapped(fine, coarse, 1_000_000).any():
             return fine, None
@@ -403,7 +403,7 @@ def _wrapped(fine: pa.ChunkedArray, millis: pa.ChunkedArray, factor: int) -> Mas
 
 
 def _times_in(values: pa.Array) -> list[pa.Array]:
-    """The timestamps in a column, at any depth."""
+    """Returns the timestamps in a column, at any depth."""
     kinds = pa.types
     if kinds.is_timestamp(values.type):
         return [values]

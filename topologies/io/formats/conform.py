@@ -252,7 +252,7 @@ def _differ(given: npt.NDArray[Any], kept: npt.NDArray[np.floating]) -> Mask:
 
 
 def as_bytes(values: pa.Array) -> pa.Array:
-    """Text or bytes as bytes, without validating them."""
+    """Returns text or bytes as bytes, without validating them."""
     if _kinds.is_large_string(values.type):
         return values.view(pa.large_binary())
     if _kinds.is_string(values.type):
@@ -362,7 +362,8 @@ def refuse_impossible(path: str, present: pa.Schema, schema: pa.Schema, times: T
 
 
 def without_unneeded(schema: pa.Schema, present: pa.Schema, needed: Collection[str] | None) -> pa.Schema:
-    """The columns to read of a file with the columns ``present``; those in ``needed`` are asked for (None: all).
+    """Returns the columns to read of a file with the columns ``present``; those in ``needed`` are asked for (None:
+    all).
 
     Columns whose values might have to be refused are read all the same, so that the same rows are bad, except for text
     that is not UTF-8. At least one column is read, because a table without columns has no number of rows.
@@ -378,12 +379,12 @@ def without_unneeded(schema: pa.Schema, present: pa.Schema, needed: Collection[s
 
 
 def only_present(schema: pa.Schema, present: Collection[str]) -> pa.Schema:
-    """The declared columns that a file has."""
+    """Returns the declared columns that a file has."""
     return schema if set(schema.names) <= set(present) else pa.schema([each for each in schema if each.name in present])
 
 
 def with_absent(chunk: Chunk, schema: pa.Schema, present: Collection[str]) -> Chunk:
-    """Rows with the declared columns that their file lacks, which are null."""
+    """Returns rows with the declared columns that their file lacks, which are null."""
     absent = [field for field in schema if field.name not in present]
     if not absent:
         return chunk
@@ -482,7 +483,8 @@ def too_fine(name: str, value: object) -> str:
 
 
 def misfit(name: str, value: object, kind: pa.DataType, form: str | None = None) -> str:
-    """The reason why a value does not fit its declared type. ``form``: how its times are declared to be written."""
+    """Returns the reason why a value does not fit its declared type. ``form``: how its times are declared to be
+    written."""
     if form is not None:
         return f"column {name!r}: {short_repr(value)} is no {type_name(kind)}: {form_of(form).reason(str(value))}"
     hint = _time_hint(name, value, kind) if _kinds.is_temporal(kind) else None
@@ -566,7 +568,7 @@ def _takeable(raw: pa.Table) -> pa.Table:
 
 
 def _with_bytes(raw: pa.Table) -> pa.Table:
-    """The table with text as bytes, which can be shown even if they are invalid text."""
+    """Returns the table with text as bytes, which can be shown even if they are invalid text."""
     columns = [
         pa.chunked_array([as_bytes(chunk) for chunk in column.chunks]) if is_text(column.type) else column
         for column in raw.columns

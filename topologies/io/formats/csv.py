@@ -128,7 +128,7 @@ class RowFinder:
         self._beside_quotes[list(self.delimiter + b"\r\n" + (self.quote or b""))] = True
 
     def find(self, data: bytes, last: bool) -> Rows:
-        """The whole rows of ``data``, which begins with a row; ``last``: nothing follows it."""
+        """Returns the whole rows of ``data``, which begins with a row; ``last``: nothing follows it."""
         if self.escape is not None and self.escape in data:
             return self._by_patterns(data, last)
         if self.comment is not None and any(begin + self.comment in b"\n" + data for begin in (b"\n", b"\r")):
@@ -316,7 +316,8 @@ class CsvFormat:
             )
 
     def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
-        """A single split: since quoted values may hold line ends, reading cannot start in the middle of a file."""
+        """Returns a single split: since quoted values may hold line ends, reading cannot start in the middle of a
+        file."""
         return [FileSplit(path)]
 
     def read(
@@ -361,7 +362,7 @@ class CsvFormat:
             ) from error
 
     def _rows(self, text: Iterable[bytes], path: str) -> Iterator[Rows]:
-        """The rows of a file in UTF-8, in blocks."""
+        """Yields the rows of a file in UTF-8, in blocks."""
         finder = RowFinder(self.delimiter, self.quote, self.escape, self.comment)
         rest = b""
         for data in text:
@@ -392,7 +393,7 @@ class CsvFormat:
         )
 
     def _text(self, source: pa.NativeFile, path: str) -> Iterator[bytes]:
-        """The file in UTF-8, without its byte order mark and the lines to skip."""
+        """Yields the file in UTF-8, without its byte order mark and the lines to skip."""
         plain = self._codec == UTF_8
         decoder = codecs.getincrementaldecoder(self.encoding)("surrogateescape")
         before = re.compile(rb"(?:%s)?+(?:[^\r\n]*+(?:\r\n|\n|\r(?!\n|\Z))){%d}" % (BOM, self.skip_rows))
@@ -533,7 +534,7 @@ def _without_delimiter_line(text: Iterator[bytes], comment: bytes | None) -> tup
 
 
 def typed_cells(texts: pa.Array, target: pa.DataType) -> Converted:
-    """Text cells converted to the declared type."""
+    """Returns text cells converted to the declared type."""
     if target == pa.string():
         return texts, None
     if pa.types.is_large_string(target) or pa.types.is_string_view(target):

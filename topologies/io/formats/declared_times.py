@@ -107,7 +107,7 @@ def checked_times(given: Mapping[str, str] | Iterable[tuple[str, str]] | None) -
 
 @lru_cache(maxsize=256)
 def form_of(text: str) -> TimeForm:
-    """The form that a text declares: a unit or a format. Raises ConfigError for any other."""
+    """Returns the form that a text declares: a unit or a format. Raises ConfigError for any other."""
     if text == AS_WRITTEN:
         return _AsWritten()
     if text in _UNITS:
@@ -127,7 +127,7 @@ def is_unit(text: str) -> bool:
 
 
 def unit_in_words(text: str) -> str:
-    """The unit of a form of numbers."""
+    """Returns the unit of a form of numbers."""
     return _UNITS[text]
 
 
@@ -188,7 +188,7 @@ class _Unit:
         return within_calendar(pc.coalesce(moments, fine), flags)
 
     def whole(self, numbers: pa.Array, target: pa.DataType) -> Converted:
-        """Whole numbers of this unit."""
+        """Returns whole numbers of this unit."""
         return from_timestamps(numbers.view(pa.timestamp(self.name, "UTC")), target)
 
     def reason(self, text: str) -> str:
@@ -197,7 +197,7 @@ class _Unit:
         return f"it is no number of {_UNITS[self.name]}, as times= says"
 
     def _decimals(self, texts: pa.Array) -> tuple[npt.NDArray[np.int64], Mask]:
-        """Numbers with a few decimals in microseconds, rounded down; and which were cut."""
+        """Returns numbers with a few decimals in microseconds, rounded down; and which were cut."""
         numbers = texts.cast(pa.decimal128(18, _PLACES)).fill_null(0)
         parts = np.frombuffer(numbers.buffers()[1], np.int64)[: 2 * (numbers.offset + len(numbers))]
         ticks = parts[2 * numbers.offset :: 2]  # of 128 bits the lower ones
@@ -297,7 +297,7 @@ class _Format:
         return days, wrong
 
     def _of_day(self, parts: Mapping[str, pa.Array]) -> tuple[npt.NDArray[np.int64], Mask]:
-        """The microseconds since midnight, and which of them were cut."""
+        """Returns the microseconds since midnight, and which of them were cut."""
         size = len(next(iter(parts.values())))
         hours = _integers(parts["H"]) if "H" in parts else np.zeros(size, np.int64)
         if "I" in parts:
@@ -363,13 +363,13 @@ def _places(texts: pa.Array, names: list[str]) -> npt.NDArray[np.int64]:
 
 
 def _first_days(years: npt.NDArray[np.int64], months: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The first days of months, which count from 0, in days since 1970."""
+    """Returns the first days of months, which count from 0, in days since 1970."""
     whole = ((years - 1970) * 12 + months).astype("datetime64[M]")
     return whole.astype("datetime64[D]").astype(np.int64)
 
 
 def _offsets(texts: pa.Array) -> npt.NDArray[np.int64]:
-    """Offsets from UTC, in microseconds."""
+    """Returns offsets from UTC, in microseconds."""
     texts = pc.replace_substring(texts, "Z", "+00:00")
     hours, minutes = _integers(pc.utf8_slice_codeunits(texts, 1, 3)), _integers(pc.utf8_slice_codeunits(texts, -2, 9))
     size = (hours * 60 + minutes) * 60_000_000

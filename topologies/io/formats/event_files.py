@@ -87,7 +87,7 @@ def _other_form(absent: Sequence[str], present: Sequence[str]) -> str:
 
 
 def type_name(kind: pa.DataType) -> str:
-    """A type in the notation of declarations."""
+    """Returns a type in the notation of declarations."""
     return format_schema(pa.schema([pa.field("c", kind)]))[2:]
 
 
@@ -290,18 +290,18 @@ _NOT_READ = (".xz", ".zip", ".br", ".z", ".7z", ".rar", ".snappy", ".sz", ".lzo"
 
 
 def without_compression(path: str) -> str:
-    """A path without the end of its name that tells its compression."""
+    """Returns a path without the end of its name that tells its compression."""
     end = next((end for end in COMPRESSIONS if path.lower().endswith(end)), "")
     return path[: len(path) - len(end)]
 
 
 def unread_compression(path: str) -> str | None:
-    """The end of a name that tells a compression, or an archive, that is not read; None for others."""
+    """Returns the end of a name that tells a compression, or an archive, that is not read; None for others."""
     return next((end for end in _NOT_READ if path.lower().endswith(end)), None)
 
 
 def _unpacked(plain: pa.NativeFile, path: str) -> pa.NativeFile:
-    """The decompressed content of a file whose name tells its compression."""
+    """Returns the decompressed content of a file whose name tells its compression."""
     codec = next((codec for end, codec in COMPRESSIONS.items() if path.lower().endswith(end)), None)
     if codec is not None:
         return pa.CompressedInputStream(plain, codec)
@@ -378,8 +378,8 @@ NO_BAD_ROWS = BadRows(BAD_SCHEMA.empty_table())
 
 
 def short_repr(value: Any) -> str:
-    """A value as shown in reasons, truncated: texts and bytes in quotes, dates, times and decimals as files have
-    them."""
+    """Returns a value as shown in reasons, truncated: texts and bytes in quotes, dates, times and decimals as files
+    have them."""
     if isinstance(value, date | Decimal):
         text = str(value)
     elif isinstance(value, list | tuple | dict):
@@ -390,7 +390,7 @@ def short_repr(value: Any) -> str:
 
 
 def plain(scalar: pa.Scalar) -> Any:
-    """The Python value of a scalar, or its text where Python cannot represent it (a year beyond 9999)."""
+    """Returns the Python value of a scalar, or its text where Python cannot represent it (a year beyond 9999)."""
     try:
         return scalar.as_py()
     except (ValueError, OverflowError, ArithmeticError, ImportError):

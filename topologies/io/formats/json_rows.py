@@ -62,7 +62,7 @@ _WRONG = _Wrong()
 
 
 def parse_json(text: str) -> Any:
-    """The value of a JSON text, with numbers as ``Number``. Raises ValueError, with the position."""
+    """Returns the value of a JSON text, with numbers as ``Number``. Raises ValueError, with the position."""
     try:
         return _exact_decoder.decode(text)
     except json.JSONDecodeError as error:
@@ -123,7 +123,7 @@ _AS_TIME = pa.timestamp("us")
 
 
 def parse_cells(texts: pa.Array, target: pa.DataType) -> Converted:
-    """Texts that each hold a JSON value, as a typed array."""
+    """Returns texts that each hold a JSON value, as a typed array."""
     return column_of([None if text is None else cell(text) for text in texts.to_pylist()], target)
 
 
@@ -145,7 +145,7 @@ def cell(text: str) -> Any:
 
 
 def _text_for(value: Any, target: pa.DataType) -> Any:
-    """The text to parse as ``target``: from a string or a number, whichever the type is written as."""
+    """Returns the text to parse as ``target``: from a string or a number, whichever the type is written as."""
     if value is None:
         return None
     if isinstance(value, Number):
@@ -194,7 +194,7 @@ def _structs(values: list[Any], target: pa.DataType) -> Converted:
 
 
 def struct_array(values: list[Any], children: list[Converted], target: pa.DataType) -> Converted:
-    """Structs of these children; null where ``values`` is, bad where it is wrong or a child is bad."""
+    """Returns structs of these children; null where ``values`` is, bad where it is wrong or a child is bad."""
     flags: Flags = _is_wrong(values)
     for _, spoiled in children:
         flags = flags if spoiled is None else flags | spoiled
@@ -259,7 +259,7 @@ def _offsets(shaped: list[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def _bad_lists(shaped: list[Any], inner: Flags | None, offsets: np.ndarray[Any, np.dtype[np.int64]]) -> Flags:
-    """Flags of the values, bad where they are not a list, or a list with a bad element."""
+    """Returns flags of the values, bad where they are not a list, or a list with a bad element."""
     bad = _is_wrong(shaped)
     return bad if inner is None else bad | of_lists(inner, offsets)
 
@@ -346,7 +346,7 @@ class JsonRows:
         return sorted([*aside, *found[doubtful].tolist()])
 
     def _decoded(self) -> tuple[list[Any], Sequence[int], list[int]]:
-        """The rows that msgspec decodes, their places, and the places of the others."""
+        """Returns the rows that msgspec decodes, their places, and the places of the others."""
         decode = _decoder(self.schema, frozenset(self.forms))
         if decode is None:
             return [], [], list(range(len(self.rows)))
@@ -414,7 +414,7 @@ class _Columns:
         self.forms = forms
 
     def table(self, made: list[Any], schema: pa.Schema) -> tuple[pa.Table, Flags | None]:
-        """The rows, and their flags."""
+        """Returns the rows, and their flags."""
         flags: Flags | None = None
         columns: list[pa.Array] = []
         for index, field in enumerate(schema):
@@ -551,7 +551,8 @@ _ODD = b"\0"
 
 
 def _plain_text(value: bytes) -> bytes | None:
-    """A text without its quotes, or a number; None for null, and ``_ODD`` for another value or one with escapes."""
+    """Returns a text without its quotes, or a number; None for null, and ``_ODD`` for another value or one with
+    escapes."""
     if value[:1] == b'"' and b"\\" not in value:
         return value[1:-1]
     if value[:1].isdigit() or value[:1] == b"-":
@@ -567,7 +568,7 @@ def _numbers(values: list[Any], kind: pa.DataType) -> Converted:
 
 
 def _bare(text: bytes) -> bytes | None:
-    """A number without the quotes that it may have; None for another value, and where escapes may hide one."""
+    """Returns a number without the quotes that it may have; None for another value, and where escapes may hide one."""
     bare = text[1:-1] if text[0] == ord('"') and b"\\" not in text else text
     return bare if bare[:1].isdigit() or bare[:1] in (b"-", b"+", b".") else None
 

@@ -46,12 +46,12 @@ class LongLine:
     longest: int
 
     def bad_row(self, row: int, encoding: str = UTF_8) -> BadRow:
-        """The line as an unreadable row. ``encoding``: as for ``shown_bytes``."""
+        """Returns the line as an unreadable row. ``encoding``: as for ``shown_bytes``."""
         return BadRow(row, too_long(self.longest), shown_bytes(self.start, encoding))
 
 
 def too_long(longest: int) -> str:
-    """The reason for a line that is too long."""
+    """Returns the reason for a line that is too long."""
     return f"the row has more than {longest:,} bytes, which is the longest that is read"
 
 
@@ -206,7 +206,7 @@ def check_encoding(encoding: str, probe: str) -> None:
 
 
 def _lines(block: bytes, *, keep_ends: bool) -> tuple[pa.Array, npt.NDArray[np.int64]]:
-    """The lines of a block, and their lengths without their ends."""
+    """Returns the lines of a block, and their lengths without their ends."""
     if not keep_ends:
         block = block.replace(b"\r\n", b"\n") if b"\r" in block else block
     raw = np.frombuffer(block, np.uint8)

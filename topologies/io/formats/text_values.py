@@ -66,12 +66,12 @@ def cut_of(flags: Flags) -> Mask | None:
 
 
 def flagged(cut: Mask) -> Flags | None:
-    """The flags of values of which some were cut, and none is bad."""
+    """Returns the flags of values of which some were cut, and none is bad."""
     return cut * CUT if cut.any() else None
 
 
 def where(flags: Flags, chosen: Mask) -> Flags:
-    """The flags of chosen values; others have none."""
+    """Returns the flags of chosen values; others have none."""
     return flags & chosen if flags.dtype == np.bool_ else np.where(chosen, flags, np.uint8(0))
 
 
@@ -88,12 +88,12 @@ def of_lists(flags: Flags, offsets: npt.NDArray[np.int64]) -> Flags:
 
 
 def concatenated(parts: list[Flags]) -> Flags:
-    """The flags of one part after another."""
+    """Returns the flags of one part after another."""
     return np.concatenate(parts)  # type: ignore[return-value]
 
 
 def blank(values: pa.Array, bad: Flags) -> pa.Array:
-    """The values, with null where they are bad."""
+    """Returns the values, with null where they are bad."""
     return pc.if_else(pa.array(bad_of(bad)), pa.scalar(None, values.type), values)
 
 
@@ -109,7 +109,7 @@ def either(left: Flags | None, right: Flags | None) -> Flags | None:
 
 
 def whole_numbers(values: pa.Array, target: pa.DataType) -> Converted:
-    """Numbers as an integer type: those that are whole and within its range."""
+    """Returns numbers as an integer type: those that are whole and within its range."""
     kept = attempt(values, (lambda some: some.cast(target),))
     if kept is not None:
         return kept, None
@@ -164,7 +164,7 @@ _FIRST_DAY, _AFTER_DAY = -719_162, 2_932_897
 
 
 def from_timestamps(values: pa.Array, target: pa.DataType) -> Converted:
-    """A timestamp column in another unit or zone; one without a zone is of the zone of ``target``.
+    """Returns a timestamp column in another unit or zone; one without a zone is of the zone of ``target``.
 
     A coarser unit truncates towards minus infinity (1.5 us -> 1 us, -0.5 us -> -1 us), and the time is flagged as cut.
     A time that the finer unit cannot represent is bad.
@@ -184,7 +184,7 @@ def from_timestamps(values: pa.Array, target: pa.DataType) -> Converted:
 
 
 def from_wall_times(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Timestamps without a zone as those of the zone of ``target``, which are UTC if that has none.
+    """Returns timestamps without a zone as those of the zone of ``target``, which are UTC if that has none.
 
     Of a time that occurs twice the first is taken; one that is skipped is read with the offset before the clock change.
     """
@@ -197,12 +197,12 @@ def from_wall_times(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def from_milliseconds(values: pa.Array, target: pa.DataType) -> Converted:
-    """Whole numbers, milliseconds since the epoch, as timestamps."""
+    """Returns whole numbers, milliseconds since the epoch, as timestamps."""
     return from_timestamps(values.cast(pa.int64()).view(pa.timestamp("ms", "UTC")), target)
 
 
 def from_dates(values: pa.Array, target: pa.DataType) -> Converted:
-    """Dates as their midnight, in the zone of ``target``."""
+    """Returns dates as their midnight, in the zone of ``target``."""
     if pa.types.is_date64(values.type):
         return from_timestamps(values.view(pa.int64()).view(pa.timestamp("ms")), target)
     days = values.view(pa.int32()).cast(pa.int64())
@@ -211,8 +211,8 @@ def from_dates(values: pa.Array, target: pa.DataType) -> Converted:
 
 
 def within_calendar(values: pa.Array, bad: Flags | None = None) -> Converted:
-    """The values and a mask in which dates and timestamps outside the years 1 to 9999 are bad, because Python, SQL and
-    ISO 8601 cannot represent them."""
+    """Returns the values and a mask in which dates and timestamps outside the years 1 to 9999 are bad, because Python,
+    SQL and ISO 8601 cannot represent them."""
     kind = values.type
     if pa.types.is_date32(kind):
         low, high, ticks = _FIRST_DAY, _AFTER_DAY, values.view(pa.int32())
@@ -292,7 +292,7 @@ _INFINITE = r"^\s*[+-]?inf(inity)?\s*$"
 
 
 def parse_text(values: pa.Array, target: pa.DataType) -> Converted:
-    """A string column as ``target``; ``convertible_text`` says which targets there are."""
+    """Returns a string column as ``target``; ``convertible_text`` says which targets there are."""
     if pa.types.is_timestamp(target):
         return within_calendar(*_timestamps(values, target))
     if pa.types.is_floating(target):
@@ -309,7 +309,7 @@ def _casts(target: pa.DataType) -> tuple[Kernel, Kernel]:
 
 
 def decimals(values: pa.Array, target: pa.DataType) -> Converted:
-    """A string column as decimals: exactly, or bad."""
+    """Returns a string column as decimals: exactly, or bad."""
     whole = attempt(values, (partial(to_decimal, target=target),))
     if whole is not None:
         return whole, None
@@ -383,7 +383,7 @@ def _without_hex(values: pa.Array) -> pa.Array:
 
 
 def parse_base64(values: pa.Array, target: pa.DataType) -> Converted:
-    """A string column of base64 as binary; it must be strict base64, with its padding."""
+    """Returns a string column of base64 as binary; it must be strict base64, with its padding."""
     return isolate(values, target, partial(_decoded, target=target))
 
 
@@ -458,8 +458,8 @@ def _timestamps(values: pa.Array, target: pa.DataType) -> Converted:
 
 
 def _extended(values: pa.Array) -> pa.Array:
-    """Times in other spellings of ISO 8601 and RFC 3339 as Arrow reads them: ``20240501T060000Z``, ``t`` and ``z``, and
-    a comma before the fraction."""
+    """Returns times in other spellings of ISO 8601 and RFC 3339 as Arrow reads them: ``20240501T060000Z``, ``t`` and
+    ``z``, and a comma before the fraction."""
     for pattern, extended in _OTHER_SPELLINGS:
         values = pc.replace_substring_regex(values, pattern, extended)
     return values
@@ -491,7 +491,7 @@ def _cut_fractions(values: pa.Array, digits: int) -> pa.Array:
 
 
 def with_full_stop(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Numbers that are written with a decimal comma, as ``parse_text`` reads them; others as they are.
+    """Returns numbers that are written with a decimal comma, as ``parse_text`` reads them; others as they are.
 
     Full stops become a character that no number has, because ``1.234`` may be one thousand or one and a bit.
     """
@@ -502,6 +502,6 @@ def with_full_stop(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def empty_is_null(values: pa.Array) -> pa.Array:
-    """Empty text as null, for columns in which it can mean nothing else."""
+    """Returns empty text as null, for columns in which it can mean nothing else."""
     empty = pc.equal(values, "").fill_null(False)
     return blank(values, np.asarray(empty.to_numpy(zero_copy_only=False))) if pc.any(empty).as_py() else values

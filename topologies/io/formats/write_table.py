@@ -81,7 +81,7 @@ class _Described(Protocol):
 
 
 def file_format(name: str, use: Literal["reading", "writing", "both"] = "both", **options: Any) -> FileFormat:
-    """The format ``name``: parquet, csv, jsonl, json, arrow, orc, text.
+    """Returns the format ``name``: parquet, csv, jsonl, json, arrow, orc, text.
 
     Raises ConfigError for any other, and for an option that it does not have for this use.
     """
@@ -125,13 +125,13 @@ def is_written(name: str) -> bool:
 
 
 def format_of(path: str) -> str | None:
-    """The format that the suffix of a path stands for; None where it stands for none."""
+    """Returns the format that the suffix of a path stands for; None where it stands for none."""
     plain = without_compression(path).lower()
     return next((name for suffix, name in _SUFFIXES.items() if plain.endswith(suffix)), None)
 
 
 def infer_schema(fs: pafs.FileSystem, path: str, format: str | None = None) -> pa.Schema:
-    """The columns of a Parquet, Arrow or ORC file, in types that can be declared.
+    """Returns the columns of a Parquet, Arrow or ORC file, in types that can be declared.
 
     Raises ConfigError for text files, whose columns have no types, and DataError for a damaged file.
     """
@@ -256,7 +256,7 @@ def _csv_lines(batch: pa.RecordBatch, chosen: CsvFormat) -> str:
 
 
 def _csv_quoted(texts: pa.Array, chosen: CsvFormat) -> pa.Array:
-    """Text in quotes, so that null, which is without, stays different from empty text."""
+    """Returns text in quotes, so that null, which is without, stays different from empty text."""
     if chosen.quote is None:
         return _csv_bare(texts, chosen)
     if chosen.escape is not None:
@@ -386,7 +386,7 @@ def _floats(values: pa.Array) -> pa.Array:
 
 
 def _times(values: pa.Array) -> pa.Array:
-    """Dates and timestamps as ISO 8601; a timestamp without a zone is UTC."""
+    """Returns dates and timestamps as ISO 8601; a timestamp without a zone is UTC."""
     kind = values.type
     if not (_kinds.is_timestamp(kind) or _kinds.is_date(kind)):
         raise SchemaError(
@@ -412,7 +412,7 @@ def _refuse_far(values: pa.Array) -> None:
 
 
 def _json_value(value: Any, kind: pa.DataType) -> Any:
-    """A Python value of an Arrow type in its JSON form."""
+    """Returns a Python value of an Arrow type in its JSON form."""
     if value is None:
         return None
     if _kinds.is_map(kind):

@@ -195,7 +195,7 @@ _TOO_DEEP = "nested too deep, or in itself"
 
 
 def fit_of(parsed: Parsed) -> Fit:
-    """The fit of a schema's values."""
+    """Returns the fit of a schema's values."""
     return _Fits(parsed).of(parsed.schema)
 
 
@@ -348,7 +348,7 @@ def _fixed(size: int) -> Fit:
 
 
 def _characters(inner: Fit) -> Fit:
-    """The fit of bytes that are given as a text, a character each."""
+    """Returns the fit of bytes that are given as a text, a character each."""
 
     def fit(value: Any, levels: int) -> bytes:
         try:
@@ -361,7 +361,7 @@ def _characters(inner: Fit) -> Fit:
 
 
 def _unscaled(inner: Fit, precision: int) -> Fit:
-    """The fit of a decimal's default, which is its unscaled number in bytes."""
+    """Returns the fit of a decimal's default, which is its unscaled number in bytes."""
     bytes_of = _characters(inner)
 
     def fit(value: Any, levels: int) -> bytes:
@@ -509,11 +509,11 @@ class AvroSchema:
 
     @staticmethod
     def parse(text: str, default: bool = False) -> AvroSchema:
-        """The schema in a text. Raises ConfigError."""
+        """Returns the schema in a text. Raises ConfigError."""
         return AvroSchema(str(parsed(text).schema["name"]), text, default)
 
     def read(self, value: bytes, max_depth: int) -> Any:
-        """The value in a message, which must be all of it. Raises Unreadable."""
+        """Returns the value in a message, which must be all of it. Raises Unreadable."""
         try:
             end = self._check(value, 0, max_depth)
             if end != len(value):
@@ -528,7 +528,7 @@ class AvroSchema:
         raise Unreadable(f"not a value of {self.name}: {reason}")
 
     def write(self, event: Any, max_depth: int) -> bytes:
-        """The message for a value. Raises Unwritable."""
+        """Returns the message for a value. Raises Unwritable."""
         message = BytesIO()
         try:
             schemaless_writer(message, self._schema, self._fit(event, max_depth))
@@ -580,14 +580,14 @@ class AvroMessages:
         object.__setattr__(self, "_unnamed", next((one for one in self.schemas if one.default), self.schemas[0]))
 
     def read(self, value: bytes | None, headers: Headers = NO_HEADERS) -> Any:
-        """The value in a message. Raises Unreadable."""
+        """Returns the value in a message. Raises Unreadable."""
         schema = self.schema_for(headers)
         if schema is None:
             raise Unreadable(self._unknown(headers))
         return schema.read(present(value, self.max_bytes), self.max_depth)
 
     def write(self, event: Any, headers: Headers = NO_HEADERS) -> bytes:
-        """The message for an event. Raises Unwritable."""
+        """Returns the message for an event. Raises Unwritable."""
         schema = self.schema_for(headers)
         if schema is None:
             raise Unwritable(self._unknown(headers))
@@ -597,7 +597,7 @@ class AvroMessages:
         return within(message, self.max_bytes)
 
     def schema_for(self, headers: Headers) -> AvroSchema | None:
-        """The schema of a message with these headers; None if they name an unknown one."""
+        """Returns the schema of a message with these headers; None if they name an unknown one."""
         name = headers.get(SCHEMA_NAME)
         return self._unnamed if name is None else self._named.get(name)
 

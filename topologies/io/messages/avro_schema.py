@@ -32,19 +32,19 @@ class Parsed:
     named: dict[str, dict[str, Any]]
 
     def resolved(self, schema: Any) -> Any:
-        """The definition of a type, which may be given by its name."""
+        """Returns the definition of a type, which may be given by its name."""
         return self.named.get(schema, schema) if isinstance(schema, str) else schema
 
 
 def avro_type(schema: Any) -> str:
-    """The type of a schema: an Avro type, "union", or the name of a named type."""
+    """Returns the type of a schema: an Avro type, "union", or the name of a named type."""
     if isinstance(schema, list):
         return "union"
     return str(schema["type"] if isinstance(schema, dict) else schema)
 
 
 def logical_type(schema: Any) -> str:
-    """A type with its logical type, such as ``long-timestamp-millis``; "" where there is none."""
+    """Returns a type with its logical type, such as ``long-timestamp-millis``; "" where there is none."""
     return f"{schema['type']}-{schema['logicalType']}" if isinstance(schema, dict) and "logicalType" in schema else ""
 
 
@@ -95,7 +95,7 @@ def _parsed(given: Any, named: dict[str, Any]) -> Parsed:
 
 
 def _problems(schema: Any, made: Parsed) -> Iterator[str]:
-    """Problems that fastavro does not report."""
+    """Yields problems that fastavro does not report."""
     kind = avro_type(schema)
     yield from _decimal_problems(schema)
     if kind == "union":
@@ -170,7 +170,7 @@ class SchemaWalk(ABC, Generic[Built]):
         self._named: dict[str, Built] = {}
 
     def of(self, schema: Any) -> Built:
-        """The function of a schema."""
+        """Returns the function of a schema."""
         return self.logical(schema) or self.primitives.get(avro_type(schema)) or self._composed(schema)
 
     @property
@@ -180,31 +180,31 @@ class SchemaWalk(ABC, Generic[Built]):
 
     @abstractmethod
     def logical(self, schema: Any) -> Built | None:
-        """The function of a logical type; None where it is that of the type below, or there is none."""
+        """Returns the function of a logical type; None where it is that of the type below, or there is none."""
 
     @abstractmethod
     def union(self, branches: Sequence[Any]) -> Built:
-        """The function of a union of these schemas."""
+        """Returns the function of a union of these schemas."""
 
     @abstractmethod
     def array(self, items: Built) -> Built:
-        """The function of an array of such items."""
+        """Returns the function of an array of such items."""
 
     @abstractmethod
     def mapping(self, values: Built) -> Built:
-        """The function of a map to such values."""
+        """Returns the function of a map to such values."""
 
     @abstractmethod
     def enum(self, name: str, symbols: Sequence[str]) -> Built:
-        """The function of an enum."""
+        """Returns the function of an enum."""
 
     @abstractmethod
     def fixed(self, size: int) -> Built:
-        """The function for a value of this many bytes."""
+        """Returns the function for a value of this many bytes."""
 
     @abstractmethod
     def record(self, schema: Any, fields: Mapping[str, Built]) -> Built:
-        """The function of a record with these fields, in order."""
+        """Returns the function of a record with these fields, in order."""
 
     def _composed(self, schema: Any) -> Built:
         match avro_type(schema):
@@ -282,7 +282,7 @@ class _Checks(SchemaWalk[Check]):
 
 
 def long_at(data: bytes, position: int) -> tuple[int, int]:
-    """The whole number at a position, and the position where it ends."""
+    """Returns the whole number at a position, and the position where it ends."""
     byte = data[position]
     position += 1
     if byte < 0x80:
@@ -379,7 +379,7 @@ def _entry(value: Check) -> Check:
 
 
 def _blocks(inner: Check) -> Check:
-    """The check of an array or a map: blocks of items, each at least a byte long."""
+    """Returns the check of an array or a map: blocks of items, each at least a byte long."""
 
     def check(data: bytes, position: int, levels: int) -> int:
         if levels == 0:

@@ -44,7 +44,7 @@ class CsvRow:
         self._needs_quotes = re.compile(rf'["{quoted}\r\n]')
 
     def split(self, text: str) -> list[str]:
-        """The values of a row, which one line break may end. Raises Unreadable."""
+        """Returns the values of a row, which one line break may end. Raises Unreadable."""
         row = text[:-1].removesuffix("\r") if text.endswith("\n") else text
         if '"' in row:
             return self._split_quoted(row)
@@ -53,7 +53,7 @@ class CsvRow:
         return row.split(self.separator)
 
     def join(self, texts: Sequence[str]) -> str:
-        """The row of these values, without a line break at its end."""
+        """Returns the row of these values, without a line break at its end."""
         if len(texts) == 1 and not texts[0]:
             return '""'  # an empty message is not a row
         return self.separator.join([self._quoted(text) for text in texts])
@@ -209,7 +209,7 @@ class CsvMessages:
         object.__setattr__(self, "_kinds", tuple(zip(self.fields, kinds, strict=True)))
 
     def read(self, value: bytes | None, headers: Headers = NO_HEADERS) -> dict[str, Any]:
-        """The fields in a message. Raises Unreadable."""
+        """Returns the fields in a message. Raises Unreadable."""
         message = present(value, self.max_bytes)
         try:
             text = (message[len(_BOM) :] if message.startswith(_BOM) else message).decode()
@@ -221,7 +221,7 @@ class CsvMessages:
         return {name: kind.read(name, text) for (name, kind), text in zip(self._kinds, values, strict=True)}
 
     def write(self, event: Any, headers: Headers = NO_HEADERS) -> bytes:
-        """The message for an event, an object with just the fields. Raises Unwritable."""
+        """Returns the message for an event, an object with just the fields. Raises Unwritable."""
         with unwritable_if_it_fails():
             try:
                 return within(self._row.join(self._texts(event)).encode(), self.max_bytes)

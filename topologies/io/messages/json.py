@@ -88,7 +88,8 @@ def keeps_all(event: Any, text: bytes) -> bool:
 
 
 def exact(event: Any, text: bytes) -> Any:
-    """The exact value of a JSON text that orjson read as ``event``. Raises Unreadable where something would be lost."""
+    """Returns the exact value of a JSON text that orjson read as ``event``. Raises Unreadable where something would be
+    lost."""
     if keeps_all(event, text):
         return event
     try:
@@ -121,7 +122,7 @@ def may_have_nan(event: Any) -> bool:
 
 
 def plain(value: Any, max_depth: int) -> Any:
-    """The value with times, decimals and the like as text, and long numbers unchanged. Raises Misfit."""
+    """Returns the value with times, decimals and the like as text, and long numbers unchanged. Raises Misfit."""
     kind = type(value)
     if value is None or kind is bool:
         return value
@@ -200,8 +201,8 @@ _MOST = 1 << 20
 
 
 def read_joined(messages: Sequence[bytes | None]) -> tuple[list[Any], bool] | None:
-    """The values of messages, and whether all are exact as they are. None where they cannot be read together: where one
-    is not JSON, is missing, or begins with a byte order mark.
+    """Returns the values of messages, and whether all are exact as they are. None where they cannot be read together:
+    where one is not JSON, is missing, or begins with a byte order mark.
 
     The messages are joined to one list, with a random mark between them that no message contains. If the first quote of
     a mark ends a text that a message has left open, the rest of the mark is not JSON. So every mark is a value of its
@@ -249,7 +250,7 @@ class JsonMessages:
         check_limits(self.max_bytes, self.max_depth)
 
     def read(self, value: bytes | None, headers: Headers = NO_HEADERS) -> Any:
-        """The value in a message. Raises Unreadable."""
+        """Returns the value in a message. Raises Unreadable."""
         message = present(value, self.max_bytes)
         try:
             event = orjson.loads(message)
@@ -282,13 +283,13 @@ class JsonMessages:
             return error
 
     def _checked(self, event: Any, message: bytes) -> Any:
-        """The exact value of a message that was read as ``event``. Raises Unreadable."""
+        """Returns the exact value of a message that was read as ``event``. Raises Unreadable."""
         if len(message) > 2 * self.max_depth and nests_deeper(event, message, self.max_depth):
             raise too_deep(self.max_depth)
         return exact(event, message)
 
     def write(self, event: Any, headers: Headers = NO_HEADERS) -> bytes:
-        """The message for an event. Raises Unwritable."""
+        """Returns the message for an event. Raises Unwritable."""
         try:
             message = orjson.dumps(event, _time_text, _OPTIONS)
         except (
@@ -302,13 +303,14 @@ class JsonMessages:
         return within(message, self.max_bytes)
 
     def _written_plain(self, event: Any) -> bytes:
-        """The slow path, which supports more values and reports the first place that cannot be written."""
+        """Returns the slow path, which supports more values and reports the first place that cannot be written."""
         with unwritable_if_it_fails():
             return within(orjson.dumps(plain(event, self.max_depth)), self.max_bytes)
 
 
 def _time_text(value: Any) -> str:
-    """The text of a time, which orjson would cut to whole minutes of its offset. Raises TypeError for anything else."""
+    """Returns the text of a time, which orjson would cut to whole minutes of its offset. Raises TypeError for anything
+    else."""
     text = scalar_text(value) if isinstance(value, date | time) else None
     if text is None:
         raise TypeError
@@ -326,7 +328,7 @@ def read_many(
     values: Sequence[bytes | None],
     headers: Sequence[Headers] | None = None,
 ) -> list[Any]:
-    """The events in messages; in place of each that cannot be read, the Unreadable with the reason.
+    """Returns the events in messages; in place of each that cannot be read, the Unreadable with the reason.
 
     ``headers`` of each message; None where none has any.
     """

@@ -65,7 +65,8 @@ def check_limits(max_bytes: int, max_depth: int) -> None:
 
 
 def present(value: bytes | None, max_bytes: int) -> bytes:
-    """The bytes of a message, with which reading it begins. Raises Unreadable if there are none, or too many."""
+    """Returns the bytes of a message, with which reading it begins. Raises Unreadable if there are none, or too
+    many."""
     if value is None:
         raise Unreadable("the message has no value (a tombstone)")
     if not value:
@@ -80,7 +81,7 @@ def too_deep(max_depth: int) -> Unreadable:
 
 
 def within(message: bytes, max_bytes: int) -> bytes:
-    """The message. Raises Unwritable if it is longer than could be read back."""
+    """Returns the message. Raises Unwritable if it is longer than could be read back."""
     if len(message) > max_bytes:
         raise Unwritable(f"the message has {len(message):,} bytes, more than the {max_bytes:,} that may be read")
     return message
@@ -99,10 +100,10 @@ class MessageFormat(Protocol):
     name: ClassVar[str]
 
     def read(self, value: bytes | None, headers: Headers = NO_HEADERS) -> Any:
-        """The event in a message. Raises Unreadable, and nothing else, whatever the bytes are."""
+        """Returns the event in a message. Raises Unreadable, and nothing else, whatever the bytes are."""
 
     def write(self, event: Any, headers: Headers = NO_HEADERS) -> bytes:
-        """The message for an event. Raises Unwritable, and nothing else, whatever the object is."""
+        """Returns the message for an event. Raises Unwritable, and nothing else, whatever the object is."""
 
 
 # The place of a value in an event, and why it cannot be read or written. The place is assembled while the exception
@@ -143,7 +144,7 @@ def unwritable_if_it_fails() -> Iterator[None]:
 
 
 def value_and_type(value: Any) -> str:
-    """A value and its type, as shown in reasons."""
+    """Returns a value and its type, as shown in reasons."""
     if value is None:
         return "None"
     kind = type(value).__name__
@@ -168,7 +169,7 @@ _PLAIN = frozenset({str, int, float, bool, dict, list, NoneType})
 
 
 def simple(value: Any) -> Any:
-    """The plain value in a numpy scalar or an enum member; any other value unchanged."""
+    """Returns the plain value in a numpy scalar or an enum member; any other value unchanged."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, Enum):
@@ -189,7 +190,7 @@ def _unpacked(array: np.ndarray[Any, Any]) -> Any:
 
 
 def scalar_text(value: Any) -> str | None:
-    """The text of a time, decimal, UUID or bytes; None for any other value. Raises Misfit."""
+    """Returns the text of a time, decimal, UUID or bytes; None for any other value. Raises Misfit."""
     match value:
         case datetime.datetime():
             zoned = value if value.tzinfo else value.replace(tzinfo=datetime.UTC)
@@ -207,7 +208,7 @@ def scalar_text(value: Any) -> str | None:
 
 
 def number_text(value: float) -> str:
-    """A number as Python writes it. Raises Misfit for NaN, infinities and whole numbers beyond 4,300 digits."""
+    """Returns a number as Python writes it. Raises Misfit for NaN, infinities and whole numbers beyond 4,300 digits."""
     if not isinstance(value, int):
         return float.__repr__(value) if math.isfinite(value) else _refused(value)
     try:
@@ -217,7 +218,7 @@ def number_text(value: float) -> str:
 
 
 def text_of(value: Any) -> str:
-    """The text of any scalar; None is empty. Raises Misfit for anything that is not a scalar."""
+    """Returns the text of any scalar; None is empty. Raises Misfit for anything that is not a scalar."""
     value = simple(value)
     match value:
         case None:
@@ -235,8 +236,8 @@ def text_of(value: Any) -> str:
 
 
 def _numpys_time(value: np.datetime64 | np.timedelta64) -> Any:
-    """The Python value of a numpy time, or its text where Python's resolution is too coarse; numpy itself would give a
-    number. Raises Misfit."""
+    """Returns the Python value of a numpy time, or its text where Python's resolution is too coarse; numpy itself would
+    give a number. Raises Misfit."""
     plain = value.item()
     if not isinstance(plain, int):
         return plain

@@ -130,7 +130,7 @@ class XmlWriting:
         self._length = len(_PROLOG)
 
     def write(self, event: Any) -> bytes:
-        """The document of an object with one entry. Raises Misfit and Unwritable."""
+        """Returns the document of an object with one entry. Raises Misfit and Unwritable."""
         if not isinstance(event, dict) or len(event) != 1:
             raise Misfit(f"a document has one root: an object with one entry is needed, not {_summary(event)}")
         ((name, root),) = event.items()
@@ -251,7 +251,7 @@ class XmlMessages:
         check_limits(self.max_bytes, self.max_depth)
 
     def read(self, value: bytes | None, headers: Headers = NO_HEADERS) -> Any:
-        """The document in a message. Raises Unreadable."""
+        """Returns the document in a message. Raises Unreadable."""
         message = present(value, self.max_bytes)
         try:
             return XmlReading(self.max_depth).read(message)
@@ -259,6 +259,6 @@ class XmlMessages:
             raise Unreadable(f"not valid XML: {error}") from None
 
     def write(self, event: Any, headers: Headers = NO_HEADERS) -> bytes:
-        """The message for an event, an object with one entry. Raises Unwritable."""
+        """Returns the message for an event, an object with one entry. Raises Unwritable."""
         with unwritable_if_it_fails():
             return within(XmlWriting(self.max_bytes, self.max_depth).write(event), self.max_bytes)

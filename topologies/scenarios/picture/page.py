@@ -290,7 +290,7 @@ def _tabs(number: int, shown: Sequence[Picture]) -> str:
 
 
 def _outcome(answer: Replayed) -> Iterator[str]:
-    """The accounts, and the rows of the sinks."""
+    """Yields the accounts, and the rows of the sinks."""
     if answer.counts:
         parts = " + ".join(f"{answer.counts[name]:,} {name}" for name in WHEREABOUTS if answer.counts.get(name)) or "0"
         sum_ = element("p", f"received {answer.counts.get('received', 0):,} = {parts}")

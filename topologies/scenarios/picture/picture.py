@@ -62,7 +62,7 @@ class Scale:
         return first + (min(max(at, low), high) - low) * (last - first) / (high - low)
 
     def ticks(self, show: AxisTimes) -> Iterator[tuple[float, str]]:
-        """The labels of the axis, and where they stand."""
+        """Yields the labels of the axis, and where they stand."""
         free = 0.0
         for (low, high), (first, last) in zip(self.spans, self.places, strict=True):
             pixels = max(last - first, 1.0)
@@ -112,7 +112,8 @@ class WindowBox:
 
 
 def boxes_of(moments: Sequence[RunMoment], trace: BoltTrace, first_clock: int) -> list[WindowBox]:
-    """The boxes of all windows that fired, in order of their first firing, then of those that are still open."""
+    """Returns the boxes of all windows that fired, in order of their first firing, then of those that are still
+    open."""
     rows = {moment.event: moment for moment in moments if moment.at is not None and moment.fate not in _OUTSIDE}
     fired = {moment.window: moment.number for moment in moments if moment.window is not None}
     last_row = moments[-1].number if moments else 0
@@ -221,7 +222,7 @@ class Line:
 
 
 def watermark_line(moments: Sequence[RunMoment]) -> Line:
-    """The bolt's watermark: a point where it moves. FOREVER once the streams have ended."""
+    """Returns the bolt's watermark: a point where it moves. FOREVER once the streams have ended."""
     points: list[tuple[int, int]] = []
     for moment in moments:
         if moment.watermark is not None and (not points or points[-1][1] != moment.watermark):
@@ -230,7 +231,7 @@ def watermark_line(moments: Sequence[RunMoment]) -> Line:
 
 
 def source_lines(moments: Sequence[RunMoment], trace: BoltTrace) -> list[Line]:
-    """The watermark that each input, or partition of one, alone would allow; none where there is only one.
+    """Returns the watermark that each input, or partition of one, alone would allow; none where there is only one.
 
     After each event where watermarks come with events, and after each batch.
     """
@@ -467,7 +468,7 @@ class Stories:
         return f": the latest time seen, less the lag of {lag}" if lag is not None and lag.micros else ""
 
     def extent(self, window: AnswerWindow) -> str:
-        """A window by its bounds."""
+        """Returns a window by its bounds."""
         start, end = window["start"], window["end"]
         opening, closing = window["brackets"]
         until = "" if end is None else "+inf" if end == FOREVER else self._time(end)
@@ -487,7 +488,7 @@ class Stories:
 
 
 def source_name(source: str) -> str:
-    """The name of an input, or of a partition of one, for people."""
+    """Returns the name of an input, or of a partition of one, for people."""
     return source.replace("\t", " partition ").removeprefix("events.")
 
 

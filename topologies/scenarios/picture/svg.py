@@ -45,7 +45,7 @@ _RINGS: dict[Fate, tuple[tuple[float, float], ...]] = {
 
 
 def mark(fate: Fate, x: float, y: float) -> str:
-    """The shape of a fate around a point, as SVG; its class is that of the fate."""
+    """Returns the shape of a fate around a point, as SVG; its class is that of the fate."""
     kind = f"m {fate.value}"
     rings = [element("circle", class_=kind, cx=float(x + right), cy=float(y), r=r) for right, r in _RINGS.get(fate, ())]
     path = [element("path", class_=kind, d=f"M{x:.1f} {y:.1f}{_PATHS[fate]}")] if fate in _PATHS else []
@@ -155,7 +155,7 @@ class Plot:
         self.places = {moment.event: moment.at for moment in known if moment.at is not None}
 
     def y(self, row: float) -> float:
-        """The middle of a row: later ones are higher."""
+        """Returns the middle of a row: later ones are higher."""
         return self.height - (row + 1) * ROW
 
     def drawn(self) -> str:
@@ -176,7 +176,7 @@ class Plot:
         return "".join(parts)
 
     def title(self, moment: RunMoment) -> str:
-        """The story of a row, for viewers that show it under a pointer."""
+        """Returns the story of a row, for viewers that show it under a pointer."""
         return element("title", escaped(self.picture.stories[moment.number], 2000)) if self.told else ""
 
     def _grid(self) -> Iterator[str]:
@@ -327,7 +327,7 @@ class Drawing:
 
 
 def drawn(picture: Picture, *, told: bool = False) -> Drawing:
-    """The picture as SVG. ``told``: with the story of each row as the title that a pointer shows."""
+    """Returns the picture as SVG. ``told``: with the story of each row as the title that a pointer shows."""
     height = (len(picture.moments) + 1) * ROW
     plot = Plot(picture, height, told=told)
     names = [_name(picture, moment) for moment in picture.moments]
@@ -501,7 +501,7 @@ def check_png() -> None:
 
 
 def png(scenario: Scenario, answer: Replayed) -> bytes:
-    """The run as PNG, in light colours. ConfigError where the package that draws it is missing."""
+    """Returns the run as PNG, in light colours. ConfigError where the package that draws it is missing."""
     check_png()
     import resvg_py
 
