@@ -185,7 +185,7 @@ def _read_only(array: NDArray[np.int64]) -> NDArray[np.int64]:
     return view
 
 
-# What a trigger is told of one task, or of one key, and what it answers: a walk over events and moments (decision 96).
+# The calls of a trigger for one task or key, and its answers: a walk over events and moments (decision 96).
 #
 # The trigger sees nothing of what the eviction decides, so it walks first, over all that is newly told.
 
@@ -523,7 +523,7 @@ def described(answer: object) -> str:
     return f"{answer!r:.60} ({type(answer).__name__})"
 
 
-# What an eviction is told of one task, or of one key, and which events its windows hold (decision 96).
+# The calls of an eviction for one task or key, and the events that its windows hold (decision 96).
 
 
 _EXPIRE, _PROCESS, _KEEP, _STOP = map(int, Action)
@@ -737,7 +737,7 @@ class TimedEviction(EvictionWalk):
         left = self._expire(firing.reference, stop)
         if self.policy.bounds is Bounds.END:
             return left
-        if self._ascend and isinstance(left, range):  # the others wait for the next window, as evict says
+        if self._ascend and isinstance(left, range):  # the others wait for the next window, as with ``evict``
             return range(left.start, max(self._first(firing.reference, left, "left"), left.start))
         return among(left, self._held.times[at(left)] < firing.reference)
 

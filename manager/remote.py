@@ -18,7 +18,7 @@ import pyarrow.fs as pafs
 
 from windowing.errors import BoltError, CheckpointError, StorageError, WindboltError
 
-# Whether a failure may pass by itself: the one place that judges the errors of Python, Arrow, obstore and Java.
+# Decides whether a failure may pass by itself: the only place that judges errors of Python, Arrow, obstore and Java.
 #
 # What is judged is the type of an error, and within a type the number or the name that says what happened. An error
 # that is not known here does not pass: to start again after a defect would only repeat it.
@@ -92,7 +92,7 @@ def is_of_events(error: BaseException | None) -> bool:
     if is_transient(error):
         return False
     while error is not None:
-        if isinstance(error, WindboltError):  # it has judged already what it was raised from
+        if isinstance(error, WindboltError):  # it has already judged its cause
             return not isinstance(error, BoltError | CheckpointError | StorageError)
         if not _of_events(error):
             return False
@@ -120,7 +120,7 @@ def _passes_on_the_web(error: BaseException) -> bool:
     status = getattr(error, "code", None) or getattr(answer, "status_code", None) or getattr(error, "status", None)
     if isinstance(status, int):
         return re.fullmatch(_STATUS, str(status)) is not None
-    reason = getattr(error, "reason", None)  # what urllib was told by the system
+    reason = getattr(error, "reason", None)  # the system's error within that of urllib
     if isinstance(reason, Exception):
         return isinstance(reason, socket.gaierror) or _passes(reason)
     names = [kind.__name__ for kind in type(error).__mro__]
@@ -142,7 +142,7 @@ def _passes(error: BaseException) -> bool:
     return False
 
 
-# What is read from where a position is, as Python and pyarrow ask a file for it.
+# A file that is read from a position, by the methods that Python and pyarrow call.
 
 
 class Positioned(io.RawIOBase):
@@ -168,7 +168,7 @@ class Positioned(io.RawIOBase):
         return self._at
 
 
-# One way to name places: what a user writes, what windbolt makes of it, and what Spark's half is told.
+# One way to name places: as a user writes them, as windbolt does, and as Spark's half gets them.
 #
 # The same place has several names: ``s3a://`` is Hadoop's name of ``s3://``, ``wasbs://`` an older one of
 # ``abfss://``. A user may write any of them; windbolt writes the one that Arrow knows, and tells Spark the one that
@@ -348,7 +348,7 @@ class AskingAgain(pafs.FileSystemHandler):  # type: ignore[misc]
         def again() -> None:
             try:
                 self.plain.move(src, dest)
-            except FileNotFoundError:  # the first time it was done, and nobody heard of it
+            except FileNotFoundError:  # the first attempt succeeded, but its answer was lost
                 if self.plain.get_file_info(dest).type == pafs.FileType.NotFound:
                     raise
 

@@ -218,12 +218,12 @@ def closes_after_end(settings: WindowSettings, *, event_time: bool) -> bool:
     if settings.kinds and all(kind.counts for kind in settings.kinds):
         return False  # they end just after their last event: an event of that moment is in the next
     if _counted(settings, event_time) is not None:
-        return False  # full is full: an event of that moment counts for the next
+        return False  # a full window closes at once: an event of that moment is in the next
     if any(kind.changes_at_its_end(settings.bounds) for kind in settings.kinds):
         return True
     counted = isinstance(settings.length, Count) and isinstance(settings.slide, Duration) and not settings.kinds
     if holds_end and counted and event_time and settings.comes_with_events:
-        return True  # else it would depend on where batches end whether an event at the watermark is in
+        return True  # otherwise an event at the watermark would be in or not, depending on where batches end
     with_edges = not settings.kinds or any(not isinstance(kind, Session) for kind in settings.kinds)
     return holds_end and (settings.closes_after_end if event_time else with_edges)
 

@@ -50,7 +50,7 @@ def in_lines(error: BaseException) -> str:
     return printable("\n".join(lines), keep="\n\t")
 
 
-# What a run is doing now: its phase, and how far it has come.
+# The present status of a run: its phase, and its progress.
 
 
 class RunPhase(StrEnum):
@@ -312,7 +312,7 @@ def notebook() -> Any:
     return shell if hasattr(shell, "kernel") else None
 
 
-# A run in the background: a thread that runs a topology, and what one can ask and tell it meanwhile.
+# A run in the background: a thread that runs a topology, and what can be asked of it meanwhile.
 
 
 KEPT_REPORTS = 1_000

@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from windowing.errors import ConfigError, WindboltError, did_you_mean, together
 
-# Whether a value is what an annotation says, and what an annotation is called in an error.
+# Checks whether a value fits an annotation, and describes annotations for errors.
 
 
 _WORDS: Mapping[Any, str] = {

@@ -246,7 +246,7 @@ _FITTING: list[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], bool
 def _is_safe(own: pa.DataType, kind: pa.DataType) -> bool:
     """True if Arrow refuses every conversion between these types that would change a value."""
     if types.is_decimal(own) or types.is_decimal(kind) or types.is_floating(kind):
-        return False  # Arrow takes no whole number for one that has more digits than a floating one may have
+        return False  # Arrow refuses a whole number with more digits than a floating-point number may have
     return own.id == kind.id or _is_text(kind) or bool(types.is_integer(own) or types.is_integer(kind))
 
 

@@ -12,7 +12,7 @@ from enum import Enum
 from itertools import islice
 from typing import Any
 
-# Text of users' and of data that is shown to people: nothing in it can steer a terminal, and it has an end.
+# Texts of users and of data, as shown to people: of limited length, and without control characters for a terminal.
 
 
 LONGEST_TEXT = 2_000
@@ -50,7 +50,7 @@ def _escape(character: str) -> str:
     return _NAMED.get(character, f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
 
 
-# How values are shown in a ``repr``: on one line that has an end, without addresses in memory.
+# Values in a ``repr``: on one line of limited length, without addresses in memory.
 
 
 LONGEST_REPR = 180

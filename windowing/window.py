@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# What a windowed bolt is given: the events of one window, what is new in it and what has left.
+# The argument of a windowed bolt: the events of one window, those that are new in it, and those that have left.
 
 
 Ident = tuple[int, int, int, int]
@@ -275,7 +275,7 @@ class TupleWindow:
             return iter(())
         starts = np.concatenate([[0], np.flatnonzero(np.diff(codes)) + 1])
         groups = [*values.dictionary.to_pylist(), None]
-        # No Python per group but what its caller does: groups are often of a few events.
+        # No Python per group except the caller's, because groups often have only a few events.
         runs = list(map(slice, starts.tolist(), [*starts[1:].tolist(), len(codes)]))
         return zip(
             map(groups.__getitem__, codes[starts].tolist()),

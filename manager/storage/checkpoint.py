@@ -356,7 +356,7 @@ class FileCheckpoint:
             self._turns.commit(committed)
             self._committed = committed
             with during(f"noting that {batch_in_words(key)} is committed", f"{batch_in_words(key)} is committed"):
-                self.files.create(f"manifests/{key}", values)  # whoever has claimed it since may have written it, too
+                self.files.create(f"manifests/{key}", values)  # a later owner may have written it, too
             return
         if self.files.has(f"manifests/{key}"):
             raise CheckpointError(

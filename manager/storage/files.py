@@ -108,7 +108,7 @@ def _number(error: Exception) -> int:
     return getattr(error, "errno", None) or 0
 
 
-# Which local file systems keep the order of changes of names, so that one that is on disk implies all before it.
+# Local file systems that keep the order of changes of names: if a change is on disk, so are all before it.
 
 
 _KEEPING = frozenset({"ext3", "ext4", "xfs"})

@@ -221,7 +221,7 @@ def required(found: Any, path: str, why: str) -> Any:
     return found
 
 
-# Whose a checkpoint is where no lock can say so: a sequence of claims and commits, each made by a conditional write.
+# The owner of a checkpoint without a lock: a sequence of claims and commits, each made by a conditional write.
 #
 # The documents ``turns/0000000001``, ``turns/0000000002`` and so on are one sequence. A run that opens the checkpoint
 # writes the next one, its claim; each commit is the next one, too. A document is only ever created where there is
@@ -311,7 +311,7 @@ class Turns:
                 return committed
             if later["epoch"] > number + 1:
                 raise self._lost()
-            # the run before had used that number, moved on and deleted it: what is there now says nothing
+            # the run before had used that number, moved on and deleted it: the document there now means nothing
         raise CheckpointError(
             f"checkpoint {self._files.place.removesuffix('/windbolt')} cannot be claimed",
             why=f"another run has committed a batch each of the {_ATTEMPTS} times that this one tried",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# CRC-32, by the fastest library that is there: its answer is the same whichever that is (decision 30).
+# CRC-32, by the fastest library that is installed; all give the same result (decision 30).
 
 
 Checksum = Callable[[pa.Buffer | bytes, int], int]

@@ -124,7 +124,7 @@ class SessionWindows(WindowAssigner):
         if not forced.any():
             return sessions.next_end(after)
         limit = limit_at(after, sessions.lows)
-        # Behind a session that the clock closed another one may still begin.
+        # After a session that the clock closed another one may still begin.
         quiet = sessions.ends + forced * (self.gap.micros + self.touching)
         moments = np.concatenate([sessions.ends[sessions.ends > limit], quiet[quiet > limit]])
         return int(moments.min()) if len(moments) else None
@@ -276,7 +276,7 @@ class LullWindows(WindowAssigner):
 
     def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
         following = self._following(live)
-        # Not while the one that follows may still move away, behind an earlier one that has yet to come.
+        # Not while the following event may still become a later one, because an earlier one has yet to come.
         followed = (following - live.starts < self.length.micros) & (following <= upto)
         return followed | (live.starts + self.length.micros <= upto)
 
@@ -355,7 +355,8 @@ class CountedWindows(WindowAssigner):
         self._refuse_lifetimes(live)
         kept = max(self.length.value - self.slide.value, 0)
         fired = self._lasts(live, upto)
-        # Behind the last window of a key nothing is finished, and of its events only those that the next one may hold.
+        # After the last window of a key nothing is finished; of its own events those that the next window may hold are
+        # not.
         bounds = np.full(int(key_heads(live).sum()), -1)
         bounds[self._owners(live)[fired]] = fired - kept
         finished: NDArray[np.bool_] = np.arange(len(live)) <= bounds[self._owners(live)]

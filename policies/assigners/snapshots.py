@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from policies.assigners.aligned import Limit
 
 
-# The intervals between the times at which events come into something and go out of it, and who is in each.
+# The intervals between the times at which events enter or leave, and the events in each interval.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -358,7 +358,7 @@ class SlidingLogWindows(WindowAssigner):
         starts, missed = live.starts[events], missed[events]
         found = Intervals.between(live, events, np.maximum(starts, missed + 1), starts + length)
         changes = np.zeros(len(found.times), np.bool_)
-        changes[found.first[missed < starts]] = True  # what comes late enters between two windows, and ends none
+        changes[found.first[missed < starts]] = True  # a late event enters between two windows, and ends none
         changes[found.stop] = True
         return replace(found, times=found.times - length, stops=found.times, crowds=found.crowds * changes)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from policies.assigners.aligned import Limit
 
 
-# What is asked of a checkpoint about a window.
+# A question about a window of a checkpoint.
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def _shown(time: int | None) -> str | None:
     return None if time is None else show(time)
 
 
-# What holds the watermark of a bolt: the mark of each input and partition, and since when it stands.
+# The inputs that hold the watermark of a bolt: the mark of each input and partition, and since when it has not moved.
 
 
 def marks_of(timing: BoltTiming, state: BoltState) -> dict[str, int | None]:
@@ -213,7 +213,7 @@ def _since(bolt: str, timing: BoltTiming, source: str, kept: Sequence[Manifest])
     return since, False
 
 
-# What the rules of idleness of a bolt will do about a window that waits, and when.
+# The effect of a bolt's idle rules on a window that waits, and its time.
 
 
 def idle_rules(
@@ -248,7 +248,7 @@ def named(holder: Holder) -> str:
     return f"input {holder.input!r}" + (f", partition {holder.partition!r}" if holder.partition else "")
 
 
-# What holds the watermark of a bolt, in sentences: inputs and partitions, and behind other bolts what holds those.
+# The inputs that hold the watermark of a bolt, in sentences: inputs and partitions, and those of the bolts before.
 
 
 @dataclass(frozen=True)

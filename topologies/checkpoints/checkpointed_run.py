@@ -61,7 +61,7 @@ from topologies.run.run_metrics import files_behind
 from topologies.run.summary import BoltTotals, Summary, advice_on
 from windowing.errors import ConfigError
 
-# Opens a checkpoint for a run: its halves and its topology are checked, and what is new is noted.
+# Opens a checkpoint for a run: its halves and its topology are checked, and a new one gets its notes.
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _noted(halves: PairedCheckpoint, files: FileCheckpoint, topology: Topology, 
     files.latest()
     note = files.read_note(TOPOLOGY)
     if note is None:
-        files.write_note(START, {"first_output": first_output})  # first: where the other is, this is
+        files.write_note(START, {"first_output": first_output})  # written first, so it exists if the other does
         files.write_note(TOPOLOGY, fingerprint(topology))
         return first_output
     check_topology(halves, topology, note)
@@ -193,7 +193,7 @@ def _write(spout: MemorySpout, folder: str) -> None:
             os.rename(draft, path)
 
 
-# Deletes what a batch has made superfluous while the engine works on what lies between two batches.
+# Deletes files that a batch has made superfluous, while the engine works between two batches.
 
 
 class Cleaning:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Values that a user gives for stored ones: which are different, and the column with them, of the type it had.
+# Values that a user gives for stored ones: which differ, and the column with them, in its stored type.
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _same(one: pa.Array, other: pa.Array) -> NDArray[np.bool_]:
     return found
 
 
-# Rows of ``state.read(...)["events"]`` that a user gives back: which events they are.
+# Rows of ``state.read(...)["events"]`` that a user gives back, and the events that they stand for.
 
 
 KNOWN_BY = ("task", "row", "input", "time")
@@ -239,7 +239,7 @@ def _unnumbered(bolt: str, name: str, why: str) -> DataError:
     )
 
 
-# What is to be different among the stored events of one task, and that nothing else is.
+# Computes the edits to the stored events of one task, and rejects all others.
 
 
 _BY_INPUT = "leave it as it was; an event that belongs elsewhere has to come through the input: take this one out "

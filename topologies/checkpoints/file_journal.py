@@ -39,7 +39,7 @@ from windowing.errors import CheckpointError
 
 # Which files belong to which batch, noted as Spark notes it (decisions 38 and 92).
 #
-# So either engine continues where the other stopped, and all that looks at a checkpoint finds it as it knows it.
+# So either engine continues where the other stopped, and all readers of checkpoints find the same form.
 
 
 _COMPACT_EVERY = 10
@@ -64,7 +64,7 @@ class FileLog:
     def __init__(self, half: SparkHalf, source: int, uri: str | None) -> None:
         """``source``: its place among the sources of the query. ``uri`` as for ``FileJournal``."""
         self._half, self._source, self._uri = half, source, uri
-        # One listing says all: what another run adds meanwhile is not half known.
+        # One listing for all, so that files which another run adds meanwhile are not seen in part.
         entries = half.entries(source)
         self._files = half.files(source, entries)
         self.latest = max(entries, default=-1)
@@ -91,7 +91,7 @@ class FileLog:
         self.latest = number
         self.seen |= {each.path: each.changed for each in files}
         kept = number + 1 - SPARK_KEEPS
-        before = kept - kept % self._every - 1  # the last that holds all that went before what is kept
+        before = kept - kept % self._every - 1  # the last one that holds all entries before the kept ones
         for old, name in self._half.entries(self._source).items() if compact else ():
             if old < before:
                 delete_spark_file(self._half.filesystem, f"{self._half.root}/sources/{self._source}/{name}")
@@ -311,7 +311,7 @@ def _compact_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-# Files that Spark has noted for a batch which it did not come to note.
+# Files that Spark has noted for a batch that it died before noting.
 #
 # Spark notes the files of a batch (``sources/<source>/<entry>``) before it notes the batch (``offsets/<batch>``).
 # After a death between the two it would give the entry and a further one to the same batch, which no run without a

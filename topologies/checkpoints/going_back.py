@@ -58,7 +58,7 @@ from topologies.io.paths import locate
 from windowing.errors import CheckpointError, ConfigError, WindboltError, did_you_mean
 from windowing.timestamps import show
 
-# A checkpoint, looked through: what is in it, and whether every file is what was written.
+# Inspects a checkpoint: its content, and whether every file is as it was written.
 
 
 Found = TypeVar("Found")
@@ -288,7 +288,7 @@ def _go_back(halves: PairedCheckpoint, key: str) -> Rollback:
     _spark_half(halves, key, done)
     _own_half(halves, key, done)
     _sinks(halves, key, aside, passed, done)
-    if halves.uri is None:  # what was moved stays moved, before the note says that all of it was
+    if halves.uri is None:  # the moves must survive a power cut before the note that they are in progress is deleted
         sync_folders_below(halves.root)
     files.delete(GOING_BACK)
     files.sync()
@@ -344,7 +344,7 @@ def _spark_half(halves: PairedCheckpoint, key: str, done: Rollback) -> None:
         for source, last in spark.logged(batch).items():
             for number in spark.missing(source, last):
                 path, text = f"{spark.root}/sources/{source}/{number}", spark.restored(source, number)
-                # Its checksum may be there still, of what it was.
+                # The checksum of its former content may still be there.
                 write_spark_file(halves.filesystem, path, text, summed=halves.uri is None)
     for name in list(spark.after(batch)):
         folder, _, base = name.rpartition("/")

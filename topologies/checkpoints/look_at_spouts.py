@@ -44,7 +44,7 @@ from windowing.events import Tuple
 from windowing.schema import DEFAULT_STREAM
 from windowing.timestamps import from_column, from_datetime, is_time, show
 
-# What was found out about a part of a topology.
+# Findings about a part of a topology.
 
 
 @dataclass(frozen=True)
@@ -441,7 +441,7 @@ def _how(text: str, where: str, *, is_date: bool) -> str:
     return "with its offset" if _OFFSET.fullmatch(text) and not _DAY.fullmatch(text) else f"without an offset{where}"
 
 
-# What can be found out about a topology's spouts without a run: whether there is input, and its first rows.
+# Findings about a topology's spouts without a run: whether there is input, and its first rows.
 
 
 _PATIENCE = 3.0

@@ -33,7 +33,7 @@ from windowing.reprs import error_text
 from windowing.settings.declaration import SOURCE_ONLY
 from windowing.settings.rules import START, Bounds, IdleRule, WatermarkCombiner
 
-# Where the sinks of a checkpoint's runs write, so that their files can be gone back with it.
+# The folders of the sinks of a checkpoint's runs, so that going back includes their files.
 
 
 SINKS = "sinks"
@@ -222,7 +222,7 @@ def _value(plain: Any) -> Any:
     return plain
 
 
-# What the windows of a checkpoint's bolts wait for, by the rules of the last run: noted for who looks without it.
+# The rules by which the windows of a checkpoint's bolts fire in the last run, noted for readers without the topology.
 
 
 TIMING = "timing"

@@ -254,7 +254,7 @@ def back_to_command(halves: PairedCheckpoint, key: str) -> str:
     return f"windbolt checkpoint {shlex.quote(halves.path)} --back-to {batch_name(key)}"
 
 
-# What to do about a checkpoint that is damaged: which batches can be gone back to, and the command for that.
+# Advice on a damaged checkpoint: the batches to which the run can go back, and the command for it.
 
 
 @contextmanager
@@ -462,7 +462,7 @@ def _this_process(run: str = "", command: str = "") -> Owner:
     return Owner(f"process {os.getpid()} on {socket.gethostname()}", system_clock(), run, command)
 
 
-# A place for a checkpoint that is made of something else: of another one, or of events that are given.
+# A place for a checkpoint that is made from other state: from another checkpoint, or from given events.
 
 
 _STATE = ("manifests", "plans", "deadly", "segments", "turns", "runs")

@@ -89,7 +89,7 @@ def _try_writing(folder: str) -> None:
         pass
 
 
-# What keeps a run from succeeding, and can be told before an engine starts.
+# Problems that would keep a run from succeeding, found before an engine starts.
 
 
 def refuse_before_start(topology: Topology, options: RunOptions) -> None:
@@ -121,7 +121,7 @@ def _check_hdfs(topology: Topology) -> None:
                 locate(path)
 
 
-# What a run in this process cannot do, and a run on Spark can.
+# Features that need Spark, and that a run in this process refuses.
 
 
 def check_local(topology: Topology, options: RunOptions) -> None:

@@ -116,7 +116,7 @@ def _bytes(filesystem: pafs.FileSystem, path: str) -> bytes | None:
     return files.read_bytes(filesystem, path) if files.path_type(filesystem, path) == pafs.FileType.File else None
 
 
-# Spark's half of a checkpoint: what of it there must be, so that Spark continues where it stopped.
+# Spark's half of a checkpoint: the parts that must be there, so that Spark continues where it stopped.
 
 
 COMPACT = ".compact"

@@ -130,7 +130,7 @@ def digest_of(note: dict[str, Any]) -> str:
 
 
 def _changed(what: str, was: Any, is_: Any) -> str:
-    if what == "sums" and was and is_:  # what is kept of them is not as the user has written it
+    if what == "sums" and was and is_:  # their stored values are not as the user has written them
         return "what it adds up has changed: its aggregates, or the columns that they are by"
     return f"{what} was {_shown(was)}, and is {_shown(is_)}"
 

@@ -43,7 +43,7 @@ from windowing.durations import as_duration
 from windowing.errors import ConfigError, TopologyError, WindboltError
 from windowing.reprs import error_text, printable
 
-# Keeps the page of a run there after the end of the run, where somebody sits at a terminal.
+# Keeps the page of a run after the end of the run, if somebody sits at a terminal.
 
 
 class RunOfPage:
@@ -342,7 +342,7 @@ def _step(reference: str, options: StepOptions, *, load: bool) -> bool:
     from topologies.step.compile_step import missing, step_problems, step_topology
     from topologies.step.describe_step import summary
 
-    with redirect_stdout(sys.stderr):  # what rules print as they are loaded is no result
+    with redirect_stdout(sys.stderr):  # output of rules while they are loaded is no result
         config = options.load(reference, lambda config: step_problems(config, load=load))
         if not missing(config):
             step_topology(config, load=load)

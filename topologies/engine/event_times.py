@@ -57,7 +57,7 @@ def first_reasons(*given: Reasons) -> Reasons:
     return first
 
 
-# Times that are rather seconds since 1970, or days such as 20240101, that were taken for milliseconds: ``check`` and
+# Times that are probably seconds since 1970, or days such as 20240101, but were taken for milliseconds: ``check`` and
 # runs warn of them.
 
 
@@ -440,7 +440,7 @@ def timed(
     reasons = first_reasons(wrong_given, wrong_times, *wrong_ends, *wrong_gaps)
     started, codes = times, np.zeros(len(times), np.int8)
     arrived, arrived_at = None, None
-    # Arrival is a matter of what comes from outside: rows of a windowed bolt have its watermark.
+    # Only events from outside have an arrival: rows of a windowed bolt have its watermark.
     if settings.arrival is not None and node.event_time and not node.origins[input_index]:
         arrivals, wrong_arrivals = _arrivals(settings.arrival.field, table, clock)
         reasons = first_reasons(reasons, wrong_arrivals)

@@ -128,7 +128,7 @@ def _to_compact(topology: Topology, progress: BatchProgress) -> Iterator[tuple[i
                 yield run.start, CompactItem(name, number, task.refs.between(run.start, run.stop), previous)
 
 
-# What tasks wrote for the tasks of bolts is laid together, in a store where each look into an object is a request.
+# Copies together the sections that tasks wrote for the tasks of bolts, in a store where each read is a request.
 #
 # Each task wrote one segment, with a section for each task of a bolt that is to get some of its rows. If every process
 # that fires these looked into every segment, requests would grow with processes times segments. So some tasks copy the

@@ -252,7 +252,7 @@ def _write(store: SegmentStore, context: Context, marks: MarksAround) -> Ref:
         return writer.add(pa.table(columns))
 
 
-# How far the windows of a bolt may be evaluated.
+# The frontier up to which the windows of a bolt may be evaluated.
 
 
 def frontiers_of(

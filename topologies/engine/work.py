@@ -181,7 +181,7 @@ class MergedSplits:
     splits: Sequence[SourceSplit]
 
 
-# What was written for the tasks of one bolt: sections, each for one task.
+# Sections written for the tasks of one bolt, each for one task.
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ class Sections:
             yield int(self.tasks[places[0]]), places
 
 
-# What the events of one input tell about how far time is.
+# Progress of time that the events of one input have shown.
 
 
 @dataclass(frozen=True)
@@ -427,7 +427,7 @@ _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_b
 _NOTHING = BoltWork()
 
 
-# What a task hands to the driver: references to what it wrote, and counts.
+# The results of a task for the driver: references to written data, and counts.
 
 
 @dataclass(frozen=True)
@@ -493,7 +493,7 @@ class Output:
     """For each bolt, and for ``INPUT``, the cost."""
 
 
-# The work of one task in a batch: what it is given, and what happens to it.
+# The work of one task in a batch: its input, and its results.
 
 
 Due = TypeVar("Due")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from windowing.settings import WindowSettings
 
 
-# Events that a bolt looks at together come to one task.
+# Checks that events which a bolt looks at together come to one task.
 
 
 def key(bolt: CheckedBolt) -> Iterator[ConfigError]:
@@ -475,7 +475,7 @@ def without_windows(name: str, bolt: StatefulBolt, *, times_pass: bool) -> Itera
 def _takes_clock(bolt: StatefulBolt) -> bool:
     try:
         signature = inspect.signature(bolt.on_clock)
-    except (TypeError, ValueError):  # of what is not written in Python nothing is known
+    except (TypeError, ValueError):  # code that is not written in Python cannot be inspected
         return True
     try:
         signature.bind(None)

@@ -128,7 +128,7 @@ class CheckedBolt:
             yield self.fault(f"{call} names {field!r}{meant}", columns, how_to_have(field, "name a column of an input"))
 
 
-# Kinds of windows, and what of the other settings goes with them.
+# Kinds of windows, and the other settings that fit them.
 
 
 def _leaves_out_its_end(settings: WindowSettings) -> bool:
@@ -259,7 +259,7 @@ _CHECKS = (
 """The checks, in the order in which their mistakes are reported."""
 
 
-# What else may decide when windows fire: panes, policies of the user's own, triggers of keys.
+# Other rules that may decide when windows fire: panes, policies of the user's own, triggers of keys.
 
 
 def panes(bolt: CheckedBolt) -> Iterator[ConfigError]:

@@ -64,7 +64,7 @@ def how_to_have(field: str, otherwise: str) -> str:
     return f"let the spout add it, spouts.{_SPOUTS[field]}(..., metadata=True), and bolts in between pass it on"
 
 
-# What a topology is made of, before it is checked: what has been set, and the streams that each part is given.
+# The parts of a topology before it is checked, and the streams that each part is given.
 
 
 @dataclass
@@ -145,7 +145,7 @@ def distinct(times: Sequence[Preset | None]) -> tuple[Preset | None, ...]:
     return tuple(time for at, time in enumerate(times) if time not in times[:at])
 
 
-# What is known of the streams of a topology while it is compiled, from the spouts on, component by component.
+# The known facts about the streams of a topology while it is compiled, from the spouts on, component by component.
 
 
 class KnownStreams:

@@ -253,7 +253,7 @@ def chunks_of(
     zoned, folders = in_zone(schema, spout.timezone), spout.partitions
     zoned_folders, times = in_zone(folders, spout.timezone), spout.partition_times
     partition = Partition.of(known_as or split.path, zoned_folders, optional, spout.on_truncation, times)
-    if folders.names:  # a file that has them too has to agree
+    if folders.names:  # a file that has them too must have the same values
         optional = {*optional, *folders.names}
         needed = None if needed is None else {*needed, *folders.names}
     for chunk in spout.format.read(filesystem, split, zoned, needed, optional):

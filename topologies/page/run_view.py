@@ -24,7 +24,7 @@ from topologies.run.summary import spoken
 from windowing.reprs import one_line
 from windowing.timestamps import EARLIEST, LATEST, from_datetime
 
-# What a page shows of a run that its checkpoint has noted.
+# The part of a page about a run that its checkpoint has noted.
 
 
 def run_view(note: RunNote) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class RunPage(Protocol):
         """Says why a window has not fired. Raises ConfigError for a bolt, key or window that does not exist."""
 
 
-# What happened to events over time: a point for each batch, fewer of them as a run progresses.
+# The outcome of events over time: a point for each batch, fewer of them as a run progresses.
 
 
 MOST = 600

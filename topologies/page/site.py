@@ -165,7 +165,7 @@ def _shell() -> bytes:
     return f"<!doctype html>\n{element('html', head, element('body', body), lang='en')}\n".encode()
 
 
-# Who watches a run, as its options ask: metrics, OpenTelemetry, the page.
+# The observers of a run that its options ask for: metrics, OpenTelemetry, the page.
 
 
 def asked_observers(topology: Topology, options: RunOptions) -> list[RunObserver]:

@@ -15,7 +15,7 @@ from topologies.engine.work import TurnedAway
 from topologies.run.options import ComingRestart, Restart, RunOptions
 from topologies.run.summary import BoltTotals, Summary
 
-# What a run tells somebody who watches it: metrics, traces.
+# Reports of a run to its observers: metrics, traces.
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from windowing.errors import TakenOver
 from windowing.reprs import error_text
 from windowing.timestamps import show
 
-# Logs what goes wrong again and again: once for each kind.
+# Logs errors that come again and again: once for each kind.
 
 
 class LoggedOnce:
@@ -97,7 +97,7 @@ def _offsets(text: str) -> dict[str, int]:
     return {f"{topic}/{number}": end for topic, ends in known.items() for number, end in ends.items()}
 
 
-# Whether a run is well: it has not failed, and its batches get done.
+# The health of a run: it has not failed, and its batches complete.
 
 
 STALL_SECONDS, STALL_FACTOR = 300.0, 10
@@ -219,7 +219,7 @@ class RunHealth:
         return Health(state, self._batch, committed, self._phase, seconds, self._error, self._restarts)
 
 
-# The metrics of one run: what it tells is kept as values that others read at any time.
+# The metrics of one run, kept as values that others read at any time.
 
 
 LAG_SECONDS = 5.0
@@ -274,7 +274,7 @@ class RunMetrics(RunObserver):
             self._bolts, self._lag = bolts, lag
             self._spouts = {name: dict(counts) for name, counts in manifest.spouts.items()}
             self._committed = manifest.clock
-            self._lag_due = -math.inf  # of what was asked while it started nothing was known
+            self._lag_due = -math.inf  # lags that were asked for during the start were not known
             for bolt in bolts:
                 self._delays.begin((self._name, bolt))
             for phase in PHASES[:-1]:

@@ -54,7 +54,7 @@ def byte_size(value: int) -> str:
     return f"{value} B"
 
 
-# What a windowed bolt has done in all runs on a checkpoint.
+# Totals of a windowed bolt over all runs on a checkpoint.
 
 
 @dataclass(frozen=True)

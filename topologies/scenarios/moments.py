@@ -26,7 +26,7 @@ from topologies.scenarios.script import script
 from windowing.errors import ScenarioError
 from windowing.timestamps import FOREVER
 
-# What happened to an event, as pictures tell it: each fate has a shape, a colour, a word and a sentence.
+# The outcome of an event in pictures: each fate has a shape, a colour, a word and a sentence.
 
 
 class Fate(Enum):

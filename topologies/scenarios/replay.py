@@ -49,7 +49,7 @@ from windowing.errors import ScenarioError
 from windowing.settings import WindowSettings
 from windowing.timestamps import from_datetime
 
-# What is seen of a scenario's run, on either engine, and the answer made of it.
+# The record of a scenario's run, on either engine, and the answer made from it.
 
 
 @dataclass
@@ -261,7 +261,7 @@ def _milliseconds(micros: int) -> int | float:
     return micros / 1000 if micros % 1000 else micros // 1000
 
 
-# An answer held against what its scenario expects.
+# An answer compared with the expectations of its scenario.
 
 
 ExpectedRows = Sequence[dict[str, Any]]

@@ -21,7 +21,7 @@ from windowing.reprs import one_line
 from windowing.settings import WindowSettings
 from windowing.timestamps import from_datetime
 
-# The answer to a scenario, and its form on paper.
+# The answer to a scenario, and its written form.
 
 
 class AnswerPane(TypedDict):

@@ -491,7 +491,7 @@ class _Checking:
                     self.given,
                 )
             again = self.subject.changed(lambda policy: guarded(policy, Watch())).run
-            if self.subject.run(self.given, Cut()).same(plain):  # else it differs by itself, which is told below
+            if self.subject.run(self.given, Cut()).same(plain):  # else it differs by itself, which is reported below
                 self._compare(_Way(Cut(), again, *_BEYOND_THE_CALL))
 
     def _fewest_mistaken(self) -> Given:

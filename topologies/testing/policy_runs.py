@@ -451,7 +451,7 @@ class OtherProcess:
         self._process.wait()
 
     def _send(self, content: bytes) -> None:
-        with contextlib.suppress(OSError):  # it has died, and says nothing
+        with contextlib.suppress(OSError):  # it has died without an answer
             assert self._process.stdin is not None
             self._process.stdin.write(struct.pack("<q", len(content)) + content)
             self._process.stdin.flush()

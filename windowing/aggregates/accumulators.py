@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# What is kept of the events of a group, so that they need not be kept: partial results that can be joined.
+# Partial results of the events of a group, kept instead of the events; they can be merged.
 #
 # Accumulators are values: an AggregateBolt keeps equal ones once, so that a sum and a mean of one column share theirs.
 

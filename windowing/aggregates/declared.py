@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# What users declare: what a window's events are summed up to, and how the accumulators' states become a column.
+# Aggregates that users declare for a window's events, and how the states of accumulators become a column.
 
 
 NO_ORDER = "its values have no order", "take a part of it as a column, in a bolt before"

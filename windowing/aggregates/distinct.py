@@ -97,7 +97,7 @@ class Mode(Aggregate):
         return values.flatten().take(pa.array(found, mask=sizes == 0))
 
 
-# How many different values there are, exactly.
+# The number of different values, exactly.
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class DistinctCount(Aggregate):
         return pc.list_value_length(values).cast(pa.int64())
 
 
-# About how many different values there are, by HyperLogLog (Flajolet et al. 2007) with the estimator of Ertl (2017).
+# The estimated number of different values, by HyperLogLog (Flajolet et al. 2007) with the estimator of Ertl (2017).
 #
 # A value's hash names a register, and a register keeps the greatest number of leading zeros of the rest of the hashes
 # that name it. So the state depends on the different values alone: not on their order, nor on how the input was cut.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# What is taken of an event that is picked: a value of one of its columns, or several of them as a struct.
+# The part of a picked event that is kept: a value of one of its columns, or several of them as a struct.
 
 
 @dataclass(frozen=True)

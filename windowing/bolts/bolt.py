@@ -113,7 +113,7 @@ def holder_of(bolt: Component, attempt: Callable[[Any], object]) -> str:
     for name, value in {**of_bolt, **of_settings}.items():
         try:
             attempt(value)
-        except (Exception, SystemExit):  # it has been told already, as that of the whole bolt
+        except (Exception, SystemExit):  # the same error has been reported for the whole bolt
             return f" in {name}"
     return ""
 
@@ -326,7 +326,7 @@ class ConfiguredBolt(Component):
             **preset.changes(),
             every_is_derived=False,
             asked=(*(each for each in self.settings.asked if each not in replaced), *preset.asked),
-            # A preset in the place of another one is not a mistake: it says all that the other said.
+            # To replace a preset by another one is no mistake: it sets everything that the other has set.
             forgotten=(*self.settings.forgotten, *(call for _, call in replaced if not call.startswith("presets."))),
         )
         return bolt._calendar_bounds()
@@ -343,7 +343,7 @@ class ConfiguredBolt(Component):
     def _ask(self, changes: Mapping[str, Any], call: str) -> Self:
         """Set what the user asks for by name in a call."""
         kept = [each for each in self.settings.asked if each[0] not in changes]
-        forgotten = tuple(each for each in self.settings.forgotten if each != call)  # said again, and after the preset
+        forgotten = tuple(each for each in self.settings.forgotten if each != call)  # set again, and after the preset
         return self._with(**changes, asked=(*kept, *((rule, call) for rule in changes)), forgotten=forgotten)
 
     def _replaced(self, **changes: Any) -> Self:

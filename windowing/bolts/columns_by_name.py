@@ -83,7 +83,7 @@ def _whole(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind)) and kind != pa.uint64()
 
 
-# The columns that ready bolts are told by name: read where a bolt is made, and checked where its inputs are known.
+# Columns that ready-made bolts take by name: read when a bolt is made, and checked when its inputs are known.
 
 
 def read_name(bolt: str, argument: str, name: object) -> str:
@@ -158,7 +158,7 @@ def taken_names(bolt: str, names: Sequence[str], schema: pa.Schema) -> Iterator[
         )
 
 
-# Limits that ready bolts are told as a number, or as a length of time.
+# Limits that ready-made bolts take as a number, or as a length of time.
 
 
 def read_limit(bolt: str, limit: object, what: str) -> int:

@@ -256,7 +256,7 @@ def _names(on: object) -> tuple[str, ...]:
     return texts
 
 
-# What joins of two streams have in common: their keys, and the columns of their rows.
+# Common part of joins of two streams: their keys, and the columns of their rows.
 
 
 class Join(WindowedBolt):

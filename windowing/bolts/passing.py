@@ -84,7 +84,7 @@ class Union(Operator):
         return super()._with(**changes)
 
 
-# What bolts have in common that pass on some events of a stream and hold back others, by what passed before.
+# Common part of bolts that pass on some events of a stream and hold back others, by those that passed before.
 
 
 _PASSED, _TIME = "passed", "time"

@@ -613,7 +613,7 @@ def _ascending(index: NDArray[np.int64], windows: int) -> bool:
     return inside and not (np.diff(index) < 0).any()
 
 
-# What operators on several streams have in common: their windows are a matter of their own.
+# Common part of operators on several streams, which choose their windows themselves.
 
 
 _OWN = (

@@ -191,7 +191,7 @@ def as_it_is(words: str) -> Reader:
     return Reader(words, lambda value: value)
 
 
-# What is known of a setting: declared once, where its field is, and read by everything that deals with settings.
+# The declaration of a setting: made once, at its field, and read by everything that deals with settings.
 
 
 Words = Callable[[Any, Any], str | tuple[str, ...]]

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-# What every kind of window answers: the rest of windbolt asks these questions, and never which kind it is.
+# The interface of every kind of window: the rest of windbolt asks these questions, and never which kind it is.
 
 
 class WindowKind(ABC):

@@ -383,7 +383,7 @@ class _Int96:
             return fine, None
         column = _unwrapped(path, micros, coarse)
         if pa.types.is_nested(column.type):
-            return column, None  # of lists with times beyond 2262 it is not told that they were cut
+            return column, None  # for lists with times beyond 2262 the cut is not reported
         ticks, given = (each.combine_chunks().cast(pa.int64()).fill_null(0).to_numpy() for each in (fine, micros))
         with np.errstate(over="ignore"):
             rest = ticks - given * 1000  # both have wrapped alike
